@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 
 from farm.decision.samples import SampleComparison, compare_samples, logarithms
 from farm.rows.compare import CompareFigures, CompareRow, ComparisonOutcome, Side
+from farm.rows.core_waits import MOSTLY, busy_text, highest_share, is_mostly_waiting
 from farm.rows.nightly import Block
 from farm.rows.status import Status
 
@@ -15,6 +17,9 @@ SIGNIFICANT = 0.01
 LEAST_BLOCKS = 5  # of each: with fewer, Mann-Whitney's p cannot fall below SIGNIFICANT
 _Z_95 = 1.96
 _Z_SHOWN = 2.576 + 1.282  # found at SIGNIFICANT, two-sided, in nine of ten comparisons
+
+
+Turn = tuple[Block, Block]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,14 +35,20 @@ class ComparisonDecision:
     smallest_percent: float | None = None
 
 
-def decide(a_ms: Sequence[float], b_ms: Sequence[float], margin_percent: float) -> ComparisonDecision:
-    """Decides on the medians of blocks; a difference of no more than the margin does not count."""
+def decide(
+    a_ms: Sequence[float], b_ms: Sequence[float], margin_percent: float, waited_share: float = 0.0
+) -> ComparisonDecision:
+    """Decides on the medians of blocks; a difference of no more than the margin does not count.
+
+    What both waited for a core, so large a share of their times, is the same for both: a difference of what they did
+    looks smaller by it, so that only a larger one would show.
+    """
     counts = [len(logarithms(side_ms)) for side_ms in (a_ms, b_ms)]
     shift = compare_samples(a_ms, b_ms)
     if shift is None or min(counts) < LEAST_BLOCKS:
         text = f"A has {counts[0]} blocks that count, B {counts[1]}; {LEAST_BLOCKS} of each are needed"
         return ComparisonDecision(ComparisonOutcome.NONE, f"not decided: {text}")
-    smallest = max(_smallest_percent(shift.low, shift.high), margin_percent)
+    smallest = max(_smallest_percent(shift.low, shift.high) / (1 - min(waited_share, MOSTLY)), margin_percent)
     outcome = _outcome(shift, margin_percent)
     verdict = _in_words(outcome, shift, smallest, margin_percent)
     return ComparisonDecision(
@@ -49,6 +60,65 @@ def decide(a_ms: Sequence[float], b_ms: Sequence[float], margin_percent: float) 
         shift.effect,
         smallest,
     )
+
+
+def decide_turns(blocks: Sequence[Block], margin_percent: float) -> ComparisonDecision:
+    """Decides on turns, a block of A and one of B each, in order.
+
+    Rounds that mostly wait for a core hide what they do: they may show a difference, never that there is none.
+    """
+    turns = turns_that_count(blocks)
+    a_ms, b_ms = ([statistics.median(turn[side].samples) for turn in turns] for side in (0, 1))
+    waits = [share for turn in turns if (share := _waited_share(turn)) is not None]
+    decision = decide(a_ms, b_ms, margin_percent, statistics.median(waits) if waits else 0.0)
+    mostly = [share for share in waits if is_mostly_waiting(share)]
+    return on_busy_unit(decision, statistics.median(mostly)) if mostly else decision
+
+
+def turns_that_count(blocks: Sequence[Block]) -> list[Turn]:
+    """Turns that neither heat nor other work spoiled; where other work leaves too few, those that it spoiled too."""
+    turns = turns_of(blocks)
+    calm = [turn for turn in turns if not spoiled(turn)]
+    cool = [turn for turn in turns if not _throttled(turn)]
+    return calm if len(calm) >= LEAST_BLOCKS else cool
+
+
+def spoiled(turn: Turn) -> str:
+    """What spoiled a turn, heat or other work on the unit, in words; empty where nothing did."""
+    return _throttled(turn) or busy_text(_waited_share(turn))
+
+
+def count_of_waiting(blocks: Sequence[Block]) -> int:
+    """How many turns mostly waited for a core."""
+    return sum(is_mostly_waiting(_waited_share(turn)) for turn in turns_of(blocks))
+
+
+def turns_of(blocks: Sequence[Block]) -> list[Turn]:
+    """Blocks of A and of B, in turns, as pairs."""
+    return list(zip(blocks[::2], blocks[1::2], strict=True))
+
+
+def _throttled(turn: Turn) -> str:
+    return turn[0].throttled or turn[1].throttled
+
+
+def _waited_share(turn: Turn) -> float | None:
+    return highest_share(block.waited_share for block in turn)
+
+
+def on_busy_unit(decision: ComparisonDecision, share: float) -> ComparisonDecision:
+    """What is left of a decision whose rounds waited so large a share of their time for a core, more than half."""
+    match decision.outcome:
+        case ComparisonOutcome.NONE:
+            return decision
+        case ComparisonOutcome.SLOWER | ComparisonOutcome.FASTER:
+            verdict = f"{decision.verdict}; {busy_text(share)}, so that it may be more"
+            return dataclasses.replace(decision, verdict=verdict)
+        case _:
+            verdict = f"undecided: {busy_text(share)}, which hides differences; measure again when it is idle"
+            return dataclasses.replace(
+                decision, outcome=ComparisonOutcome.UNDECIDED, verdict=verdict, smallest_percent=None
+            )
 
 
 def compare_figures(

@@ -38,7 +38,8 @@ def with_duet(judgement: Judgement, duet: DuetFigures | None) -> Judgement:
         duet.verdict and duet.settled_by is not None
     ):
         return _of_environment(judgement, duet)
-    why = "a duet did not decide it" if duet.verdict else "no duet was made; another night decides"
+    undecided = f"a duet did not decide it{duet.busy and f', {duet.busy}'}"
+    why = undecided if duet.verdict else "no duet was made; another night decides"
     verdict = UNPROVEN.get(judgement.verdict, judgement.verdict)
     return dataclasses.replace(judgement, verdict=verdict, reason=f"{judgement.reason}; {why}")
 

@@ -6,7 +6,7 @@ endless, or no number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -189,11 +189,23 @@ class StepAnswer(Answer):
     ns: Durations
 
 
+class ThreadsAnswer(Answer):
+    """How long all threads of farmrt together ran, and how long they were ready to run and had no core."""
+
+    running_ns: Count
+    waiting_ns: Count
+
+
 class RunAnswer(Answer):
-    """Times of rounds; `first_ms` is that of the very first since the plan was loaded, None for later ones."""
+    """Times of rounds; `first_ms` is that of the very first since the plan was loaded, None for later ones.
+
+    `threads` are of all rounds and those of the warm-up; None where the unit does not tell.
+    """
 
     first_ms: Duration | None = None
+    warmup_ns: Annotated[list[Duration], Field(max_length=MAX_ITEMS)] = []
     wall_ns: Durations
+    threads: ThreadsAnswer | None = None
     steps: Annotated[list[StepAnswer], Field(max_length=MAX_ITEMS)] = []
     worker_cores: Annotated[list[Text], Field(max_length=MAX_THREADS)] = []
     limit: LimitAnswer | None = None
@@ -204,6 +216,18 @@ class RunAnswer(Answer):
         if self.first_ms is None:
             raise DeviceError("run: farmrt's answer is not what it should be: first_ms: missing", "bad_answer")
         return self.first_ms
+
+
+def waited_share(answers: Iterable[RunAnswer]) -> float | None:
+    """The share of their time that the rounds' threads waited for a core, 0 to 1; None where the unit does not tell.
+
+    Of the time that threads ran or were ready to, but at least of the rounds' own: a CPU that only waits for a GPU is
+    hardly ever ready, so that its few waits say little.
+    """
+    told = [(answer.threads, sum(answer.warmup_ns) + sum(answer.wall_ns)) for answer in answers]
+    waits = [(threads.waiting_ns, threads.running_ns, wall_ns) for threads, wall_ns in told if threads]
+    needed_ns = sum(max(waiting + running, wall_ns) for waiting, running, wall_ns in waits)
+    return sum(waiting for waiting, _, _ in waits) / needed_ns if needed_ns else None
 
 
 class TrialAnswer(Answer):

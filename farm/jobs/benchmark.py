@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
-from farm.farmrt.answers import RunAnswer
+from farm.farmrt.answers import RunAnswer, waited_share
 from farm.farmrt.session import Session
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures, peak_memory
@@ -73,7 +73,7 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: B
     return BenchmarkResult(
         device_model=opened.device_model,
         provenance=provenance_of(opened, loaded),
-        throttling=throttling,
+        throttling=throttling.with_waits(waited_share([plain])),
         load=LoadFigures(
             init_ms=loaded.answer.init_ms,
             memory_bytes=loaded.answer.memory,

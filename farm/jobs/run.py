@@ -14,7 +14,7 @@ from farm import atomic_file
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
-from farm.farmrt.answers import RunAnswer
+from farm.farmrt.answers import RunAnswer, waited_share
 from farm.jobs.example import ExampleModel, run_example
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures, peak_memory
@@ -145,7 +145,7 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: Test
         ending=validation.ending,
         device_model=opened.device_model,
         provenance=provenance,
-        throttling=throttling,
+        throttling=throttling.with_waits(waited_share([times.answer])),
         figures=_figures(loaded, times.first_ms, Latency.of(times.samples_ms), executed),
         comparison=validation.comparison,
     )

@@ -17,7 +17,8 @@ class BundleManifest(Record):
     `selection`, by which the plan was made).
     `settings` is how they are loaded and executed, `facts` what the unit said of its system and drivers.
     `against` to `pair_times` are the night's duet (the times of its pairs only where it left a suspicion undecided: the
-    next night judges them with its own), `busy_s` what its `blocks` took, `temperature_c` the highest meanwhile.
+    next night judges them with its own), `busy_s` what its `blocks` took, `temperature_c` the highest meanwhile,
+    `waited_share` the share of their time that rounds waited for a core.
     """
 
     name: str
@@ -42,6 +43,7 @@ class BundleManifest(Record):
     busy_s: float = 0.0
     blocks: int = 0
     temperature_c: Figure = None
+    waited_share: Figure = None
 
     @property
     def series(self) -> tuple[str, ...]:

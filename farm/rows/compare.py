@@ -32,7 +32,7 @@ class Side(Record):
     """One of the two compared things: what the user called it, and what it is.
 
     `commit` and `changed` (there were changes since) tell of a build, `run` of a stored run. Times are medians over
-    the blocks; `latency_ms` is over all samples of blocks that heat did not spoil.
+    the blocks; `latency_ms` is over all samples of blocks that count.
     """
 
     name: str = ""

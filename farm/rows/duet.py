@@ -7,6 +7,7 @@ import statistics
 
 from pydantic import Field
 
+from farm.rows.core_waits import busy_text, highest_share, is_mostly_waiting, mean_share
 from farm.rows.nightly_block import Block
 from farm.rows.record import Figure, Record
 
@@ -29,9 +30,17 @@ class DuetPair(Record):
     tonight: Block
 
     @property
+    def waited_share(self) -> float | None:
+        """The share of their time that rounds waited for a core, on the side that waited more."""
+        return highest_share((self.before.waited_share, self.tonight.waited_share))
+
+    @property
     def times_ms(self) -> tuple[float, float] | None:
-        """The median round of the earlier software and of tonight's; None where heat spoiled the pair."""
-        if self.before.throttled or self.tonight.throttled:
+        """The median round of the earlier software and of tonight's.
+
+        None where heat spoiled the pair, or rounds mostly waited for a core: what they waited hides what they did.
+        """
+        if self.before.throttled or self.tonight.throttled or is_mostly_waiting(self.waited_share):
             return None
         return statistics.median(self.before.samples), statistics.median(self.tonight.samples)
 
@@ -68,6 +77,12 @@ class DuetFigures(Record):
     def left_open(self) -> bool:
         """Whether it asked a suspicion without an answer."""
         return self.suspected and self.verdict == SoftwareVerdict.UNDECIDED
+
+    @property
+    def busy(self) -> str:
+        """Says that pairs do not count since the unit was busy with other work; empty where that spoiled none."""
+        waits = [pair.waited_share for pair in self.pairs if is_mostly_waiting(pair.waited_share)]
+        return f"{busy_text(mean_share(waits))} in {len(waits)} of {len(self.pairs)} pairs" if waits else ""
 
     @property
     def good_pairs(self) -> list[tuple[float, float]]:

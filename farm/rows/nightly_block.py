@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from farm.rows.device_state import DeviceState
-from farm.rows.record import Record
+from farm.rows.record import Figure, Record
 
 
 class Block(Record):
@@ -13,6 +13,8 @@ class Block(Record):
 
     `samples` are wall times in milliseconds; `arm` is `a` or `b`, the two labels of the A/A control; `rerun` says that
     it was measured to confirm what blocks before it showed; `throttled` what spoiled it (empty: nothing).
+    `waited_share` is the share of the rounds' time that farmrt's threads waited for a core because of other work, 0 to
+    1; null: the unit does not tell.
     """
 
     time: str
@@ -22,5 +24,6 @@ class Block(Record):
     first_ms: float
     samples: tuple[float, ...] = Field(min_length=1)
     throttled: str = ""
+    waited_share: Figure = None
     state_before: DeviceState
     state_after: DeviceState

@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import Field
 
 from farm.rows.device_state import DeviceState
-from farm.rows.record import Record
+from farm.rows.record import Figure, Record
 from farm.rows.status import Status, status_of
 from runtime.artifacts import fingerprint_of
 from runtime.errors import FarmError
@@ -109,10 +109,19 @@ class Provenance(Record):
 
 
 class Throttling(Record):
-    """What slowed the unit down while the samples were taken, after so many `repeats` (empty: nothing)."""
+    """What slowed the unit down while the samples were taken, after so many `repeats` (empty: nothing).
+
+    `waited_share` is the share of the rounds' time that farmrt's threads waited for a core because of other work, 0 to
+    1; null: the unit does not tell, or the job has no rounds.
+    """
 
     throttled: str = ""
     repeats: int = 0
+    waited_share: Figure = None
+
+    def with_waits(self, share: float | None) -> Throttling:
+        """The same with what rounds waited for a core."""
+        return Throttling(throttled=self.throttled, repeats=self.repeats, waited_share=share)
 
 
 class UnitStates(Record):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from farm.rows.benchmark import BenchmarkRow
+from farm.rows.core_waits import busy_text
 from farm.rows.execution import CpuUse, HintFigures
 from farm.rows.run import RunRow
 from farm.tables.table import Table
@@ -33,11 +34,15 @@ def _megabytes(size_bytes: int | None) -> str:
 
 
 def execution_lines(rows: Sequence[ExecutedRow]) -> list[str]:
-    """What came of what was asked for: nothing where nothing was."""
+    """What slowed the unit down, and what came of what was asked for: nothing where nothing did, or was."""
     return [f"{row.model} on {row.unit} ({row.runtime}): {line}" for row in rows for line in _lines(row)]
 
 
 def _lines(row: ExecutedRow) -> Iterator[str]:
+    if row.throttled:
+        yield f"slowed down: {row.throttled}"
+    if busy := busy_text(row.waited_share):
+        yield busy
     if row.cpu and (row.cpu.policy != "none" or row.cpu.cpus_in_force):
         yield from _cpu_lines(row.cpu)
     yield from hint_lines(row)

@@ -283,6 +283,22 @@ def test_a_phones_screen_is_wide_enough(
     assert over == 0
 
 
+@pytest.mark.parametrize(("kind", "least"), [("index", 2), ("series", 1)])
+def test_on_a_phone_cells_of_cards_lie_beside_nothing_else(
+    browser: Browser, report: Path, kind: str, least: int
+) -> None:
+    """Latencies by SoC, operators to blame, and the changes of a series: no cell runs over, none is off-screen."""
+    browser.size(PHONE_PX)
+    browser.open(page(report, kind))
+    assert browser.run("return document.querySelectorAll('.matrix, .cards').length") >= least
+    over = browser.run(
+        "return [...document.querySelectorAll('.matrix td, .cards td')].filter((cell) => "
+        f"cell.scrollWidth > cell.clientWidth || cell.getBoundingClientRect().right > {PHONE_PX})"
+        ".map((cell) => cell.textContent)"
+    )
+    assert over == []
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_paper_is_light_and_has_all_charts(browser: Browser, report: Path, kind: str) -> None:
     browser.size(SCREEN_PX)

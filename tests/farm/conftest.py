@@ -10,6 +10,7 @@ import pytest
 
 from farm import cli
 from farm.emulation.phone_unit import private_adb_server
+from farm.jobs.compare import duet
 from tests import adb_programs
 from tests.conftest import require
 from tests.farm.emulated_units import EmulatedUnits, shorten_waits
@@ -28,6 +29,12 @@ def farm(capsys: pytest.CaptureFixture[str]) -> CallFarm:
         return status, captured.out, captured.err
 
     return call
+
+
+@pytest.fixture
+def untold_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units do not tell what rounds waited for a core: how busy this machine is changes no test of something else."""
+    monkeypatch.setattr(duet, "waited_share", lambda answers: None)
 
 
 @pytest.fixture

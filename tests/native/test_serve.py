@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import random
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -261,3 +264,27 @@ def test_cpu_steps_between_kernels(gpu: Farmrt) -> None:
     starts = [step["start_ns"] for step in run["steps"]]
     assert starts == sorted(starts)
     assert starts[2] < run["wall_ns"][2]
+
+
+@pytest.fixture
+def busy_core() -> Iterator[int]:
+    """A core on which three other processes want to run all the time."""
+    core = min(os.sched_getaffinity(0))
+    program = f"import os\nos.sched_setaffinity(0, {{{core}}})\nprint(flush=True)\nwhile True: pass"
+    with contextlib.ExitStack() as stack:
+        for _ in range(3):
+            other = stack.enter_context(subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE))
+            stack.callback(other.kill)
+            assert other.stdout and other.stdout.readline() == b"\n", "it is about to run"
+        yield core
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this kernel does not count what threads wait")
+def test_what_rounds_waited_for_a_core_is_told(cpu: Farmrt, busy_core: int) -> None:
+    """It gets a quarter of the core, where others want it: most of the time it waits, and some of it runs."""
+    cpu.load(scale_plan(repeat=2000), threads=1, affinity=str(busy_core))
+    cpu.input("in put", np.zeros(COUNT, np.float32))
+    run = cpu.done("run", rounds=2000, warmup=10)
+    threads, wall_ns = run["threads"], sum(run["wall_ns"]) + sum(run["warmup_ns"])
+    assert 0 < threads["running_ns"] < 2 * wall_ns
+    assert threads["waiting_ns"] > 0.1 * wall_ns, "others ran on its core meanwhile"

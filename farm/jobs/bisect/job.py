@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from farm.config.deployment import Runtime
 from farm.config.inventory import Unit
 from farm.decision.bisection import Bisection, Change, Finding, finding
+from farm.decision.comparison import spoiled, turns_of
 from farm.jobs.bisect import state as states
 from farm.jobs.bisect.commits import Commits
 from farm.jobs.bisect.state import BisectState, CommitTimes
@@ -19,7 +20,7 @@ from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.rows.compare import CompareRow
 from farm.rows.status import Status
-from runtime.errors import BuildError, ConfigError, DeviceLostError, FarmError
+from runtime.errors import BuildError, ConfigError, DeviceLostError, FarmError, JobError
 from tuner.statistics import MINIMUM_ROUNDS, ratio_of_pairs
 
 PROFILED_TURNS = 6
@@ -91,7 +92,7 @@ class Bisector:
         self._compare = compare or compare_job
         self._repository, self._commits, self._unit = repository, commits, unit
         self._options, self._fleet, self._progress = options, fleet, progress
-        self._state = states.read(self._about)
+        self._state = states.read(self._about).without_passing()
         self._fresh = False
 
     @property
@@ -110,15 +111,15 @@ class Bisector:
     def steps(self) -> Iterator[BisectStep]:
         """Measures both ends, then one commit after the other; each is yielded, and kept in the state's file.
 
-        Raises ConfigError where an end cannot be measured, DeviceLostError where the unit went away: what was measured
-        until then is kept.
+        Raises ConfigError where an end cannot be measured, JobError where heat or other work on the unit kept it from
+        that, DeviceLostError where the unit went away: what was measured until then is kept.
         """
         good = self._repository.at(self._commits[0])
         bad = self._commits[-1]
         yield from self._until_known(good, bad, None)
         whole = self._change(bad)
         if whole is None:
-            raise ConfigError(f"BAD {bad[:12]} cannot be measured: {self._state.trials[bad].problem}")
+            raise _unmeasured(self._state.trials[bad])
         bisection = Bisection(self._commits)
         if not whole.is_beyond(self._options.margin_percent / 100):
             self.result = Bisected(whole, [], [], None)
@@ -166,10 +167,12 @@ class Bisector:
         except (ConfigError, BuildError) as error:
             return None, CommitTimes(commit=commit, problem=str(error))
         pairs = _pairs(row)
-        if row.status == Status.OK or row.ratio is not None:
-            problem = "" if len(pairs) >= MINIMUM_ROUNDS else f"heat spoiled all turns but {len(pairs)}"
+        if row.status == Status.OK or row.blocks:
+            problem = "" if len(pairs) >= MINIMUM_ROUNDS else _spoiled_text(row, len(pairs))
             good_ms, commit_ms = zip(*pairs, strict=True) if pairs else ((), ())
-            return row, CommitTimes(commit=commit, good_ms=good_ms, commit_ms=commit_ms, problem=problem)
+            return row, CommitTimes(
+                commit=commit, good_ms=good_ms, commit_ms=commit_ms, problem=problem, is_passing=bool(problem)
+            )
         if row.reason.startswith("A: "):
             raise ConfigError(f"GOOD {self._commits[0][:12]} cannot be measured: {row.reason.removeprefix('A: ')}")
         return row, CommitTimes(commit=commit, problem=f"{row.status}: {row.reason.removeprefix('B: ')}")
@@ -206,11 +209,19 @@ class Bisector:
         self.result = Bisected(whole, suspects, skipped, row)
 
 
+def _unmeasured(bad: CommitTimes) -> FarmError:
+    """Says why the bad end cannot be measured, and what to do where that may pass."""
+    text = f"BAD {bad.commit[:12]} cannot be measured: {bad.problem}"
+    return JobError(f"{text}; the same command measures it again") if bad.is_passing else ConfigError(text)
+
+
 def _pairs(row: CompareRow) -> list[tuple[float, float]]:
-    """Medians of A's and B's blocks of each turn that heat did not spoil."""
-    turns = zip(row.blocks[::2], row.blocks[1::2], strict=True)
-    return [
-        (statistics.median(a.samples), statistics.median(b.samples))
-        for a, b in turns
-        if not (a.throttled or b.throttled)
-    ]
+    """Medians of A's and B's blocks of each turn that neither heat nor other work on the unit spoiled."""
+    good = [turn for turn in turns_of(row.blocks) if not spoiled(turn)]
+    return [(statistics.median(a.samples), statistics.median(b.samples)) for a, b in good]
+
+
+def _spoiled_text(row: CompareRow, good: int) -> str:
+    """Why too few turns are left."""
+    causes = dict.fromkeys(cause for turn in turns_of(row.blocks) if (cause := spoiled(turn)))
+    return f"all turns but {good} were spoiled: {next(iter(causes), 'too few were measured')}"

@@ -18,17 +18,21 @@ FOLDER = BUILD_FOLDER / "bisect"
 
 
 class CommitTimes(Record):
-    """A commit against the good end: milliseconds of each turn, in pairs, or why there are none."""
+    """A commit against the good end: milliseconds of each turn, in pairs, or why there are none.
+
+    `is_passing`: the problem is one of the unit (heat, other work), which another call may not meet.
+    """
 
     commit: str
     good_ms: tuple[float, ...] = ()
     commit_ms: tuple[float, ...] = ()
     problem: str = ""
+    is_passing: bool = False
 
     def with_more(self, other: CommitTimes) -> CommitTimes:
         """The pairs of both; of problems the newer one's."""
         good_ms, commit_ms = (*self.good_ms, *other.good_ms), (*self.commit_ms, *other.commit_ms)
-        return CommitTimes(commit=self.commit, good_ms=good_ms, commit_ms=commit_ms, problem=other.problem)
+        return other.model_copy(update={"good_ms": good_ms, "commit_ms": commit_ms})
 
 
 class BisectState(Record):
@@ -43,6 +47,11 @@ class BisectState(Record):
         return BisectState(
             about=self.about, trials={**self.trials, trial.commit: before.with_more(trial) if before else trial}
         )
+
+    def without_passing(self) -> BisectState:
+        """The same without commits whose problem may have passed: they are measured again."""
+        trials = {commit: trial for commit, trial in self.trials.items() if not trial.is_passing}
+        return BisectState(about=self.about, trials=trials)
 
 
 def path_of(about: Sequence[str]) -> Path:

@@ -16,7 +16,7 @@ from farm.config import deployment
 from farm.config.deployment import Model, Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
-from farm.decision.comparison import ComparisonDecision, compare_figures, decide
+from farm.decision.comparison import ComparisonDecision, compare_figures, decide_turns, turns_that_count
 from farm.decision.operator_changes import OperatorChange, operator_changes
 from farm.jobs.compare.bundle import Bundle, Probed
 from farm.jobs.compare.contender import Contender
@@ -31,6 +31,7 @@ from farm.jobs.models.prepare import PRECISIONS, Failed, Prepared, prepare_all, 
 from farm.jobs.validate import Validation, compare_within, thresholds_of
 from farm.model.fetch import Fetcher
 from farm.rows.compare import CompareResult, CompareRow, ComparisonOutcome, OperatorDifference, Side
+from farm.rows.core_waits import mean_share
 from farm.rows.execution import ExecutionFigures
 from farm.rows.latency import Latency
 from farm.rows.nightly import Block
@@ -216,14 +217,13 @@ class _Duel:
         seed: int,
     ) -> CompareResult:
         """What the times say; too few turns that heat did not spoil are a failure."""
-        a_ms, b_ms = ([statistics.median(block.samples) for block in _good(blocks, arm)] for arm in ARMS)
-        decision = decide(a_ms, b_ms, self.options.margin_percent)
+        decision = decide_turns(blocks, self.options.margin_percent)
         throttled = "; ".join(dict.fromkeys(block.throttled for block in blocks if block.throttled))
         return CompareResult(
             ending=_failed(decision, throttled) if outputs.is_ok else outputs.ending,
             device_model=self.opened.device_model,
             provenance=self._provenance(b, seed),
-            throttling=Throttling(throttled=throttled),
+            throttling=Throttling(throttled=throttled, waited_share=mean_share(block.waited_share for block in blocks)),
             figures=figures_of(sides[1], execution_figures(b.answer, b.entry.bundle.execution)),
             comparison=outputs.comparison,
             compared=compare_figures(*sides, decision, self.options.margin_percent, notes, blocks),
@@ -297,13 +297,9 @@ def _inputs(model_file: Path, name: str) -> dict[str, Array]:
     return {tensor.name: given[tensor.name] if tensor.name in given else random_input(tensor) for tensor in tensors}
 
 
-def _good(blocks: Sequence[Block], arm: str) -> list[Block]:
-    return [block for block in blocks if block.arm == arm and not block.throttled]
-
-
 def _side(contender: Contender, rehearsal: Rehearsal, blocks: Sequence[Block]) -> Side:
     """What is known of one of the two after the turns."""
-    good = _good(blocks, rehearsal.entry.arm)
+    good = [block for turn in turns_that_count(blocks) for block in turn if block.arm == rehearsal.entry.arm]
     bundle, side = rehearsal.entry.bundle, contender.side
     return Side(
         name=side.name,

@@ -58,16 +58,20 @@ def build(text: str, model_file: Path) -> Contender:
     return Contender(Side(name=text, kind="build", commit=sources.commit, changed=sources.changed), model_file, sources)
 
 
-def models(a_file: Path, b_file: Path) -> tuple[Contender, Contender]:
-    """Two versions of a model: of one name, or the only one of each file; ConfigError where none belong together."""
+def models(a_file: Path, b_file: Path, called: tuple[str, str] | None = None) -> tuple[Contender, Contender]:
+    """Two versions of a model: of one name, or the only one of each file; ConfigError where none belong together.
+
+    `called` is what the user calls the files, such as `zoo://NAME`; None: by their paths.
+    """
     a, b = deployment.load(a_file), deployment.load(b_file)
     names = _pairs(a, b)
     if not names:
         theirs = f"{a_file} has {', '.join(a.models)}, {b_file} has {', '.join(b.models)}"
         raise ConfigError(f"no model is in both files: {theirs}")
+    a_called, b_called = called or (str(a_file), str(b_file))
     return (
-        Contender(Side(name=str(a_file), kind="model"), a_file),
-        Contender(Side(name=str(b_file), kind="model"), b_file, names=names),
+        Contender(Side(name=a_called, kind="model"), a_file),
+        Contender(Side(name=b_called, kind="model"), b_file, names=names),
     )
 
 

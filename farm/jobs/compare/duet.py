@@ -12,7 +12,6 @@ import dataclasses
 import datetime
 import functools
 import hashlib
-import itertools
 import random
 import statistics
 from collections.abc import Iterator, Mapping
@@ -24,11 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from farm.condition.throttling import RetryPolicy
+from farm.decision.comparison import count_of_waiting
 from farm.decision.operator_changes import Times, summed_times
-from farm.farmrt.answers import LoadAnswer
+from farm.farmrt.answers import LoadAnswer, waited_share
 from farm.jobs.benchmark import profile
 from farm.jobs.compare.bundle import FARMRT_FILE, PLAN_FILE, Bundle
-from farm.jobs.compare.interleaved import NS_PER_MS, Effort, first_rounds, in_turns
+from farm.jobs.compare.interleaved import NS_PER_MS, Effort, first_rounds, in_turns, samples_ms
 from farm.jobs.compare.turn_journal import TurnJournal
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.rows.nightly import Block
@@ -76,11 +76,12 @@ class Rehearsal:
 
 @dataclasses.dataclass(frozen=True)
 class _TurnTimes:
-    """The times of one of the two in a turn, in ms."""
+    """The times of one of the two in a turn, in ms, and the share of them that its rounds waited for a core."""
 
     init_ms: float
     first_ms: float
     samples: tuple[float, ...]
+    waited_share: float | None
 
 
 def rehearse(opened: OpenUnit, entry: Entry, kernels: Path) -> Rehearsal:
@@ -98,14 +99,20 @@ def rehearse(opened: OpenUnit, entry: Entry, kernels: Path) -> Rehearsal:
 def run_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int, journal: TurnJournal) -> list[Block]:
     """A block of each for every turn, marked where heat slowed the unit down even after a rest.
 
-    Turns that the journal has are not run again.
+    For each turn whose rounds mostly waited for a core there is a further one, up to as many again. Turns that the
+    journal has are not run again.
     """
     slower_ms = max(a.round_ms, b.round_ms)
-    firsts = _first_of_turns(turns, journal.seed)
-    for number in range(len(journal), turns):
-        opened.progress.stage(f"{a.entry.bundle.model} ({a.entry.bundle.runtime}): turn {number + 1} of {turns}")
+    firsts = [*_first_of_turns(turns, journal.seed), *_first_of_turns(turns, journal.seed + 1)]
+    while (number := len(journal)) < turns + min(count_of_waiting(journal.blocks), turns):
+        opened.progress.stage(f"{a.entry.bundle.model} ({a.entry.bundle.runtime}): {_turn_text(number + 1, turns)}")
         journal.add(*run_turn(opened, (a.entry, b.entry), slower_ms, firsts[number]))
     return journal.blocks
+
+
+def _turn_text(number: int, turns: int) -> str:
+    further = "" if number <= turns else ", since the unit was busy with other work in others"
+    return f"turn {number} of {max(number, turns)}{further}"
 
 
 def profile_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int) -> tuple[list[Times], list[Times]]:
@@ -144,6 +151,7 @@ def run_turn(
             first_ms=times.first_ms,
             samples=times.samples,
             throttled=sample.cause,
+            waited_share=times.waited_share,
             state_before=sample.before,
             state_after=sample.after,
         )
@@ -166,10 +174,10 @@ def _turn(opened: OpenUnit, entries: tuple[Entry, Entry], round_ms: float, first
         loaded = {index: stack.enter_context(_loaded(opened, entries[index])) for index in order}
         firsts = {index: first_rounds(loaded[index][0], entries[index].inputs)[0] for index in order}
         runners = [loaded[index][0] for index in range(2)]
-        samples = in_turns(runners, TURN.turns, TURN.rounds(round_ms), round_ms, first)
+        answers = in_turns(runners, TURN.turns, TURN.rounds(round_ms), round_ms, first)
     return [
-        _TurnTimes(loaded[index][1].init_ms, firsts[index], tuple(itertools.chain.from_iterable(samples[index])))
-        for index in range(2)
+        _TurnTimes(loaded[index][1].init_ms, firsts[index], samples_ms(of_one), waited_share(of_one))
+        for index, of_one in enumerate(answers)
     ]
 
 

@@ -12,7 +12,7 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from farm.condition.throttling import RetryPolicy
 from farm.config.execution import DEFAULT, Execution
-from farm.farmrt.answers import LoadAnswer
+from farm.farmrt.answers import LoadAnswer, RunAnswer
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.models.prepare import TestData
 from farm.rows.latency import Latency
@@ -35,7 +35,6 @@ LONG_ROUND_MS = 100.0  # the others' traces in the caches do not matter to such 
 LITTLE_S = 0.5  # a first process that takes no longer is worth it, however late it is
 
 Array = npt.NDArray[Any]
-Rounds = list[list[float]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,8 +211,8 @@ def _one_process_each(
             runners[index], _ = stack.enter_context(_loaded(opened, plan_file, ways[index]))
             _warm_up(runners[index], data.inputs, round_ms)
         in_order = [runners[index] for index in range(len(ways))]
-        rounds = in_turns(in_order, effort.turns_of(round_ms), effort.rounds(round_ms), round_ms, number)
-    return [tuple(itertools.chain.from_iterable(turns)) for turns in rounds]
+        answers = in_turns(in_order, effort.turns_of(round_ms), effort.rounds(round_ms), round_ms, number)
+    return [samples_ms(of_way) for of_way in answers]
 
 
 @contextlib.contextmanager
@@ -244,17 +243,23 @@ def warmup_rounds(round_ms: float) -> int:
     return int(round_ms < LONG_ROUND_MS)
 
 
-def in_turns(units: Sequence[OpenUnit], turns: int, rounds: int, round_ms: float, first: int = 0) -> list[Rounds]:
-    """Rounds in ms of each, turn by turn; `first` begins, and every other turn goes the other way round."""
-    samples: list[Rounds] = [[] for _ in units]
+def in_turns(
+    units: Sequence[OpenUnit], turns: int, rounds: int, round_ms: float, first: int = 0
+) -> list[list[RunAnswer]]:
+    """Rounds of each, an answer a turn; `first` begins, and every other turn goes the other way round."""
+    answers: list[list[RunAnswer]] = [[] for _ in units]
     warmup = warmup_rounds(round_ms)
     deadline_s = rounds_deadline_s(rounds + warmup, round_ms)
     order = _rotated(len(units), first)
     for turn in range(turns):
         for index in order if turn % 2 == 0 else reversed(order):
-            answer = units[index].session.run(rounds, deadline_s, warmup)
-            samples[index].append([ns / NS_PER_MS for ns in answer.wall_ns])
-    return samples
+            answers[index].append(units[index].session.run(rounds, deadline_s, warmup))
+    return answers
+
+
+def samples_ms(answers: Iterable[RunAnswer]) -> tuple[float, ...]:
+    """The time of each round, in order."""
+    return tuple(ns / NS_PER_MS for answer in answers for ns in answer.wall_ns)
 
 
 def _rotated(count: int, first: int) -> list[int]:

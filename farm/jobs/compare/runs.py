@@ -6,8 +6,9 @@ import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence
 
-from farm.decision.comparison import ComparisonDecision, compare_figures, decide
+from farm.decision.comparison import ComparisonDecision, compare_figures, decide, on_busy_unit
 from farm.rows.compare import CompareResult, CompareRow, ComparisonOutcome, Side
+from farm.rows.core_waits import highest_share, is_mostly_waiting, mean_share
 from farm.rows.latency import Latency
 from farm.rows.nightly import NightlyRow
 from farm.rows.result import OK, Conditions, make_row
@@ -87,7 +88,9 @@ def _decision(before: NightlyRow, after: NightlyRow, margin_percent: float) -> C
     failed = [f"{name} {row.status}: {row.reason}" for name, row in (("A", before), ("B", after)) if not _is_ok(row)]
     if failed:
         return ComparisonDecision(ComparisonOutcome.NONE, f"not compared: {'; '.join(failed)}")
-    return decide(_medians_ms(before), _medians_ms(after), margin_percent)
+    decision = decide(_medians_ms(before), _medians_ms(after), margin_percent)
+    waited = highest_share(mean_share(block.waited_share for block in row.blocks) for row in (before, after))
+    return on_busy_unit(decision, waited) if waited is not None and is_mostly_waiting(waited) else decision
 
 
 def _is_ok(row: NightlyRow) -> bool:

@@ -61,7 +61,7 @@ def contenders(kind: Kind, a: str, b: str, model_file: Path | None) -> tuple[Con
     if kind == "model":
         if model_file:
             raise ConfigError(f"{model_file}: {a} and {b} are deployment files themselves; leave it out")
-        return contender.models(samples.deployment_file(a), samples.deployment_file(b))
+        return contender.models(samples.deployment_file(a), samples.deployment_file(b), (a, b))
     if model_file is None:
         raise ConfigError(f"MODEL.yml is missing: what shall the builds {a} and {b} run?")
     return contender.build(a, model_file), contender.build(b, model_file)

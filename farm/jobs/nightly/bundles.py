@@ -15,6 +15,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import Loaded
 from farm.nightly.night import Night
 from farm.rows.bundle import BundleManifest
+from farm.rows.core_waits import mean_share
 from farm.rows.duet import DuetFigures
 from farm.rows.nightly import NightlyRow
 from farm.rows.row import row_fingerprint
@@ -39,6 +40,7 @@ ACCEPTED = (
 )
 DRIVER_FACTS = ("gpu", "driver", "opencl")  # of a fingerprint; the rest of it is software of farm
 TOLD_DEGREES_C = 8.0
+TOLD_SHARE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +141,9 @@ def changed_facts(before: BundleManifest, tonight: BundleManifest) -> tuple[str,
     was_c, now_c = before.temperature_c, tonight.temperature_c
     if was_c is not None and now_c is not None and abs(now_c - was_c) >= TOLD_DEGREES_C:
         changed.append(f"temperature: {was_c:.0f} °C in run {before.run}, {now_c:.0f} °C tonight")
+    was, now = before.waited_share, tonight.waited_share
+    if was is not None and now is not None and abs(now - was) >= TOLD_SHARE:
+        changed.append(f"rounds waited {was:.0%} of their time for a core in run {before.run}, {now:.0%} tonight")
     return tuple(changed)
 
 
@@ -186,5 +191,6 @@ def _settled(manifest: BundleManifest, row: NightlyRow, latency: Judgement | Non
             "busy_s": row.busy_s,
             "blocks": len(row.blocks),
             "temperature_c": highest_temperature_c(row.blocks),
+            "waited_share": mean_share(block.waited_share for block in row.blocks),
         }
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from farm.condition.device_state import read_state
 from farm.config.deployment import Runtime
-from farm.farmrt.answers import LoadAnswer
+from farm.farmrt.answers import LoadAnswer, waited_share
 from farm.jobs.benchmark import profile
 from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
@@ -122,6 +122,7 @@ def measure_block(opened: OpenUnit, subject: Subject, nightly: NightlyConfigurat
         first_ms=times.first_ms,
         samples=times.samples_ms,
         throttled=sample.cause,
+        waited_share=waited_share([times.answer]),
         state_before=sample.before,
         state_after=sample.after,
     )

@@ -29,7 +29,7 @@ from farm.rows.duet import DuetFigures, DuetPair, SoftwareVerdict
 from farm.rows.series import Case
 from farm.store.bundle_archive import LostBundleError
 
-MOST_SPOILED = 2  # so many times the pairs that are wanted are measured where heat spoils them
+MOST_SPOILED = 2  # so many times the pairs that are wanted are measured where heat or other work spoils them
 
 
 class PairNotebook(Protocol):
@@ -108,7 +108,7 @@ class Duet:
         return judge_duet(good, plan.is_thorough, plan.rules, plan.change, plan.earlier)
 
     def _is_spoiled(self, pairs: Sequence[DuetPair]) -> bool:
-        """Whether heat spoils so many pairs that the duet will not come to an end."""
+        """Whether heat or other work spoils so many pairs that the duet will not come to an end."""
         good = sum(pair.times_ms is not None for pair in pairs)
         return len(pairs) - good > MOST_SPOILED * (good + 1)
 

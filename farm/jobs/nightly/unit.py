@@ -23,6 +23,7 @@ from farm.jobs.nightly.unit_duets import UnitDuets
 from farm.jobs.run import rounds_settings
 from farm.nightly.block_order import ARMS, PlannedBlock, block_order
 from farm.nightly.configuration import NightlyConfiguration
+from farm.rows.core_waits import mean_share
 from farm.rows.device_state import DeviceState
 from farm.rows.latency import Latency
 from farm.rows.nightly import Block, NightlyFigures, NightlyResult, NightlyRow
@@ -142,7 +143,8 @@ class UnitNight:
         point = points_of(self._row(case), self._settings.run)[key]
         judgement = judge_series(list(self._settings.history.get(key, ())), point, Metric.LATENCY, final=True)
         round_ms = statistics.median(itertools.chain.from_iterable(block.samples for block in good))
-        tonight = tonight.model_copy(update={"temperature_c": highest_temperature_c(good)})
+        waited = mean_share(block.waited_share for block in good)
+        tonight = tonight.model_copy(update={"temperature_c": highest_temperature_c(good), "waited_share": waited})
         return DuetCase(tonight, judgement, data.inputs, round_ms)
 
     def _is_over(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from farm.config.execution import Execution
-from farm.jobs.compare.interleaved import Effort, Measured, Rounds, first_rounds, in_turns
+from farm.jobs.compare.interleaved import Effort, Measured, first_rounds, in_turns, samples_ms
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models import plans
 from farm.jobs.models.cpu_choice import CpuChoice, with_choice
@@ -64,8 +64,8 @@ def _one_process_each(
         first = [first_rounds(own, data.inputs) for own in units]
         slowest_ms = max(round_ms for _, round_ms in first)
         turns, in_each = effort.turns_of(slowest_ms), effort.rounds(slowest_ms)
-        rounds: list[Rounds] = in_turns(units, turns, in_each, slowest_ms, number)
+        answers = in_turns(units, turns, in_each, slowest_ms, number)
         return [
-            Measured(load, first_ms, own.read_outputs(way.plan), (tuple(itertools.chain.from_iterable(turns)),))
-            for own, way, load, (first_ms, _), turns in zip(units, ways, loads, first, rounds, strict=True)
+            Measured(load, first_ms, own.read_outputs(way.plan), (samples_ms(of_way),))
+            for own, way, load, (first_ms, _), of_way in zip(units, ways, loads, first, answers, strict=True)
         ]

@@ -11,6 +11,7 @@
 #include "execute.h"
 #include "launch.h"
 #include "profile.h"
+#include "thread_times.h"
 
 enum { MAX_ROUNDS = 1000000 };
 
@@ -20,6 +21,8 @@ typedef struct {
     uint64_t *duration_ns; /* [round][step], with a profile */
     uint64_t first_ns;     /* the engine's first round, 0 where it ran before */
     rt_profile *profile;   /* NULL without one */
+    rt_thread_times threads;
+    bool threads_told; /* whether the kernel tells of threads */
 } run_times;
 
 void rt_run_take(rt_run_request *request, rt_command *command) {
@@ -65,6 +68,17 @@ static rt_status rounds_run(const rt_parts *parts, const rt_run_request *request
     return status;
 }
 
+/* The same, with what all threads did meanwhile: read before the first and after the last, so that it disturbs none. */
+static rt_status rounds_watched(const rt_parts *parts, const rt_run_request *request, run_times *times,
+                                rt_error *error) {
+    rt_thread_times before, after;
+    bool told = rt_thread_times_read(&before);
+    rt_status status = rounds_run(parts, request, times, error);
+    times->threads_told = told && rt_thread_times_read(&after);
+    if (times->threads_told) times->threads = rt_thread_times_between(&before, &after);
+    return status;
+}
+
 static void wall_write(rt_json *json, const char *key, const uint64_t *wall_ns, uint32_t count) {
     rt_json_array_begin(json, key);
     for (uint32_t i = 0; i < count; i++) rt_json_unsigned(json, NULL, wall_ns[i]);
@@ -100,6 +114,15 @@ static void times_write(rt_json *json, const rt_run_request *request, const run_
     if (request->profile && request->rounds + request->warmup > 0) steps_write(json, request, times, steps);
 }
 
+/* How long the threads ran and waited in all rounds, warm-up included; only where the kernel tells. */
+static void threads_write(rt_json *json, const run_times *times) {
+    if (!times->threads_told) return;
+    rt_json_object_begin(json, "threads");
+    rt_json_unsigned(json, "running_ns", times->threads.running_ns);
+    rt_json_unsigned(json, "waiting_ns", times->threads.waiting_ns);
+    rt_json_object_end(json);
+}
+
 /* Which cores the kernel lets each worker run on; only where CPU steps have some. */
 static void worker_cores_write(rt_json *json, const rt_cpu *cpu) {
     char cores[RT_CORES_TEXT_BYTES];
@@ -131,9 +154,10 @@ static void split_write(rt_json *json, const rt_parts *parts) {
 rt_status rt_run_measure(const rt_parts *parts, const rt_run_request *request, rt_json *json, rt_error *error) {
     run_times times;
     rt_status status = times_create(&times, parts, request, error);
-    if (status == RT_OK) status = rounds_run(parts, request, &times, error);
+    if (status == RT_OK) status = rounds_watched(parts, request, &times, error);
     if (status == RT_OK) {
         times_write(json, request, &times, parts->plan->step_count);
+        threads_write(json, &times);
         worker_cores_write(json, parts->cpu);
         split_write(json, parts);
     }

@@ -185,7 +185,7 @@ def test_every_command_with_json_is_in_the_table() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("folder", "untold_waits")
 @pytest.mark.parametrize(
     "path", [pytest.param(path, marks=pytest.mark.opencl) if path in NEEDS_OPENCL else path for path in DONE]
 )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from farm.decision.comparison import (
+    count_of_waiting,
     decide,
+    decide_turns,
     differences,
     is_worse,
     p_text,
@@ -17,7 +20,8 @@ from farm.decision.comparison import (
 )
 from farm.jobs.compare.runs import StoredRun, compare_runs, only_in_one
 from farm.rows.compare import CompareRow, ComparisonOutcome, Side
-from farm.rows.nightly import NightlyRow
+from farm.rows.device_state import DeviceState
+from farm.rows.nightly import Block, NightlyRow
 from farm.rows.run_info import RunInfo
 from farm.tables import table
 from farm.tables.compare import compare_table, note_lines, side_text
@@ -57,6 +61,66 @@ def test_a_large_difference_of_few_blocks_is_undecided_and_not_called_the_same()
     assert found.outcome == ComparisonOutcome.UNDECIDED and found.p_value is not None and found.p_value >= 0.01
     assert found.verdict.startswith("undecided: B is ") and found.verdict.endswith("more measurements would tell")
     assert decide(a_ms * 3, b_ms * 3, margin_percent=1).outcome == ComparisonOutcome.SLOWER
+
+
+def turns(a_ms: Sequence[float], b_ms: Sequence[float], shares: Sequence[float | None]) -> list[Block]:
+    """A block of A and one of B for each turn; A's rounds waited for a core for so large a share of their time."""
+    state = DeviceState()
+    common: dict[str, Any] = {"time": TIME, "init_ms": 1.0, "first_ms": 1.0}
+    common |= {"state_before": state, "state_after": state}
+    return [
+        Block(**common, arm=arm, samples=(level_ms,), waited_share=share)
+        for a, b, share in zip(a_ms, b_ms, shares, strict=True)
+        for arm, level_ms, share in (("a", a, share), ("b", b, None if share is None else share / 2))
+    ]
+
+
+BUSY = "the unit was busy with other work: rounds waited 80 % of their time for a core"
+
+
+def test_rounds_that_mostly_waited_are_never_told_to_be_the_same() -> None:
+    a_ms, b_ms = noisy_samples(10), noisy_samples(10, seed=2)
+    assert decide_turns(turns(a_ms, b_ms, [0.1] * 10), 1).outcome == ComparisonOutcome.SAME
+    found = decide_turns(turns(a_ms, b_ms, [0.8] * 10), 1)
+    assert found.outcome == ComparisonOutcome.UNDECIDED and found.ratio and found.smallest_percent is None
+    assert found.verdict == f"undecided: {BUSY}, which hides differences; measure again when it is idle"
+    small = decide_turns(turns(a_ms, [1.03 * value for value in a_ms], [0.8] * 10), 5)
+    assert small.outcome == ComparisonOutcome.UNDECIDED, "a small one may be a large one"
+
+
+def test_what_shows_in_spite_of_the_waits_is_told_with_a_word_on_them() -> None:
+    found = decide_turns(turns(noisy_samples(10), noisy_samples(10, 1.3 * LEVEL_MS, seed=2), [0.8] * 10), 1)
+    assert found.outcome == ComparisonOutcome.SLOWER and found.verdict.endswith(f"{BUSY}, so that it may be more")
+
+
+def test_turns_that_waited_are_left_out_where_enough_others_are_there() -> None:
+    slow_ms = [3 * LEVEL_MS] * 10  # what waits hide: there B seems as fast as A
+    blocks = turns([*slow_ms, *noisy_samples(6)], [*slow_ms, *noisy_samples(6, 1.3 * LEVEL_MS, seed=2)], [0.8] * 16)
+    calm = turns(noisy_samples(6), noisy_samples(6, 1.3 * LEVEL_MS, seed=2), [0.0, None] * 3)
+    assert decide_turns(blocks[:20] + calm, 1) == decide_turns(calm, 1)
+    assert decide_turns(calm, 1).outcome == ComparisonOutcome.SLOWER
+    assert (count_of_waiting(blocks[:20] + calm), count_of_waiting(calm)) == (10, 0)
+    hot = [block.model_copy(update={"throttled": "severe"}) for block in calm]
+    none = decide_turns(hot, 1)
+    assert none.outcome == ComparisonOutcome.NONE and none.verdict.startswith("not decided: A has 0 blocks that count")
+
+
+def test_half_of_the_time_waited_hides_half_of_a_difference() -> None:
+    a_ms, b_ms = noisy_samples(10), noisy_samples(10, seed=2)
+    calm, half = (decide_turns(turns(a_ms, b_ms, [share] * 10), 0) for share in (0.0, 0.5))
+    assert calm.smallest_percent and half.smallest_percent == pytest.approx(2 * calm.smallest_percent)
+
+
+def test_runs_of_a_busy_unit_are_not_the_same_either() -> None:
+    def run(number: int, share: float) -> StoredRun:
+        row = nightly_case(seed=number)
+        blocks = tuple(block.model_copy(update={"waited_share": share}) for block in row.blocks)
+        return night(number, row.model_copy(update={"blocks": blocks}))
+
+    (calm,) = compare_runs(run(1, 0.0), run(2, 0.1), 4)
+    (busy,) = compare_runs(run(1, 0.0), run(2, 0.8), 4)
+    assert (calm.outcome, busy.outcome) == (ComparisonOutcome.SAME, ComparisonOutcome.UNDECIDED)
+    assert BUSY in busy.verdict
 
 
 def test_without_a_difference_the_smallest_detectable_one_is_named() -> None:

@@ -22,7 +22,9 @@ from farm.decision.duet_schedule import (
 )
 from farm.decision.duet_verdict import with_duet
 from farm.decision.judgement import Judgement, OnsetTest, Verdict
-from farm.rows.duet import DuetFigures, SoftwareVerdict
+from farm.rows.device_state import DeviceState
+from farm.rows.duet import DuetFigures, DuetPair, SoftwareVerdict
+from farm.rows.nightly import Block
 from farm.rows.series import Case
 
 CHANGED = Judgement(Verdict.PROVISIONAL_REGRESSION, "+10.0 % against 20 nights", ratio=1.1, low=1.08, high=1.12)
@@ -288,6 +290,33 @@ def test_without_a_bundle_the_nights_before_decide_and_it_is_said() -> None:
     told = with_duet(regression, DuetFigures(fallback="no bundle yet"))
     assert told.verdict == Verdict.REGRESSION and "by the nights before alone: no bundle yet" in told.reason
     assert with_duet(regression, None) == regression
+
+
+def pair(before_ms: float, tonight_ms: float, share: float | None) -> DuetPair:
+    """A pair whose second process waited for a core for so large a share of its time."""
+    state = DeviceState()
+    common: dict[str, Any] = {"time": "", "init_ms": 1.0, "first_ms": 1.0, "state_before": state, "state_after": state}
+    before = Block(**common, arm="a", samples=(before_ms,))
+    return DuetPair(
+        against=7, before=before, tonight=Block(**common, arm="b", samples=(tonight_ms,), waited_share=share)
+    )
+
+
+def test_pairs_that_mostly_waited_for_a_core_do_not_count_and_it_is_said() -> None:
+    duet = DuetFigures(
+        against=7,
+        suspected=True,
+        verdict=SoftwareVerdict.UNDECIDED,
+        pairs=(pair(1, 2, None), pair(1, 2, 0.3), *[pair(9, 9, 0.8)] * 3),
+    )
+    assert duet.good_pairs == [(1, 2), (1, 2)]
+    told = with_duet(Judgement(Verdict.REGRESSION, "+10 %"), duet)
+    assert told.verdict == Verdict.PROVISIONAL_REGRESSION
+    assert told.reason.endswith(
+        "a duet did not decide it, the unit was busy with other work: "
+        "rounds waited 80 % of their time for a core in 3 of 5 pairs"
+    )
+    assert DuetFigures(pairs=(pair(1, 2, 0.3),)).busy == ""
 
 
 @pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.WRONG_RESULT, Verdict.SPOILED, Verdict.MISSING])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.farmrt.answers import ANSWERS, ProbeAnswer, parsed
+from farm.farmrt.answers import ANSWERS, ProbeAnswer, RunAnswer, parsed, waited_share
 from farm.farmrt.session import MAX_MESSAGE, Session
 from farm.transport.local import LocalTransport
 from runtime.errors import DeviceError
@@ -69,6 +69,8 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("run", {"wall_ns": [True]}, "wall_ns.0: "),
     ("run", {"wall_ns": None}, "wall_ns: "),
     ("run", {"steps": [{"start_ns": 0}]}, "steps.0.first_ns: "),
+    ("run", {"threads": {"running_ns": 1}}, "threads.waiting_ns: "),
+    ("run", {"threads": {"running_ns": 1, "waiting_ns": -1}}, "threads.waiting_ns: "),
     ("trial", {"ns": ["1000"]}, "ns.0: "),
     ("trial", {"max_work_group_size": 1.5}, "max_work_group_size: "),
 ]
@@ -89,6 +91,28 @@ def test_wrong_or_missing_members_are_named(command: str, wrong: dict[str, Any],
 def test_a_probe_without_opencl_passes() -> None:
     answer = parsed("probe", PROBE | {"opencl": {"library": None, "device": None, "error": "none found"}})
     assert isinstance(answer, ProbeAnswer) and answer.target("sdm845").memory == "cpu"
+
+
+def rounds(wall_ns: list[int], running_ns: int, waiting_ns: int) -> RunAnswer:
+    """An answer with times of rounds, the first of which warmed up, and of threads."""
+    threads = {"running_ns": running_ns, "waiting_ns": waiting_ns}
+    return RunAnswer.model_validate({"warmup_ns": wall_ns[:1], "wall_ns": wall_ns[1:], "threads": threads})
+
+
+def test_the_share_that_rounds_waited_for_a_core() -> None:
+    alone = rounds([100, 100, 100], running_ns=600, waiting_ns=0)
+    beside_others = rounds([100, 100, 100], running_ns=200, waiting_ns=400)
+    on_a_gpu = rounds([100, 100, 100], running_ns=6, waiting_ns=6)
+    assert waited_share([alone]) == 0
+    assert waited_share([beside_others]) == pytest.approx(400 / 600), "of what two threads wanted"
+    assert waited_share([on_a_gpu]) == pytest.approx(6 / 300), "the CPU had little to do, so that its waits say little"
+    assert waited_share([alone, beside_others]) == pytest.approx(400 / 1200)
+
+
+def test_where_the_unit_does_not_tell_the_share_is_unknown() -> None:
+    untold = RunAnswer.model_validate({"wall_ns": [100]})
+    assert waited_share([untold]) is None and waited_share([]) is None
+    assert waited_share([untold, rounds([100, 100], 50, 150)]) == pytest.approx(150 / 200)
 
 
 def test_other_commands_may_answer_anything() -> None:

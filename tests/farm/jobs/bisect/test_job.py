@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from farm.rows.compare import CompareRow
 from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block
 from farm.rows.status import Status
-from runtime.errors import ConfigError, DeviceLostError, FormatError
+from runtime.errors import ConfigError, DeviceLostError, FormatError, JobError
 from tests.farm.jobs.bisect.repositories import model_repository
 
 SLOW_FROM, COMMITS = 17, 31
@@ -38,6 +38,7 @@ class Simulated:
     level: Callable[[int], float]
     noise: float = 0.01
     reasons: dict[int, tuple[Status, str]] = dataclasses.field(default_factory=dict)
+    busy: Collection[int] = ()
     drawn: random.Random = dataclasses.field(default_factory=lambda: random.Random(1))
     measured: list[int] = dataclasses.field(default_factory=list)
 
@@ -58,15 +59,17 @@ class Simulated:
         if status != Status.OK:
             yield CompareRow(**common, status=status, reason=reason)
             return
-        blocks = [block for _ in range(options.turns) for block in (self._block("a", a), self._block("b", b))]
+        arms = (("a", a), ("b", b))
+        blocks = [self._block(arm, each, b in self.busy) for _ in range(options.turns) for arm, each in arms]
         yield CompareRow(**common, status=status, blocks=tuple(blocks), ratio=1.0)
 
-    def _block(self, arm: str, number: int) -> Block:
-        """A process's own luck makes all of its rounds slower or faster."""
-        level = 10.0 * self.level(number) * math.exp(self.drawn.gauss(0, self.noise))
+    def _block(self, arm: str, number: int, is_busy: bool) -> Block:
+        """A process's own luck makes all of its rounds slower or faster; a busy unit makes all commits look alike."""
+        level = 10.0 * (3.0 if is_busy else self.level(number)) * math.exp(self.drawn.gauss(0, self.noise))
         state = DeviceState()
         times: dict[str, Any] = {"init_ms": 1.0, "first_ms": level, "samples": (level,) * 4}
-        return Block(time="2026-01-01T00:00:00+00:00", arm=arm, **times, state_before=state, state_after=state)
+        times |= {"state_before": state, "state_after": state, "waited_share": 0.8 if is_busy else None}
+        return Block(time="2026-01-01T00:00:00+00:00", arm=arm, **times)
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +159,37 @@ def test_a_lost_unit_ends_it_and_the_same_call_goes_on(root: Path, hashes: list[
     assert 30 in before and 30 not in simulated.measured, "what was measured is not measured again"
 
 
+def test_a_commit_on_a_busy_unit_is_passed_over_and_measured_by_the_next_call(
+    root: Path, hashes: list[str], simulated: Simulated
+) -> None:
+    """If they counted, both would be like GOOD, and the search would go on behind them, away from the slowdown."""
+    simulated.busy = (15, 22)
+    made = bisector(root, hashes)
+    steps = list(made.steps())
+    assert made.result and made.result.suspects == [hashes[SLOW_FROM]]
+    assert made.result.skipped == [hashes[15], hashes[22]]
+    problems = {step.problem for step in steps if step.found == Finding.SKIPPED}
+    busy = "the unit was busy with other work: rounds waited 80 % of their time for a core"
+    assert problems == {f"all turns but 0 were spoiled: {busy}"}
+    simulated.busy, simulated.measured = (), []
+    again = bisector(root, hashes)
+    list(again.steps())
+    assert again.result and again.result.suspects == [hashes[SLOW_FROM]] and again.result.skipped == []
+    assert 15 in simulated.measured and 30 not in simulated.measured
+
+
+def test_an_end_on_a_busy_unit_is_measured_by_the_next_call(
+    root: Path, hashes: list[str], simulated: Simulated
+) -> None:
+    simulated.busy = (30,)
+    with pytest.raises(JobError, match=r"BAD .* all turns but 0 .* busy with other work.*; the same command measures"):
+        list(bisector(root, hashes).steps())
+    simulated.busy = ()
+    made = bisector(root, hashes)
+    list(made.steps())
+    assert made.result and made.result.suspects == [hashes[SLOW_FROM]]
+
+
 @pytest.mark.slow
 def test_a_state_of_something_else_is_refused(root: Path, hashes: list[str], simulated: Simulated) -> None:
     list(bisector(root, hashes).steps())
@@ -175,6 +209,7 @@ def test_options_that_change_the_answer_have_their_own_state(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("untold_waits")
 def test_with_real_times_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five commits, one of which makes the batch forty times as large; the operators that take longer are named.
 

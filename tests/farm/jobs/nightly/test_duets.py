@@ -22,7 +22,7 @@ from tests.farm.emulated_units import EmulatedUnits, is_clean, wait_for_result
 from tests.farm.jobs.nightly.nightly_command import nightly
 from tests.farm.model.tiny_model import FLOAT, model_of, write_deployment
 
-pytestmark = [pytest.mark.slow, pytest.mark.opencl]
+pytestmark = [pytest.mark.slow, pytest.mark.opencl, pytest.mark.usefixtures("untold_waits")]
 
 FILE = """
 models: tiny.yml

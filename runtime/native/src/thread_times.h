@@ -1,0 +1,20 @@
+/* How long the threads of this process ran, and how long they waited for a core, from /proc. Without state. */
+#ifndef RT_THREAD_TIMES_H
+#define RT_THREAD_TIMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Sums over all threads that live now, those of an OpenCL driver included, each since it began. A value. */
+typedef struct {
+    uint64_t running_ns, waiting_ns;
+} rt_thread_times;
+
+/* Reads them, which takes some ten microseconds a thread; false where the kernel does not tell. */
+bool rt_thread_times_read(rt_thread_times *times);
+
+/* What both sums have grown by between two readings; a thread that ended in between takes its time with it, so that a
+ * sum may come out too small, never below 0. */
+rt_thread_times rt_thread_times_between(const rt_thread_times *before, const rt_thread_times *after);
+
+#endif
