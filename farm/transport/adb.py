@@ -76,7 +76,7 @@ class AdbTransport(PosixTransport):
     """See transport.base.Transport."""
 
     max_command_bytes = 100_000
-    hashes_arriving = True
+    keeps_receiver = True
 
     def __init__(
         self,

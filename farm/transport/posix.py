@@ -16,19 +16,19 @@ import shlex
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from farm import atomic_file, safe_text
-from farm.transport import base, file_digest, posix_scripts, storage
+from farm.transport import base, posix_scripts, storage
 from farm.transport.base import CompletedProgram
 from farm.transport.channel import Channel, RemoteStreams
 from farm.transport.interruption import Interruption
-from farm.transport.posix_scripts import FileState, PathStatus, command_line
+from farm.transport.local_states import LocalStates
+from farm.transport.posix_scripts import PathStatus, command_line
 from farm.transport.program import MAX_WORDS, LineProcess, run_to_end
-from farm.transport.receiver import Receiver
-from runtime.errors import DeviceError, JobError
+from farm.transport.receiver import Receiver, can_be_asked
+from runtime.errors import DeviceError, JobError, ProcessEndedError
 
 OPEN_S = 20.0
 KILL_S = 5.0
@@ -71,13 +71,14 @@ class PosixTransport(ABC):
     """
 
     max_command_bytes = 100_000  # Linux allows 128 KiB for the argument of `sh -c`
-    hashes_arriving = False  # whether the link carries a program beside `_send`, at no risk
+    keeps_receiver = False  # whether the link carries a program that stays, beside all others, at no risk
 
     def __init__(self, name: str, folder: str, interruption: Interruption | None = None) -> None:
         self._name, self._folder = name, folder
         self._interruption = interruption or Interruption()
         self._processes: list[LineProcess] = []
         self._hasher = ""
+        self._receiver: Receiver | None = None
 
     @abstractmethod
     def _open(self, command_line: str, deadline: float) -> Channel:
@@ -120,16 +121,15 @@ class PosixTransport(ABC):
 
     def push(self, files: Mapping[str, Path]) -> list[str]:
         """See Transport.push."""
-        with ThreadPoolExecutor(1) as pool:  # hashes while the unit does, and while new files travel
-            states = {remote: pool.submit(_local_state, local) for remote, local in files.items()}
+        with LocalStates(files) as states:
             statuses = self._inspect(files)
             changed = [
                 remote
                 for remote, status in statuses.items()
-                if status.state is None or status.state != states[remote].result()
+                if status.state is None or status.state != states.of(remote)
             ]
             if changed:
-                self._install({remote: (files[remote], statuses[remote], states[remote]) for remote in changed})
+                self._install({remote: (files[remote], statuses[remote]) for remote in changed}, states)
             return changed
 
     def pull(self, remote: str, local: Path) -> None:
@@ -176,54 +176,70 @@ class PosixTransport(ABC):
         statuses: dict[str, PathStatus] = {}
         for batch in self._batches([[base.check_remote(remote)] for remote in remotes]):
             names = [name for [name] in batch]
-            lines = self._run_script(posix_scripts.INSPECT, [self._hasher, *(f"./{name}" for name in names)])
-            statuses |= zip(names, posix_scripts.parse_inspection(lines, len(names)), strict=True)
+            statuses |= zip(names, self._inspect_batch([f"./{name}" for name in names]), strict=True)
         for name, status in statuses.items():
             if status.outside:
                 raise DeviceError(f"{self._name}: {name}: a link that leaves the unit's folder")
         return statuses
 
-    def _install(self, files: Mapping[str, tuple[Path, PathStatus, Future[FileState]]]) -> None:
+    def _inspect_batch(self, names: Sequence[str]) -> list[PathStatus]:
+        if receiver := self._running_receiver(names):
+            with contextlib.suppress(ProcessEndedError):  # the script says why, where it fails too
+                return receiver.inspect(self._hasher, names)
+        return posix_scripts.parse_inspection(
+            self._run_script(posix_scripts.INSPECT, [self._hasher, *names]), len(names)
+        )
+
+    def _running_receiver(self, words: Sequence[str]) -> Receiver | None:
+        """The program on the unit that serves pushes, started where none runs; None where it cannot take the words."""
+        if not self.keeps_receiver or not can_be_asked(words):
+            return None
+        if self._receiver is None or not self._receiver.is_running:
+            self._receiver = Receiver(self.start(["sh", "-c", posix_scripts.SERVE], "push"), SCRIPT_S)
+        return self._receiver
+
+    def _install(self, files: Mapping[str, tuple[Path, PathStatus]], states: LocalStates) -> None:
         """Sends the files into a folder of this push, verifies their hashes, and moves them to their places."""
-        deadline_s = FILES_S + sum(_size_bytes(local) for local, _, _ in files.values()) / MIN_BYTES_PER_S
+        sizes = {remote: _size_bytes(local) for remote, (local, _) in files.items()}
         push = f"push-{secrets.token_hex(8)}"
-        parts, moves = self._plan_transfers(push, {remote: status for remote, (_, status, _) in files.items()})
+        parts, moves = self._plan_transfers(push, {remote: status for remote, (_, status) in files.items()})
         try:
-            transfers = [(files[remote][0], part) for remote, part in parts.items()]
-            with self._receiving(push, transfers, moves) as receiver:
-                self._send(transfers, deadline_s)
-                if receiver and receiver.arrived() == [state.result() for _, _, state in files.values()]:
+            with self._receiving(push, {parts[remote]: size for remote, size in sizes.items()}, moves) as receiver:
+                self._send(
+                    [(files[remote][0], part) for remote, part in parts.items()],
+                    FILES_S + sum(sizes.values()) / MIN_BYTES_PER_S,
+                )
+                if receiver and receiver.arrived() == [states.of(remote) for remote in files]:
                     receiver.install()
                     return
-            self._verify(parts, files)
+            self._verify(parts, {remote: local for remote, (local, _) in files.items()}, states)
             self._move(push, moves)
         except JobError as error:
             with contextlib.suppress(JobError):
                 self.run(["rm", "-rf", push], FILES_S)
-            raise self._explained(error, [local for local, _, _ in files.values()]) from None
+            raise self._explained(error, storage.space_needed(sizes.values())) from None
 
     @contextlib.contextmanager
-    def _receiving(
-        self, push: str, transfers: Sequence[Transfer], moves: Mapping[str, str]
-    ) -> Iterator[Receiver | None]:
-        """Starts the program that hashes files while they arrive; None where the unit or the link cannot have it."""
+    def _receiving(self, push: str, sizes: Mapping[str, int], moves: Mapping[str, str]) -> Iterator[Receiver | None]:
+        """Has the unit hash files while they arrive; None where it or the link cannot."""
         installing = [push, *(word for part, into in moves.items() for word in (f"./{part}", into))]
-        arriving = [word for local, part in transfers for word in (str(_size_bytes(local)), f"./{part}")]
-        arguments = [self._hasher, *installing, "--", *arriving]
-        if not (self.hashes_arriving and self._hasher) or len(list(self._batches([[each] for each in arguments]))) > 1:
+        arriving = [word for part, size in sizes.items() for word in (str(size), f"./{part}")]
+        words = [self._hasher, *installing, *arriving]
+        fits = self._hasher and len(list(self._batches([[word] for word in words]))) == 1
+        receiver = self._running_receiver(words) if fits else None
+        if receiver is None or not receiver.begin(self._hasher, installing, arriving):
             yield None
             return
-        streams = self._start(["sh", "-c", posix_scripts.RECEIVE, "sh", *arguments], time.monotonic() + OPEN_S)
-        process = LineProcess(f"{self._name}: push", streams, self._interruption)
-        with contextlib.closing(process):
-            yield Receiver(process, len(transfers), SCRIPT_S)
+        try:
+            yield receiver
+        finally:
+            if receiver.is_waiting:
+                receiver.close()
 
-    def _verify(
-        self, parts: Mapping[str, str], files: Mapping[str, tuple[Path, PathStatus, Future[FileState]]]
-    ) -> None:
+    def _verify(self, parts: Mapping[str, str], files: Mapping[str, Path], states: LocalStates) -> None:
         arrived = self._inspect(parts.values())
-        for remote, (local, _, state) in files.items():
-            if arrived[parts[remote]].state != state.result():
+        for remote, local in files.items():
+            if arrived[parts[remote]].state != states.of(remote):
                 raise DeviceError(f"{self._name}: {remote}: arrived with another content than {local} has")
 
     def _move(self, push: str, moves: Mapping[str, str]) -> None:
@@ -232,15 +248,14 @@ class PosixTransport(ABC):
         for batch, finished_push in [*((batch, "") for batch in others), (last, push)]:
             self._run_script(posix_scripts.INSTALL, [finished_push, *(argument for pair in batch for argument in pair)])
 
-    def _explained(self, error: JobError, files: Iterable[Path]) -> JobError:
-        """The error for files that could not be sent: that there is no room for them, where this is so."""
+    def _explained(self, error: JobError, needed_bytes: int) -> JobError:
+        """The error for files that could not be sent: that there is no room for them on the unit, where this is so."""
         if not isinstance(error, DeviceError):
             return error
         with contextlib.suppress(JobError):
             line = self.run(["sh", "-c", storage.FREE], FILES_S).stdout.decode(errors="replace")
-            needed = storage.space_needed(map(_size_bytes, files))
             folder = f"{self._name}: {self._folder}"
-            return storage.no_space_error(folder, needed, storage.free_bytes(line)) or error
+            return storage.no_space_error(folder, needed_bytes, storage.free_bytes(line)) or error
         return error
 
     def _plan_transfers(self, push: str, files: Mapping[str, PathStatus]) -> tuple[dict[str, str], dict[str, str]]:
@@ -265,7 +280,7 @@ class PosixTransport(ABC):
         completed = self.run(["sh", "-c", script, "sh", *arguments], SCRIPT_S)
         if completed.exit_status:
             raise self._refused(completed)
-        return completed.stdout.splitlines()
+        return completed.stdout.split(b"\n")[:-1]  # a name may hold a carriage return, which splitlines breaks
 
     def _refused(self, completed: CompletedProgram) -> DeviceError:
         message = safe_text.word(completed.stderr.decode(errors="replace"), MAX_WORDS)
@@ -284,10 +299,6 @@ class PosixTransport(ABC):
             room -= size
         if batch:
             yield batch
-
-
-def _local_state(local: Path) -> FileState:
-    return os.access(local, os.X_OK), file_digest.sha256(local)
 
 
 def _size_bytes(local: Path) -> int:

@@ -22,31 +22,36 @@ kill -9 -$!
 exit $status
 """
 
-# Arguments: a program of the unit that hashes files faster than sha256sum does, or nothing; files. Prints for each file
-# `outside` (of the unit's folder), `folder`, `none N` (N of its folders are missing too), `file -` or `file x`
-# (executable); then the hashes of those files in the same order. An odd name, which sha256sum would escape or break,
-# has its hash in its own line. All of it is printed at once: adb carries each write in a packet that is answered.
-INSPECT = r"""
+# Functions that print for each file `outside` (of the unit's folder), `folder`, `none N` (N of its folders are missing
+# too), `file -` or `file x` (executable); then the hashes of those files in the same order, by the program `hasher` of
+# the unit, where there is one that works. An odd name, which sha256sum would escape or break, has its hash in its own
+# line. All of it is printed at once: adb carries each write in a packet that is answered.
+_INSPECTION = r"""
 cd -P . && root=$PWD || exit
 odd='*[\\
 ]*'
-hasher=$1
-shift
 hashes() {
   if [ "$hasher" ] && found=$("$hasher" sha256 "$@" 2>/dev/null); then echo "$found"; else sha256sum "$@"; fi
 }
+look_at_folder() {
+  folder=$1
+  missing=0
+  until [ -d "$folder" ]; do
+    folder=${folder%/*}
+    missing=$((missing + 1))
+  done
+  cd -P -- "$folder" || exit
+  case $PWD/ in "$root"/*) inside=x ;; *) inside= ;; esac
+  cd "$root" || exit
+}
 inspect() {
+  last=
   for file; do
     shift
-    folder=${file%/*}
-    missing=0
-    until [ -d "$folder" ]; do
-      folder=${folder%/*}
-      missing=$((missing + 1))
-    done
-    cd -P -- "$folder" || exit
-    case $PWD/ in "$root"/*) inside=x ;; *) inside= ;; esac
-    cd "$root" || exit
+    if [ "${file%/*}" != "$last" ]; then
+      last=${file%/*}
+      look_at_folder "$last"
+    fi
     if [ -z "$inside" ]; then echo outside; continue; fi
     if [ -d "$file" ]; then echo folder; continue; fi
     if [ -L "$file" ] || [ ! -f "$file" ]; then echo "none $missing"; continue; fi
@@ -59,15 +64,17 @@ inspect() {
   done
   [ $# = 0 ] || hashes "$@"
 }
-found=$(inspect "$@") || exit
-echo "$found"
+inspect_at_once() {
+  found=$(inspect "$@") || return
+  echo "$found"
+}
 """
 
-# Arguments: folder of a push that is done with this (else empty); then pairs of a folder in a push and one that is
-# there, into which its content is moved: what is new in one folder moves at once. Also clears away what a push that
-# died left more than a day ago: `+0` would do by POSIX, but toybox does not round down to days and takes it for `older
-# than now`, which is another push at work.
-INSTALL = r"""
+# Functions that move the content of folders of a push to its places. Arguments: folder of a push that is done with this
+# (else empty); then pairs of a folder in a push and one that is there, into which its content is moved: what is new in
+# one folder moves at once. Also clears away what a push that died left more than a day ago: `+0` would do by POSIX, but
+# toybox does not round down to days and takes it for `older than now`, which is another push at work.
+_INSTALLATION = r"""
 move() {
   from=$1 into=$2
   for pattern in '*' '.[!.]*' '..?*'; do
@@ -75,38 +82,60 @@ move() {
     if [ -e "$1" ]; then mv -f -- "$@" "$into/" || return; fi
   done
 }
-push=$1
-shift
-while [ $# -gt 0 ] && [ "$1" != -- ]; do
-  move "$1" "$2" || exit
-  shift 2
-done
-echo installed
-[ "$push" ] || exit 0
-rm -rf "$push"
-find . -maxdepth 1 -name 'push-*' -mtime +1 -exec rm -rf {} + 2>/dev/null
-exit 0
+install_push() {
+  push=$1
+  shift
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    move "$1" "$2" || return
+    shift 2
+  done
+  echo installed
+  [ "$push" ] || return 0
+  rm -rf "$push"
+  find . -maxdepth 1 -name 'push-*' -mtime +1 -exec rm -rf {} + 2>/dev/null
+  return 0
+}
 """
 
-# Arguments: a program of the unit that hashes files while they arrive; what INSTALL takes; `--`; a size and a file, as
-# often as there are files. Once a line says that all were sent, prints `file - HASH` or `file x HASH` for each; once
-# another one says that all are right, installs them.
-RECEIVE = (
-    r"""
-hasher=$1
-shift
-(
+# Arguments: a program of the unit that hashes files faster than sha256sum does, or nothing; files.
+INSPECT = _INSPECTION + 'hasher=$1; shift; inspect_at_once "$@"\n'
+
+# Arguments: see install_push.
+INSTALL = _INSTALLATION + 'install_push "$@"\n'
+
+# Stays for all pushes of a connection, since each start of a program takes a phone longer than all of this. Reads
+# commands, each a line of quoted words: `inspect` with the arguments of INSPECT; or `receive`, a program of the unit
+# that hashes files while they arrive, what INSTALL takes, `--`, and a size and a file, as often as there are files.
+# After the latter a line says that all were sent; `file - HASH` or `file x HASH` is printed for each; another line says
+# that all are right, and they are installed. Ends where anything of this fails.
+SERVE = (
+    _INSPECTION
+    + _INSTALLATION
+    + r"""
+arriving() {
   until [ "$1" = -- ]; do shift; done
   shift
   exec "$hasher" arriving "$@"
-) || exit
-read -r go || exit
+}
+while IFS= read -r line; do
+  eval "set -- $line"
+  command=$1 hasher=$2
+  shift 2
+  case $command in
+  inspect) inspect_at_once "$@" || exit ;;
+  receive)
+    (arriving "$@") || exit
+    read -r go || exit
+    install_push "$@" || exit
+    ;;
+  esac
+done
 """
-    + INSTALL
 )
 
 UNREADABLE_ANSWER = "the unit's answer about its files makes no sense; are sha256sum and a POSIX shell there?"
 _ANSWER = re.compile(rb"outside|folder|none (\d{1,4})|file ([x-])(?: \\?([0-9a-f]{64})\b.*)?")
+_HASH_FOLLOWS = (b"file -", b"file x")
 _HASH = re.compile(rb"\\?([0-9a-f]{64}) [ *].*")
 
 FileState = tuple[bool, str]  # whether a file is executable, and its SHA-256
@@ -144,6 +173,11 @@ def parse_inspection(lines: Sequence[bytes], count: int) -> list[PathStatus]:
     if len(statuses) != count or next(hashes, None) is not None:
         raise DeviceError(UNREADABLE_ANSWER)
     return statuses
+
+
+def hash_lines(lines: Sequence[bytes]) -> int:
+    """How many lines with hashes follow those of an inspection's files."""
+    return sum(line in _HASH_FOLLOWS for line in lines)
 
 
 def _path_status(line: bytes, hashes: Iterator[bytes]) -> PathStatus:

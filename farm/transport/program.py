@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from collections.abc import Callable
@@ -88,6 +89,14 @@ class LineProcess:
         self._unheard = b""  # the beginning of a line
         self._streams = streams
         self._streams.collect(self._keep_stdout, self._keep_stderr)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether neither its end nor that of the link to it is known; takes what has arrived, and does not wait."""
+        with contextlib.suppress(JobError):
+            self._streams.step(time.monotonic())
+            return not self._streams.finished
+        return False
 
     def write_line(self, line: str) -> None:
         """See Process.write_line."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from farm.config.adb_address import AdbAddress
@@ -15,7 +17,7 @@ from farm.emulation import EmulatedPhone, PhoneSettings
 from farm.emulation.phone_unit import private_adb_server
 from farm.transport import adb
 from farm.transport.adb import AdbTransport
-from runtime.errors import DeviceError
+from runtime.errors import DeviceError, JobError
 from runtime.native.build import build_farmrt
 from tests.farm.transport.contract import DEADLINE_S, run_shell
 
@@ -61,24 +63,63 @@ def programs(transport: AdbTransport, monkeypatch: pytest.MonkeyPatch) -> list[s
     return started
 
 
-def test_a_push_takes_two_programs(transport: AdbTransport, tmp_path: Path, programs: list[str]) -> None:
-    files = {f"folder/{name}": tmp_path / str(number) for number, name in enumerate(["a b", ".c", "d\ne", "f\\"])}
+def test_a_push_starts_no_program(transport: AdbTransport, tmp_path: Path, programs: list[str]) -> None:
+    """The one that looked what is there on the connection's first push serves all others."""
+    files = {f"folder/{name}": tmp_path / str(number) for number, name in enumerate(["a b", ".c", "d'e", "f\\", "$g"])}
     for path in files.values():
         path.write_bytes(os.urandom(300_000))
     (tmp_path / "0").chmod(0o755)
     assert sorted(transport.push(files)) == sorted(files)
-    assert [("arriving" in program) for program in programs] == [False, True]
+    assert transport.push(files) == [], "contents and modes are as they are here"
+    assert programs == []
     for remote, path in files.items():
         assert transport.run(["cat", remote], DEADLINE_S).stdout == path.read_bytes()
-    assert transport.push(files) == [], "contents and modes are as they are here"
     assert run_shell(transport, "ls -A").stdout == b"farmrt\nfolder\n"
+
+
+def test_names_that_are_no_line_are_pushed_too(transport: AdbTransport, tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"x")
+    for name in ("two\nlines", "carriage\rreturn", "not UTF-8 \udcff"):
+        assert transport.push({name: tmp_path / "source", "plain": tmp_path / "source"})
+        assert transport.push({name: tmp_path / "source"}) == []
+
+
+@pytest.mark.parametrize("end", ["killed", "reboot"])
+def test_a_program_that_ended_between_pushes_is_started_again(
+    transport: AdbTransport, phone: EmulatedPhone, tmp_path: Path, programs: list[str], end: str
+) -> None:
+    (tmp_path / "source").write_bytes(b"x")
+    if end == "reboot":
+        phone.inject("reboot:away=0.1")
+    else:
+        mine = psutil.Process().children(recursive=True)
+        serving = [each for each in mine if "IFS= read -r line" in " ".join(each.cmdline())]
+        assert serving
+        for each in serving:
+            each.kill()
+    _wait_until_it_answers(transport)
+    programs.clear()
+    assert transport.push({"new": tmp_path / "source"}) == ["new"]
+    assert len(programs) == 1, "one, which looks, hashes and moves"
+
+
+def _wait_until_it_answers(transport: AdbTransport) -> None:
+    end = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            transport.run(["true"], DEADLINE_S)
+            return
+        except JobError:
+            assert time.monotonic() < end
+            time.sleep(0.1)
 
 
 def test_many_files_that_no_command_line_holds(transport: AdbTransport, tmp_path: Path, programs: list[str]) -> None:
     (tmp_path / "source").write_bytes(b"x")
     files = {f"{'long' * 40}/{number}": tmp_path / "source" for number in range(300)}
     assert sorted(transport.push(files)) == sorted(files)
-    assert not any("arriving" in program for program in programs)
+    assert transport.push(files) == []
+    assert any("install_push" in program for program in programs)
 
 
 def test_a_file_that_is_altered_on_its_way_does_not_appear(
