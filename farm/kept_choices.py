@@ -26,9 +26,9 @@ from runtime.lowering.choice import GraphChoice
 from runtime.types import Precision
 
 KIND = "farm-selection"
-VERSION = 3
+VERSION = 4
 _PRECISIONS = {precision.name.lower() for precision in Precision}
-READABLE = (2, VERSION)  # 2 knows no choice among precisions; all else is the same
+READABLE = (2, 3, VERSION)  # 2 knows no choice among precisions, 3 none for each operator; all else is the same
 
 
 class ChoiceSubject(Record):
@@ -48,7 +48,8 @@ class ChoiceSubject(Record):
 class KeptChoice(ChoiceSubject):
     """A choice, its predicted time, and the model's measured time with it, in ms.
 
-    `chosen_precision`: what was chosen where the deployment file allows several; empty where it allows one.
+    `chosen_precision`: what was chosen where the deployment file allows several, of a mixed plan the least exact one of
+    its operators; empty where it allows one.
     """
 
     choice: dict[str, Any]
@@ -143,8 +144,14 @@ def decode_choices(content: bytes, where: str) -> list[ChoiceSet]:
 
 def _decoded(one_set: object) -> ChoiceSet:
     record = _SetRecord.model_validate(one_set)
-    if not all(choice.graph_choice.nodes for choice in record.choices):
-        raise ValueError("a choice for a graph without operators")
+    for kept in record.choices:
+        choice = kept.graph_choice
+        if not choice.nodes:
+            raise ValueError("a choice for a graph without operators")
+        if choice.precisions and choice.precisions[-1] != kept.plan_precision:
+            raise ValueError(f"operators in {choice.precisions[-1].name.lower()} in a plan of another precision")
+        if not {each.name.lower() for each in choice.precisions} <= set(kept.precision.split(",")):
+            raise ValueError(f"operators in another precision than {kept.precision}")
     return ChoiceSet(Fingerprint(**record.fingerprint), record.device_model, record.choices)
 
 

@@ -42,6 +42,11 @@ class Precision(enum.IntEnum):
     FP16_STORAGE = 1  # half in memory, float arithmetic
     FP16 = 2  # half in memory, half arithmetic (needs cl_khr_fp16)
 
+    @property
+    def element(self) -> ElementType:
+        """Type of floats in memory."""
+        return ElementType.F32 if self == Precision.FP32 else ElementType.F16
+
 
 class Storage(enum.IntEnum):
     """How a tensor lies in memory.

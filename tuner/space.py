@@ -7,6 +7,7 @@ adds, compute units without a work group at the end, lanes that a work group lea
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -48,8 +49,8 @@ def default_candidate(launch: TrialLaunch) -> Candidate:
 
 
 def fitting_variants(launch: TrialLaunch, target: Target) -> list[Variant]:
-    """Variants that can run these dims on this target, the default first."""
-    default = launch.variant
+    """Variants that can run these dims, in the launch's precision, on this target; the default first."""
+    default, target = launch.variant, dataclasses.replace(target, precision=launch.precision)
     others = [variant for variant in launch.kernel.variants if variant != default]
     return [default, *(variant for variant in others if not launch.kernel.fits(launch.dims, variant, target))]
 

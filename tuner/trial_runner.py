@@ -178,7 +178,7 @@ class TrialRunner:
     def _new_trial(self, launch: TrialLaunch, candidate: Candidate, reps: int, fresh: bool) -> Trial:
         if self.spent_s >= self.limit_s or self._is_over():
             raise BudgetSpent
-        trial = self._in_one_state(launch, validated(self.pool.measure(launch, candidate, reps), launch.precision))
+        trial = self._in_one_state(launch, validated(self.pool.measure(launch, candidate, reps), launch.tolerance))
         is_new = not self.is_compiled(launch, candidate.variant)
         if not self.is_built(launch, candidate) and (trial.build_s > 0 or not is_new):
             self._first_s[is_new].append(trial.device_s)  # new options without a build are those of the trial plan

@@ -15,7 +15,7 @@ from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
 from farm.jobs.models import plans
-from farm.jobs.models.prepare import DATA_TYPES, Prepared, prepare
+from farm.jobs.models.prepare import Prepared, plan_data_type, prepare
 from farm.jobs.targets import (
     TargetFacts,
     TargetFiles,
@@ -179,7 +179,7 @@ class _Conversion:
         return ConvertResult(
             ending=ending,
             provenance=Provenance(
-                fingerprint=row_fingerprint(plan.target), settings={"data_type": DATA_TYPES[plan.target.precision]}
+                fingerprint=row_fingerprint(plan.target), settings={"data_type": plan_data_type(plan)}
             ),
             graph=_graph_figures(prepared),
             plan=PlanFigures(

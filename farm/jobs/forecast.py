@@ -12,12 +12,13 @@ from farm.config.fields import Abi
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
 from farm.jobs.choices.costs import KnownCosts, known_costs
+from farm.jobs.choices.data_types import ms_by_data_type
 from farm.jobs.choices.goals import memory_goal
 from farm.jobs.choices.kept_way import KeptWay, kept_way
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each, rows_without_unit
 from farm.jobs.fleet.unit import OpenUnit, choose_target
-from farm.jobs.models.prepare import DATA_TYPES, Prepared, prepare_all
+from farm.jobs.models.prepare import Prepared, plan_data_type, prepare_all
 from farm.jobs.targets import TargetFiles, TargetPair, known_facts, nothing_known
 from farm.plans.forecast import cheapest_plan, forecast, with_costs
 from farm.rows.forecast import CheapestPlan, ForecastResult, ForecastRow
@@ -26,7 +27,7 @@ from farm.units.target_files import read_target_file
 from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.lower import emit_launches
 from runtime.native.abi import HOST as HOST_ABI
-from runtime.selection.precisions import candidates_in_each, select_in_each
+from runtime.selection.precisions import allowed_precisions, candidates_in_each, select_in_each
 from runtime.target import Target
 
 LOG = logging.getLogger("farm.jobs")
@@ -77,7 +78,8 @@ def _result(prepared: Prepared, target: Target, way: KeptWay, memory: str | None
     builder = emit_launches(prepared.graph, target, way.options(prepared))
     known = known_costs(target, prepared.settings.execution)
     costs = known.costs()
-    figures = with_costs(forecast(assemble_plan(builder)), builder.launches, costs)
+    plan = assemble_plan(builder)
+    figures = with_costs(forecast(plan), builder.launches, costs)
     cheapest = None
     if target.memory != "cpu" and memory is None:
         cheapest = _cheapest(prepared, known)
@@ -90,22 +92,20 @@ def _result(prepared: Prepared, target: Target, way: KeptWay, memory: str | None
     for refused in known.refused:
         LOG.warning("not used for costs: %s", refused)
     return ForecastResult(
-        provenance=Provenance(
-            fingerprint=row_fingerprint(target), settings={"data_type": DATA_TYPES[target.precision]}
-        ),
+        provenance=Provenance(fingerprint=row_fingerprint(target), settings={"data_type": plan_data_type(plan)}),
         figures=figures.model_copy(update=more),
     )
 
 
 def _cheapest(prepared: Prepared, known: KnownCosts) -> CheapestPlan:
-    """The plan that the costs choose, in the precision of those that the deployment file allows."""
-    allowed = prepared.precisions(known.target.fp16)
+    """The plan that the costs choose, in the precisions that the deployment file allows."""
+    allowed = allowed_precisions(prepared.precisions(known.target.fp16))
     candidates = candidates_in_each(prepared.graph, known.target, allowed, prepared.options())
-    found = select_in_each(candidates, lambda each: known.in_precision(each).costs(), memory_goal(prepared.settings))
+    found = select_in_each(candidates, known.costs(), memory_goal(prepared.settings))
     plan = cheapest_plan(prepared.graph, next(iter(found.values())))
     if len(found) < 2:
         return plan
-    by_data_type = {DATA_TYPES[each]: selection.milliseconds for each, selection in found.items()}
+    by_data_type = ms_by_data_type(found)
     return plan.model_copy(update={"data_type": next(iter(by_data_type)), "by_data_type": by_data_type})
 
 

@@ -13,7 +13,7 @@ from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each, rows_without_unit
 from farm.jobs.fleet.unit import OpenUnit, choose_target
 from farm.jobs.models import plans
-from farm.jobs.models.prepare import DATA_TYPES, Prepared, prepare_all
+from farm.jobs.models.prepare import Prepared, plan_data_type, prepare_all
 from farm.plans.inspection import inspection, inspection_of_file
 from farm.rows.inspect import InspectResult, InspectRow
 from farm.rows.result import Conditions, make_row
@@ -59,9 +59,10 @@ def inspect_plan_file(path: Path) -> InspectRow:
 def _result(prepared: Prepared, target: Target, way: KeptWay) -> InspectResult:
     """The plan that a unit would run."""
     target = way.target(target)
-    figures = inspection(plans.lowered(prepared, target, way.options(prepared)))
+    plan = plans.lowered(prepared, target, way.options(prepared))
+    figures = inspection(plan)
     told = figures.model_copy(update={"selection": way.planned.use, "is_tuned_for_cpu": way.cpu is not None})
-    settings = {"data_type": DATA_TYPES[target.precision]}
+    settings = {"data_type": plan_data_type(plan)}
     return InspectResult(provenance=Provenance(fingerprint=row_fingerprint(target), settings=settings), figures=told)
 
 

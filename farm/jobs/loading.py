@@ -13,7 +13,7 @@ from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_fi
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.unit import OpenUnit, given_operators, write_plan
 from farm.jobs.models.cpu_choice import with_choice
-from farm.jobs.models.prepare import DATA_TYPES, Prepared
+from farm.jobs.models.prepare import Prepared, plan_data_type
 from farm.rows.row import Provenance, row_fingerprint
 from farm.workspace import data_file
 from runtime.errors import ConfigError
@@ -158,7 +158,7 @@ def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:
         hashes=opened.hashes({role: path for role, path in files.items() if path}),
         fingerprint=row_fingerprint(loaded.plan.target),
         settings={
-            "data_type": DATA_TYPES[loaded.plan.target.precision],
+            "data_type": plan_data_type(loaded.plan),
             "memory": loaded.plan.target.memory,
             "opencl_library": "" if loaded.runtime == "cpu" else opened.opencl_library,
             "tuned_file": str(loaded.tuned or ""),

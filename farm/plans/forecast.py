@@ -13,6 +13,7 @@ from runtime.plan.records import StepKind
 from runtime.selection.costs import LaunchCosts
 from runtime.selection.evaluation import Converted
 from runtime.selection.selection import GraphSelection
+from runtime.types import ELEMENT_NAMES
 
 
 def forecast(plan: Plan) -> ForecastFigures:
@@ -72,7 +73,12 @@ def cheapest_plan(graph: Graph, selection: GraphSelection) -> CheapestPlan:
 def _conversion(converted: Converted) -> FormatConversion:
     storage = converted.storage.name if converted.storage is not None else ""
     return FormatConversion(
-        tensor=converted.tensor, source=converted.source.name, storage=storage, cost_ms=converted.milliseconds
+        tensor=converted.tensor,
+        source=converted.source.name,
+        storage=storage,
+        cost_ms=converted.milliseconds,
+        source_type=ELEMENT_NAMES[converted.source_element],
+        element_type=ELEMENT_NAMES[converted.element],
     )
 
 
@@ -86,4 +92,5 @@ def _operator(step: Step) -> PlannedOperator:
         macs=step.macs,
         output_shape=step.shown.output_shape,
         note=step.note,
+        precision="" if step.precision is None else step.precision.name.lower(),
     )

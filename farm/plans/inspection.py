@@ -73,6 +73,7 @@ def _operator(step: StepRecord) -> PlannedOperator:
         macs=step.macs,
         output_shape=(),
         note="",
+        precision="" if step.precision is None else step.precision.name.lower(),
     )
 
 
@@ -80,21 +81,29 @@ def _conversions(
     operators: Sequence[PlannedOperator], tensors: Sequence[StoredTensor]
 ) -> tuple[StorageConversion, ...]:
     return tuple(
-        StorageConversion(
-            operator=index,
-            name=operator.name,
-            source_format=_format(tensor for tensor in tensors if index in tensor.read_by),
-            target_format=_format(tensor for tensor in tensors if index in tensor.written_by),
-        )
-        for index, operator in enumerate(operators)
-        if operator.is_conversion
+        _conversion(index, operator.name, tensors) for index, operator in enumerate(operators) if operator.is_conversion
     )
 
 
-def _format(tensors: Iterable[StoredTensor]) -> str:
-    """The storage format of an operand: of the part that was named, where it lies in a wider tensor."""
-    found = sorted(tensors, key=lambda tensor: not tensor.part_of)
-    return found[0].storage.format.name if found else ""
+def _conversion(index: int, name: str, tensors: Sequence[StoredTensor]) -> StorageConversion:
+    """What an operator converts; the element types are told where they differ."""
+    source = _operand(tensor for tensor in tensors if index in tensor.read_by)
+    target = _operand(tensor for tensor in tensors if index in tensor.written_by)
+    is_cast = source is not None and target is not None and source.element_type != target.element_type
+    source_format, target_format = (_format(tensor, is_cast) for tensor in (source, target))
+    return StorageConversion(operator=index, name=name, source_format=source_format, target_format=target_format)
+
+
+def _operand(tensors: Iterable[StoredTensor]) -> StoredTensor | None:
+    """The part that was named, where it lies in a wider tensor."""
+    return min(tensors, key=lambda tensor: not tensor.part_of, default=None)
+
+
+def _format(tensor: StoredTensor | None, with_type: bool) -> str:
+    if tensor is None:
+        return ""
+    name = tensor.storage.format.name
+    return f"{name} {ELEMENT_NAMES[tensor.element_type]}" if with_type else name
 
 
 def _padding(tensors: Sequence[StoredTensor]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from pydantic import Field
 
@@ -12,12 +13,13 @@ from farm.rows.row import Row
 from farm.rows.run import NoFile, SelectionUse
 
 # Types of the steps that move elements without computing: the model's own transpositions too.
-CONVERSION_TYPES = frozenset({"Transpose", "BufferToImage", "ImageToBuffer"})
+CONVERSION_TYPES = frozenset({"Transpose", "BufferToImage", "ImageToBuffer", "ImageToImage"})
+MIXED = "+"  # between the data types of a plan whose operators have several
 CONVERSION_MARK = "->"  # the lowering notes a conversion of its own as `NHWC -> FLAT`
 
 
 class PlannedOperator(Record):
-    """One step of a plan. `note` says why it is on the CPU, or what it converts.
+    """One step of a plan. `note` says why it is on the CPU, or what it converts, `precision` storage and arithmetic.
 
     `cost_ms` is what it is expected to take, `cost_origin` where that comes from: `measured` on the SoC, on another one
     of its GPU `family`, or `modelled`.
@@ -33,11 +35,21 @@ class PlannedOperator(Record):
     note: str
     cost_ms: Figure = None
     cost_origin: str = ""
+    precision: str = ""
+
+    def where(self, with_precision: bool) -> str:
+        """Where it runs, and in which precision where that is to be told."""
+        return f"{self.device} {self.precision}".strip() if with_precision else self.device
 
     @property
     def is_conversion(self) -> bool:
         """Whether the step only changes how a tensor lies in memory."""
         return self.type in CONVERSION_TYPES
+
+
+def has_several_precisions(operators: Iterable[PlannedOperator]) -> bool:
+    """Whether it has to be told of each operator in which precision it runs."""
+    return len({operator.precision for operator in operators if operator.precision}) > 1
 
 
 class ChosenOperator(Record):
@@ -57,20 +69,30 @@ class ChosenOperator(Record):
 
 
 class FormatConversion(Record):
-    """A tensor that is brought from one storage into another (empty: into an output of the plan)."""
+    """A tensor that is brought from one storage into another (empty: into an output of the plan).
+
+    `source_type` and `element_type` are the element types before and behind it.
+    """
 
     tensor: str
     source: str
     storage: str
     cost_ms: Figure = None
+    source_type: str = ""
+    element_type: str = ""
+
+    @property
+    def is_cast(self) -> bool:
+        """Whether it changes the element type."""
+        return self.source_type != self.element_type
 
 
 class CheapestPlan(Record):
     """The plan of least predicted time, as `farm tune` would choose it from the costs that are known now.
 
     `gap`: by how much another one may be cheaper at most, as a share; 0 is proven. Where the deployment file allows
-    several data types, `data_type` is the one of this plan, and `by_data_type` has the predicted time of the cheapest
-    plan in each.
+    several data types, `data_type` is the one of this plan (with `+` between those of a mixed plan, whose operators
+    each say theirs), and `by_data_type` has the predicted time of the cheapest plan in each.
     """
 
     predicted_ms: float

@@ -39,9 +39,10 @@ class ChoiceFigures(Record):
     choice may be cheaper at most, as a share. `time_ratio` is the measured time over that of the plan in force,
     both with the tuned parameters in force, with its 95 % confidence interval. `places` counts operators by where they
     run and how, `origins` launches by where their costs come from, `conversions` what brings tensors into another
-    storage. Where the deployment file allows several data types, `data_type` is that of the choice, `by_data_type` has
-    the predicted time of the cheapest choice in each (nothing where the budget ended before that was known), and
-    `dropped` why the outputs in some are not accurate enough.
+    storage or another element type (`casts`). Where the deployment file allows several data types, `data_type` is that
+    of the choice, with `+` between those of a mixed plan, `by_data_type` has the predicted time of the cheapest choice
+    in each (nothing where the budget ended before that was known), and `dropped` why the outputs in some are not
+    accurate enough.
     """
 
     outcome: ChoiceOutcome
@@ -54,6 +55,7 @@ class ChoiceFigures(Record):
     places: dict[str, int] = Field(default_factory=dict)
     origins: dict[str, int] = Field(default_factory=dict)
     conversions: int | None = None
+    casts: int | None = None
     data_type: str = ""
     by_data_type: dict[str, float] = Field(default_factory=dict)
     dropped: dict[str, str] = Field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from farm.rows.forecast import ChosenOperator, ForecastRow
+from farm.rows.forecast import MIXED, CheapestPlan, ChosenOperator, ForecastRow, has_several_precisions
 from farm.rows.run import NoFile, SelectionUse
 from farm.tables.table import Table, milliseconds, shape, size
 
@@ -19,9 +19,18 @@ TOTAL_COLUMNS = ("total", "")
 def forecast_tables(row: ForecastRow) -> Iterator[Table]:
     """Tables of one good row."""
     title = f"{row.model} on {row.unit} ({row.runtime})"
+    several = has_several_precisions(row.operators)
     operators = [
         [
-            *(op.type, op.device, op.kernel, op.variant, f"{op.macs:,}", milliseconds(op.cost_ms), op.cost_origin),
+            *(
+                op.type,
+                op.where(several),
+                op.kernel,
+                op.variant,
+                f"{op.macs:,}",
+                milliseconds(op.cost_ms),
+                op.cost_origin,
+            ),
             *(shape(op.output_shape), op.name, op.note),
         ]
         for op in row.operators
@@ -54,9 +63,16 @@ def _totals(row: ForecastRow) -> Iterator[tuple[str, str]]:
     if row.cheapest:
         cheapest, kinds = row.cheapest, len(row.cheapest.conversions)
         gap = "proven" if cheapest.gap == 0 else f"{100 * cheapest.gap:.1f} % from proven"
-        yield "the cheapest plan", f"{milliseconds(cheapest.predicted_ms)} ms ({gap}), {kinds} into another storage"
+        into = f"{kinds} into another storage{_casts(cheapest)}"
+        yield "the cheapest plan", f"{milliseconds(cheapest.predicted_ms)} ms ({gap}), {into}"
         if cheapest.by_data_type:
             yield "its data type", data_types_text(cheapest.data_type, cheapest.by_data_type)
+
+
+def _casts(cheapest: CheapestPlan) -> str:
+    """How many conversions there are between float and half, where operators have several precisions."""
+    count = sum(conversion.is_cast for conversion in cheapest.conversions)
+    return f" or type ({count} between float and half)" if MIXED in cheapest.data_type else ""
 
 
 def data_types_text(chosen: str, by_data_type: Mapping[str, float]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from farm.rows.forecast import has_several_precisions
 from farm.rows.inspect import InspectedTensor, InspectRow
 from farm.tables.forecast import made_by
 from farm.tables.table import Table, shape, size
@@ -47,11 +48,11 @@ def tensor_line(tensor: InspectedTensor) -> str:
 
 
 def _operators(row: InspectRow) -> Iterator[list[str]]:
-    written = _written(row.tensors)
+    written, several = _written(row.tensors), has_several_precisions(row.operators)
     for index, operator in enumerate(row.operators):
         tensor = written.get(index)
         shown = [tensor.name, origin(tensor), storage(tensor)] if tensor else ["-", "-", "-"]
-        yield [str(index), operator.type, operator.device, operator.kernel, *shown, operator.name]
+        yield [str(index), operator.type, operator.where(several), operator.kernel, *shown, operator.name]
 
 
 def _written(tensors: Sequence[InspectedTensor]) -> dict[int, InspectedTensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from farm.rows.forecast import MIXED
 from farm.rows.tune import ChoiceFigures, ChoiceOutcome, TuneOutcome, TuneRow, TuningAgreement
 from farm.tables.forecast import data_types_text
 from farm.tables.table import Table, milliseconds
@@ -67,7 +68,8 @@ def _choice_text(choice: ChoiceFigures) -> str:
     if choice.time_ratio is not None:
         low, high = choice.time_ratio_ci or (choice.time_ratio, choice.time_ratio)
         measured = f", measured {choice.time_ratio:.3f} ({low:.3f} to {high:.3f}) of the time"
-    return f"{outcome}: {data_type}{places}; {predicted}{measured}; {spent}{budget}{_because(choice)}"
+    casts = f", {choice.casts} conversions between float and half" if MIXED in choice.data_type else ""
+    return f"{outcome}: {data_type}{places}{casts}; {predicted}{measured}; {spent}{budget}{_because(choice)}"
 
 
 def _data_type_text(choice: ChoiceFigures) -> str:

@@ -77,7 +77,7 @@ def _c_launch(
     title, why = bound.declared.name, note or builder.note
     return Launch(
         *(node.name, title, c_kernel(bound), StepKind.CPU, Variant(), {}, dims, floats, tensors, ()),
-        *(macs, shown, why, ""),
+        *(macs, shown, why, "", builder.target.precision),
     )
 
 

@@ -16,7 +16,7 @@ from runtime.lowering.value import Value
 from runtime.plan.container import align
 from runtime.plan.plan import Arg, Image, Plan, Pool, Size3, Step, Tensor, WeightPacking
 from runtime.plan.records import ArgKind, PoolKind, StepKind
-from runtime.types import ElementType, ImageFormat, Role, Storage
+from runtime.types import ElementType, ImageFormat, Precision, Role, Storage
 
 _ARGS_OF_FORM = {
     ArgumentForm.VIEW: 3,
@@ -167,7 +167,13 @@ def assemble_plan(builder: Builder) -> Plan:
         peak_bytes=memory.peak_bytes,
         sum_bytes=memory.sum_bytes,
         contents=stored_tensors(builder),
+        precisions=_precisions(builder),
     )
+
+
+def _precisions(builder: Builder) -> tuple[Precision, ...]:
+    choice = builder.options.choice
+    return (choice and choice.precisions) or (builder.target.precision,)
 
 
 def _step(launch: Launch, memory: PlacedValues, builder: Builder) -> Step:
@@ -190,6 +196,8 @@ def _step(launch: Launch, memory: PlacedValues, builder: Builder) -> Step:
         packs=tuple(_packs(launch)),
         shown=launch.shown,
         note=launch.note,
+        precision=launch.precision,
+        element=launch.output.element,
     )
 
 

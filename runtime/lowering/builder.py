@@ -19,11 +19,13 @@ from runtime.lowering.value import Value
 from runtime.target import Target
 from runtime.types import ELEMENT_TYPES, ElementType, Role, Storage
 
+_Form = tuple[Storage, ElementType]
+
 
 class Builder(Launcher):
-    """Collects launches in order, and remembers in which storages each tensor of the graph exists.
+    """Collects launches in order, and remembers in which storages and element types each tensor of the graph exists.
 
-    The storage that a tensor was written in first is its *home*: what operators decide by a tensor's storage, and every
+    The form that a tensor was written in first is its *home*: what operators decide by a tensor's storage, and every
     conversion, starts from there, so that neither depends on what other readers have asked for before.
     """
 
@@ -33,7 +35,7 @@ class Builder(Launcher):
         self.conversions: list[Conversion] = []
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
-        self._values: dict[str, dict[Storage, Value]] = {}
+        self._values: dict[str, dict[_Form, Value]] = {}
         self._homes: dict[str, Value] = {}
         self._planned: dict[str, tuple[str, int]] = {}
 
@@ -64,19 +66,19 @@ class Builder(Launcher):
         return not self.graph.is_constant(tensor)
 
     def read(self, tensor: str, storage: Storage) -> Value:
-        """Returns a tensor in a storage, in the plan's element type; emits a conversion where there is none yet."""
+        """Returns a tensor in a storage, in the element type of now; emits a conversion where there is none so yet."""
+        form = (storage, self.element)
         existing = self._tensor(tensor)
-        value = existing.get(storage)
-        if value is not None and value.element == self.element:
-            return value
+        if form in existing:
+            return existing[form]
         source = self._homes[tensor]
         if storage == Storage.IMAGE and source.data is not None:
             return self.read_image(tensor, source.shape)
         if storage == Storage.BLOCKED and source.data is not None:
-            existing[storage] = self.constant_blocked(tensor, self.graph.constants[tensor])
+            existing[form] = self.constant_blocked(tensor, self.graph.constants[tensor])
         else:
-            existing[storage] = self._aliased(source, storage) or self._converted(tensor, source, storage)
-        return existing[storage]
+            existing[form] = self._aliased(source, form) or self._converted(tensor, source, form)
+        return existing[form]
 
     def read_image(self, tensor: str, shape: tuple[int, ...]) -> Value:
         """Returns a tensor as an image; a constant is reshaped to `shape` first."""
@@ -90,18 +92,19 @@ class Builder(Launcher):
         home = self.home(tensor)
         if home.storage not in (Storage.IMAGE, Storage.BLOCKED):
             return self.read(tensor, home.storage)
-        dense = (storage for storage in self._values[tensor] if storage in (Storage.NHWC, Storage.FLAT))
+        forms = self._values[tensor]
+        dense = (form[0] for form in forms if form[0] in (Storage.NHWC, Storage.FLAT) and form[1] == self.element)
         return self.read(tensor, next(dense, Storage.NHWC) if home.storage == Storage.BLOCKED else Storage.NHWC)
 
     def read_elements(self, tensor: str) -> Value:
-        """The tensor row-major, in the plan's element type for floats and in its own for all others."""
+        """The tensor row-major, in the element type of now for floats and in its own for all others."""
         if self._is_float(tensor):
             return self.read(tensor, Storage.FLAT)
         if tensor not in self._values:
             data = self.graph.constants[tensor].copy(order="C")
             element = self._outer_element(tensor)
             self._enter(tensor, Value(tensor, data.shape, Storage.FLAT, element, data=data))
-        return self._values[tensor][Storage.FLAT]
+        return self._values[tensor][Storage.FLAT, self._outer_element(tensor)]
 
     def write_elements(self, tensor: str) -> Value:
         """A new row-major value for a tensor of any element type."""
@@ -110,7 +113,7 @@ class Builder(Launcher):
         return self._enter(tensor, Value(tensor, self.graph.shape(tensor), Storage.FLAT, self._outer_element(tensor)))
 
     def write(self, tensor: str, storage: Storage) -> Value:
-        """A new value for a tensor that a launch is about to write."""
+        """A new value for a tensor that a launch is about to write, of the element type of now."""
         return self._enter(tensor, self._new(tensor, storage))
 
     def alias(self, tensor: str, value: Value) -> None:
@@ -118,22 +121,31 @@ class Builder(Launcher):
         self._enter(tensor, value)
 
     def home(self, tensor: str) -> Value:
-        """The tensor in the storage that it was written in first."""
+        """The tensor in the form that it was written in first; a constant in the element type of now."""
         self._tensor(tensor)
         return self._homes[tensor]
 
     def known(self, tensor: str, storage: Storage) -> Value | None:
-        """The tensor in a storage, if it was already read, written, or begun by a part written in place."""
-        return self._values.get(tensor, {}).get(storage)
+        """The tensor in a storage, in the element type of now, if it was already read, written, or begun by a part that
+        was written in place."""
+        return self._values.get(tensor, {}).get((storage, self.element))
 
-    def _tensor(self, tensor: str) -> dict[Storage, Value]:
-        if tensor not in self._values:
-            self._enter(tensor, self.constant(tensor, self.graph.constants[tensor]))
+    def _tensor(self, tensor: str) -> dict[_Form, Value]:
+        if self.graph.is_constant(tensor) and (self._is_float(tensor) or tensor not in self._values):
+            self._enter_constant(tensor)
         return self._values[tensor]
+
+    def _enter_constant(self, tensor: str) -> None:
+        """Makes a constant exist in the element type of now: it is packed so, never converted."""
+        known = self._values.setdefault(tensor, {})
+        form = (Storage.FLAT, self.element)
+        if form not in known:
+            known[form] = self.constant(tensor, self.graph.constants[tensor])
+        self._homes[tensor] = known[form]
 
     def _enter(self, tensor: str, value: Value) -> Value:
         """Makes a value the home of a tensor."""
-        self._values[tensor] = {value.storage: value}
+        self._values[tensor] = {(value.storage, value.element): value}
         self._homes[tensor] = value
         return value
 
@@ -141,7 +153,7 @@ class Builder(Launcher):
         shape = self.graph.shape(tensor)
         if storage == Storage.NHWC and tensor in self._planned:
             wide, channel = self._planned[tensor]
-            base = self._values.get(wide, {}).get(Storage.NHWC) or self.write(wide, Storage.NHWC)
+            base = self.known(wide, Storage.NHWC) or self.write(wide, Storage.NHWC)
             return Value(tensor, shape, storage, self.element, base.stride, base, channel)
         if storage == Storage.BLOCKED:
             return self._new_blocked(tensor, shape)
@@ -155,9 +167,10 @@ class Builder(Launcher):
         base = self.known(wide, Storage.BLOCKED) or self.write(wide, Storage.BLOCKED)
         return base.blocks(tensor, shape, channel)
 
-    def _aliased(self, source: Value, storage: Storage) -> Value | None:
+    def _aliased(self, source: Value, form: _Form) -> Value | None:
         """Returns the same memory in another storage, where the elements lie in the same order; else None."""
-        if source.element != self.element or Storage.IMAGE in (source.storage, storage):
+        storage, element = form
+        if source.element != element or Storage.IMAGE in (source.storage, storage):
             return None
         if Storage.BLOCKED in (source.storage, storage):
             return source.reordered(storage, self.block)
@@ -168,21 +181,24 @@ class Builder(Launcher):
             return Value(source.name, shape, storage, source.element, shape[1], source)
         return None
 
-    def _converted(self, tensor: str, source: Value, storage: Storage) -> Value:
-        # What a Concat joins leaves its image straight into the wide tensor.
-        part = source.storage == Storage.IMAGE and tensor in self._planned
+    def _converted(self, tensor: str, source: Value, form: _Form) -> Value:
+        storage, element = form
+        # What a Concat joins leaves its image straight into the wide tensor, which is of the same element type.
+        part = source.storage == Storage.IMAGE and tensor in self._planned and source.element == element
         stride, block = {Storage.NHWC: (source.shape[1], 0), Storage.BLOCKED: (0, self.block)}.get(storage, (0, 0))
-        dense = Value(tensor, source.shape, storage, self.element, stride, block=block)
+        dense = Value(tensor, source.shape, storage, element, stride, block=block)
         value = self._new(tensor, storage) if part else dense
-        self.convert(f"{tensor}:{storage.name.lower()}", source, value, f"{source.storage.name} -> {storage.name}")
-        self.conversions.append(Conversion(tensor, source.storage, storage, self.launches[-1]))
+        cast = "" if source.element == element else f", {'half' if element == ElementType.F16 else 'float'}"
+        note = f"{source.storage.name} -> {storage.name}{cast}"
+        self.convert(f"{tensor}:{storage.name.lower()}", source, value, note)
+        self.conversions.append(Conversion(tensor, source.storage, storage, element, self.launches[-1]))
         return value
 
     def _is_float(self, tensor: str) -> bool:
         return self.graph.tensors[tensor].dtype == np.float32
 
     def _outer_element(self, tensor: str) -> ElementType:
-        """Element type of a tensor outside of the plan's precision: the graph's."""
+        """Element type of a tensor whatever the precision: the graph's."""
         return ELEMENT_TYPES[self.graph.tensors[tensor].dtype.name]
 
     def output(self, tensor: str) -> None:
@@ -190,23 +206,15 @@ class Builder(Launcher):
         if not self._is_float(tensor):
             self._output_elements(tensor)
             return
-        existing = self._tensor(tensor)
-        flat = existing.get(Storage.FLAT)
-        if flat is not None and flat.element != ElementType.F32:
-            flat = None
+        existing, form = self._tensor(tensor), (Storage.FLAT, ElementType.F32)
         source = self._homes[tensor]
-        value = flat or self._aliased(source, Storage.FLAT)
-        if (
-            value is None
-            or value.element != ElementType.F32
-            or value.root.role == Role.INPUT
-            or value.root.data is not None
-        ):
+        value = existing.get(form) or self._aliased(source, form)
+        if value is None or value.root.role == Role.INPUT or value.root.data is not None:
             value = Value(tensor, source.shape, Storage.FLAT, ElementType.F32)
             self.convert(f"{tensor}:output", source, value, f"{source.storage.name} -> output")
-            self.conversions.append(Conversion(tensor, source.storage, None, self.launches[-1]))
-        existing[Storage.FLAT] = Value(tensor, value.shape, Storage.FLAT, ElementType.F32, 0, value, 0, Role.OUTPUT)
-        self.outputs.append(existing[Storage.FLAT])
+            self.conversions.append(Conversion(tensor, source.storage, None, ElementType.F32, self.launches[-1]))
+        existing[form] = Value(tensor, value.shape, Storage.FLAT, ElementType.F32, 0, value, 0, Role.OUTPUT)
+        self.outputs.append(existing[form])
 
     def _output_elements(self, tensor: str) -> None:
         """An output of another element type than float32; a copy where it is an input, a constant or a part."""
@@ -219,9 +227,9 @@ class Builder(Launcher):
             for part in (source, value):
                 ints += [int(part.element), *padded([1], STRIDED_LOOPS, 0)]
             self.launch_strided("elements1", f"{tensor}:output", "Transpose", [source, value], ints, (0.0, 0.0))
-            self.conversions.append(Conversion(tensor, source.storage, None, self.launches[-1]))
+            self.conversions.append(Conversion(tensor, source.storage, None, value.element, self.launches[-1]))
         output = Value(tensor, value.shape, Storage.FLAT, value.element, 0, value, 0, Role.OUTPUT)
-        self._values[tensor] = {Storage.FLAT: output}
+        self._values[tensor] = {(Storage.FLAT, output.element): output}
         self.outputs.append(output)
 
 

@@ -1,4 +1,4 @@
-"""The choice that a plan is lowered by: for each node where it runs and with which algorithm.
+"""The choice that a plan is lowered by: for each node where it runs, with which algorithm and in which precision.
 
 `runtime.selection` finds one; it is kept as JSON, and refused for another graph or by another version.
 """
@@ -16,9 +16,12 @@ import numpy as np
 
 from runtime.errors import FormatError, ModelError
 from runtime.graph import Graph, Node
+from runtime.types import Precision
 
-VERSION = 1
+VERSION = 2
+READABLE = (1, VERSION)  # 1 knows no precision of nodes; all else is the same
 KIND = "farm graph choice"
+_PRECISIONS = {precision.name.lower(): precision for precision in Precision}
 
 
 class Place(enum.StrEnum):
@@ -44,13 +47,21 @@ class Algorithm(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class NodeChoice:
-    """Where a node runs, and with which algorithm."""
+    """Where a node runs, with which algorithm, and in which precision; None: that of the plan."""
 
     place: Place
     algorithm: Algorithm = Algorithm.DIRECT
+    precision: Precision | None = None
 
     def __str__(self) -> str:
-        return self.place if self.algorithm == Algorithm.DIRECT else f"{self.place} {self.algorithm}"
+        precision = "" if self.precision is None else self.precision.name.lower()
+        algorithm = "" if self.algorithm == Algorithm.DIRECT else self.algorithm
+        return " ".join(filter(None, (self.place, algorithm, precision)))
+
+    def joins(self, part: NodeChoice) -> bool:
+        """Whether a Concat that runs so takes what a node wrote as `part` says as a part of its own memory."""
+        elements = {each.precision and each.precision.element for each in (self, part)}
+        return self.place != Place.IMAGE and len(elements) == 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +81,11 @@ class GraphChoice:
         """The choice for a node of the graph."""
         return self.nodes[node.output]
 
+    @property
+    def precisions(self) -> tuple[Precision, ...]:
+        """The precisions that nodes were chosen to have, in order; none where all have the plan's."""
+        return tuple(sorted({each.precision for each in self.nodes.values() if each.precision is not None}))
+
     def check(self, graph: Graph) -> None:
         """Raises ModelError where the choice is for another graph."""
         if self.graph != graph_hash(graph) or {node.output for node in graph.nodes} != set(self.nodes):
@@ -77,7 +93,7 @@ class GraphChoice:
 
     def to_json(self) -> str:
         """The choice as text."""
-        nodes = {name: [chosen.place, chosen.algorithm] for name, chosen in self.nodes.items()}
+        nodes = {name: _entry(chosen) for name, chosen in self.nodes.items()}
         return json.dumps({"kind": KIND, "version": VERSION, "graph": self.graph, "nodes": nodes}, indent=1) + "\n"
 
     @classmethod
@@ -89,8 +105,9 @@ class GraphChoice:
             raise FormatError(f"{source}: damaged, no JSON ({error}); make it anew with `farm tune`") from None
         if not isinstance(told, dict) or told.get("kind") != KIND:
             raise FormatError(f"{source}: not a '{KIND}'; make it anew with `farm tune`")
-        if told.get("version") != VERSION:
-            raise FormatError(f"{source}: version {told.get('version')}, this farm reads {VERSION}; tune again")
+        if told.get("version") not in READABLE:
+            readable = " and ".join(map(str, READABLE))
+            raise FormatError(f"{source}: version {told.get('version')}, this farm reads {readable}; tune again")
         try:
             nodes = {str(name): _node_choice(entry) for name, entry in told["nodes"].items()}
             return cls(nodes, _text(told["graph"]))
@@ -98,9 +115,16 @@ class GraphChoice:
             raise FormatError(f"{source}: damaged ({error}); make it anew with `farm tune`") from None
 
 
+def _entry(chosen: NodeChoice) -> list[str]:
+    precision = [] if chosen.precision is None else [chosen.precision.name.lower()]
+    return [chosen.place, chosen.algorithm, *precision]
+
+
 def _node_choice(entry: Any) -> NodeChoice:
-    place, algorithm = entry
-    return NodeChoice(Place(place), Algorithm(algorithm))
+    place, algorithm, *precisions = entry
+    if len(precisions) > 1:
+        raise ValueError(f"a node is chosen to run as {entry}")
+    return NodeChoice(Place(place), Algorithm(algorithm), *(_PRECISIONS[each] for each in precisions))
 
 
 def _text(value: Any) -> str:

@@ -10,7 +10,7 @@ from runtime.kernels.spec import ArgumentForm, Kernel, Variant
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
 from runtime.plan.records import StepKind
-from runtime.types import Storage
+from runtime.types import ElementType, Precision, Storage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,10 @@ class Packed:
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """A step of a plan whose tensors have no place in memory yet."""
+    """A step of a plan whose tensors have no place in memory yet.
+
+    `precision`: storage and arithmetic of its program; a conversion between two has that with half.
+    """
 
     name: str
     op: str
@@ -53,6 +56,7 @@ class Launch:
     shown: ProfileInfo
     note: str
     tuning_key: str
+    precision: Precision
 
     @property
     def output(self) -> Value:
@@ -62,9 +66,13 @@ class Launch:
 
 @dataclasses.dataclass(frozen=True)
 class Conversion:
-    """A tensor that was brought into another storage (None: into an output of the plan), and the launch that did it."""
+    """A tensor that was brought into another storage, element type, or both, and the launch that did it.
+
+    `storage`: None for an output of the plan.
+    """
 
     tensor: str
     source: Storage
     storage: Storage | None
+    element: ElementType
     launch: Launch

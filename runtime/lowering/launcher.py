@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from runtime.errors import UnsupportedError
 from runtime.graph import Array
 from runtime.kernels import table
 from runtime.kernels.blocked import REORDER
-from runtime.kernels.codes import Order
+from runtime.kernels.codes import Order, Unary
 from runtime.kernels.source import source_hash
 from runtime.kernels.spec import ArgumentForm, Kernel, MemoryType, Variant
 from runtime.layout.blocked import to_blocked
@@ -33,11 +35,12 @@ COPY_RANK = 6
 STRIDED_LOOPS = 12  # of farmrt's strided steps (cpu_strided.h)
 # Packing of the weights of farmrt's CPU operators on NHWC.
 CPU_BLOCK = 16
+_EVERYTHING = {"alpha": -math.inf, "beta": math.inf}  # what a clamp lets pass
 _ORDERS = {Storage.FLAT: Order.NCHW, Storage.NHWC: Order.NHWC, Storage.BLOCKED: Order.BLOCKED}
 
 
 class Launcher:
-    """Collects launches in order."""
+    """Collects launches in order, in the precision of `target`, which nodes may be chosen to have another of."""
 
     def __init__(self, target: Target, options: Options) -> None:
         self.target = target
@@ -45,9 +48,31 @@ class Launcher:
         self.launches: list[Launch] = []
         self.chosen: NodeChoice | None = None  # for the node that is being lowered
         self.note = ""  # why the node that is being lowered runs elsewhere than wanted
-        self.element = ElementType.F32 if target.precision == Precision.FP32 else ElementType.F16
         self.block = options.cpu.block or target.cpu_block
-        self._zeros: Value | None = None
+        self._zeros: dict[ElementType, Value] = {}
+        self._targets = {target.precision: target}
+
+    @contextlib.contextmanager
+    def in_precision(self, precision: Precision | None) -> Iterator[None]:
+        """What is launched meanwhile has this precision; None: that of now."""
+        before = self.target
+        if precision is not None and precision not in self._targets:
+            self._targets[precision] = dataclasses.replace(before, precision=precision)
+        self.target = before if precision is None else self._targets[precision]
+        try:
+            yield
+        finally:
+            self.target = before
+
+    def in_element(self, element: ElementType) -> contextlib.AbstractContextManager[None]:
+        """Floats that are read or written meanwhile have this element type; any but float and half changes nothing."""
+        precisions = {ElementType.F32: Precision.FP32, ElementType.F16: Precision.FP16_STORAGE}
+        return self.in_precision(None if element == self.element else precisions.get(element))
+
+    @property
+    def element(self) -> ElementType:
+        """Type of activations and weights in memory."""
+        return self.target.precision.element
 
     @property
     def dtype(self) -> type[np.floating]:
@@ -75,9 +100,10 @@ class Launcher:
 
     def zeros(self, size: int) -> Value:
         """Returns a constant of at least `size` zeros, which all launches share."""
-        if self._zeros is None or math.prod(self._zeros.shape) < size:
-            self._zeros = self.constant("zeros", np.zeros(max(size, 4096), np.float32))
-        return self._zeros
+        known = self._zeros.get(self.element)
+        if known is None or math.prod(known.shape) < size:
+            known = self._zeros[self.element] = self.constant("zeros", np.zeros(max(size, 4096), np.float32))
+        return known
 
     def scratch(self, name: str, size: int) -> Value:
         """Working memory of `size` elements."""
@@ -138,6 +164,7 @@ class Launcher:
             shown or ProfileInfo(),
             note or reason or self.note,
             key,
+            self.target.precision,
         )
         self.launches.append(Launch(name, op, kernel, kind, variant, chosen, ordered, numbers, *arguments))
 
@@ -162,19 +189,40 @@ class Launcher:
         shown = ProfileInfo(values[-1].shape)
         note = "" if self.target.memory == "cpu" else "CPU: no kernel for a GPU"
         numbers = tuple(map(float, floats))
-        launch = Launch(name, op, kernel, StepKind.CPU, Variant(), {}, dims, numbers, tensors, (), 0, shown, note, "")
-        self.launches.append(launch)
+        precision, variant = self.target.precision, Variant()
+        told = (tensors, (), 0, shown, note, "", precision)
+        self.launches.append(Launch(name, op, kernel, StepKind.CPU, variant, {}, dims, numbers, *told))
 
     def convert(self, name: str, source: Value, value: Value, note: str) -> None:
-        """Copies all elements between two storages of one shape, wherever the node runs that asks for it."""
+        """Copies all elements between two storages of one shape, element types, or both.
+
+        What is launched depends on these alone, not on the node that asks for it.
+        """
         chosen, self.chosen = self.chosen, None
-        if Storage.IMAGE in (source.storage, value.storage):
+        has_half = ElementType.F16 in (source.element, value.element)
+        with self.in_precision(Precision.FP16_STORAGE if has_half else Precision.FP32):
+            self._convert(name, source, value, note)
+        self.chosen = chosen
+
+    def _convert(self, name: str, source: Value, value: Value, note: str) -> None:
+        if source.storage == value.storage == Storage.IMAGE:
+            self._cast_image(name, source, value, note)
+        elif Storage.IMAGE in (source.storage, value.storage):
             self._convert_image(name, source, value, note)
         elif Storage.BLOCKED in (source.storage, value.storage):
             self._reorder(name, source, value, note)
         else:
             self.strided_copy(name, "Transpose", source, value, source.shape, source.strides, value.strides, note=note)
-        self.chosen = chosen
+
+    def _cast_image(self, name: str, source: Value, value: Value, note: str) -> None:
+        """Between images of float and half, by the function of each element that changes nothing.
+
+        A kernel reads and writes either; the options make it another launch than one within half, with its own time.
+        """
+        dims = dict(zip(("batch", "channels", "height", "width"), source.shape, strict=True))
+        defines = {"UNARY": int(Unary.CLAMP), "SRC_F32": _is_float(source), "DST_F32": _is_float(value)}
+        tensors, shown = {"x": source, "y": value}, ProfileInfo(output_shape=value.shape)
+        self.launch("unary", name, "ImageToImage", tensors, dims, _EVERYTHING, defines, shown, note, MemoryType.IMAGE)
 
     def _reorder(self, name: str, source: Value, value: Value, note: str) -> None:
         """Between blocked and dense NCHW or NHWC; the pixels of a part of a wider tensor are brought together first."""
@@ -194,8 +242,10 @@ class Launcher:
         dims = dict(zip(("batch", "channels", "height", "width"), buffer.shape, strict=True))
         dims |= dict(zip(("stride_n", "stride_c", "stride_h", "stride_w"), buffer.strides, strict=True))
         kernel, op = ("buffer_to_image", "BufferToImage") if to_image_memory else ("image_to_buffer", "ImageToBuffer")
-        is_float = int(buffer.element == ElementType.F32)
-        defines = {"SRC_F32" if to_image_memory else "DST_F32": is_float}
+        defines = {"SRC_F32" if to_image_memory else "DST_F32": _is_float(buffer)}
+        image = value if to_image_memory else source
+        if image.element == ElementType.F32 and self.element == ElementType.F16:
+            defines["IMAGE_F32"] = 1  # for its own time: the kernel reads and writes either image
         tensors, shown, memory = {"x": source, "y": value}, ProfileInfo(output_shape=value.shape), MemoryType.IMAGE
         self.launch(kernel, name, op, tensors, dims, None, defines, shown, note, memory)
 
@@ -218,9 +268,11 @@ class Launcher:
         dims = {f"d{i}": v for i, v in enumerate(padded(extents, COPY_RANK, 1))}
         dims |= {f"xs{i}": v for i, v in enumerate(padded(xs, COPY_RANK, 0))}
         dims |= {f"ys{i}": v for i, v in enumerate(padded(ys, COPY_RANK, 0))}
-        defines = {"SRC_F32": int(source.element == ElementType.F32), "DST_F32": int(value.element == ElementType.F32)}
+        defines = {"SRC_F32": _is_float(source), "DST_F32": _is_float(value)}
         shown = shown or ProfileInfo(output_shape=value.shape)
-        self.launch("copy", name, op, {"x": source, "y": value}, dims, defines=defines, note=note, shown=shown)
+        needs_half = self.element == ElementType.F32 and ElementType.F16 in (source.element, value.element)
+        with self.in_precision(Precision.FP16_STORAGE if needs_half else None):
+            self.launch("copy", name, op, {"x": source, "y": value}, dims, defines=defines, note=note, shown=shown)
 
     def refusal(self, kernel_name: str, memory: MemoryType, dims: Mapping[str, int]) -> str:
         """Why no variant of a kernel can run for these dims on the target; empty where one can."""
@@ -253,6 +305,10 @@ class Launcher:
         shape = ",".join(f"{key}={dims[key]}" for key in kernel.ints)
         precision = self.target.precision.name.lower()
         return "|".join((kernel.name, kernel.memory, precision, source_hash(kernel), definitions, shape))
+
+
+def _is_float(value: Value) -> int:
+    return int(value.element == ElementType.F32)
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from runtime.lowering.blocked_choice import choose_blocked
 from runtime.lowering.blocked_operators import BLOCKED_OPERATORS
 from runtime.lowering.buffer_operators import LOWERINGS
 from runtime.lowering.builder import Builder, node_error
-from runtime.lowering.choice import NodeChoice, Place
+from runtime.lowering.choice import GraphChoice, NodeChoice, Place
 from runtime.lowering.generic import GENERIC_LOWERINGS
 from runtime.lowering.image_operators import IMAGE_LOWERINGS
 from runtime.lowering.options import Options
@@ -41,6 +41,7 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     blocked = Blocked()
     if options.choice:
         options.choice.check(graph)
+        _check_precisions(options.choice, target)
     elif _runs_blocked(target):
         blocked = Blocked(choose_blocked(graph, builder.block), builder.block)
     if options.choice or target.memory != "image":
@@ -61,6 +62,13 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     return builder
 
 
+def _check_precisions(choice: GraphChoice, target: Target) -> None:
+    """No node is less exact than the target's precision, by which a plan's outputs are judged."""
+    if choice.precisions and max(choice.precisions) > target.precision:
+        least, plan = (each.name.lower() for each in (max(choice.precisions), target.precision))
+        raise ModelError(f"nodes were chosen to run in {least}, which is less exact than {plan}, the plan's precision")
+
+
 def _runs_blocked(target: Target) -> bool:
     """Whether activations lie in blocks of channels: in plans for the CPU alone."""
     return target.memory == "cpu" and target.precision == Precision.FP32
@@ -75,7 +83,7 @@ def places(target: Target) -> tuple[Place, ...]:
 
 
 def lower_chosen(builder: Builder, node: Node, chosen: NodeChoice) -> None:
-    """Emits the launches of a node where it was chosen to run, with the chosen algorithm.
+    """Emits the launches of a node where it was chosen to run, with the chosen algorithm and in the chosen precision.
 
     Raises:
         UnsupportedError: it cannot run so; names the node and why.
@@ -83,7 +91,8 @@ def lower_chosen(builder: Builder, node: Node, chosen: NodeChoice) -> None:
     first = len(builder.launches)
     builder.chosen = chosen
     try:
-        _emit_chosen(builder, node, chosen)
+        with builder.in_precision(chosen.precision):
+            _emit_chosen(builder, node, chosen)
     finally:
         builder.chosen = None
     emitted = {launch.kernel.operator for launch in builder.launches[first:]}

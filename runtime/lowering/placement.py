@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection
 
 from runtime.graph import Graph, Node
-from runtime.lowering.choice import GraphChoice, Place
+from runtime.lowering.choice import GraphChoice
 
 # Operators that write NHWC pixel by pixel with a stride of their own.
 _PIXEL_WRITERS = {
@@ -31,7 +31,8 @@ def plan_concats(
     """Chooses the tensors that are written into a wider one: name -> (wider tensor, first channel).
 
     A tensor qualifies once: it joins 4-axis tensors along the channels, and a kernel writes it in the wider one's
-    storage: in NHWC, or in whole blocks of one image. With a choice, those of Concats that run on images are left out.
+    storage: in NHWC, or in whole blocks of one image. With a choice, those of Concats that run on images, or in another
+    element type than their part, are left out.
     """
     producers = {node.output: node for node in graph.nodes}
     placed: dict[str, tuple[str, int]] = {}
@@ -40,7 +41,7 @@ def plan_concats(
             _place_inputs(graph, node, producers, placed, blocked or Blocked())
     if choice is None:
         return placed
-    return {name: place for name, place in placed.items() if choice.nodes[place[0]].place != Place.IMAGE}
+    return {name: place for name, place in placed.items() if choice.nodes[place[0]].joins(choice.nodes[name])}
 
 
 def _place_inputs(

@@ -10,9 +10,17 @@ from runtime.operators import OPERATORS
 _RANGE = (-1.0, 1.0)
 
 
-def trial_inputs(graph: Graph, random: np.random.Generator) -> dict[str, Array]:
-    """Uniform noise for every input of a graph; a user's operator says in which range, all others take -1 to 1."""
-    return {name: _noise(graph, name, random) for name in graph.inputs}
+def trial_inputs(graph: Graph, random: np.random.Generator, in_half: bool = False) -> dict[str, Array]:
+    """Uniform noise for every input of a graph; a user's operator says in which range, all others take -1 to 1.
+
+    `in_half`: floats that half holds too, so that an operator in float sees the same where its input came by half.
+    """
+    inputs = {name: _noise(graph, name, random) for name in graph.inputs}
+    return {name: _rounded(array) if in_half else array for name, array in inputs.items()}
+
+
+def _rounded(array: Array) -> Array:
+    return array.astype(np.float16).astype(np.float32) if array.dtype == np.float32 else array
 
 
 def _noise(graph: Graph, name: str, random: np.random.Generator) -> Array:

@@ -42,7 +42,8 @@ class TrialLaunch:
 
     `step` is its index in the trial plan, `poison` that of the step that fills its output with NaN (None: there is
     none); `local_size` the default, zeros where the driver chooses. `macs` and `bytes` are what it computes and, at
-    least, touches: its output and its weights.
+    least, touches: its output and its weights. `checked_in`: the least exact precision up to where its output is
+    compared; None: its own.
     """
 
     key: str
@@ -57,6 +58,12 @@ class TrialLaunch:
     uses: tuple[Use, ...]
     macs: int = 0
     bytes: int = 0
+    checked_in: Precision | None = None
+
+    @property
+    def tolerance(self) -> Precision:
+        """The precision that decides how far its output may be off."""
+        return self.precision if self.checked_in is None else self.checked_in
 
     def work_items(self, variant: Variant) -> WorkItems:
         """Logical global size under a variant."""
@@ -98,11 +105,15 @@ def trial_plan(graphs: Sequence[Graph], target: Target, options: Options | None 
 
 def plan_of_trials(builder: Builder, uses: Mapping[str, Sequence[Use]]) -> TrialPlan:
     """The plan of launches that were emitted for trials, with what each must write; those in `uses` can be tried."""
-    inputs = trial_inputs(builder.graph, np.random.default_rng(_SEED))
+    mixes = len({launch.precision.element for launch in builder.launches}) > 1
+    inputs = trial_inputs(builder.graph, np.random.default_rng(_SEED), in_half=mixes)
     poison_of = poison_outputs(builder)
     plan = _with_expectations(assemble_plan(builder), evaluate(builder.graph, inputs))
     distinct = [(index, step) for index, step in _distinct(plan) if step.tuning_key in uses]
-    launches = [_launch(index, poison_of.get(index), step, uses, builder.target) for index, step in distinct]
+    check = {expected.step: expected.check_step for expected in plan.expectations}
+    launches = [
+        _launch(index, poison_of.get(index), plan.steps[index : check[index] + 1], uses) for index, _ in distinct
+    ]
     return TrialPlan(plan, inputs, tuple(launches))
 
 
@@ -195,9 +206,9 @@ def _distinct(plan: Plan) -> list[tuple[int, Step]]:
     return list(first.values())
 
 
-def _launch(
-    index: int, poison: int | None, step: Step, uses: Mapping[str, Sequence[Use]], target: Target
-) -> TrialLaunch:
+def _launch(index: int, poison: int | None, steps: Sequence[Step], uses: Mapping[str, Sequence[Use]]) -> TrialLaunch:
+    """A launch, from its own step to the one whose output is compared."""
+    step, precisions = steps[0], [each.precision for each in steps if each.precision is not None]
     return TrialLaunch(
         key=step.tuning_key,
         step=index,
@@ -205,10 +216,11 @@ def _launch(
         kernel=step.kernel,
         dims=step.dims,
         defines=step.defines,
-        precision=target.precision,
+        precision=precisions[0],
         variant=step.variant,
         local_size=step.local_size,
         uses=tuple(uses[step.tuning_key]),
         macs=step.macs,
         bytes=_FLOAT_BYTES * (math.prod(step.shown.output_shape) + math.prod(step.shown.filter_shape)),
+        checked_in=max(precisions),
     )

@@ -79,7 +79,8 @@ def _programs(plan: Plan, strings: StringTable) -> tuple[Records, list[int]]:
         if step.kind == StepKind.CPU:
             program_of.append(NONE_U32)
             continue
-        key = (source_hash(step.kernel), build_options(step.variant, plan.target.precision, step.defines))
+        precision = plan.target.precision if step.precision is None else step.precision
+        key = (source_hash(step.kernel), build_options(step.variant, precision, step.defines))
         if key not in program_indices:
             program_indices[key] = len(program_indices)
             kernels.append(step.kernel)

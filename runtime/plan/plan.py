@@ -10,7 +10,7 @@ from runtime.kernels.spec import Kernel, Variant
 from runtime.layout.storage import TensorStorage
 from runtime.plan.records import ArgKind, PoolKind, StepFlag, StepKind
 from runtime.target import Target
-from runtime.types import ELEMENT_BYTES, ElementType, ImageFormat, Role, Storage
+from runtime.types import ELEMENT_BYTES, ElementType, ImageFormat, Precision, Role, Storage
 
 Size3 = tuple[int, int, int]
 
@@ -64,6 +64,9 @@ class ProfileInfo:
     dilation: tuple[int, ...] = ()
 
 
+_ELEMENT_FLAGS = {ElementType.F32: StepFlag.FLOAT, ElementType.F16: StepFlag.HALF}
+
+
 @dataclasses.dataclass(frozen=True)
 class Step:
     """One launch or CPU operator.
@@ -75,6 +78,8 @@ class Step:
         defines: build options that the operator asks (ACTIVATION, ...), beside the variant's.
         local_size: zeros leave it to the driver.
         note: why it is on the CPU, or what is converted; empty otherwise.
+        precision: storage and arithmetic of its program; None: those of the plan.
+        element: element type of what it writes, and of its weights; None: that of the plan.
     """
 
     name: str
@@ -93,11 +98,14 @@ class Step:
     packs: tuple[WeightPacking, ...] = ()
     shown: ProfileInfo = ProfileInfo()
     note: str = ""
+    precision: Precision | None = None
+    element: ElementType | None = None
 
     @property
     def flags(self) -> StepFlag:
         """The flags of the step's record."""
         flags = StepFlag.SPLITTABLE if self.kernel.splittable else StepFlag(0)
+        flags |= _ELEMENT_FLAGS.get(self.element, StepFlag(0)) if self.element is not None else StepFlag(0)
         return flags | StepFlag.TUNABLE if self.tuning_key else flags
 
 
@@ -176,7 +184,8 @@ class Plan:
     """A graph lowered to one target. `data` is the content of the data file.
 
     `peak_bytes` is what the activations take after sharing memory by lifetime, `sum_bytes` what they would without.
-    `contents` has every tensor in every storage that a step uses; plan files do not hold it.
+    `contents` has every tensor in every storage that a step uses, `precisions` those of its operators, in order (the
+    target's, or of a mixed plan several, of which the target has the last); plan files do not hold these.
     """
 
     model: str
@@ -190,6 +199,7 @@ class Plan:
     sum_bytes: int
     expectations: tuple[Expectation, ...] = ()
     contents: tuple[StoredTensor, ...] = ()
+    precisions: tuple[Precision, ...] = ()
 
     @property
     def inputs(self) -> list[Tensor]:

@@ -6,6 +6,7 @@ Intermediate buffers have no record of their own; the executors only need where 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,33 @@ from runtime.layout.image import LANES, ImageLayout
 from runtime.layout.storage import NHWC, ROW_MAJOR, StorageFormat, TensorStorage, of_image, rows_in_blocks
 from runtime.plan.container import Sections, read_file, string_reader
 from runtime.plan.plan import ContentKind, StoredTensor
-from runtime.plan.records import MAX_RANK, NO_DATA, NONE_U32, PLAN_MAGIC, ArgKind, PoolKind, SectionId, StepKind
+from runtime.plan.records import (
+    MAX_RANK,
+    NO_DATA,
+    NONE_U32,
+    PLAN_MAGIC,
+    ArgKind,
+    PoolKind,
+    SectionId,
+    StepFlag,
+    StepKind,
+)
 from runtime.types import ElementType, ImageFormat, Origin, OriginFormat, Precision, Role, Storage
 
 PIXELS = StorageFormat("pixels")  # an image of which a plan file does not tell the layout
 _FORMATS = {Storage.FLAT: ROW_MAJOR, Storage.NHWC: NHWC, Storage.IMAGE: of_image(ImageLayout.CHANNEL_MAJOR)}
+_PRECISION = re.compile(r"-DPRECISION=(\d+)")
+_ELEMENTS = {StepFlag.FLOAT: ElementType.F32, StepFlag.HALF: ElementType.F16}
 _KINDS = {Role.INPUT: ContentKind.INPUT, Role.OUTPUT: ContentKind.OUTPUT}
 
 
 @dataclasses.dataclass(frozen=True)
 class StepRecord:
-    """A step of a file. `operands`: its memory arguments, the written one last, as kind, index and element offset."""
+    """A step of a file.
+
+    `operands`: its memory arguments, the written one last, as kind, index and element offset. `element`: of floats that
+    it writes, and of its weights, where it says so. `precision`: of its OpenCL program.
+    """
 
     name: str
     op: str
@@ -33,6 +50,8 @@ class StepRecord:
     kind: StepKind
     macs: int
     operands: tuple[tuple[ArgKind, int, int], ...]
+    element: ElementType | None = None
+    precision: Precision | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +85,7 @@ def read_plan_file(path: Path) -> ReadPlan:
 def _plan(sections: Sections) -> ReadPlan:
     string, meta = string_reader(sections), sections[SectionId.META][0]
     steps = tuple(_step(row, sections, string) for row in sections[SectionId.STEP])
-    element = ElementType.F32 if Precision(int(meta["precision"])) == Precision.FP32 else ElementType.F16
+    element = Precision(int(meta["precision"])).element
     memory = "buffer" if any(step.kind == StepKind.OPENCL for step in steps) else "cpu"
     tensors = (
         *(_tensor(row, string, steps, memory) for row in sections[SectionId.TENSOR]),
@@ -96,7 +115,17 @@ def _step(row: Any, sections: Sections, string: Any) -> StepRecord:
     if len(args) != count:
         raise ValueError(f"arguments {first} to {first + count} of {len(sections[SectionId.ARG])}")
     name, op, kernel = (string(int(row[field])) for field in ("name", "op", "kernel"))
-    return StepRecord(name, op, kernel, StepKind(int(row["kind"])), int(row["macs"]), tuple(_operands(args)))
+    element = next((kind for flag, kind in _ELEMENTS.items() if int(row["flags"]) & flag), None)
+    kind, macs, precision = StepKind(int(row["kind"])), int(row["macs"]), _precision(row, sections, string)
+    return StepRecord(name, op, kernel, kind, macs, tuple(_operands(args)), element, precision)
+
+
+def _precision(row: Any, sections: Sections, string: Any) -> Precision | None:
+    if row["kind"] != StepKind.OPENCL:
+        return None
+    options = string(int(sections[SectionId.PROGRAM][int(row["program"])]["options"]))
+    found = _PRECISION.search(options)
+    return Precision(int(found[1])) if found else None
 
 
 def _operands(args: list[tuple[int, int]]) -> Iterator[tuple[ArgKind, int, int]]:
@@ -138,6 +167,7 @@ def _packed(row: Any, steps: tuple[StepRecord, ...], element: ElementType, memor
     step, block = int(row["step"]), int(row["block"])
     if step >= len(steps) or not block:
         raise ValueError(f"weights of step {step} of {len(steps)} in blocks of {block}")
+    element = steps[step].element or element
     origin = Origin(OriginFormat.ND, (int(row["groups"]), int(row["rows"]), int(row["cols"])))
     storage = TensorStorage(origin, rows_in_blocks(block))
     return StoredTensor(f"{steps[step].name}:weights", ContentKind.WEIGHTS, storage, element, memory, "", (), (step,))

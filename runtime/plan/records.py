@@ -77,6 +77,8 @@ class StepFlag(enum.IntFlag):
 
     SPLITTABLE = 1  # uses global ids only: may be enqueued in parts with a global offset
     TUNABLE = 2
+    FLOAT = 4  # what the step writes, and its weights, are float, whatever the plan's precision
+    HALF = 8  # ... are half
 
 
 def _record(*fields: tuple[Any, ...]) -> np.dtype[Any]:

@@ -1,4 +1,4 @@
-"""What can be chosen: for each node every place and algorithm, with the launches that lowering it so emits.
+"""What can be chosen: for each node every place, algorithm and precision, with the launches that lowering it so emits.
 
 A node is lowered by the builder that makes plans, alone, once for each way in which its inputs can lie: so what a
 candidate costs is what the plan will hold. That depends on nothing but the *state* of each input, which is how its
@@ -25,7 +25,7 @@ from runtime.lowering.options import Options
 from runtime.lowering.placement import plan_concats
 from runtime.lowering.value import Value
 from runtime.target import Target
-from runtime.types import ElementType, Role, Storage
+from runtime.types import ElementType, Precision, Role, Storage
 
 _SMALL = 64  # elements of a constant up to which its content may matter to a lowering
 _JOINT = 3  # inputs of a Concat up to which all combinations of states are listed
@@ -48,7 +48,6 @@ class State:
 
 
 CONSTANT = State(Storage.FLAT, ElementType.F32, origin="constant")
-Want = tuple[str, Storage | None]  # a tensor, and the storage that it is read in (None: as an output of the plan)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +83,6 @@ class Candidates:
     nodes: Mapping[str, tuple[NodeCandidate, ...]]
     outputs: Mapping[str, tuple[Reading, ...]]
     planned: Mapping[str, tuple[str, int]]
-    element: ElementType
 
     def choices(self, node: Node) -> tuple[NodeChoice, ...]:
         """The distinct choices of a node."""
@@ -101,13 +99,17 @@ class Candidates:
             yield from (conversion.launch for conversion in reading.wants)
 
 
-def find_candidates(graph: Graph, target: Target, options: Options | None = None) -> Candidates:
+def find_candidates(
+    graph: Graph, target: Target, options: Options | None = None, precisions: Collection[Precision] = ()
+) -> Candidates:
     """Lists the candidates of every node.
+
+    `precisions`: those that each node may have; by default all have the target's, and choices do not name it.
 
     Raises:
         UnsupportedError: a node cannot run on the target at all; names it and why.
     """
-    return _Finder(graph, target, options or Options()).find()
+    return _Finder(graph, target, options or Options(), precisions).find()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,12 +123,15 @@ class _Outcome:
 
 
 class _Finder:
-    def __init__(self, graph: Graph, target: Target, options: Options) -> None:
+    def __init__(self, graph: Graph, target: Target, options: Options, precisions: Collection[Precision]) -> None:
         self.graph, self.target = graph, target
+        self.precisions: Sequence[Precision | None] = sorted(precisions) or [None]
         self.options = dataclasses.replace(options, choice=None, keep_layers=False)
         self.planned = plan_concats(graph)
         self.states: dict[str, tuple[State, ...]] = {}
         self._known: dict[Any, _Outcome | UnsupportedError] = {}
+        self._attributes: dict[str, str] = {}
+        self._tensors: dict[str, Any] = {}
 
     def find(self) -> Candidates:
         for name in self.graph.inputs:
@@ -136,7 +141,7 @@ class _Finder:
             found = nodes[node.output] = self._of_node(node)
             self.states[node.output] = tuple(dict.fromkeys(candidate.output for candidate in found))
         outputs = {name: tuple(self._as_output(name)) for name in self.graph.outputs}
-        return Candidates(self.graph, nodes, outputs, self.planned, self._builder().element)
+        return Candidates(self.graph, nodes, outputs, self.planned)
 
     def _input_state(self, name: str) -> State:
         builder = self._builder()
@@ -159,7 +164,13 @@ class _Finder:
         algorithms = [Algorithm.DIRECT]
         if node.op == "Conv" and Convolution(self._builder(), node).serves_winograd:
             algorithms = winograd_algorithms(self.options)
-        return [NodeChoice(place, algorithm) for place in places(self.target) for algorithm in algorithms]
+        ways = itertools.product(places(self.target), algorithms, self._precisions(node))
+        return [NodeChoice(place, algorithm, precision) for place, algorithm, precision in ways]
+
+    def _precisions(self, node: Node) -> Sequence[Precision | None]:
+        """Those that change what a node does: none where it has no floats."""
+        has_floats = any(self.graph.tensors[name].dtype == np.float32 for name in (*node.inputs, node.output) if name)
+        return self.precisions if has_floats else [None]
 
     def _chains(self, tensor: str) -> list[tuple[str, ...]]:
         """The tensors that one may become a part of: none, the Concat's, that of the Concat which joins this one..."""
@@ -194,7 +205,10 @@ class _Finder:
         if tensor not in self.planned or self.planned[tensor][0] != node.output:
             return self.states[tensor]
         chain = () if choice.place == Place.IMAGE else (node.output, *wide)
-        return [state for state in self.states[tensor] if state.wide == chain]
+        element = choice.precision and choice.precision.element
+        return [
+            state for state in self.states[tensor] if state.wide == (chain if element in (None, state.element) else ())
+        ]
 
     def _joining(
         self,
@@ -267,19 +281,27 @@ class _Finder:
     def _key(self, node: Node, choice: NodeChoice, lying: Mapping[str, State], wide: tuple[str, ...]) -> Any:
         """All that the outcome depends on, names left out, so that equal nodes are lowered once."""
         inputs = tuple(self._input_key(node, name, lying) for name in node.inputs)
-        info = self.graph.tensors[node.output]
-        output = (info.shape, info.dtype.name, self._chain_key(node, node.output, wide))
-        return (node.op, repr(described(node.attrs)), inputs, output, choice)
+        if node.output not in self._attributes:
+            self._attributes[node.output] = repr(described(node.attrs))
+        output = (self._tensor_key(node.output), self._chain_key(node, node.output, wide))
+        return (node.op, self._attributes[node.output], inputs, output, choice)
 
     def _input_key(self, node: Node, name: str, lying: Mapping[str, State]) -> Any:
         if not name:
             return None
-        info, state, content = self.graph.tensors[name], lying[name], b""
-        if self.graph.is_constant(name) and info.size <= _SMALL:
-            content = np.ascontiguousarray(self.graph.constants[name]).tobytes()
-        bare = dataclasses.replace(state, wide=())
+        state = lying[name]
+        bare = dataclasses.replace(state, wide=()) if state.wide else state
         chain = self._chain_key(node, name, state.wide)
-        return (node.inputs.index(name), info.shape, info.dtype.name, bare, chain, content)
+        return (node.inputs.index(name), self._tensor_key(name), bare, chain)
+
+    def _tensor_key(self, name: str) -> Any:
+        """Shape and type of a tensor, and the content of a small constant."""
+        if name not in self._tensors:
+            info, content = self.graph.tensors[name], b""
+            if self.graph.is_constant(name) and info.size <= _SMALL:
+                content = np.ascontiguousarray(self.graph.constants[name]).tobytes()
+            self._tensors[name] = (info.shape, info.dtype.name, content)
+        return self._tensors[name]
 
     def _chain_key(self, node: Node, name: str, wide: tuple[str, ...]) -> Any:
         steps = itertools.pairwise((name, *wide))
@@ -288,6 +310,7 @@ class _Finder:
     # The plan's outputs
 
     def _as_output(self, name: str) -> Iterator[Reading]:
+        """Readings of an output; one that others may read row-major and in float lies so for all of them."""
         for state in self.states.get(name, (CONSTANT,)):
             after_reading = self._asked(name, state, (Storage.FLAT, None))
             only_flat = all(conversion.storage == Storage.FLAT for conversion in after_reading)
@@ -302,7 +325,8 @@ class _Finder:
             if storage is None:
                 builder.output(name)
             elif self.graph.tensors[name].dtype == np.float32:
-                builder.read(name, storage)
+                with builder.in_precision(self.precisions[0]):
+                    builder.read(name, storage)
         return tuple(builder.conversions)
 
 
@@ -362,7 +386,8 @@ def _scratch_bytes(builder: Builder, launches: Iterable[Launch], tensors: Collec
 def _lay(builder: Builder, tensor: str, state: State) -> None:
     """Makes a tensor lie as a state says."""
     if state.storage == Storage.NHWC and state.wide:
-        builder.write(tensor, Storage.NHWC)
+        with builder.in_element(state.element):
+            builder.write(tensor, Storage.NHWC)
         return
     shape = builder.graph.shape(tensor)
     role = Role.INPUT if state.origin == "input" else Role.INTERMEDIATE

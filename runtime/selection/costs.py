@@ -9,8 +9,10 @@ from typing import Protocol
 
 from runtime.kernels.spec import ArgumentForm
 from runtime.lowering.launch import Launch
-from runtime.peaks import Peaks
+from runtime.peaks import Peaks, peaks_of
 from runtime.plan.records import StepKind
+from runtime.target import Target
+from runtime.types import Precision
 
 
 class CostOrigin(enum.StrEnum):
@@ -81,6 +83,27 @@ class AnalyticCosts:
     def origin(self, launch: Launch) -> CostOrigin:
         """Always the model."""
         return CostOrigin.MODELLED
+
+
+@dataclasses.dataclass(frozen=True)
+class CostsByPrecision:
+    """Times by what has them for a launch's precision."""
+
+    costs: Mapping[Precision, LaunchCosts]
+
+    def milliseconds(self, launch: Launch) -> float:
+        """The launch's time."""
+        return self.costs[launch.precision].milliseconds(launch)
+
+    def origin(self, launch: Launch) -> CostOrigin:
+        """Where that time comes from."""
+        return self.costs[launch.precision].origin(launch)
+
+
+def modelled_costs(target: Target) -> LaunchCosts:
+    """The model of a target, by its peaks in the precision of each launch."""
+    targets = {precision: dataclasses.replace(target, precision=precision) for precision in Precision}
+    return CostsByPrecision({precision: AnalyticCosts(peaks_of(each)) for precision, each in targets.items()})
 
 
 def moved_bytes(launch: Launch) -> tuple[int, int]:

@@ -7,21 +7,31 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from runtime.lowering.choice import NodeChoice, Place
+from runtime.lowering.choice import NodeChoice
 from runtime.lowering.launch import Launch
 from runtime.selection.candidates import State
 from runtime.selection.problem import ChoiceProblem, Conversion, Option, ReadingOption
-from runtime.types import Storage
+from runtime.types import ElementType, Storage
 
 
 @dataclasses.dataclass(frozen=True)
 class Converted:
-    """A conversion of a plan: the tensor, the storage that it lies in and that it is brought into (None: an output)."""
+    """A conversion of a plan: the tensor, the form that it lies in and that it is brought into.
+
+    `storage`: None for an output of the plan.
+    """
 
     tensor: str
     source: Storage
     storage: Storage | None
     milliseconds: float
+    source_element: ElementType
+    element: ElementType
+
+    @property
+    def is_cast(self) -> bool:
+        """Whether it changes the element type."""
+        return self.source_element != self.element
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +80,8 @@ class Evaluation:
         """The conversions, in the order in which they are asked for."""
         wanted = dict.fromkeys(want for name in self._order for want in self._resolved[name].wants)
         return tuple(
-            Converted(tensor, state.storage, storage, self.problem.conversions[tensor, state, storage])
-            for tensor, state, storage in wanted
+            Converted(want[0], want[1].storage, want[2], self.problem.conversions[want], want[1].element, want[3])
+            for want in wanted
         )
 
     def node_ms(self, name: str) -> float:
@@ -146,7 +156,7 @@ class Evaluation:
         if tensor not in planned:
             return ()
         wide = planned[tensor][0]
-        return () if nodes[wide].place == Place.IMAGE else (wide, *self._chain(wide, nodes))
+        return (wide, *self._chain(wide, nodes)) if nodes[wide].joins(nodes[tensor]) else ()
 
     def _find_readers(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = defaultdict(list)

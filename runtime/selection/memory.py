@@ -111,12 +111,10 @@ def _home_bytes(candidates: Candidates, tensor: str, state: State) -> int:
 
 
 def _conversion_bytes(candidates: Candidates, conversion: Conversion) -> int:
-    tensor, state, storage = conversion
-    if storage == Storage.NHWC and state.wide:
+    tensor, state, storage, element = conversion
+    if storage == Storage.NHWC and state.wide and element == state.element:
         return 0  # a part of the wide tensor
-    if storage is None:
-        return _bytes(candidates, tensor, Storage.FLAT, _outer_element(candidates, tensor))
-    return _bytes(candidates, tensor, storage, candidates.element)
+    return _bytes(candidates, tensor, Storage.FLAT if storage is None else storage, element)
 
 
 def _outer_element(candidates: Candidates, tensor: str) -> ElementType:

@@ -1,75 +1,110 @@
-"""The precision of a plan, where several are allowed: the cheapest choice in each is found exactly, the least counts.
+"""The precisions of a plan, where several are allowed: one for all of its operators, or one chosen for each of them.
 
-A plan has one precision for all of its tensors and kernels, so that the choices in two precisions have nothing in
-common: the cheapest of all is the cheapest of their optima, and is as far proven as the least proven one of these. A
-precision in which no choice keeps the memory limit is left out.
+The cheapest choice is found exactly for each precision alone and for all of them together, where a tensor that is
+written in float and read in half, or the other way round, costs a conversion. The latter is never dearer than the
+former; it counts where it is cheaper. What keeps no memory limit is left out.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 from runtime.errors import ModelError
 from runtime.graph import Graph
+from runtime.lowering.choice import GraphChoice
 from runtime.lowering.options import Options
 from runtime.selection.candidates import Candidates, find_candidates
 from runtime.selection.costs import LaunchCosts
 from runtime.selection.memory import CHEAPEST, MemoryGoal
-from runtime.selection.needed import Needed, bounded_choice
+from runtime.selection.needed import BoundedChoice, Needed, bounded_choice
 from runtime.selection.selection import GraphSelection, select_among
 from runtime.target import Target
 from runtime.types import Precision
 
-CostsIn = Callable[[Precision], LaunchCosts]  # what launches cost in a precision
+Precisions = tuple[Precision, ...]  # those that the operators of a plan may have, from float to half arithmetic
 Found = TypeVar("Found")
+LEAST_GAIN = 1e-6  # relative: mixed plans that promise less are no better than those of one precision
+
+
+def allowed_precisions(precisions: Collection[Precision]) -> list[Precisions]:
+    """What plans may have where a file allows several: each alone, in the order given, at last all of them."""
+    alone: list[Precisions] = [(each,) for each in precisions]
+    return [*alone, tuple(sorted(precisions))] if len(alone) > 1 else alone
 
 
 def candidates_in_each(
-    graph: Graph, target: Target, precisions: Iterable[Precision], options: Options
-) -> dict[Precision, Candidates]:
-    """The candidates of a graph on a target, which has each of these precisions in turn."""
-    return {each: find_candidates(graph, dataclasses.replace(target, precision=each), options) for each in precisions}
+    graph: Graph, target: Target, allowed: Iterable[Precisions], options: Options
+) -> dict[Precisions, Candidates]:
+    """The candidates of a graph on a target whose plan may have each of these precisions in turn."""
+    return {each: _candidates(graph, target, each, options) for each in allowed}
+
+
+def _candidates(graph: Graph, target: Target, precisions: Precisions, options: Options) -> Candidates:
+    target = dataclasses.replace(target, precision=max(precisions))
+    return find_candidates(graph, target, options, precisions if len(precisions) > 1 else ())
+
+
+def chosen_target(target: Target, precisions: Precisions, choice: GraphChoice) -> Target:
+    """What a choice among these precisions is lowered to: the target in the least exact one that a node has."""
+    return dataclasses.replace(target, precision=max(choice.precisions or precisions))
 
 
 def select_in_each(
-    candidates: Mapping[Precision, Candidates], costs: CostsIn, memory: MemoryGoal = CHEAPEST
-) -> dict[Precision, GraphSelection]:
-    """The cheapest choice in each precision, the cheapest of all first; of equals the one that is given first.
+    candidates: Mapping[Precisions, Candidates], costs: LaunchCosts, memory: MemoryGoal = CHEAPEST
+) -> dict[Precisions, GraphSelection]:
+    """The cheapest choice for each, the cheapest of all first; of equals the one that is given first.
 
-    Raises ModelError where no choice keeps the memory limit in any precision.
+    Raises ModelError where no choice keeps the memory limit for any.
     """
-    found = _in_each(candidates, lambda precision, each: select_among(each, costs(precision), memory))
-    return dict(sorted(found.items(), key=lambda entry: entry[1].milliseconds))
+    found = _in_each(candidates, lambda each: select_among(each, costs, memory))
+    return dict(sorted(found.items(), key=lambda entry: _weighed(entry[0], entry[1].milliseconds)))
 
 
 def needed_in_cheapest(
-    candidates: Mapping[Precision, Candidates],
+    candidates: Mapping[Precisions, Candidates],
     measured: Mapping[str, float],
-    bound: CostsIn,
+    bound: LaunchCosts,
     memory: MemoryGoal = CHEAPEST,
-) -> tuple[Precision, list[Needed]]:
-    """The precision whose choice may be the cheapest of all, and the launches to measure for it.
+) -> tuple[Precisions, list[Needed]]:
+    """For which precisions the cheapest of all choices may be, and the launches to measure for it.
 
-    None is left where that choice rests on measured launches only: the bounds of the other precisions are not less.
-    Raises ModelError as `select_in_each` does.
+    First come plans of one precision, until it is known which of them is the cheapest: what is measured for these
+    counts for the mixed ones too, and if the time ends, then with an answer. None is left where the cheapest choice of
+    all rests on measured launches only: the bounds of all others are not less. Raises ModelError as `select_in_each`
+    does.
     """
-    found = _in_each(candidates, lambda precision, each: bounded_choice(each, measured, bound(precision), memory))
-    best = min(found, key=lambda precision: found[precision].milliseconds)
+    found = _in_each(candidates, lambda each: bounded_choice(each, measured, bound, memory), most=1)
+    best = _least(found)
+    if not best[1] and len(found) < len(candidates):
+        best = _least(_in_each(candidates, lambda each: bounded_choice(each, measured, bound, memory)))
+    return best
+
+
+def _least(found: Mapping[Precisions, BoundedChoice]) -> tuple[Precisions, list[Needed]]:
+    best = min(found, key=lambda precisions: _weighed(precisions, found[precisions].milliseconds))
     return best, found[best].needed
 
 
+def _weighed(precisions: Precisions, milliseconds: float) -> float:
+    return milliseconds * (1.0 + LEAST_GAIN) if len(precisions) > 1 else milliseconds
+
+
 def _in_each(
-    candidates: Mapping[Precision, Candidates], find: Callable[[Precision, Candidates], Found]
-) -> dict[Precision, Found]:
-    found: dict[Precision, Found] = {}
+    candidates: Mapping[Precisions, Candidates], find: Callable[[Candidates], Found], most: int | None = None
+) -> dict[Precisions, Found]:
+    """What is found for each, or for those of at most so many precisions where any of these has something."""
+    found: dict[Precisions, Found] = {}
     problems: list[ModelError] = []
-    for precision, each in candidates.items():
+    wanted = {each: one for each, one in candidates.items() if most is None or len(each) <= most}
+    for precisions, each in wanted.items():
         try:
-            found[precision] = find(precision, each)
+            found[precisions] = find(each)
         except ModelError as error:
             problems.append(error)
+    if not found and len(wanted) < len(candidates):
+        return _in_each(candidates, find)
     if not found:
         raise problems[0]
     return found

@@ -1,8 +1,9 @@
 """The choice over a whole graph as a 0/1 program of least cost.
 
 Anderson and Gregg ("Optimal DNN Primitive Selection with Partitioned Boolean Quadratic Programming", 2018) give every
-node a vector of costs and every edge a matrix of conversion costs. Here a tensor is converted once for each storage
-that anyone wants, however many read it so; so a conversion is a variable of (tensor, state, storage), not of an edge:
+node a vector of costs and every edge a matrix of conversion costs. Here a tensor is converted once for each storage and
+element type that anyone wants, however many read it so; so a conversion is a variable of these and the tensor's state,
+not of an edge:
 
     minimise   sum cost(option) x(option) + sum cost(conversion) c(conversion)
     for each node                           sum of its options = 1
@@ -20,9 +21,9 @@ from collections.abc import Iterable, Mapping
 from runtime.lowering.launch import Launch
 from runtime.selection.candidates import Candidates, NodeCandidate, Reading, State
 from runtime.selection.costs import LaunchCosts, cost_key, total_ms
-from runtime.types import Storage
+from runtime.types import ElementType, Storage
 
-Conversion = tuple[str, State, Storage | None]  # a tensor in a state, and the storage wanted
+Conversion = tuple[str, State, Storage | None, ElementType]  # a tensor in a state, and the form wanted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +68,7 @@ class _Prices:
     def __init__(self, costs: LaunchCosts) -> None:
         self._costs = costs
         self._known: dict[str, float] = {}
+        self._of: dict[int, float] = {}  # by identity: equal nodes share their launches
         self.conversions: dict[Conversion, float] = {}
         self.launches: dict[Conversion, Launch] = {}
 
@@ -74,6 +76,11 @@ class _Prices:
         return sum(self._one(launch) for launch in launches)
 
     def _one(self, launch: Launch) -> float:
+        if id(launch) not in self._of:
+            self._of[id(launch)] = self._priced(launch)
+        return self._of[id(launch)]
+
+    def _priced(self, launch: Launch) -> float:
         key = cost_key(launch)
         if key not in self._known:
             self._known[key] = total_ms([launch], self._costs)
@@ -82,7 +89,7 @@ class _Prices:
     def reading(self, reading: Reading) -> ReadingOption:
         wants: list[Conversion] = []
         for conversion in reading.wants:
-            wants.append((reading.tensor, reading.state, conversion.storage))
+            wants.append((reading.tensor, reading.state, conversion.storage, conversion.element))
             self.conversions[wants[-1]] = self._one(conversion.launch)
             self.launches[wants[-1]] = conversion.launch
         return ReadingOption(reading.tensor, reading.state, self.total(reading.launches), tuple(dict.fromkeys(wants)))

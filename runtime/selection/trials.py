@@ -19,17 +19,17 @@ from runtime.plan.records import StepKind
 from runtime.selection.candidates import Candidates, NodeCandidate
 from runtime.selection.costs import cost_key
 from runtime.target import Target
-from runtime.types import Storage
+from runtime.types import ElementType, Storage
 
 
 @dataclasses.dataclass(frozen=True)
 class CandidateNode:
-    """A node with a choice, and the storage that each computed tensor lies in that it reads."""
+    """A node with a choice, and the storage and element type of each computed tensor that it reads."""
 
     graph: Graph
     node: Node
     choice: NodeChoice
-    storages: Mapping[str, Storage]
+    forms: Mapping[str, tuple[Storage, ElementType]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,8 +81,9 @@ def nodes_with(keys: Iterable[str], candidates: Candidates) -> list[CandidateNod
 
 def _candidate_node(graph: Graph, node: Node, candidate: NodeCandidate) -> CandidateNode:
     first = (readings[0] for readings in candidate.readings)
-    storages = {each.tensor: each.state.storage for each in first if each.state.origin == "computed"}
-    return CandidateNode(graph, node, candidate.choice, storages)
+    computed = {each.tensor: each.state for each in first if each.state.origin == "computed"}
+    forms = {tensor: (state.storage, state.element) for tensor, state in computed.items()}
+    return CandidateNode(graph, node, candidate.choice, forms)
 
 
 def _launches(candidate: NodeCandidate) -> Iterable[Launch]:
@@ -122,11 +123,12 @@ def candidate_plan(nodes: Sequence[CandidateNode], target: Target, options: Opti
 
 
 def _lay_inputs(builder: Builder, single: Graph, candidate: CandidateNode) -> None:
-    """Makes the inputs of a node lie in the storages that it finds them in; noise of another type stays as it is."""
+    """Makes the inputs of a node lie as it finds them; noise of another type than float stays as it is."""
     for name, given in zip(single.nodes[0].inputs, candidate.node.inputs, strict=True):
-        storage = candidate.storages.get(given)
-        if storage is not None and name in single.inputs and single.tensors[name].dtype == np.float32:
-            builder.alias(name, builder.read(name, storage))
+        if given in candidate.forms and name in single.inputs and single.tensors[name].dtype == np.float32:
+            storage, element = candidate.forms[given]
+            with builder.in_element(element):
+                builder.alias(name, builder.read(name, storage))
 
 
 def _untuned(key: str, launch: Launch, index: int) -> UntunedStep:

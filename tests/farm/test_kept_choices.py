@@ -116,7 +116,7 @@ def test_every_damage_is_told_with_the_files_name(tmp_path: Path) -> None:
         content[:-40]: "not JSON",
         b"[]": "not a selection",
         b"{}": "not a selection",
-        changed(content, version=1): "selection of version 1, this farm reads 3",
+        changed(content, version=1): "selection of version 1, this farm reads 4",
         content.replace(b"conv", b"conw"): "another hash",
         changed(content, sets=3): "another hash",
     }
@@ -210,3 +210,27 @@ def test_a_file_of_before_there_was_a_choice_of_precision_is_read() -> None:
     digest = hashlib.sha256(json.dumps(members["sets"], sort_keys=True).encode()).hexdigest()
     content = json.dumps(members | {"version": 2, "sha256": digest}).encode()
     assert decode_choices(content, "old") == [one_set()]
+
+
+@pytest.mark.parametrize(
+    ("precisions", "chosen", "problem"),
+    [
+        ((Precision.FP32, Precision.FP16_STORAGE), "fp16_storage", ""),
+        ((Precision.FP32, Precision.FP32), "fp32", ""),
+        ((Precision.FP32, Precision.FP16_STORAGE), "fp32", "operators in fp16_storage in a plan of another precision"),
+        ((Precision.FP32, Precision.FP16), "fp16_storage", "operators in fp16 in a plan of another precision"),
+    ],
+)
+def test_the_precisions_of_operators_are_those_of_the_plan(
+    precisions: tuple[Precision, Precision], chosen: str, problem: str
+) -> None:
+    nodes = {name: NodeChoice(Place.BUFFER, precision=each) for name, each in zip("ab", precisions, strict=True)}
+    members = kept(precision="fp16_storage,fp32").model_dump() | {"chosen_precision": chosen}
+    members["choice"] = json.loads(GraphChoice(nodes, GRAPH).to_json())
+    content = encode_choices([one_set(DEBIAN, KeptChoice(**members))])
+    if problem:
+        with pytest.raises(FormatError, match=f"x.json: damaged: {problem}"):
+            decode_choices(content, "x.json")
+    else:
+        (found,) = decode_choices(content, "x.json")[0].choices
+        assert found.graph_choice.nodes == nodes and found.plan_precision == max(precisions)

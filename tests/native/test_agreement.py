@@ -8,6 +8,7 @@ held against NumPy.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,7 @@ from runtime.evaluate import evaluate
 from runtime.graph import Array, Graph
 from runtime.importers.onnx_importer import import_onnx
 from runtime.layout.blocked import BLOCKS
+from runtime.lowering.choice import graph_choice
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.options import CpuOptions
 from runtime.lowering.trials import trial_plan
@@ -30,6 +32,9 @@ from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
+from runtime.selection.candidates import find_candidates
+from runtime.selection.costs import cost_key
+from runtime.selection.trials import candidate_plan, nodes_with
 from runtime.target import Target
 from runtime.types import Precision
 from tests import opencl
@@ -37,11 +42,11 @@ from tests.native.conftest import THOROUGH
 from tests.native.farmrt import Farmrt
 from tests.runtime.blocked_networks import NETWORKS as BLOCKED_NETWORKS
 from tests.runtime.graphs import GraphMaker
-from tests.runtime.networks import NETWORKS, attended, group_normalised, residual_block
+from tests.runtime.networks import NETWORKS, attended, concat_in_place, dense_chain, group_normalised, residual_block
 from tests.runtime.onnx_models import NEAREST_RESIZES, inputs_of, nearest_resizes, run_onnxruntime
 from tests.runtime.random_graphs import random_graphs
 from tests.runtime.transformers import FORMS, Form, causal_block, encoder_block, vision_transformer
-from tuner.trial import TOLERANCE
+from tuner.trial import TINY_ERROR, TOLERANCE
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "buffer-fp32": {"memory": "buffer"},
@@ -131,6 +136,51 @@ def test_farmrt_agrees_with_the_reference(gpu: Farmrt, network: NetworkMaker, se
         np.testing.assert_allclose(
             values, expected[name], rtol=0, atol=tolerance * max(1, np.abs(expected[name]).max())
         )
+
+
+MIXED = (Precision.FP32, Precision.FP16_STORAGE)
+
+
+@pytest.mark.slow
+@on_each_driver
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("network", [residual_block, concat_in_place, dense_chain], ids=lambda each: each.__name__)
+def test_mixed_plans_agree_with_the_reference(gpu: Farmrt, network: NetworkMaker, seed: int) -> None:
+    """Any node in any place, algorithm and precision, whatever its neighbours have."""
+    maker, device, random = GraphMaker(), device_of(gpu), np.random.default_rng(seed)
+    graph, target = network(maker), target_of_device(device)
+    options = Options(winograd="auto")
+    candidates = find_candidates(graph, target, options, MIXED)
+    choices = {node.output: candidates.choices(node) for node in graph.nodes}
+    nodes = {name: found[random.integers(len(found))] for name, found in choices.items()}
+    options = dataclasses.replace(options, choice=graph_choice(graph, nodes))
+    plan = lower(graph, dataclasses.replace(target, precision=max(MIXED)), options)
+    assert plan.precisions == MIXED
+    inputs = maker.noise()
+    reference, expected = Executor(encode_plan(plan), plan.data, device).run(inputs), evaluate(graph, inputs)
+    for name, values in run_on(gpu, plan, inputs).items():
+        assert_close(values, reference[name], 2e-3)
+        assert_close(values, expected[name], 2e-2)
+
+
+@pytest.mark.slow
+@on_each_driver
+def test_trials_in_several_precisions_are_checked(gpu: Farmrt) -> None:
+    """Poisoned before each launch by the size of its own elements, so that no other tensor is hit."""
+    maker = GraphMaker()
+    graph, target = residual_block(maker), target_of_device(device_of(gpu), precision=max(MIXED))
+    candidates = find_candidates(graph, target, Options(), MIXED)
+    keys = dict.fromkeys(map(cost_key, candidates.launches()))
+    trials = candidate_plan(nodes_with(keys, candidates), target, Options()).trials
+    run_on(gpu, trials.plan, dict(trials.inputs))
+    assert {launch.precision for launch in trials.launches} == set(MIXED)
+    for launch in trials.launches:
+        size = ",".join(map(str, launch.global_size(launch.variant, (2, 1, 1))))
+        sizes = {"global": size, "local": "2,1,1", "block": launch.block(launch.variant)}
+        answer = gpu.done("trial", step=launch.step, reps=1, check=1, options=launch.options(launch.variant), **sizes)
+        assert answer["nan_count"] == 0, launch.key
+        allowed = TOLERANCE[launch.tolerance] * answer["max_abs_expected"] + TINY_ERROR
+        assert answer["max_abs_error"] <= allowed, (launch.key, launch.tolerance)
 
 
 @pytest.mark.slow

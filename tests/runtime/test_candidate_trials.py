@@ -16,6 +16,7 @@ from runtime.selection.candidates import find_candidates
 from runtime.selection.costs import cost_key
 from runtime.selection.trials import candidate_plan, nodes_with
 from runtime.target import Target
+from runtime.types import Precision
 from tests.runtime.graphs import GraphMaker
 
 TARGET = Target("x", "x", gpu_family="adreno-6xx")
@@ -38,6 +39,23 @@ def test_every_launch_of_every_candidate_can_be_timed() -> None:
     assert {launch.step for launch in plan.trials.launches} <= checked and plan.untuned
     kernels = {step.kernel.name for step in plan.untuned}
     assert {"buffer_to_image", "image_to_buffer"} <= kernels
+
+
+def test_every_launch_of_every_precision_can_be_timed() -> None:
+    """Conversions between float and half among them, in each storage and between storages."""
+    precisions = (Precision.FP32, Precision.FP16_STORAGE)
+    candidates = find_candidates(net(), TARGET, Options(winograd="auto"), precisions)
+    keys = list(dict.fromkeys(map(cost_key, candidates.launches())))
+    target = dataclasses.replace(TARGET, precision=max(precisions))
+    plan = candidate_plan(nodes_with(keys, candidates), target, Options())
+    assert set(keys) <= plan.keys
+    casts = {step.kernel.name for step in plan.trials.plan.steps if step.op == "ImageToImage"}
+    assert casts == {"unary"}
+    told = {(launch.precision, launch.tolerance) for launch in plan.trials.launches}
+    assert (Precision.FP32, Precision.FP32) in told and (Precision.FP16_STORAGE, Precision.FP16_STORAGE) in told
+    assert all(launch.tolerance >= launch.precision for launch in plan.trials.launches)
+    for values in plan.trials.inputs.values():
+        np.testing.assert_array_equal(values, values.astype(np.float16), err_msg="half holds the noise")
 
 
 def test_few_nodes_serve_few_keys() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from runtime.errors import FormatError, ModelError
 from runtime.lowering.choice import Algorithm, GraphChoice, NodeChoice, Place, graph_choice, graph_hash
+from runtime.types import Precision
 from tests.runtime.graphs import GraphMaker
 
 
@@ -15,17 +16,31 @@ def made() -> GraphChoice:
     return GraphChoice({"a": NodeChoice(Place.IMAGE, Algorithm.WINOGRAD_4), "b": NodeChoice(Place.CPU)}, "0" * 32)
 
 
-def test_text_and_back() -> None:
-    assert GraphChoice.from_json(made().to_json()) == made()
+def mixed() -> GraphChoice:
+    float_convolution = NodeChoice(Place.IMAGE, Algorithm.WINOGRAD_4, Precision.FP32)
+    return GraphChoice({"a": float_convolution, "b": NodeChoice(Place.BUFFER, precision=Precision.FP16)}, "0" * 32)
+
+
+@pytest.mark.parametrize("choice", [made(), mixed()])
+def test_text_and_back(choice: GraphChoice) -> None:
+    assert GraphChoice.from_json(choice.to_json()) == choice
+
+
+def test_the_version_without_precisions_is_still_read() -> None:
+    text = json.dumps(json.loads(made().to_json()) | {"version": 1})
+    assert GraphChoice.from_json(text) == made() and made().precisions == ()
+    assert mixed().precisions == (Precision.FP32, Precision.FP16)
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"version": 99}, "version 99, this farm reads 1"),
+        ({"version": 99}, "version 99, this farm reads 1 and 2"),
         ({"kind": "recipe"}, "not a 'farm graph choice'"),
         ({"nodes": {"a": ["disk", "direct"]}}, "damaged .*'disk'"),
         ({"nodes": {"a": ["cpu"]}}, "damaged"),
+        ({"nodes": {"a": ["cpu", "direct", "fp8"]}}, "damaged .*'fp8'"),
+        ({"nodes": {"a": ["cpu", "direct", "fp32", "fp16"]}}, "damaged"),
         ({"nodes": [1]}, "damaged"),
         ({"graph": None}, "damaged"),
     ],

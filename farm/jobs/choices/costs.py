@@ -15,10 +15,8 @@ from farm.workspace import journal_file, journal_files
 from runtime.artifacts import fingerprint_of
 from runtime.errors import FormatError
 from runtime.lowering.launch import Launch
-from runtime.peaks import peaks_of
-from runtime.selection.costs import AnalyticCosts, CostOrigin, LaunchCosts, MeasuredCosts
+from runtime.selection.costs import CostOrigin, LaunchCosts, MeasuredCosts, modelled_costs
 from runtime.target import Target, wider_family
-from runtime.types import Precision
 from tuner.journal_times import DeviceTimes, read_times, scale_between
 
 UNKNOWN = ("", "unknown")  # families of which nothing follows
@@ -51,11 +49,7 @@ class KnownCosts:
 
     def unmeasured(self, scale: float = 1.0) -> LaunchCosts:
         """What launches cost by all that others measured and the model says, multiplied by a factor."""
-        return _Scaled(MeasuredCosts(self.family, AnalyticCosts(peaks_of(self.target)), CostOrigin.FAMILY), scale)
-
-    def in_precision(self, precision: Precision) -> KnownCosts:
-        """The same on the same device in another precision."""
-        return dataclasses.replace(self, target=dataclasses.replace(self.target, precision=precision))
+        return _Scaled(MeasuredCosts(self.family, modelled_costs(self.target), CostOrigin.FAMILY), scale)
 
     def with_measured(self, new: Mapping[str, float]) -> KnownCosts:
         """The same with further times of the device itself."""

@@ -27,7 +27,7 @@ from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.models.prepare import PRECISIONS, Failed, Prepared, prepare_all, random_input
+from farm.jobs.models.prepare import Failed, Prepared, least_exact, prepare_all, random_input
 from farm.jobs.validate import Validation, compare_within, thresholds_of
 from farm.model.fetch import Fetcher
 from farm.rows.compare import CompareResult, CompareRow, ComparisonOutcome, OperatorDifference, Side
@@ -239,7 +239,7 @@ class _Duel:
         names = self.prepared.data_formats
         if not all(name in side.outputs for name in names for side in (a, b)):
             return Validation()
-        precision = max(PRECISIONS[side.entry.bundle.settings["data_type"]] for side in (a, b))
+        precision = max(least_exact(side.entry.bundle.settings["data_type"]) for side in (a, b))
         thresholds = thresholds_of(self.prepared, self.runtime, precision)
         validation = compare_within(thresholds, self.prepared, a.outputs, b.outputs)
         if validation.is_ok or self.both[0].side.kind == "model":

@@ -32,7 +32,7 @@ from farm.farmrt.answers import ProbeAnswer
 from farm.jobs.choices.kept_way import kept_way
 from farm.jobs.compare.checkout import Checkout
 from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
-from farm.jobs.models.prepare import DATA_TYPES, prepare
+from farm.jobs.models.prepare import plan_data_type, prepare
 from farm.model.fetch import Fetcher
 from farm.rows.row import row_fingerprint, versions
 from farm.safe_text import one_line
@@ -138,7 +138,7 @@ def make_bundle(model_file: Path, model: str, runtime: Runtime, probed: Probed, 
         ),
         fingerprint=row_fingerprint(target),
         settings={
-            "data_type": DATA_TYPES[target.precision],
+            "data_type": plan_data_type(plan),
             "memory": target.memory,
             "selection_file": str(way.planned.file or ""),
         },

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from farm.model.half_range import beyond_half
 from farm.model.oracle import expected_outputs
 from farm.model.padded_outputs import filled
 from farm.model.source_model import READERS, read_source_model
+from farm.rows.forecast import MIXED
 from runtime.convert import convert
 from runtime.errors import ConfigError, FarmError, ModelError, UnsupportedError
 from runtime.evaluate import evaluate
@@ -32,6 +33,7 @@ from runtime.importers.custom_nodes import CustomNames
 from runtime.lowering.choice import GraphChoice
 from runtime.lowering.lower import Options
 from runtime.passes.pipeline import PassReport
+from runtime.plan.plan import Plan
 from runtime.types import OriginFormat, Precision
 
 Array = npt.NDArray[Any]
@@ -43,6 +45,22 @@ PRECISIONS: Mapping[DataType, Precision] = {
 }
 DATA_TYPES: Mapping[Precision, DataType] = {precision: data_type for data_type, precision in PRECISIONS.items()}
 SEED = 1
+
+
+def data_types(precisions: Iterable[Precision]) -> str:
+    """The data type of a plan whose operators have these precisions: `fp16_fp32`, of a mixed one all of them."""
+    return MIXED.join(DATA_TYPES[each] for each in precisions)
+
+
+def plan_data_type(plan: Plan) -> str:
+    """The data type of a plan."""
+    return data_types(plan.precisions)
+
+
+def least_exact(text: str) -> Precision:
+    """The least exact precision in the data type of a plan: what its outputs are judged by."""
+    named = {data_type: precision for data_type, precision in PRECISIONS.items() if data_type in text.split(MIXED)}
+    return max(named.values())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -95,7 +95,7 @@ class CandidateTrials:
             candidate = default_candidate(launch)
             if launch.key not in self.ms:  # whatever the time: its program is built, which is what takes long
                 trial = self.journal.find(launch.kernel.name, launch.key, candidate)
-                new = trial or validated(unit_trials(launch, candidate, REPS), launch.precision)
+                new = trial or validated(unit_trials(launch, candidate, REPS), launch.tolerance)
                 self._note(launch.kernel.name, launch.key, candidate, new, is_new=trial is None)
         self._time_untuned([step for step in plan.untuned if step.key not in self.ms])
 

@@ -18,7 +18,7 @@ from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.models.prepare import DATA_TYPES, Prepared, prepare_all
+from farm.jobs.models.prepare import Prepared, plan_data_type, prepare_all
 from farm.jobs.tune.collect import Destination
 from farm.jobs.tune.cpu import tune_cpu
 from farm.jobs.tune.proof import Proof
@@ -159,7 +159,7 @@ def _provenance(opened: OpenUnit, tuned: Tuned, files: TunedFiles) -> Provenance
         hashes=opened.hashes(paths),
         fingerprint=row_fingerprint(tuned.target),
         settings={
-            "data_type": DATA_TYPES[tuned.target.precision],
+            "data_type": plan_data_type(tuned.version.plan),
             "memory": tuned.target.memory,
             "opencl_library": opened.opencl_library,
             "tuned_file": str(files.tuned),

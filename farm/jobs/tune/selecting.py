@@ -18,11 +18,12 @@ from pathlib import Path
 
 from farm.config.execution import Execution
 from farm.jobs.choices.costs import KnownCosts, known_costs, trials_fingerprint
+from farm.jobs.choices.data_types import chosen_data_type, ms_by_data_type
 from farm.jobs.choices.goals import memory_goal
 from farm.jobs.compare.interleaved import Effort, PlanFile, TunedFiles, measure_in_turns
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models import plans
-from farm.jobs.models.prepare import DATA_TYPES, Prepared, TestData
+from farm.jobs.models.prepare import Prepared, TestData, data_types, plan_data_type
 from farm.jobs.tune.candidate_trials import CandidateTrials
 from farm.jobs.tune.journals import opened_journal
 from farm.jobs.validate import compare_outputs
@@ -37,7 +38,14 @@ from runtime.plan.plan import Plan
 from runtime.selection.candidates import Candidates
 from runtime.selection.costs import cost_key, total_ms
 from runtime.selection.memory import MemoryGoal
-from runtime.selection.precisions import CostsIn, candidates_in_each, needed_in_cheapest, select_in_each
+from runtime.selection.precisions import (
+    Precisions,
+    allowed_precisions,
+    candidates_in_each,
+    chosen_target,
+    needed_in_cheapest,
+    select_in_each,
+)
 from runtime.selection.selection import GraphSelection
 from runtime.selection.trials import nodes_with
 from runtime.target import Target
@@ -62,14 +70,9 @@ class PlanVersion:
     choice: GraphChoice | None
 
     @property
-    def precision(self) -> Precision:
-        """Of all tensors and kernels of the plan."""
-        return self.plan.target.precision
-
-    @property
-    def lowering(self) -> tuple[GraphChoice | None, Precision]:
+    def lowering(self) -> tuple[GraphChoice | None, Precisions]:
         """What tells it from another plan of the model on the unit."""
-        return self.choice, self.precision
+        return self.choice, self.plan.precisions
 
     def file(self, prepared: Prepared) -> PlanFile:
         """The plan as it is loaded: as the deployment file of the model says."""
@@ -149,7 +152,10 @@ class Selecting:
     shared: Path | None = None
 
     def chosen(self) -> Chosen:
-        """Measures, selects, and proves; where outputs in a precision are wrong, the choice is among the others."""
+        """Measures, selects, and proves; where outputs are wrong, the choice is among plans of other precisions.
+
+        Where a mixed plan is not accurate enough, those of one precision are left.
+        """
         self.opened.progress.stage(f"{self.prepared.name}: where and how each operator runs")
         dropped = self._wrong_in_force()
         candidates = self._candidates(dropped)
@@ -158,18 +164,18 @@ class Selecting:
         known, spent = self._known(), _Spent()
         while True:
             known, spent = self._measured(candidates, before, known, spent)
-            found = select_in_each(candidates, self._costs_in(known), self._goal)
-            precision, selection = next(iter(found.items()))
+            found = select_in_each(candidates, known.costs(DOUBT), self._goal)
+            precisions, selection = next(iter(found.items()))
             figures = self._figures(found, dropped, total_ms(before, known.costs()), spent)
-            if not self._is_worth_it(precision, selection, figures):
+            if not self._is_worth_it(precisions, selection, figures):
                 return self._same(figures, spent.left)
             try:
-                new = self._lowered(precision, selection)
+                new = self._lowered(precisions, selection)
             except ModelError as error:
                 return self._refused(figures, str(error))
-            if len(candidates) > 1 and (wrong := self._wrong(new)):
-                dropped[precision] = wrong
-                del candidates[precision]
+            if len(candidates) > 1 and (wrong := dropped.get(selection.choice.precisions) or self._wrong(new)):
+                dropped[precisions] = wrong
+                del candidates[precisions]
                 continue
             return self._proved(new, figures)
 
@@ -178,31 +184,26 @@ class Selecting:
         """What the deployment file allows here."""
         return self.prepared.precisions(self.target.fp16)
 
-    def _in(self, precision: Precision) -> Target:
-        return dataclasses.replace(self.target, precision=precision)
+    @property
+    def _now(self) -> Precisions:
+        """Of `allowed_precisions`, those of the plan in force."""
+        now = self.in_force.plan.precisions
+        return now if len(now) < 2 else tuple(sorted(self._precisions))
 
-    def _costs_in(self, known: KnownCosts) -> CostsIn:
-        """What to choose by: what nobody has timed counts as dear."""
-        return lambda precision: known.in_precision(precision).costs(DOUBT)
-
-    def _bound_in(self, known: KnownCosts) -> CostsIn:
-        """What nobody has timed takes no less."""
-        return lambda precision: known.in_precision(precision).unmeasured(1.0 / DOUBT)
-
-    def _candidates(self, dropped: Mapping[Precision, str]) -> dict[Precision, Candidates]:
-        allowed = (each for each in self._precisions if each not in dropped)
+    def _candidates(self, dropped: Mapping[Precisions, str]) -> dict[Precisions, Candidates]:
+        allowed = (each for each in allowed_precisions(self._precisions) if each not in dropped)
         return candidates_in_each(self.prepared.graph, self.target, allowed, self.prepared.options())
 
-    def _wrong_in_force(self) -> dict[Precision, str]:
-        """The precision of the plan in force, with the reason, where its outputs are wrong and others are allowed."""
+    def _wrong_in_force(self) -> dict[Precisions, str]:
+        """The precisions of the plan in force, with the reason, where its outputs are wrong and others are allowed."""
         if len(self._precisions) < 2:
             return {}
         wrong = self._wrong(self.in_force)
-        return {self.target.precision: wrong} if wrong else {}
+        return {self._now: wrong} if wrong else {}
 
     def _wrong(self, version: PlanVersion) -> str:
         """Why the outputs of a plan are not accurate enough; empty where they are."""
-        self.opened.progress.stage(f"{self.prepared.name}: accuracy of {DATA_TYPES[version.precision]}")
+        self.opened.progress.stage(f"{self.prepared.name}: accuracy of {plan_data_type(version.plan)}")
         settings = self.prepared.settings
         self.opened.load(
             version.plan_file,
@@ -221,13 +222,13 @@ class Selecting:
 
     def _figures(
         self,
-        found: Mapping[Precision, GraphSelection],
-        dropped: Mapping[Precision, str],
+        found: Mapping[Precisions, GraphSelection],
+        dropped: Mapping[Precisions, str],
         before_ms: float,
         spent: _Spent,
     ) -> ChoiceFigures:
         """What is told of the cheapest choice: the first that was found."""
-        precision, selection = next(iter(found.items()))
+        precisions, selection = next(iter(found.items()))
         figures = ChoiceFigures(
             outcome=ChoiceOutcome.SAME,
             predicted_ms=selection.milliseconds,
@@ -236,30 +237,30 @@ class Selecting:
             places=dict(Counter(str(chosen) for chosen in selection.choice.nodes.values())),
             origins=dict(Counter(origin for node in selection.nodes.values() for origin in node.origins)),
             conversions=len(selection.conversions),
+            casts=sum(each.is_cast for each in selection.conversions),
             trials=spent.trials,
             device_s=spent.device_s,
             budget_s=self.budget.device_s if math.isfinite(self.budget.device_s) else None,
         )
         if len(self._precisions) < 2:
             return figures
-        by_data_type = {DATA_TYPES[each]: one.milliseconds for each, one in found.items()}
         of_precisions = {
-            "data_type": DATA_TYPES[precision],
-            "by_data_type": {} if spent.left else by_data_type,
-            "dropped": {DATA_TYPES[each]: reason for each, reason in dropped.items()},
+            "data_type": chosen_data_type(precisions, selection),
+            "by_data_type": {} if spent.left else ms_by_data_type(found),
+            "dropped": {data_types(each): reason for each, reason in dropped.items()},
         }
         return figures.model_copy(update=of_precisions)
 
-    def _is_worth_it(self, precision: Precision, selection: GraphSelection, figures: ChoiceFigures) -> bool:
+    def _is_worth_it(self, precisions: Precisions, selection: GraphSelection, figures: ChoiceFigures) -> bool:
         """Whether the choice promises to be faster than the plan in force, or saves memory, or that one is wrong."""
         before_ms = figures.predicted_before_ms or 0.0
         is_faster = selection.milliseconds <= before_ms * (1.0 - LEAST_GAIN)
         if is_faster or self._is_wrong_now(figures):
             return True
-        return self._most_ratio(figures) > 1.0 and self._saves_memory(precision, selection)
+        return self._most_ratio(figures) > 1.0 and self._saves_memory(precisions, selection)
 
     def _is_wrong_now(self, figures: ChoiceFigures) -> bool:
-        return DATA_TYPES[self.target.precision] in figures.dropped
+        return data_types(self._now) in figures.dropped
 
     @property
     def _goal(self) -> MemoryGoal:
@@ -274,10 +275,11 @@ class Selecting:
         breaks_limit = limit_bytes is not None and self.in_force.plan.peak_bytes > limit_bytes
         return math.inf if breaks_limit or self._is_wrong_now(figures) else 1.0 + (self._goal.slowdown or 0.0)
 
-    def _saves_memory(self, precision: Precision, selection: GraphSelection) -> bool:
+    def _saves_memory(self, precisions: Precisions, selection: GraphSelection) -> bool:
         """Whether the plan in force takes more memory."""
         options = self.prepared.options(choice=selection.choice)
-        peak_bytes = plans.lowered(self.prepared, self._in(precision), options).peak_bytes
+        target = chosen_target(self.target, precisions, selection.choice)
+        peak_bytes = plans.lowered(self.prepared, target, options).peak_bytes
         return peak_bytes < self.in_force.plan.peak_bytes
 
     def _known(self) -> KnownCosts:
@@ -289,7 +291,7 @@ class Selecting:
         return known
 
     def _measured(
-        self, candidates: Mapping[Precision, Candidates], before: Sequence[Launch], known: KnownCosts, spent: _Spent
+        self, candidates: Mapping[Precisions, Candidates], before: Sequence[Launch], known: KnownCosts, spent: _Spent
     ) -> tuple[KnownCosts, _Spent]:
         """The costs after all was measured that is needed, or the budget was spent.
 
@@ -298,7 +300,7 @@ class Selecting:
         with self._journal(self.prepared.settings.execution) as journal:
             if journal.set_aside:
                 self.opened.progress.stage(f"a journal of another version was set aside as {journal.set_aside}")
-            trials = {precision: self._trials(precision, journal, known) for precision in candidates}
+            trials = {precisions: self._trials(precisions, journal, known) for precisions in candidates}
 
             def total() -> _Spent:
                 return spent.and_also(trials.values())
@@ -307,24 +309,24 @@ class Selecting:
                 each.left_s = lambda: self.budget.left_s(total().device_s)
             asked: set[str] = set()
             while True:
-                precision, new = self._needed(candidates, known, asked)
-                if not new or trials[precision].is_over():
+                precisions, new = self._needed(candidates, known, asked)
+                if not new or trials[precisions].is_over():
                     break
                 self.opened.progress.stage(f"{self.prepared.name}: measuring {len(new[:BATCH])} of {len(new)} launches")
                 asked |= set(new[:BATCH])
-                trials[precision].time(nodes_with(new[:BATCH], candidates[precision]))
-                known = known.with_measured(trials[precision].ms)
-            in_force = self.target.precision
+                trials[precisions].time(nodes_with(new[:BATCH], candidates[precisions]))
+                known = known.with_measured(trials[precisions].ms)
+            in_force = self._now
             unknown = [key for key in map(cost_key, before) if key not in known.measured and key not in asked]
             for start in range(0, len(unknown) if in_force in candidates else 0, BATCH):
                 trials[in_force].time(nodes_with(unknown[start : start + BATCH], candidates[in_force]))
                 known = known.with_measured(trials[in_force].ms)
         return known, dataclasses.replace(total(), left=len(new))
 
-    def _trials(self, precision: Precision, journal: Journal, known: KnownCosts) -> CandidateTrials:
+    def _trials(self, precisions: Precisions, journal: Journal, known: KnownCosts) -> CandidateTrials:
         return CandidateTrials(
             self.opened,
-            self._in(precision),
+            dataclasses.replace(self.target, precision=max(precisions)),
             self.prepared.options(),
             self.prepared.settings.execution,
             self.prepared.name,
@@ -334,21 +336,21 @@ class Selecting:
         )
 
     def _needed(
-        self, candidates: Mapping[Precision, Candidates], known: KnownCosts, asked: Collection[str]
-    ) -> tuple[Precision, list[str]]:
+        self, candidates: Mapping[Precisions, Candidates], known: KnownCosts, asked: Collection[str]
+    ) -> tuple[Precisions, list[str]]:
         """Keys of launches to measure next: of the cheapest plan, if all others cost no more than their bound."""
-        precision, needed = needed_in_cheapest(candidates, known.measured, self._bound_in(known), self._goal)
-        return precision, [each.key for each in needed if each.key not in asked]
+        bound = known.unmeasured(1.0 / DOUBT)
+        precisions, needed = needed_in_cheapest(candidates, known.measured, bound, self._goal)
+        return precisions, [each.key for each in needed if each.key not in asked]
 
     def _journal(self, execution: Execution) -> Journal:
         fingerprint, provenance = trials_fingerprint(self.target, execution), {"gpu_family": self.target.gpu_family}
         return opened_journal(self.opened.unit.soc, fingerprint, provenance, self.fresh, self.shared)
 
-    def _lowered(self, precision: Precision, selection: GraphSelection) -> PlanVersion:
+    def _lowered(self, precisions: Precisions, selection: GraphSelection) -> PlanVersion:
         """The chosen plan, written; ModelError where it cannot be made."""
-        plan, plan_file = self.opened.plan(
-            self.prepared, "gpu", self._in(precision), choice=selection.choice, kind="gpu.chosen"
-        )
+        target = chosen_target(self.target, precisions, selection.choice)
+        plan, plan_file = self.opened.plan(self.prepared, "gpu", target, choice=selection.choice, kind="gpu.chosen")
         write_plan(plan, plan_file)
         return PlanVersion(plan, plan_file, selection.choice)
 
@@ -384,7 +386,7 @@ class Selecting:
             "predicted_ms": min(figures.predicted_ms or 0.0, figures.predicted_before_ms or math.inf),
         }
         if figures.data_type:
-            same["data_type"] = DATA_TYPES[self.target.precision]
+            same["data_type"] = plan_data_type(self.in_force.plan)
         return Chosen(self.in_force, figures.model_copy(update=same))
 
     def _refused(self, figures: ChoiceFigures, reason: str) -> Chosen:

@@ -92,6 +92,8 @@ enum {
 enum {
     RT_STEP_FLAG_SPLITTABLE = 1,
     RT_STEP_FLAG_TUNABLE = 2,
+    RT_STEP_FLAG_FLOAT = 4,
+    RT_STEP_FLAG_HALF = 8,
 };
 
 enum {

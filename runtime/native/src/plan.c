@@ -12,6 +12,12 @@ const rt_arg_record *rt_plan_step_args(const rt_plan *plan, const rt_step_record
 
 uint64_t rt_plan_element_bytes(const rt_plan *plan) { return plan->meta->precision == RT_PRECISION_FP32 ? 4 : 2; }
 
+uint64_t rt_step_element_bytes(const rt_plan *plan, uint32_t step) {
+    uint32_t flags = plan->steps[step].flags;
+    if (flags & RT_STEP_FLAG_FLOAT) return 4;
+    return flags & RT_STEP_FLAG_HALF ? 2 : rt_plan_element_bytes(plan);
+}
+
 uint64_t rt_tensor_element_count(const rt_tensor_record *tensor) {
     uint64_t count = 1;
     for (uint32_t i = 0; i < tensor->rank; i++) count = rt_product(count, tensor->shape[i]);
@@ -56,7 +62,7 @@ uint64_t rt_image_bytes(const rt_image_record *image) {
 }
 
 uint64_t rt_pack_element_bytes(const rt_plan *plan, const rt_pack_record *pack) {
-    return plan->steps[pack->step].kind == RT_STEP_KIND_CPU ? sizeof(float) : rt_plan_element_bytes(plan);
+    return plan->steps[pack->step].kind == RT_STEP_KIND_CPU ? sizeof(float) : rt_step_element_bytes(plan, pack->step);
 }
 
 uint64_t rt_pack_elements(const rt_pack_record *pack, uint32_t block) {

@@ -34,8 +34,11 @@ const char *rt_plan_string(const rt_plan *plan, uint32_t offset);
 /* The first of a step's `arg_count` arguments. */
 const rt_arg_record *rt_plan_step_args(const rt_plan *plan, const rt_step_record *step);
 
-/* Bytes of an element of activations and of weights that OpenCL steps read. */
+/* Bytes of an element of activations and of weights that OpenCL steps read, where the step does not say otherwise. */
 uint64_t rt_plan_element_bytes(const rt_plan *plan);
+
+/* Bytes of an element of float type that a step writes, and of its weights. */
+uint64_t rt_step_element_bytes(const rt_plan *plan, uint32_t step);
 
 /* Whether any step or image needs a device. */
 bool rt_plan_needs_opencl(const rt_plan *plan);

@@ -49,10 +49,19 @@ static bool is_in_place(const rt_plan *plan, uint32_t step, const rt_arg_record 
     return false;
 }
 
-/* Ends the range where another tensor begins, if it begins within. In a half-precision plan the other may have
- * elements of two or of four bytes. */
-static void range_end_at(byte_range *range, const rt_plan *plan, uint64_t elements) {
-    for (uint64_t size = rt_plan_element_bytes(plan); size <= sizeof(float); size += 2) {
+/* The least size of an element of float type that any step writes. */
+static uint64_t least_element_bytes(const rt_plan *plan) {
+    uint64_t least = rt_plan_element_bytes(plan);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        if (rt_step_element_bytes(plan, i) < least) least = rt_step_element_bytes(plan, i);
+    }
+    return least;
+}
+
+/* Ends the range where another tensor begins, if it begins within. Where a plan has half in it the other may have
+ * elements of two or of four bytes: `least` and more. */
+static void range_end_at(byte_range *range, uint64_t least, uint64_t elements) {
+    for (uint64_t size = least; size <= sizeof(float); size += 2) {
         uint64_t other = rt_product(elements, size);
         if (other > range->start && other < range->end) range->end = other;
     }
@@ -62,17 +71,18 @@ static void range_end_at(byte_range *range, const rt_plan *plan, uint64_t elemen
 static byte_range output_range(const rt_plan *plan, const rt_expect_record *expect, const rt_arg_record *output) {
     const rt_tensor_record *checked = &plan->tensors[expect->tensor];
     bool is_checked = checked->place == output->value && checked->offset == output[1].value;
-    uint64_t element = is_checked ? sizeof(float) : rt_plan_element_bytes(plan);
+    uint64_t element = is_checked ? sizeof(float) : rt_step_element_bytes(plan, expect->step);
+    uint64_t least = least_element_bytes(plan);
     byte_range range = {output->value, output[1].value * element, plan->pools[output->value].size};
     /* Any pair of pool and offset of any step may be the begin of another tensor, and so may any tensor's record. */
     for (uint32_t i = 0; i + 1 < plan->arg_count; i++) {
         bool same_pool = plan->args[i].kind == RT_ARG_KIND_POOL && plan->args[i].value == output->value;
-        if (same_pool && plan->args[i + 1].kind == RT_ARG_KIND_INT) range_end_at(&range, plan, plan->args[i + 1].value);
+        if (same_pool && plan->args[i + 1].kind == RT_ARG_KIND_INT) range_end_at(&range, least, plan->args[i + 1].value);
     }
     for (uint32_t i = 0; i < plan->tensor_count; i++) {
         const rt_tensor_record *tensor = &plan->tensors[i];
         if (tensor->storage != RT_STORAGE_IMAGE && tensor->place == output->value)
-            range_end_at(&range, plan, tensor->offset);
+            range_end_at(&range, least, tensor->offset);
     }
     return range;
 }

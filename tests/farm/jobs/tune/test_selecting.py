@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,11 @@ from farm.tables.tune import choice_lines
 from farm.workspace import journal_file
 from runtime.errors import DeviceLostError
 from runtime.lowering.launch import Launch
+from runtime.lowering.options import Options
 from runtime.plan.records import StepKind
-from runtime.selection.candidates import Candidates, find_candidates
+from runtime.selection.candidates import find_candidates
 from runtime.selection.costs import cost_key
-from runtime.target import Target
+from runtime.selection.precisions import allowed_precisions, candidates_in_each
 from tests.farm.model.tiny_model import tiny_model, write_deployment
 from tuner.journal import Journal
 from tuner.trial import DRIVERS_CHOICE, Candidate, Trial, TrialStatus
@@ -67,30 +69,32 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planted:
     return Planted(monkeypatch)
 
 
-def plant_costs(image_ms: float | None, buffer_ms: float, cpu_ms: float = 50.0, half: float = 1.0) -> None:
+def plant_costs(
+    image_ms: float | None,
+    buffer_ms: float,
+    cpu_ms: float = 50.0,
+    half: float = 1.0,
+    of_kernels: Mapping[str, float] = MappingProxyType({}),
+) -> None:
     """Writes a journal in which every launch that can be chosen has a time, but those on images where it is None.
 
-    In half everything takes `half` times as long.
+    In half everything takes `half` times as long, but for some kernels.
     """
     source = deployment.load(Path("tiny.yml"))
     prepared = prepare(source, "tiny", fetch.Fetcher(source))
     with open_unit(inventory.HOST) as opened:
         target = opened.target(prepared, "gpu")
-    for precision in prepared.precisions(target.fp16):
-        of_precision, factor = dataclasses.replace(target, precision=precision), half if precision else 1.0
-        times = (None if image_ms is None else factor * image_ms, factor * buffer_ms, factor * cpu_ms)
-        _plant(find_candidates(prepared.graph, of_precision), of_precision, *times)
-
-
-def _plant(candidates: Candidates, target: Target, image_ms: float | None, buffer_ms: float, cpu_ms: float) -> None:
-    launches = {cost_key(each): each for each in candidates.launches()}
+    allowed = allowed_precisions(prepared.precisions(target.fp16))
+    candidates = candidates_in_each(prepared.graph, target, allowed, Options()).values()
+    launches = {cost_key(launch): launch for each in candidates for launch in each.launches()}
 
     def time_ms(launch: Launch) -> float | None:
+        factor = of_kernels.get(launch.kernel.name, half) if launch.precision else 1.0
         if launch.kind == StepKind.CPU:
-            return cpu_ms
+            return factor * cpu_ms
         if launch.kernel.memory != "image" or image_ms is None:
-            return None if launch.kernel.memory == "image" else buffer_ms
-        return 0.01 if "image" in launch.kernel.name else image_ms
+            return None if launch.kernel.memory == "image" else factor * buffer_ms
+        return 0.01 if "image" in launch.kernel.name else factor * image_ms
 
     with Journal(journal_file("host"), trials_fingerprint(target)) as journal:
         for key, launch in launches.items():
@@ -297,6 +301,7 @@ def test_a_cpu_runs_operators_only_where_the_file_allows_it(
             assert chosen <= places and ("cpu" in chosen) == ("cpu" in places)
 
 
+MIXED = "fp32_fp32+fp16_fp32"
 STRICT = "{GPU: 0.99999999}"  # what half cannot keep, and float can
 
 
@@ -329,6 +334,51 @@ def test_half_is_chosen_where_it_pays(planted: Planted, capsys: pytest.CaptureFi
         assert used["selection"] == {} and used["settings"]["data_type"] == allowed, "made among two, not for one"
 
 
+HALF_CONVOLUTION = {"conv2d": 0.01, "copy": 0.01}
+
+
+def test_half_is_chosen_for_the_operators_that_it_pays_for(
+    planted: Planted, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write_deployment(tmp_path, data_type="fp32, fp16_fp32")
+    plant_costs(image_ms=900.0, buffer_ms=1.0, half=10.0, of_kernels=HALF_CONVOLUTION)
+    told = say(capsys, "forecast", "tiny.yml")
+    assert (told["settings"]["data_type"], told["cheapest"]["data_type"]) == ("fp32_fp32", MIXED)
+    runs_on = [(op["type"], op["runs_on"]) for op in told["cheapest"]["operators"]]
+    assert runs_on[:2] == [("Conv", "buffer fp16_storage"), ("ReduceMean", "buffer fp32")]
+    (into, out_of) = (each for each in told["cheapest"]["conversions"] if each["source_type"] != each["element_type"])
+    assert (into["element_type"], out_of["element_type"]) == ("float16", "float32")
+    assert cli.call(["forecast", "tiny.yml"]) == 0
+    assert "(2 between float and half)" in capsys.readouterr().out
+    row = tune(capsys)
+    choice = row["choice"]
+    assert (choice["outcome"], choice["data_type"], choice["dropped"], choice["casts"]) == ("chosen", MIXED, {}, 2)
+    assert list(choice["by_data_type"]) == [MIXED, "fp32_fp32", "fp16_fp32"]
+    assert choice["places"]["buffer fp16_storage"] == 1 and choice["predicted_ms"] < choice["predicted_before_ms"]
+    assert (row["outcome"], row["settings"]["data_type"]) == ("new", MIXED)
+    (line,) = choice_lines([TuneRow.model_validate_json(json.dumps(row))])
+    assert f"chosen: {MIXED} (fp32_fp32 takes" in line and "2 conversions between float and half" in line
+    for command in ("run", "inspect", "convert", "forecast"):
+        used = run(capsys) if command == "run" else say(capsys, command, "tiny.yml")
+        assert (used["settings"]["data_type"], used["selection"]["match"]) == (MIXED, "exact"), command
+    assert run(capsys)["cosine"] > 0.999
+    told = say(capsys, "inspect", "tiny.yml")
+    assert {op["kernel"]: op["precision"] for op in told["operators"]}["conv2d"] == "fp16_storage"
+    again = tune(capsys)
+    assert (again["choice"]["outcome"], again["settings"]["data_type"]) == ("same", MIXED)
+
+
+def test_a_mixed_plan_that_is_not_accurate_enough_gives_way_to_one_precision(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_deployment(Path(), data_type="fp32, fp16_fp32", validation_threshold="{GPU: 0.999999999999}")
+    plant_costs(image_ms=900.0, buffer_ms=1.0, half=10.0, of_kernels=HALF_CONVOLUTION)
+    row = tune(capsys)
+    assert (row["choice"]["outcome"], row["choice"]["data_type"]) == ("same", "fp32_fp32")
+    assert list(row["choice"]["dropped"]) == [MIXED] and "y: " in row["choice"]["dropped"][MIXED]
+    assert run(capsys)["settings"]["data_type"] == "fp32_fp32"
+
+
 def test_half_is_not_chosen_where_it_does_not_pay(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
     write_deployment(Path(), data_type="fp32, fp16_fp32")
     plant_costs(image_ms=9.0, buffer_ms=1.0, half=2.0)
@@ -343,7 +393,8 @@ def test_half_that_is_not_accurate_enough_is_dropped(planted: Planted, capsys: p
     plant_costs(image_ms=9.0, buffer_ms=1.0, half=0.5)
     row = tune(capsys)
     assert (row["choice"]["outcome"], row["choice"]["data_type"]) == ("same", "fp32_fp32")
-    assert list(row["choice"]["dropped"]) == ["fp16_fp32"] and "y: " in row["choice"]["dropped"]["fp16_fp32"]
+    dropped = row["choice"]["dropped"]
+    assert list(dropped) == ["fp16_fp32", MIXED] and all("y: " in reason for reason in dropped.values())
     assert run(capsys)["settings"]["data_type"] == "fp32_fp32"
     (line,) = choice_lines([TuneRow.model_validate_json(json.dumps(row))])
     assert "none is cheaper: fp32_fp32; fp16_fp32 is not accurate enough: y: " in line
