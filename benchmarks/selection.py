@@ -3,8 +3,9 @@
     python -m benchmarks.selection [NETWORK ...]
 
 Prints a table in Markdown: ms (conversions) of each way. Costs are those of two modelled GPUs, one faster on images and
-one faster on buffers: the peaks of these families in runtime/peaks.py, no measurements of a device. Its last line has
-the time that a graph of 1,000 operators takes. `benchmarks/measured_selection.py` measures on this machine instead.
+one faster on buffers: the peaks of these families in runtime/peaks.py, no measurements of a device. Its last lines have
+the time that a graph of 1,000 operators takes, in float and with float or half for each of them.
+`benchmarks/measured_selection.py` measures on this machine instead.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ from runtime.operators import infer_shape
 from runtime.peaks import peaks_of
 from runtime.selection.baselines import everywhere, node_by_node
 from runtime.selection.candidates import Candidates, find_candidates
-from runtime.selection.costs import AnalyticCosts, LaunchCosts, total_ms
+from runtime.selection.costs import AnalyticCosts, LaunchCosts, modelled_costs, total_ms
+from runtime.selection.precisions import Precisions
 from runtime.selection.problem import make_problem
 from runtime.selection.selection import GraphSelection, select_among
 from runtime.target import Target
+from runtime.types import Precision
 
 OPTIONS = Options(winograd="auto")
 IMAGE_SIDE = 16384
@@ -144,17 +147,18 @@ def large_graph(operators: int, seed: int = 0) -> Graph:
     return graph
 
 
-def _large_line() -> str:
+def _large_line(precisions: Precisions) -> str:
     target = GPUS["likes images"]
-    graph, costs = large_graph(OPERATORS), AnalyticCosts(peaks_of(target))
+    graph, costs = large_graph(OPERATORS), modelled_costs(target)
     start_s = time.perf_counter()
-    candidates = find_candidates(graph, target, OPTIONS)
+    candidates = find_candidates(graph, target, OPTIONS, precisions)
     listed_s = time.perf_counter()
     selection = select_among(candidates, costs)
     end_s = time.perf_counter()
     return (
-        f"{len(graph.nodes)} operators: candidates in {listed_s - start_s:.1f} s, "
-        f"selected in {end_s - listed_s:.1f} s, gap {selection.gap:.0%}, {len(selection.conversions)} conversions"
+        f"{len(graph.nodes)} operators, {max(len(precisions), 1)} precisions: "
+        f"candidates in {listed_s - start_s:.1f} s, selected in {end_s - listed_s:.1f} s, "
+        f"gap {selection.gap:.0%}, {len(selection.conversions)} conversions"
     )
 
 
@@ -172,7 +176,8 @@ def main() -> None:
     for name, graph in graphs.items():
         for gpu in GPUS:
             print(_modelled_row(name, gpu, graph), flush=True)
-    print(f"\n{_large_line()}", flush=True)
+    for precisions in ((), (Precision.FP32, Precision.FP16_STORAGE)):
+        print(f"\n{_large_line(precisions)}", flush=True)
 
 
 if __name__ == "__main__":
