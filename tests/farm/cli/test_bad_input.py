@@ -19,6 +19,7 @@ import pytest
 
 from farm import api, cli
 from runtime.errors import ConfigError
+from runtime.native.build import build_farmrt
 from tests.farm.model.tiny_model import deployment_text, tiny_model, write_deployment
 from tests.time_limit import within
 
@@ -29,6 +30,12 @@ GOOD = tiny_model().SerializeToString()
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_before() -> None:
+    """A build that takes ten seconds would be a line of its own."""
+    build_farmrt()
 
 
 @pytest.fixture
