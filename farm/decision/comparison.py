@@ -107,7 +107,7 @@ def _waited_share(turn: Turn) -> float | None:
 
 
 def on_busy_unit(decision: ComparisonDecision, share: float) -> ComparisonDecision:
-    """What is left of a decision whose rounds waited so large a share of their time for a core, more than half."""
+    """What is left of a decision whose rounds waited so large a share of their time for a core, more than MOSTLY."""
     match decision.outcome:
         case ComparisonOutcome.NONE:
             return decision

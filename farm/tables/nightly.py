@@ -74,7 +74,7 @@ def _duet_cells(row: NightlyRow) -> list[str]:
         return [*named, against, "0", "-", "-", f"not asked: {duet.fallback}"]
     ratio = "-" if duet.ratio is None else f"{duet.ratio:.3f}"
     interval = "-" if duet.ratio_ci is None else f"{duet.ratio_ci[0]:.3f} to {duet.ratio_ci[1]:.3f}"
-    verdict = "the same bytes" if duet.identical else str(duet.verdict)
+    verdict = "the same bytes" if duet.identical else f"{duet.verdict}{duet.busy and f': {duet.busy}'}"
     return [*named, against, str(len(duet.good_pairs)), ratio, interval, verdict]
 
 

@@ -135,10 +135,17 @@ class Bisector:
             row, trial = self._measured(good, commit)
             self._state = self._state.having(trial)
             states.write(self._state)
-            found = self._finding(commit, whole) if whole else None
+            found = self._finding(commit, whole) if whole else self._finding_of_bad(commit)
             if self._is_known(commit, whole) and whole:
                 found = found or Finding.SKIPPED
             yield BisectStep(commit, row, self._change(commit), found, trial.problem)
+
+    def _finding_of_bad(self, commit: str) -> Finding | None:
+        """Whether the bad end differs from the good one; None while that is not known."""
+        change = self._change(commit)
+        if change is None or not self._is_known(commit, None):
+            return None
+        return Finding.BAD if change.is_beyond(self._options.margin_percent / 100) else Finding.GOOD
 
     def _is_known(self, commit: str, whole: Change | None) -> bool:
         trial = self._state.trials.get(commit)
@@ -212,7 +219,7 @@ class Bisector:
 def _unmeasured(bad: CommitTimes) -> FarmError:
     """Says why the bad end cannot be measured, and what to do where that may pass."""
     text = f"BAD {bad.commit[:12]} cannot be measured: {bad.problem}"
-    return JobError(f"{text}; the same command measures it again") if bad.is_passing else ConfigError(text)
+    return JobError(text) if bad.is_passing else ConfigError(text)
 
 
 def _pairs(row: CompareRow) -> list[tuple[float, float]]:
@@ -224,4 +231,5 @@ def _pairs(row: CompareRow) -> list[tuple[float, float]]:
 def _spoiled_text(row: CompareRow, good: int) -> str:
     """Why too few turns are left."""
     causes = dict.fromkeys(cause for turn in turns_of(row.blocks) if (cause := spoiled(turn)))
-    return f"all turns but {good} were spoiled: {next(iter(causes), 'too few were measured')}"
+    cause = next(iter(causes), "too few were measured")
+    return f"all turns but {good} were spoiled: {cause}; the same command measures it again"

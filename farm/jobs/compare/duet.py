@@ -86,7 +86,7 @@ class _TurnTimes:
 
 def rehearse(opened: OpenUnit, entry: Entry, kernels: Path) -> Rehearsal:
     """Runs one of the two alone. Its kernels go to the file `kernels`, so that turns do not compile them again."""
-    with _loaded(opened, entry) as (own, answer):
+    with _loaded(opened, entry) as (own, answer), errors_naming(entry.arm):
         _, round_ms = first_rounds(own, entry.inputs)
         outputs = _outputs(own, entry.bundle)
         if entry.bundle.runtime == "gpu":
@@ -129,7 +129,7 @@ def profile_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int) -> t
 
 def _profile(opened: OpenUnit, rehearsal: Rehearsal) -> Times:
     steps = rehearsal.entry.bundle.steps
-    with _loaded(opened, rehearsal.entry) as (own, _):
+    with _loaded(opened, rehearsal.entry) as (own, _), errors_naming(rehearsal.entry.arm):
         first_rounds(own, rehearsal.entry.inputs)
         deadline_s = rounds_deadline_s(PROFILED_ROUNDS, rehearsal.round_ms)
         times, _ = profile(own.session, PROFILED_ROUNDS, len(steps), deadline_s)
@@ -172,28 +172,33 @@ def _turn(opened: OpenUnit, entries: tuple[Entry, Entry], round_ms: float, first
     with contextlib.ExitStack() as stack:
         order = sorted(range(2), key=lambda index: index != first)
         loaded = {index: stack.enter_context(_loaded(opened, entries[index])) for index in order}
-        firsts = {index: first_rounds(loaded[index][0], entries[index].inputs)[0] for index in order}
+        firsts = {index: _first_ms(loaded[index][0], entries[index]) for index in order}
         runners = [loaded[index][0] for index in range(2)]
-        answers = in_turns(runners, TURN.turns, TURN.rounds(round_ms), round_ms, first)
+        named = [functools.partial(errors_naming, entry.arm) for entry in entries]
+        answers = in_turns(runners, TURN.turns, TURN.rounds(round_ms), round_ms, first, lambda index: named[index]())
     return [
         _TurnTimes(loaded[index][1].init_ms, firsts[index], samples_ms(of_one), waited_share(of_one))
         for index, of_one in enumerate(answers)
     ]
 
 
+def _first_ms(own: OpenUnit, entry: Entry) -> float:
+    with errors_naming(entry.arm):
+        return first_rounds(own, entry.inputs)[0]
+
+
 @contextlib.contextmanager
 def _loaded(opened: OpenUnit, entry: Entry) -> Iterator[tuple[OpenUnit, LoadAnswer]]:
-    """A farmrt of its own with its model, and farmrt's answer to that. Errors say which of the two it was."""
+    """A farmrt of its own with its model, and farmrt's answer to that. Errors of it say which of the two it was."""
     connection, farmrt = opened.connection, entry.folder / FARMRT_FILE
-    with errors_naming(entry.arm), connection.session(farmrt) as own:
-        runner = OpenUnit(connection, own)
-        plan_file, limited = entry.folder / PLAN_FILE, entry.bundle.limit_kernel_time
-        yield (
-            runner,
-            runner.load(
+    with contextlib.ExitStack() as stack:
+        with errors_naming(entry.arm):  # not of what follows, while the other one may be loaded too
+            runner = OpenUnit(connection, stack.enter_context(connection.session(farmrt)))
+            plan_file, limited = entry.folder / PLAN_FILE, entry.bundle.limit_kernel_time
+            answer = runner.load(
                 plan_file, entry.tuned, entry.kernels, limit_kernel_time=limited, execution=entry.bundle.execution
-            ),
-        )
+            )
+        yield runner, answer
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -244,16 +245,25 @@ def warmup_rounds(round_ms: float) -> int:
 
 
 def in_turns(
-    units: Sequence[OpenUnit], turns: int, rounds: int, round_ms: float, first: int = 0
+    units: Sequence[OpenUnit],
+    turns: int,
+    rounds: int,
+    round_ms: float,
+    first: int = 0,
+    around: Callable[[int], AbstractContextManager[None]] = lambda _: contextlib.nullcontext(),
 ) -> list[list[RunAnswer]]:
-    """Rounds of each, an answer a turn; `first` begins, and every other turn goes the other way round."""
+    """Rounds of each, an answer a turn; `first` begins, and every other turn goes the other way round.
+
+    `around` is entered for the rounds of one of them, such as to name it in errors.
+    """
     answers: list[list[RunAnswer]] = [[] for _ in units]
     warmup = warmup_rounds(round_ms)
     deadline_s = rounds_deadline_s(rounds + warmup, round_ms)
     order = _rotated(len(units), first)
     for turn in range(turns):
         for index in order if turn % 2 == 0 else reversed(order):
-            answers[index].append(units[index].session.run(rounds, deadline_s, warmup))
+            with around(index):
+                answers[index].append(units[index].session.run(rounds, deadline_s, warmup))
     return answers
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from farm.config import deployment, inventory
 from farm.config.inventory import Unit
 from farm.emulation import PhoneSettings
 from farm.emulation.phone_unit import emulated_phone_unit
+from farm.jobs.compare import builds as builds_module
 from farm.jobs.compare import bundle, checkout, contender, duet
 from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.jobs.compare.contender import Contender
@@ -27,7 +28,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.rows.compare import CompareRow, ComparisonOutcome, Side
 from farm.rows.device_state import DeviceState
 from farm.rows.status import Status
-from runtime.errors import ConfigError
+from runtime.errors import ConfigError, DeviceError
 from tests.farm.model.tiny_model import deployment_text, tiny_model, write_deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl, pytest.mark.usefixtures("untold_waits")]
@@ -192,6 +193,31 @@ def test_a_build_whose_farmrt_dies_is_a_row_that_says_which(tmp_path: Path, mode
     assert (row.a, row.b, row.outcome) == (a.side, b.side, ComparisonOutcome.NONE)
     (row,) = compared(b, a)
     assert row.reason.startswith("A: ")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])  # either begins the first turn with some of them
+def test_rounds_that_fail_beside_the_other_ones_name_the_one_whose_they_are(
+    model: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """B fails in the first turn, which either may begin."""
+    plain, rehearse = duet.first_rounds, duet.rehearse
+
+    def failing(opened: OpenUnit, inputs: Mapping[str, Any]) -> tuple[float, float]:
+        if "turn" in progress.told[-1] and inputs is last["b"]:
+            raise DeviceError("no luck", "io")
+        return plain(opened, inputs)
+
+    last, progress = dict[str, Any](), InterruptedAt("never")
+    monkeypatch.setattr(duet, "first_rounds", failing)
+
+    def rehearsed(opened: OpenUnit, of_one: duet.Entry, kernels: Path) -> duet.Rehearsal:
+        last[of_one.arm] = of_one.inputs
+        return rehearse(opened, of_one, kernels)
+
+    monkeypatch.setattr(builds_module, "rehearse", rehearsed)
+    options = dataclasses.replace(FEW, seed=seed)
+    (row,) = list(compare_job(contender.models(model, model), [inventory.HOST], options, progress=progress))
+    assert row.status != Status.OK and row.reason == "B: no luck"
 
 
 def test_a_build_that_cannot_make_the_model_is_a_row(tmp_path: Path, model: Path) -> None:
