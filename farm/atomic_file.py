@@ -12,8 +12,8 @@ import contextlib
 import functools
 import os
 import re
+import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -29,21 +29,24 @@ _TEMPORARY = re.compile(r"\..+\.(?P<space>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})-(?P<
 
 
 @contextlib.contextmanager
-def replacing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
+def replacing(path: Path, mode: int | None = None) -> Iterator[BinaryIO]:
     """Opens a new file that replaces `path` when the block succeeds, and is deleted when it fails.
 
-    Raises NoRoomError when the disk is full, FarmError when the folder or the file cannot be written for other reasons.
+    Who may read and write it is said by `mode`, whatever the umask is, or by the umask where there is none. Raises
+    NoRoomError when the disk is full, FarmError when the folder or the file cannot be written for other reasons.
     """
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _clear_once(path.parent.absolute(), os.getpid())
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=temporary_prefix(path))
-        temporary = Path(name)
+        name = path.parent / f"{temporary_prefix(path)}{secrets.token_hex(4)}"
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
+        temporary = name
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
-            os.fchmod(file.fileno(), mode)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
@@ -60,7 +63,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def temporary_prefix(path: Path) -> str:
-    """How the name of a temporary file or folder for `path` begins; eight random characters of `tempfile` follow."""
+    """How the name of a temporary file or folder for `path` begins; eight random characters follow."""
     pid = os.getpid()
     return f".{path.name[:MAX_NAME]}.{host_system.process_space()}-{pid}-{host_system.process_start(pid)}."
 

@@ -30,6 +30,7 @@ HOSTS = "hosts"
 CA_DAYS, HOST_DAYS = 3650, 730
 BEFORE = datetime.timedelta(hours=1)  # clocks of hosts differ
 OWNER_ALONE, EVERYBODY = 0o600, 0o644
+FOLDER_OF_KEYS = 0o700  # who can write there could put other keys in their place
 _CA_USAGE = x509.KeyUsage(
     digital_signature=False,
     content_commitment=False,
@@ -82,7 +83,8 @@ def create_host(folder: Path, host: str, now: Now = utc_now) -> Path:
     if target.exists():
         raise ConfigError(f"{target}: exists already; delete it to make another certificate for this host")
     _make_host(folder, target, host, now())
-    atomic_file.write(target / CA, (folder / CA).read_bytes())
+    with atomic_file.replacing(target / CA, EVERYBODY) as file:
+        file.write((folder / CA).read_bytes())
     return target
 
 
@@ -154,6 +156,7 @@ def _read_certificate(path: Path) -> x509.Certificate:
 
 def _write_pair(certificate_file: Path, key_file: Path, certificate: x509.Certificate, key: Key) -> None:
     pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    key_file.parent.mkdir(mode=FOLDER_OF_KEYS, parents=True, exist_ok=True)
     written = (
         (key_file, key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain), OWNER_ALONE),
         (certificate_file, certificate.public_bytes(pem), EVERYBODY),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +36,6 @@ def replacing_folder(
         folder.parent.mkdir(parents=True, exist_ok=True)
         _forget_killed(folder)
         new = _beside(folder)
-        new.chmod(0o755)
         yield new
         _put_in_place(new, folder, keep)
     except OSError as error:
@@ -47,7 +46,9 @@ def replacing_folder(
 
 
 def _beside(folder: Path) -> Path:
-    return Path(tempfile.mkdtemp(_SUFFIX, f".{folder.name[:100]}.", folder.parent))
+    new = folder.parent / f".{folder.name[:100]}.{secrets.token_hex(4)}{_SUFFIX}"
+    new.mkdir()  # who may read it is said by the umask
+    return new
 
 
 def _forget_killed(folder: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import errno
 import ipaddress
+import os
 import re
+import socket
 import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +29,8 @@ from runtime.errors import ConfigError
 DEFAULT_PORT = 8765
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 GRACE_S = 2
+BACKLOG = 2048  # as uvicorn has it
+_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # localhost has an address of IPv6 where the system has none
 BASE = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._~-]*)+")
 
 
@@ -81,10 +87,30 @@ def serve(
     """
     check(options)
     server = uvicorn.Server(configuration(options, source, others))
-    tell(f"{options.address}  (Ctrl-C ends it)")
-    server.run()
-    if not server.started:
-        raise ConfigError(f"{options.host}:{options.port}: cannot be listened on; --listen HOST:PORT takes another")
+    sockets = listening_sockets(options.host, options.port)
+    port = int(sockets[0].getsockname()[1])
+    tell(f"{dataclasses.replace(options, port=port).address}  (Ctrl-C ends it)")
+    server.run(sockets)
+
+
+def listening_sockets(host: str, port: int) -> list[socket.socket]:
+    """Listens on all addresses of a host, on one port; 0 is any that is free. Raises ConfigError where it cannot."""
+    failure = f"{host}:{port}: cannot be listened on: {{}}; --listen HOST:PORT takes another"
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConfigError(failure.format(error.strerror)) from None
+    with contextlib.ExitStack() as stack:
+        sockets: list[socket.socket] = []
+        for number, (family, *_, address) in enumerate(found, 1):
+            place = (str(address[0]), sockets[0].getsockname()[1] if sockets else port)
+            try:
+                sockets.append(stack.enter_context(socket.create_server(place, family=family, backlog=BACKLOG)))
+            except OSError as error:
+                if error.errno not in _NOT_HERE or (number == len(found) and not sockets):
+                    raise ConfigError(failure.format(os.strerror(error.errno or 0))) from None
+        stack.pop_all()
+        return sockets
 
 
 def check(options: ServeOptions) -> None:

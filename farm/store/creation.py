@@ -24,6 +24,7 @@ def create(path: Path, fill: Callable[[Path], None], tell: Callable[[str], None]
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=atomic_file.temporary_prefix(path)) as folder:
             new = Path(folder, path.name)
+            new.touch()  # who may write it is said by the umask, while SQLite lets its owner alone
             _make(new, tell)
             fill(new)
             return _published(new, path)

@@ -18,6 +18,7 @@ FRAME = struct.Struct("<BI")
 STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN = range(5)
 MAX_FRAME_BYTES = base.MAX_OUTPUT_BYTES + 1
 LOOK_S = 1.0
+QUICK_ACKNOWLEDGEMENT: int | None = getattr(socket, "TCP_QUICKACK", None)  # Linux; holds for a while only
 READ_AHEAD_PADDING = b"\n" * 4096  # toybox's and busybox's `head -c` take up to so many bytes more than they print
 
 CheckAlive = Callable[[], None]
@@ -32,6 +33,7 @@ class _SocketChannel(ABC):
 
     def __init__(self, connection: socket.socket, name: str, check_alive: CheckAlive) -> None:
         connection.setblocking(False)
+        _acknowledge_at_once(connection)
         self._connection, self._name, self._check_alive = connection, name, check_alive
         self._unsent = bytearray()
         self._received = bytearray()
@@ -63,6 +65,7 @@ class _SocketChannel(ABC):
             return b"", b""
         try:
             chunk = self._connection.recv(CHUNK_BYTES)
+            _acknowledge_at_once(self._connection)
         except BlockingIOError:
             return b"", b""
         except OSError as error:
@@ -120,6 +123,15 @@ class _SocketChannel(ABC):
     @abstractmethod
     def _take_output(self) -> tuple[bytes, bytes]:
         """Decodes what was received into stdout and stderr, and notes the exit status when it has come."""
+
+
+def _acknowledge_at_once(connection: socket.socket) -> None:
+    """Has the next packet acknowledged without delay, where the system can: Linux waits up to 40 ms for data to send
+    along, and the adb server holds a second small packet back until the first is acknowledged.
+    """
+    if QUICK_ACKNOWLEDGEMENT is not None and connection.family != socket.AF_UNIX:
+        with contextlib.suppress(OSError):  # that the link broke is told by what reads
+            connection.setsockopt(socket.IPPROTO_TCP, QUICK_ACKNOWLEDGEMENT, 1)
 
 
 class ShellV2Channel(_SocketChannel):

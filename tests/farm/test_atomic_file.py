@@ -111,3 +111,19 @@ def test_processes_are_known_by_their_start() -> None:
     assert host_system.is_running(pid, host_system.process_start(pid))
     assert not host_system.is_running(pid, "1")
     assert not host_system.is_running(2**40, "1")
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
+def test_the_umask_says_who_may_read_and_write(tmp_path: Path, umask: int, mode: int) -> None:
+    """A group that shares a place by umask 002 can write there, and 077 keeps others out."""
+    before = os.umask(umask)
+    try:
+        atomic_file.write(tmp_path / "file", b"x")
+        with atomic_file.replacing(tmp_path / "secret", 0o600):
+            pass
+        with atomic_file.replacing(tmp_path / "program", 0o755):
+            pass
+    finally:
+        os.umask(before)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("file", "secret", "program")]
+    assert modes == [mode, 0o600, 0o755]

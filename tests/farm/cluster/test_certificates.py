@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
 import ssl
 from pathlib import Path
 
@@ -48,6 +49,17 @@ def test_keys_can_be_read_by_their_owner_alone(folder: Path) -> None:
     keys = [folder / "ca-key.pem", folder / "host-key.pem", host / "host-key.pem"]
     assert [path.stat().st_mode & 0o777 for path in keys] == [0o600] * 3
     assert not (host / "ca-key.pem").exists()
+
+
+def test_nobody_else_can_put_other_files_in_their_place(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        create_authority(tmp_path / "ca", "alpha")
+        host = create_host(tmp_path / "ca", "beta")
+    finally:
+        os.umask(before)
+    assert [path.stat().st_mode & 0o777 for path in (tmp_path / "ca", host)] == [0o700] * 2
+    assert [path.stat().st_mode & 0o777 for path in (tmp_path / "ca" / "ca.pem", host / "ca.pem")] == [0o644] * 2
 
 
 def test_hosts_of_one_authority_believe_each_other(folder: Path) -> None:

@@ -88,3 +88,13 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FarmError, match="cannot be written"):
         fill(tmp_path / "file" / "report", "new")
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o700), (0o022, 0o755), (0o002, 0o775)])
+def test_the_umask_says_who_may_read_and_write(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        fill(tmp_path / "report", "new")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "report").stat().st_mode & 0o777 == mode

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from farm.serve import server
@@ -11,6 +14,7 @@ from farm.serve.server import ServeOptions
 from runtime.errors import ConfigError
 from tests.farm.conftest import CallFarm
 from tests.farm.serve.certificates import self_signed
+from tests.farm.serve.test_tls import PROGRAM
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1"])
@@ -55,3 +59,37 @@ def test_tokens_on_the_command_line(farm: CallFarm, own_folder: Path) -> None:
     assert farm("serve", "token", "revoke", "alice", "--tokens", "t.json")[0] == 0
     assert "nobody" in farm("serve", "token", "list", "--tokens", "t.json")[1]
     assert farm("serve", "token", "revoke", "alice", "--tokens", "t.json")[0] == 2
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_all_addresses_of_a_name_have_one_port(host: str) -> None:
+    sockets = server.listening_sockets(host, 0)
+    assert len({each.getsockname()[1] for each in sockets}) == 1
+    for each in sockets:
+        each.close()
+
+
+def test_a_name_without_an_address_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"no\.such\.host\.invalid:1: cannot be listened on: "):
+        server.listening_sockets("no.such.host.invalid", 1)
+
+
+def test_port_0_is_any_that_is_free_and_one_that_is_taken_is_said(tmp_path: Path) -> None:
+    (tmp_path / "devices.yml").write_text("adb: {discover: listed}\ndevices: {host: {transport: local}}\n")
+    with _serving(tmp_path, "127.0.0.1:0") as process:
+        assert process.stdout
+        address = process.stdout.readline().split()[0]
+        try:
+            assert httpx.get(address, timeout=60).status_code == 200
+            listen = address.removeprefix("http://").rstrip("/")
+            with _serving(tmp_path, listen) as second:
+                out, err = second.communicate(timeout=60)
+            said = f"{listen}: cannot be listened on: Address already in use; --listen HOST:PORT takes another"
+            assert (second.returncode, out, err.strip().removeprefix("error: ")) == (2, "", said)
+        finally:
+            process.terminate()
+
+
+def _serving(folder: Path, listen: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-P", "-c", PROGRAM, "serve", "--listen", listen, "--tokens", "tokens.json"]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

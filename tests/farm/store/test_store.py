@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -222,3 +224,13 @@ def test_a_store_is_opened_again(url: str) -> None:
 def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match=r"^--store: .*; use a path, sqlite:///PATH or postgresql://"):
         Store.open(url)
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o002, 0o664)])
+def test_the_umask_says_who_may_read_and_write_a_new_file(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        Store.open(str(tmp_path / "farm.db")).close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "farm.db").stat().st_mode & 0o777 == mode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -92,15 +93,21 @@ def test_a_program_that_ended_between_pushes_is_started_again(
     if end == "reboot":
         phone.inject("reboot:away=0.1")
     else:
-        mine = psutil.Process().children(recursive=True)
-        serving = [each for each in mine if "IFS= read -r line" in " ".join(each.cmdline())]
+        serving = [each for each in psutil.Process().children(recursive=True) if _serves_pushes(each)]
         assert serving
         for each in serving:
-            each.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # ends with the one before it
+                each.kill()
     _wait_until_it_answers(transport)
     programs.clear()
     assert transport.push({"new": tmp_path / "source"}) == ["new"]
     assert len(programs) == 1, "one, which looks, hashes and moves"
+
+
+def _serves_pushes(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return "IFS= read -r line" in " ".join(process.cmdline())
+    return False
 
 
 def _wait_until_it_answers(transport: AdbTransport) -> None:
