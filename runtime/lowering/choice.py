@@ -16,7 +16,7 @@ import numpy as np
 
 from runtime.errors import FormatError, ModelError
 from runtime.graph import Graph, Node
-from runtime.types import Precision
+from runtime.types import ElementType, Precision
 
 VERSION = 2
 READABLE = (1, VERSION)  # 1 knows no precision of nodes; all else is the same
@@ -60,8 +60,12 @@ class NodeChoice:
 
     def joins(self, part: NodeChoice) -> bool:
         """Whether a Concat that runs so takes what a node wrote as `part` says as a part of its own memory."""
-        elements = {each.precision and each.precision.element for each in (self, part)}
-        return self.place != Place.IMAGE and len(elements) == 1
+        return self.place != Place.IMAGE and self.element == part.element
+
+    @property
+    def element(self) -> ElementType | None:
+        """Type of floats in memory; None: that of the plan."""
+        return None if self.precision is None else self.precision.element
 
 
 @dataclasses.dataclass(frozen=True)

@@ -167,7 +167,8 @@ def _packed(row: Any, steps: tuple[StepRecord, ...], element: ElementType, memor
     step, block = int(row["step"]), int(row["block"])
     if step >= len(steps) or not block:
         raise ValueError(f"weights of step {step} of {len(steps)} in blocks of {block}")
-    element = steps[step].element or element
+    own = steps[step].element
+    element = element if own is None else own
     origin = Origin(OriginFormat.ND, (int(row["groups"]), int(row["rows"]), int(row["cols"])))
     storage = TensorStorage(origin, rows_in_blocks(block))
     return StoredTensor(f"{steps[step].name}:weights", ContentKind.WEIGHTS, storage, element, memory, "", (), (step,))

@@ -205,9 +205,10 @@ class _Finder:
         if tensor not in self.planned or self.planned[tensor][0] != node.output:
             return self.states[tensor]
         chain = () if choice.place == Place.IMAGE else (node.output, *wide)
-        element = choice.precision and choice.precision.element
         return [
-            state for state in self.states[tensor] if state.wide == (chain if element in (None, state.element) else ())
+            state
+            for state in self.states[tensor]
+            if state.wide == (chain if choice.element in (None, state.element) else ())
         ]
 
     def _joining(

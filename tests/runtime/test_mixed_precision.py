@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from runtime.lowering.launch import Launch
 from runtime.lowering.lower import emit_launches, lower
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
+from runtime.plan.reading import read_plan_file
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.selection.candidates import find_candidates
@@ -273,3 +275,17 @@ def test_no_node_is_less_exact_than_the_plan() -> None:
     choice = graph_choice(graph, dict(zip((node.output for node in graph.nodes), chosen, strict=True)))
     with pytest.raises(ModelError, match="run in fp16_storage, which is less exact than fp32"):
         lower(graph, GPU, dataclasses.replace(AUTO, choice=choice))
+
+
+def test_a_plan_file_tells_the_precision_of_each_step(tmp_path: Path) -> None:
+    graph = chain(FAST, FAST)
+    chosen = (NodeChoice(Place.BUFFER, Algorithm.DIRECT, each) for each in BOTH)
+    choice = graph_choice(graph, dict(zip((node.output for node in graph.nodes), chosen, strict=True)))
+    plan = lower(graph, chosen_target(GPU, BOTH, choice), dataclasses.replace(AUTO, choice=choice))
+    path = tmp_path / "net.plan"
+    path.write_bytes(encode_plan(plan))
+    found = read_plan_file(path)
+    convolutions = [step for step in found.steps if step.op == "Conv2D"]
+    assert [step.precision for step in convolutions] == [FP32, HALF] and found.precision == HALF
+    weights = [tensor.element_type for tensor in found.tensors if tensor.name.endswith(":weights")]
+    assert weights == [ElementType.F32, ElementType.F16], "packed in the type of their step"

@@ -204,7 +204,7 @@ def test_where_the_default_plan_is_the_cheapest_nothing_is_measured(
     ("damage", "reason"),
     [
         (lambda content: content[:-30], "damaged"),
-        (lambda content: content.replace(b'"version": 3', b'"version": 7', 1), "version 7"),
+        (lambda content: content.replace(b'"version": 4', b'"version": 7', 1), "version 7"),
     ],
 )
 def test_a_damaged_choice_is_refused_by_name_and_the_default_plan_runs(
