@@ -60,7 +60,7 @@ class NodeChoice:
 
     def joins(self, part: NodeChoice) -> bool:
         """Whether a Concat that runs so takes what a node wrote as `part` says as a part of its own memory."""
-        return self.place != Place.IMAGE and self.element == part.element
+        return self.place == Place.BUFFER and self.element == part.element
 
     @property
     def element(self) -> ElementType | None:

@@ -31,8 +31,8 @@ def plan_concats(
     """Chooses the tensors that are written into a wider one: name -> (wider tensor, first channel).
 
     A tensor qualifies once: it joins 4-axis tensors along the channels, and a kernel writes it in the wider one's
-    storage: in NHWC, or in whole blocks of one image. With a choice, those of Concats that run on images, or in another
-    element type than their part, are left out.
+    storage: in NHWC, or in whole blocks of one image. With a choice, those of Concats that run on images or on the CPU,
+    or in another element type than their part, are left out.
     """
     producers = {node.output: node for node in graph.nodes}
     placed: dict[str, tuple[str, int]] = {}

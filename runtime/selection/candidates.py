@@ -189,7 +189,8 @@ class _Finder:
             return
         for combination in itertools.product(*states):
             lying = dict(zip(read, combination, strict=True))
-            if not _agree({node.output: wide} | {name: state.wide for name, state in lying.items()}):
+            agree = _agree({node.output: wide} | {name: state.wide for name, state in lying.items()})
+            if not agree or not all(_lie_within(lying, state) for state in combination):
                 continue
             outcome = self._lowered(node, choice, lying, wide)
             if isinstance(outcome, UnsupportedError):
@@ -204,7 +205,7 @@ class _Finder:
             return (CONSTANT,)
         if tensor not in self.planned or self.planned[tensor][0] != node.output:
             return self.states[tensor]
-        chain = () if choice.place == Place.IMAGE else (node.output, *wide)
+        chain = (node.output, *wide) if choice.place == Place.BUFFER else ()
         return [
             state
             for state in self.states[tensor]
@@ -226,13 +227,12 @@ class _Finder:
         }
         if not all(states.values()):
             return
-        base = {name: served[0] for name, served in states.items()}
         readings = []
         for name, served in states.items():
             alternatives = []
             for state in served:
                 try:
-                    outcome = self._lower(node, choice, {**base, name: state}, wide)
+                    outcome = self._lower(node, choice, {**_beside(states, state), name: state}, wide)
                 except UnsupportedError as error:
                     problems.append(error)
                     return
@@ -262,9 +262,11 @@ class _Finder:
 
     def _lower(self, node: Node, choice: NodeChoice, lying: Mapping[str, State], wide: tuple[str, ...]) -> _Outcome:
         builder = self._builder({node.output: wide} | {name: state.wide for name, state in lying.items()})
-        for name, state in lying.items():
+        # Parts before what they lie in, as in a plan: who writes a part begins the wide tensor, which may be written
+        # elsewhere afterwards.
+        for name in sorted(lying, key=lambda name: -len(lying[name].wide)):
             if not self.graph.is_constant(name):
-                _lay(builder, name, state)
+                _lay(builder, name, lying[name])
         lower_chosen(builder, node, choice)
         converting = {id(conversion.launch) for conversion in builder.conversions}
         own = tuple(launch for launch in builder.launches if id(launch) not in converting)
@@ -345,6 +347,19 @@ def _agree(chains: Mapping[str, tuple[str, ...]]) -> bool:
     return all(told.setdefault(part, whole) == whole for part, whole in links)
 
 
+def _lie_within(lying: Mapping[str, State], part: State) -> bool:
+    """Whether those of these tensors that one is a part of lie as their parts do: a Concat in buffers wrote them."""
+    return all(lying[wide].storage == Storage.NHWC for wide in part.wide if wide in lying)
+
+
+def _beside(states: Mapping[str, Sequence[State]], part: State) -> dict[str, State]:
+    """The first state of each tensor in which it can lie beside this one."""
+    return {
+        name: next((state for state in served if _lie_within({name: state}, part)), served[0])
+        for name, served in states.items()
+    }
+
+
 def _adds_up(choice: NodeChoice, states: Sequence[Sequence[State]]) -> bool:
     """Whether what a Concat does with an input does not depend on the others: it joins images, or one is never flat."""
     return choice.place == Place.IMAGE or any(
@@ -388,7 +403,8 @@ def _lay(builder: Builder, tensor: str, state: State) -> None:
     """Makes a tensor lie as a state says."""
     if state.storage == Storage.NHWC and state.wide:
         with builder.in_element(state.element):
-            builder.write(tensor, Storage.NHWC)
+            if builder.known(tensor, Storage.NHWC) is None:
+                builder.write(tensor, Storage.NHWC)
         return
     shape = builder.graph.shape(tensor)
     role = Role.INPUT if state.origin == "input" else Role.INTERMEDIATE

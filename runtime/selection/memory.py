@@ -104,16 +104,19 @@ def memory_terms(program: ChoiceProgram) -> Iterator[list[Term]]:
 
 
 def _home_bytes(candidates: Candidates, tensor: str, state: State) -> int:
-    """Bytes of a tensor where its producer leaves it, 0 for a view or a part of another one."""
-    if not state.whole or state.wide:
+    """Bytes of a tensor where its producer leaves it, 0 for a view or a part of another one.
+
+    What a Concat joins is a part only where it lies as the wide tensor does, not as an image or row-major.
+    """
+    if not state.whole or (state.wide and state.storage == Storage.NHWC):
         return 0
     return _bytes(candidates, tensor, state.storage, state.element)
 
 
 def _conversion_bytes(candidates: Candidates, conversion: Conversion) -> int:
     tensor, state, storage, element = conversion
-    if storage == Storage.NHWC and state.wide and element == state.element:
-        return 0  # a part of the wide tensor
+    if storage == Storage.NHWC and state.wide and state.storage == Storage.IMAGE and element == state.element:
+        return 0  # straight into the wide tensor
     return _bytes(candidates, tensor, Storage.FLAT if storage is None else storage, element)
 
 

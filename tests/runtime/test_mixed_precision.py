@@ -58,6 +58,7 @@ def lowered(graph: Graph, target: Target, nodes: Mapping[str, NodeChoice], preci
     return emit_launches(graph, chosen_target(target, precisions, choice), options)
 
 
+@pytest.mark.slow
 @several
 @given(
     random_graphs() | joining_graphs(),
@@ -78,6 +79,7 @@ def test_no_choice_is_cheaper(
     assert selection.milliseconds == pytest.approx(min(total_ms(launches, costs) for launches in every))
 
 
+@pytest.mark.slow
 @several
 @given(
     random_graphs() | joining_graphs(),
@@ -104,6 +106,7 @@ def test_any_choice_costs_what_the_lowered_plan_costs(
     )
 
 
+@pytest.mark.slow
 @several
 @given(random_graphs() | joining_graphs(), st.sampled_from([GPU, GPU_AND_CPU]), st.integers(0, 99))
 def test_a_mixed_plan_is_never_dearer_than_one_of_a_single_precision(
@@ -120,6 +123,7 @@ def test_a_mixed_plan_is_never_dearer_than_one_of_a_single_precision(
     assert total_ms(builder.launches, DrawnCosts(seed)) == pytest.approx(found[BOTH].milliseconds)
 
 
+@pytest.mark.slow
 @several
 @given(joining_graphs(), st.sampled_from([BOTH, (FP32, HALF, FP16)]), st.integers(0, 99))
 def test_the_modelled_memory_covers_what_lives(graph: Graph, precisions: Precisions, seed: int) -> None:
@@ -129,6 +133,7 @@ def test_the_modelled_memory_covers_what_lives(graph: Graph, precisions: Precisi
     assert live_peak(lowered(graph, GPU, found.choice.nodes, precisions)) <= least
 
 
+@pytest.mark.slow
 @several
 @given(joining_graphs(), st.data())
 def test_a_mixed_plan_computes_the_graph(graph: Graph, data: st.DataObject) -> None:
@@ -239,6 +244,7 @@ def test_casts_that_cost_more_than_half_saves_are_not_made() -> None:
     assert found[BOTH].choice.precisions == (FP32,)
 
 
+@pytest.mark.slow
 def test_every_storage_is_cast() -> None:
     """Between float and half, each storage to each: exact where half holds the values."""
     make = GraphMaker(seed=3)

@@ -45,7 +45,8 @@ from tests.runtime.selection_costs import GPU, GPU_AND_CPU, DrawnCosts
 
 AUTO = Options(winograd="auto")
 MOST_CHOICES = 100  # of a graph that is tried exhaustively
-TARGETS = [GPU, GPU_AND_CPU, dataclasses.replace(GPU, precision=Precision.FP16_STORAGE)]
+_IN_HALF = [dataclasses.replace(each, precision=Precision.FP16_STORAGE) for each in (GPU, GPU_AND_CPU)]
+TARGETS = [GPU, GPU_AND_CPU, *_IN_HALF]
 several = settings(max_examples=12, suppress_health_check=list(HealthCheck))
 
 
@@ -130,6 +131,18 @@ def test_any_choice_costs_what_the_lowered_plan_costs(
     assert evaluation.with_one(node.output, other[node.output]) == pytest.approx(
         total_ms(lowered(graph, target, other).launches, costs)
     )
+
+
+def test_what_lies_in_a_concat_of_two_that_the_cpu_joins_costs_what_its_plan_does() -> None:
+    """The inner one holds a part that the outer one joins, too, and is itself written row-major by the CPU."""
+    make, target = GraphMaker(), dataclasses.replace(GPU_AND_CPU, precision=Precision.FP16_STORAGE)
+    part = make.conv(make.input(1, 16, 4, 4), 16, k=1)
+    inner = make.add("Concat", part, make.add("Relu", part), axis=1)
+    graph = make.finish(make.add("Concat", inner, part, axis=1))
+    candidates, costs = find_candidates(graph, target, AUTO), DrawnCosts(22)
+    problem = make_problem(candidates, costs)
+    for nodes in all_choices(candidates):
+        assert Evaluation(problem, nodes).milliseconds == total_ms(lowered(graph, target, nodes).launches, costs)
 
 
 @several
