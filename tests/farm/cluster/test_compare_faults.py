@@ -90,7 +90,7 @@ def test_a_comparison_outlives_its_host_and_its_scheduler(cluster: TestCluster, 
 
 
 def test_a_bisection_that_is_interrupted_goes_on(farm: CallFarm, cluster: TestCluster, folder: Path) -> None:
-    model_repository(folder / "models", 2, 1, large="64,3,8,8")
+    model_repository(folder / "models", 2, 1, large="1024,3,8,8")
     words = ("bisect", "HEAD~1", "HEAD", "tiny.yml", "--repository", "models", "--turns", "25", "--json")
     process = start_command(*words)
     try:

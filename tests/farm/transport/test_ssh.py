@@ -351,7 +351,7 @@ def test_a_full_disk_is_an_error_that_says_so(board: Unit, small_disk: Path, tmp
 
 @pytest.mark.slow
 def test_a_batch_may_need_many_command_lines(board: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("farm.transport.posix.PosixTransport.max_command_bytes", 3000)
+    monkeypatch.setattr("farm.transport.posix.PosixTransport.max_command_bytes", 4000)
     files = {f"{'long' * 20}/{index % 50}/{index}": tmp_path / f"{index}" for index in range(100)}
     for local in files.values():
         local.write_bytes(local.name.encode())
@@ -360,8 +360,8 @@ def test_a_batch_may_need_many_command_lines(board: Unit, tmp_path: Path, monkey
     assert opened.push(files) == list(files)
     assert opened.push(files) == []
     assert run_shell(opened, "ls -A").stdout.decode() == f"{'long' * 20}\n"
-    with pytest.raises(DeviceError, match="its arguments exceed 3000 bytes"):
-        opened.run(["echo", "x" * 3000], DEADLINE_S)
+    with pytest.raises(DeviceError, match="its arguments exceed 4000 bytes"):
+        opened.run(["echo", "x" * 4000], DEADLINE_S)
     opened.close()
 
 
