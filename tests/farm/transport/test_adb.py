@@ -235,6 +235,7 @@ def test_a_server_that_is_killed_is_started_again(
             transport.push({"data": tmp_path / "data"})
         (tmp_path / "data").write_bytes(b"small")
         assert transport.push({"data": tmp_path / "data"}) == ["data"]
+        transport.close()
     finally:
         _kill_server(own_port)
 
