@@ -279,6 +279,7 @@ def busy_core() -> Iterator[int]:
         yield core
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this kernel does not count what threads wait")
 def test_what_rounds_waited_for_a_core_is_told(cpu: Farmrt, busy_core: int) -> None:
     """It gets a quarter of the core, where others want it: most of the time it waits, and some of it runs."""

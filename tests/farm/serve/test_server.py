@@ -74,6 +74,7 @@ def test_a_name_without_an_address_is_an_error() -> None:
         server.listening_sockets("no.such.host.invalid", 1)
 
 
+@pytest.mark.slow
 def test_port_0_is_any_that_is_free_and_one_that_is_taken_is_said(tmp_path: Path) -> None:
     (tmp_path / "devices.yml").write_text("adb: {discover: listed}\ndevices: {host: {transport: local}}\n")
     with _serving(tmp_path, "127.0.0.1:0") as process:
