@@ -58,7 +58,9 @@ def select_in_each(
 
     Raises ModelError where no choice keeps the memory limit for any.
     """
-    found = _in_each(candidates, lambda each: select_among(each, costs, memory))
+    found, problems = _in_each(candidates, lambda each: select_among(each, costs, memory))
+    if not found:
+        raise problems[0]
     return dict(sorted(found.items(), key=lambda entry: _weighed(entry[0], entry[1].milliseconds)))
 
 
@@ -75,16 +77,22 @@ def needed_in_cheapest(
     all rests on measured launches only: the bounds of all others are not less. Raises ModelError as `select_in_each`
     does.
     """
-    found = _in_each(candidates, lambda each: bounded_choice(each, measured, bound, memory), most=1)
+    alone: dict[Precisions, Candidates] = {
+        precisions: each for precisions, each in candidates.items() if len(precisions) == 1
+    }
+    mixed = {precisions: each for precisions, each in candidates.items() if precisions not in alone}
+    found, problems = _in_each(alone, lambda each: bounded_choice(each, measured, bound, memory))
+    if not found or not found[_least(found)].needed:
+        more, further = _in_each(mixed, lambda each: bounded_choice(each, measured, bound, memory))
+        found, problems = found | more, problems + further
+    if not found:
+        raise problems[0]
     best = _least(found)
-    if not best[1] and len(found) < len(candidates):
-        best = _least(_in_each(candidates, lambda each: bounded_choice(each, measured, bound, memory)))
-    return best
-
-
-def _least(found: Mapping[Precisions, BoundedChoice]) -> tuple[Precisions, list[Needed]]:
-    best = min(found, key=lambda precisions: _weighed(precisions, found[precisions].milliseconds))
     return best, found[best].needed
+
+
+def _least(found: Mapping[Precisions, BoundedChoice]) -> Precisions:
+    return min(found, key=lambda precisions: _weighed(precisions, found[precisions].milliseconds))
 
 
 def _weighed(precisions: Precisions, milliseconds: float) -> float:
@@ -92,19 +100,14 @@ def _weighed(precisions: Precisions, milliseconds: float) -> float:
 
 
 def _in_each(
-    candidates: Mapping[Precisions, Candidates], find: Callable[[Candidates], Found], most: int | None = None
-) -> dict[Precisions, Found]:
-    """What is found for each, or for those of at most so many precisions where any of these has something."""
+    candidates: Mapping[Precisions, Candidates], find: Callable[[Candidates], Found]
+) -> tuple[dict[Precisions, Found], list[ModelError]]:
+    """What is found for each, and why nothing is for the others."""
     found: dict[Precisions, Found] = {}
     problems: list[ModelError] = []
-    wanted = {each: one for each, one in candidates.items() if most is None or len(each) <= most}
-    for precisions, each in wanted.items():
+    for precisions, each in candidates.items():
         try:
             found[precisions] = find(each)
         except ModelError as error:
             problems.append(error)
-    if not found and len(wanted) < len(candidates):
-        return _in_each(candidates, find)
-    if not found:
-        raise problems[0]
-    return found
+    return found, problems
