@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from runtime.kernels.spec import ArgumentForm
 from runtime.lowering.launch import Launch
-from runtime.peaks import MeasuredPeaks
+from runtime.peaks import MeasuredPeaks, PeakFigure
 from runtime.plan.records import StepKind
-from runtime.selection.costs import CostOrigin, LaunchCosts, cost_key, least_ms
+from runtime.selection.costs import CostOrigin, LaunchCosts, cost_key, least_ms, moved_bytes
 
 LEAST_SPREAD = math.log(3.0)  # how far single launches are off the model, at the least, as a logarithm
 _DEVIATION = 1.4826  # a standard deviation, in median absolute deviations from the median
@@ -59,6 +59,23 @@ def model_scales(
     scales = {kind: model_scale(of_kind) for kind, of_kind in ratios.items()}
     gpu = [scales[kind] for kind in (ModelledKind.BUFFER, ModelledKind.IMAGE) if kind in scales]
     return dict.fromkeys((ModelledKind.BUFFER, ModelledKind.IMAGE), gpu[0]) | scales if gpu else scales
+
+
+def with_beaten(peaks: MeasuredPeaks, launches: Mapping[str, Launch], measured: Mapping[str, float]) -> MeasuredPeaks:
+    """The peaks, raised to what those of the launches show that beat them: they were read in a slow state of the unit.
+
+    `measured`: times in ms by key.
+    """
+    figures = dict(peaks.figures)
+    for key in launches.keys() & measured.keys():
+        launch, ms = launches[key], measured[key]
+        if launch.kind == StepKind.CPU or ms <= 0.0:
+            continue
+        least = MeasuredPeaks(figures).least_ms(launch.precision, launch.macs, *moved_bytes(launch))
+        for figure, at_least_ms in least.items():
+            if ms < at_least_ms < math.inf:
+                figures[figure] *= ms / at_least_ms if figure == PeakFigure.LAUNCH_MS else at_least_ms / ms
+    return MeasuredPeaks(figures)
 
 
 def model_scale(ratios: Sequence[float]) -> float:

@@ -22,6 +22,7 @@ from runtime.selection.calibration import (
     kind_of,
     model_scale,
     model_scales,
+    with_beaten,
 )
 from runtime.selection.candidates import find_candidates
 from runtime.selection.costs import least_ms, modelled_costs
@@ -96,6 +97,19 @@ def test_each_kind_has_its_own_factor_where_it_was_timed() -> None:
     scales = model_scales(every, timed, model)
     assert set(scales) == set(factors)
     assert all(0.6 < scales[kind] / factor < 1.65 for kind, factor in factors.items())
+
+
+def test_peaks_that_were_read_too_low_become_what_launches_show() -> None:
+    """A device whose launches take what its peaks allow at least, and whose peaks read half of what they are."""
+    every = {key: launch for key, launch in launches().items() if kind_of(launch) != ModelledKind.CPU}
+    truth = {key: least_ms(launch, MEASURED) for key, launch in every.items()}
+    slow = {
+        figure: value * (2 if figure == PeakFigure.LAUNCH_MS else 0.5) for figure, value in MEASURED.figures.items()
+    }
+    found = with_beaten(MeasuredPeaks(slow), every, truth)
+    assert all(least_ms(launch, found) <= truth[key] * (1 + 1e-9) for key, launch in every.items())
+    assert found.figures[PeakFigure.HALF_MACS] == slow[PeakFigure.HALF_MACS], "no launch computes in half"
+    assert with_beaten(MEASURED, every, truth) == with_beaten(MEASURED, every, {}) == MEASURED
 
 
 def test_few_launches_that_may_differ_by_chance_change_nothing() -> None:

@@ -16,7 +16,7 @@ from runtime.artifacts import fingerprint_of
 from runtime.errors import FormatError
 from runtime.lowering.launch import Launch
 from runtime.peaks import NOT_MEASURED, MeasuredPeaks
-from runtime.selection.calibration import Bound, CalibratedCosts, ModelledKind, ScaledCosts, model_scales
+from runtime.selection.calibration import Bound, CalibratedCosts, ModelledKind, ScaledCosts, model_scales, with_beaten
 from runtime.selection.costs import CostOrigin, LaunchCosts, MeasuredCosts, modelled_costs
 from runtime.selection.peak_probes import measured_peaks
 from runtime.target import Target, wider_family
@@ -78,10 +78,11 @@ class KnownCosts:
     def calibrated(self, launches: Mapping[str, Launch]) -> KnownCosts:
         """The same, with the model multiplied by what those of these launches tell that the device has timed.
 
-        `launches` are by key.
+        `launches` are by key. A measured peak that one of them beats becomes what that one shows.
         """
         times = {key: ms for key, ms in self.measured.items() if ms < NEVER_MS}
-        return dataclasses.replace(self, scales=model_scales(launches, times, self._model))
+        true = dataclasses.replace(self, peaks=with_beaten(self.peaks, launches, times))
+        return dataclasses.replace(true, scales=model_scales(launches, times, true._model))
 
 
 def known_costs(target: Target, execution: Execution = DEFAULT) -> KnownCosts:
