@@ -3,79 +3,32 @@
     python -m benchmarks.measured_peak [--opencl intel] [NETWORK ...]
 
 The rate of a launch is that of its fastest round, with the defaults; the peak is measured before and after the rounds,
-and the higher one counts. A search could stop at a launch that is at the peak, if that were a figure to rely on.
+and the higher one counts.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
-import numpy as np
 
 from farm.config import deployment, inventory, samples
+from farm.config.execution import DEFAULT
 from farm.jobs.fleet.unit import OpenUnit, open_unit, write_plan
 from farm.jobs.models.prepare import TestData, prepare
+from farm.jobs.tune.peak_trials import PeakTrials
 from farm.model import fetch
-from runtime.graph import Graph, TensorInfo
-from runtime.kernels.source import build_options
-from runtime.kernels.spec import ArgumentForm, Dims, Kernel, MemoryType, Variant, WorkItems, variant
-from runtime.lowering.assembly import assemble_plan
-from runtime.lowering.builder import Builder
-from runtime.lowering.options import Options
-from runtime.plan.plan import Plan
-from runtime.target import Target
-from runtime.types import Storage
+from runtime.peaks import PeakFigure
+from tuner.journal import Journal
 
 NETWORKS = ("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50")
 SHARES = (0.95, 0.9, 0.8, 0.7)
-LOOP, ITEMS, ACCUMULATORS = 4096, 256, 12  # additions of a sum, work items on a compute unit, sums of a work item
-REPS, ROUNDS, DEADLINE_S = 20, 10, 120.0
-
-SOURCE = """
-// Multiply-adds in registers alone: ACCUMULATORS sums of VECTOR lanes, none of which waits for another.
-kernel IN_VECTORS void peak_macs(global const storage *x, int x_offset, global storage *y, int y_offset, int rounds,
-                                 int items)
-{
-    if (get_global_id(0) >= items)
-        return;
-    const floats factor = (floats)(LOAD(x + x_offset)), step = (floats)(LOAD(x + x_offset + 1));
-    floats sum[ACCUMULATORS];
-    UNROLLED for (int k = 0; k < ACCUMULATORS; k++)
-        sum[k] = (floats)((float)(get_global_id(0) + k));
-    for (int round = 0; round < rounds; round++) {
-        UNROLLED for (int k = 0; k < ACCUMULATORS; k++)
-            sum[k] = MULTIPLY_ADD(sum[k], factor, step);
-    }
-    UNROLLED for (int k = 1; k < ACCUMULATORS; k++)
-        sum[0] += sum[k];
-    STORE_VECTOR(sum[0], y + y_offset + get_global_id(0) * VECTOR);
-}
-"""
-
-
-def work_items(dims: Dims, chosen: Variant) -> WorkItems:
-    return (dims["items"],)
-
-
-PEAK_MACS = Kernel(
-    name="peak_macs",
-    source="peak_macs.cl",
-    operator="PeakProbe",
-    memory=MemoryType.BUFFER,
-    tensors=(("x", ArgumentForm.FLAT), ("y", ArgumentForm.FLAT)),
-    ints=("rounds", "items"),
-    work_items=work_items,
-    variants=tuple(
-        variant(VECTOR=lanes, ACCUMULATORS=ACCUMULATORS, FMA=form) for lanes in (16, 8, 4) for form in (1, 0)
-    ),
-    cpu=False,
-    text=SOURCE,
-)
+ROUNDS, DEADLINE_S = 10, 120.0
+NS_PER_MS = 1e6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,34 +76,11 @@ def row_of(network: str, launches: Sequence[LaunchRate], before: float, after: f
 
 
 def measured_peak(opened: OpenUnit) -> float:
-    """The most multiply-adds in float that the device does in a ns, by the fastest variant of the probe."""
+    """The most multiply-adds in float that the device does in a ns, as `farm tune` measures it; 0 where it cannot."""
     target = opened.probe.target(opened.unit.soc, memory="buffer")
-    plan, plan_file = peak_plan(target), Path("peak.plan")
-    write_plan(plan, plan_file)
-    opened.load(plan_file)
-    opened.write_inputs({"x": np.full((1, ACCUMULATORS), 0.5, np.float32)})
-    opened.first_round()
-    dims = plan.steps[0].dims
-    return max(_rate(opened, dims, chosen, target) for chosen in PEAK_MACS.variants)
-
-
-def peak_plan(target: Target) -> Plan:
-    """A plan of the probe as its only step."""
-    items = ITEMS * max(target.compute_units, 1)
-    shapes = {"x": (1, ACCUMULATORS), "y": (1, 16 * items)}
-    tensors = {name: TensorInfo(shape, np.dtype(np.float32)) for name, shape in shapes.items()}
-    builder = Builder(Graph("peak", ["x"], ["y"], [], tensors, {}), target, Options())
-    builder.add_input("x")
-    values = {"x": builder.read("x", Storage.FLAT), "y": builder.write("y", Storage.FLAT)}
-    builder.launch(PEAK_MACS, "peak", PEAK_MACS.operator, values, {"rounds": LOOP, "items": items})
-    builder.output("y")
-    return assemble_plan(builder)
-
-
-def _rate(opened: OpenUnit, dims: Dims, chosen: Variant, target: Target) -> float:
-    words = {"global": (dims["items"],), "local": (0,), "options": build_options(chosen, target.precision, {})}
-    answer = opened.session.trial(DEADLINE_S, step=0, reps=REPS, warmup=1, **words)
-    return dims["rounds"] * dims["items"] * chosen["VECTOR"] * chosen["ACCUMULATORS"] / min(answer.ns)
+    with Journal(None, "") as journal:
+        peaks = PeakTrials(opened, target, DEFAULT, journal, lambda spent_s: math.inf).measured()
+    return peaks.figures.get(PeakFigure.MACS, 0.0) / NS_PER_MS
 
 
 def rates(opened: OpenUnit, network: str) -> list[LaunchRate]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import math
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from runtime.kernels import table
 from runtime.kernels.spec import ArgumentForm, Kernel, MemoryType, Variant
 from runtime.lowering.trials import TrialLaunch, Use
 from runtime.target import Target
@@ -77,7 +79,10 @@ class Recording:
         )
         defines = _defines(row["options"], variants[name])
         uses = tuple(Use("model", str(index)) for index in range(row["uses"]))
-        return TrialLaunch(row["key"], 0, None, kernel, {}, defines, Precision.FP32, variants[name], _size(local), uses)
+        launch = TrialLaunch(
+            row["key"], 0, None, kernel, {}, defines, Precision.FP32, variants[name], _size(local), uses
+        )
+        return dataclasses.replace(launch, macs=_macs(row["key"]))
 
     def expand(self, launch: TrialLaunch, preferred_multiple: int) -> dict[Candidate, float]:
         """The launch's recorded candidates with the costs that the tuner guesses."""
@@ -142,6 +147,13 @@ class Recording:
 def _size(sides: list[int]) -> tuple[int, int, int]:
     x, y, z = sides
     return (x, y, z)
+
+
+def _macs(key: str) -> int:
+    """Multiply-adds of a launch, by its tuning key."""
+    kernel, memory, *_, dims = key.split("|")
+    pairs = (pair.split("=") for pair in dims.split(","))
+    return table.find_kernel(kernel, MemoryType(memory)).macs({name: int(value) for name, value in pairs})
 
 
 def _defines(options: str, variant: Variant) -> dict[str, int]:

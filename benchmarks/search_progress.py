@@ -7,6 +7,7 @@ One recording a driver. Each search is replayed on the recorded times, so that a
 device: `quick` as `farm tune` does, alone and beginning from what a quick search has left of the other drivers; in
 random order (the median of five); and exhaustively, program by program. The best so far is the model's time with the
 fastest candidate tried of each launch, its default included, over its time with the fastest that was recorded.
+A second table tells where the quick search ends that knows the device's peak, truly or misread.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from benchmarks.recording import Recording
 from benchmarks.step_chart import Axes, Curve, Panel, svg
 from farm import atomic_file
 from runtime.lowering.trials import TrialLaunch
+from runtime.peaks import NOT_MEASURED, MeasuredPeaks, PeakFigure
 from tuner import space
 from tuner.device_pool import pool_of_one
 from tuner.journal import ForeignTrial, Journal
@@ -39,6 +41,8 @@ SEEDS = 5
 CLOSE = 1.05
 FAMILIES = {"system": "pocl-3.1", "pypi": "pocl-3.0", "intel": "cpu"}
 HIGHEST = 1.4
+MISREAD = (2.0, 1.3, 1.1, 1.0, 0.98, 0.97, 0.9, 0.8, 0.7, 0.5)
+NS_PER_MS = 1e6
 Try = tuple[TrialLaunch, Candidate]
 
 
@@ -75,12 +79,12 @@ class Replay:
         return sum(ns * self._uses[key] for key, ns in self._ns.items()) / self._best_model_ns
 
 
-def quick(path: Path, driver: str, journal: Sequence[ForeignTrial] = ()) -> Replay:
+def quick(path: Path, driver: str, journal: Sequence[ForeignTrial] = (), peaks: MeasuredPeaks = NOT_MEASURED) -> Replay:
     """The quick search with its own budget."""
     replay, level = Replay(path), LEVELS["quick"]
     runner = TrialRunner(pool_of_one(replay), Journal(None, driver), level.budget_s)
     relatives = relatives_of(FAMILIES.get(driver, driver), journal)
-    search(replay.recording.launches, replay.recording.expand, runner, level, relatives=relatives)
+    search(replay.recording.launches, replay.recording.expand, runner, level, relatives=relatives, peaks=peaks)
     return replay
 
 
@@ -149,6 +153,31 @@ def table(panels: Iterable[Panel]) -> str:
     return "\n".join(lines)
 
 
+def top_peak(recording: Recording) -> MeasuredPeaks:
+    """The most multiply-adds per ms that any recorded launch does: no peak of that device can be lower."""
+    rates = (each.macs / recording.median_ns(each, recording.best[each.key]) for each in recording.launches)
+    return MeasuredPeaks({PeakFigure.MACS: NS_PER_MS * max(rates)})
+
+
+def times_peak(peaks: MeasuredPeaks, factor: float) -> MeasuredPeaks:
+    """Peaks that were read as so many times what they are."""
+    return MeasuredPeaks({figure: factor * value for figure, value in peaks.figures.items()})
+
+
+def peaks_table(paths: Mapping[str, Path]) -> str:
+    """Where the quick search ends if the device's peak was read as so many times the fastest launch's, in Markdown."""
+    names = ["not measured", *map(str, MISREAD)]
+    lines = ["| driver | " + " | ".join(names) + " |", "| --- |" + " ---: |" * len(names)]
+    for driver, path in paths.items():
+        top = top_peak(Recording(path))
+        curves = [
+            quick(path, driver, peaks=peaks).curve
+            for peaks in (NOT_MEASURED, *(times_peak(top, each) for each in MISREAD))
+        ]
+        lines.append(f"| {driver} | " + " | ".join(f"{curve[-1][1]:.3f}" for curve in curves) + " |")
+    return "\n".join(lines)
+
+
 def _words(curve: Curve) -> str:
     until_s = seconds_until(curve, CLOSE)
     return f"{until_s:.1f} s" if math.isfinite(until_s) else f"never ({curve[-1][1]:.2f} at {curve[-1][0]:.0f} s)"
@@ -163,6 +192,7 @@ def main(recordings: tuple[str, ...], output: Path | None) -> None:
     journals = {driver: journal_of(driver, quick(path, driver)) for driver, path in paths.items()}
     panels = [Panel(driver, curves_of(driver, path, journals)) for driver, path in paths.items()]
     click.echo(table(panels))
+    click.echo(peaks_table(paths))
     if output:
         last_s = max(curve[-1][0] for panel in panels for _, curve in panel.curves)
         drawing = svg(panels, Axes(0.1, last_s, HIGHEST), "device time in s; above: time over the best")

@@ -1,13 +1,16 @@
 """An analytic model of time: what a launch computes and moves, against the peaks of a device (a roofline).
 
-The figures of a family are those of a typical device of it, per compute unit where they grow with them. They rank
-candidates where nothing was measured; how far off they are does not matter as long as the order is right.
+Peaks are measured on the device, each as far as it was, else those of a typical device of the GPU family, per compute
+unit where they grow with them. Typical ones rank candidates where nothing was measured; how far off they are does not
+matter as long as the order is right.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import enum
+import math
+from collections.abc import Mapping, Sequence
 
 from runtime.layout.winograd import TILES
 from runtime.target import Target, wider_family
@@ -44,6 +47,49 @@ class Peaks:
         return max(macs / self.cpu_macs, moved / self.cpu_bytes)
 
 
+class PeakFigure(enum.StrEnum):
+    """What is measured on a GPU, see Peaks; a figure is a rate per ms, but that of a launch its ms."""
+
+    MACS = "macs"
+    HALF_MACS = "half_macs"  # multiply-adds in half arithmetic
+    BUFFER_BYTES = "buffer_bytes"
+    IMAGE_BYTES = "image_bytes"
+    LAUNCH_MS = "launch_ms"
+
+
+@dataclasses.dataclass(frozen=True)
+class MeasuredPeaks:
+    """The peaks that a device was measured to have; a figure that could not be measured, or was not yet, is missing."""
+
+    figures: Mapping[PeakFigure, float] = dataclasses.field(default_factory=dict)
+
+    def least_ms(
+        self, precision: Precision, macs: float, buffer_bytes: float, image_bytes: float
+    ) -> dict[PeakFigure, float]:
+        """What the peaks allow a launch at the least, by what it computes and moves; infinite where one is missing.
+
+        No launch is faster than the longest of these, if the peaks are true.
+        """
+        work = {
+            PeakFigure.HALF_MACS if precision == Precision.FP16 else PeakFigure.MACS: macs,
+            PeakFigure.BUFFER_BYTES: buffer_bytes,
+            PeakFigure.IMAGE_BYTES: image_bytes,
+        }
+        least = {
+            each: amount / self.figures[each] if each in self.figures else math.inf
+            for each, amount in work.items()
+            if amount
+        }
+        return least | {PeakFigure.LAUNCH_MS: self.figures.get(PeakFigure.LAUNCH_MS, math.inf)}
+
+    def without(self, figure: PeakFigure) -> MeasuredPeaks:
+        """The same without a figure."""
+        return MeasuredPeaks({each: value for each, value in self.figures.items() if each != figure})
+
+
+NOT_MEASURED = MeasuredPeaks()
+
+
 @dataclasses.dataclass(frozen=True)
 class _Family:
     """Multiply-adds per ms and compute unit in float; bytes per ms through buffers and images; least launch in ms."""
@@ -70,12 +116,20 @@ _FAMILIES = {
 }
 
 
-def peaks_of(target: Target) -> Peaks:
-    """The modelled peaks of a target, from its GPU family, compute units and precision."""
+def peaks_of(target: Target, measured: MeasuredPeaks = NOT_MEASURED) -> Peaks:
+    """The peaks of a target: those that were measured, else by its GPU family, compute units and precision."""
     family = _FAMILIES.get(wider_family(target.gpu_family), _FAMILIES[""])
     half = 2.0 if target.precision == Precision.FP16 else 1.0
-    macs = family.macs * max(target.compute_units, 1) * half
-    return Peaks(macs, family.buffer_bytes, family.image_bytes, family.launch_ms)
+    figures = measured.figures
+    macs = figures.get(PeakFigure.MACS, family.macs * max(target.compute_units, 1)) * half
+    if target.precision == Precision.FP16:
+        macs = figures.get(PeakFigure.HALF_MACS, macs)
+    return Peaks(
+        macs,
+        figures.get(PeakFigure.BUFFER_BYTES, family.buffer_bytes),
+        figures.get(PeakFigure.IMAGE_BYTES, family.image_bytes),
+        figures.get(PeakFigure.LAUNCH_MS, family.launch_ms),
+    )
 
 
 def modelled_tile(

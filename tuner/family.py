@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
 from tuner.device_pool import Chain
+from tuner.floors import Floors
 from tuner.ranking import Ranking
 from tuner.space import default_candidate
 from tuner.trial import Candidate, Trial
@@ -53,10 +54,17 @@ class Family:
     Args:
         minor_ns: a task of less weight is timed only with programs that are already built.
         on_program: called after each program that was tried.
+        floors: the least times of launches; without them nothing is known of what is left to save.
     """
 
     def __init__(
-        self, tasks: Iterable[TuningTask], runner: TrialRunner, ranking: Ranking, minor_ns: float, on_program: Callback
+        self,
+        tasks: Iterable[TuningTask],
+        runner: TrialRunner,
+        ranking: Ranking,
+        minor_ns: float,
+        on_program: Callback,
+        floors: Floors | None = None,
     ) -> None:
         self.tasks = sorted(tasks, key=lambda task: -task.weight)
         self.ranking = ranking
@@ -64,11 +72,24 @@ class Family:
         self._runner = runner
         self._minor_ns = minor_ns
         self._on_program = on_program
+        self._floors = floors or Floors()
 
     @property
     def time_ns(self) -> float:
         """Time that the tasks take in the models with the best candidates known."""
         return sum(task.weight * self.ranking.best_over_default(task.key, task.default) for task in self.tasks)
+
+    @property
+    def least_ns(self) -> float:
+        """Time that they take at the least, by the device's peaks as far as no launch has disproved these; else 0."""
+        for task in self.tasks:
+            self._floors.note(task.launch, self.ranking.best_ns(task.key))
+        return sum(self._least_ns(task) for task in self.tasks)
+
+    def _least_ns(self, task: TuningTask) -> float:
+        best_ns = self.ranking.best_ns(task.key)
+        share = min(self._floors.least_ns(task.launch) / best_ns, 1.0)
+        return share * task.weight * self.ranking.best_over_default(task.key, task.default)
 
     @property
     def name(self) -> str:

@@ -1,4 +1,8 @@
-"""Schedules families: next is always the one expected to save most of the models' time per second of device time."""
+"""Schedules families: next is always the one expected to save most of the models' time per second of device time.
+
+What a rung may save is at most what the family's launches take above what the device's peaks allow. A family that is at
+the peaks is left, as long as these hold: they may be disproved later.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from tuner.family import Family
+from tuner.floors import NEAR
 from tuner.halving import VARIANTS_A_TURN
 from tuner.trial_runner import TrialRunner
 
@@ -33,12 +38,12 @@ def explore_families(families: Iterable[Family], strategy: Strategy, runner: Tri
     Where others search too, chance decides as well, so that they are not all at the same family.
     """
     unfinished = [_ScheduledFamily(family, strategy, runner) for family in families]
-    while unfinished:
-        gains = [scheduled.gain_per_device_second for scheduled in unfinished]
+    while worthwhile := [scheduled for scheduled in unfinished if not scheduled.is_at_peak]:
+        gains = [scheduled.gain_per_device_second for scheduled in worthwhile]
         if runner.has_company and sum(gains) > 0:
-            (best,) = random.choices(unfinished, gains)
+            (best,) = random.choices(worthwhile, gains)
         else:
-            best = unfinished[gains.index(max(gains))]
+            best = worthwhile[gains.index(max(gains))]
         yield best.family
         if not best.explore_rung():
             unfinished.remove(best)
@@ -57,9 +62,20 @@ class _ScheduledFamily:
         self._cost_s: float | None = None
 
     @property
+    def is_at_peak(self) -> bool:
+        """Whether next to nothing can be saved."""
+        return self._savable_ns <= NEAR * self.family.time_ns
+
+    @property
+    def _savable_ns(self) -> float:
+        return self.family.time_ns - self.family.least_ns
+
+    @property
     def gain_per_device_second(self) -> float:
         """Time of the models, in ns, that the next rung is expected to save for each second of device time."""
-        return self._expected_ns / (self._cost_s or self._programs * (self.family.build_s or _PROGRAM_S))
+        return min(self._expected_ns, self._savable_ns) / (
+            self._cost_s or self._programs * (self.family.build_s or _PROGRAM_S)
+        )
 
     def explore_rung(self) -> bool:
         """Explores one rung and updates the expectation; False when there was none left."""

@@ -18,12 +18,14 @@ NS_PER_MS = 1e6
 class DeviceTimes:
     """What one device measured: tuning key -> ms of its fastest right candidate, infinite where none that ran is right.
 
-    `device` is the fingerprint of its trials; `gpu_family` is empty where an older farm did not write it.
+    `device` is the fingerprint of its trials; `gpu_family` is empty where an older farm did not write it. `best_ms` are
+    the fastest single repetitions: of launches that show what the device can do at most.
     """
 
     device: str
     gpu_family: str
     ms: Mapping[str, float]
+    best_ms: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 def read_times(path: Path) -> list[DeviceTimes]:
@@ -37,12 +39,15 @@ def read_times(path: Path) -> list[DeviceTimes]:
 def _device_times(device: str, records: list[dict[str, Any]]) -> DeviceTimes:
     """A candidate's time is the median of its trials, re-tests among them: the fastest of many trials flatters."""
     trials: dict[str, dict[object, list[float]]] = {}
+    best_ms: dict[str, float] = {}
     for record in records:
-        candidate, time_ns = (record["variant"], *record["local"]), trial_of(record).typical_ns
-        trials.setdefault(record["key"], {}).setdefault(candidate, []).append(time_ns)
+        trial, key = trial_of(record), record["key"]
+        trials.setdefault(key, {}).setdefault((record["variant"], *record["local"]), []).append(trial.typical_ns)
+        best_ms[key] = min(best_ms.get(key, math.inf), trial.fastest_ns / NS_PER_MS)
     families = [str(record["gpu_family"]) for record in records if record.get("gpu_family")]
     fastest = {key: min(map(statistics.median, by_candidate.values())) for key, by_candidate in trials.items()}
-    return DeviceTimes(device, families[-1] if families else "", {key: ns / NS_PER_MS for key, ns in fastest.items()})
+    ms = {key: ns / NS_PER_MS for key, ns in fastest.items()}
+    return DeviceTimes(device, families[-1] if families else "", ms, best_ms)
 
 
 def scale_between(own: Mapping[str, float], other: Mapping[str, float]) -> float:

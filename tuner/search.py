@@ -9,9 +9,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from runtime.lowering.trials import TrialLaunch
+from runtime.peaks import NOT_MEASURED, MeasuredPeaks
 from tuner.exhaustive import Exhaustive
 from tuner.family import Family, TuningTask, timed_trial
 from tuner.family_scheduler import Strategy, explore_families
+from tuner.floors import Floors
 from tuner.halving import Halving
 from tuner.ranking import Ranking
 from tuner.relatives import KernelRelatives, Relatives
@@ -39,12 +41,14 @@ class SearchLevel:
     Attributes:
         minor: below this share of the models' time a launch gets no build of its own.
         budget_s: device time for each model, unless the user says otherwise.
+        stops_at_peak: whether a kernel is left whose launches are as fast as the device's peaks allow.
     """
 
     strategy: Strategy
     retest: Retest
     minor: float
     budget_s: float
+    stops_at_peak: bool = True
 
 
 _QUICK = Halving(keep=0.34, first=1, last=8)
@@ -53,7 +57,9 @@ _NORMAL = Halving(keep=0.5, first=2, last=16)
 LEVELS: Mapping[str, SearchLevel] = {
     "quick": SearchLevel(_QUICK, Retest(finalists=2, rounds=7), minor=0.002, budget_s=18.0),
     "normal": SearchLevel(_NORMAL, Retest(finalists=4, rounds=8), minor=0.0002, budget_s=180.0),
-    "exhaustive": SearchLevel(Exhaustive(_NORMAL), Retest(finalists=8, rounds=10), minor=0.0, budget_s=math.inf),
+    "exhaustive": SearchLevel(
+        Exhaustive(_NORMAL), Retest(finalists=8, rounds=10), minor=0.0, budget_s=math.inf, stops_at_peak=False
+    ),
 }
 
 
@@ -80,13 +86,14 @@ def search(
     level: SearchLevel,
     observe: Observer = ignore_progress,
     relatives: Relatives | None = None,
+    peaks: MeasuredPeaks = NOT_MEASURED,
 ) -> SearchResult:
     """Finds the best candidate of every launch within the trial runner's budget; other devices may say where to begin.
 
-    A launch weighs by its uses in the models; one without a use weighs as if used once. Errors of `measure` pass
-    through; all trials until then are in the journal.
+    A launch weighs by its uses in the models; one without a use weighs as if used once. `peaks` tell what is left to
+    save. Errors of `measure` pass through; all trials until then are in the journal.
     """
-    run = _Search(launches, expand, runner, level, observe, relatives or Relatives(""))
+    run = _Search(launches, expand, runner, level, observe, relatives or Relatives(""), peaks)
     verdicts = run.verdicts()
     return SearchResult(
         verdicts,
@@ -107,8 +114,10 @@ class _Search:
         level: SearchLevel,
         observe: Observer,
         relatives: Relatives,
+        peaks: MeasuredPeaks,
     ) -> None:
         self._launches = launches
+        self._floors = Floors(peaks if level.stops_at_peak else NOT_MEASURED)
         self._expand, self._runner, self._level, self._observe = expand, runner, level, observe
         kernels = dict.fromkeys(launch.kernel.name for launch in launches)
         self._rankings = {name: Ranking(KernelRelatives(relatives, name)) for name in kernels}
@@ -186,7 +195,7 @@ class _Search:
 
     def _family(self, tasks: Sequence[TuningTask], minor_ns: float, on_program: Callable[[], None]) -> Family:
         ranking = self._rankings[tasks[0].launch.kernel.name]
-        return Family(tasks, self._runner, ranking, minor_ns, on_program)
+        return Family(tasks, self._runner, ranking, minor_ns, on_program, self._floors)
 
     def _retested(self, tasks: Sequence[TuningTask]) -> dict[str, LaunchVerdict]:
         """Verdicts by tuning key: all tasks have their first look before those in doubt have a further one."""

@@ -88,6 +88,11 @@ class Trial:
             return math.inf
         return statistics.median(self.ns) if self.own_ns else sorted(self.ns)[(len(self.ns) - 1) // 4]
 
+    @property
+    def fastest_ns(self) -> float:
+        """The fastest repetition; infinite without one."""
+        return min(self.ns, default=math.inf) if self.status == TrialStatus.OK else math.inf
+
     def beside(self, default_ns: float) -> Trial:
         """This trial in the state in which the default takes so long: each time is its ratio to the default beside it.
 

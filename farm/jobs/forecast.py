@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from farm import soc
@@ -27,7 +28,9 @@ from farm.units.target_files import read_target_file
 from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.lower import emit_launches
 from runtime.native.abi import HOST as HOST_ABI
-from runtime.selection.precisions import allowed_precisions, candidates_in_each, select_in_each
+from runtime.selection.calibration import by_key
+from runtime.selection.candidates import Candidates
+from runtime.selection.precisions import Precisions, allowed_precisions, candidates_in_each, select_in_each
 from runtime.target import Target
 
 LOG = logging.getLogger("farm.jobs")
@@ -77,17 +80,19 @@ def _result(prepared: Prepared, target: Target, way: KeptWay, memory: str | None
     target = way.target(target)
     builder = emit_launches(prepared.graph, target, way.options(prepared))
     known = known_costs(target, prepared.settings.execution)
-    costs = known.costs()
+    is_chosen = target.memory != "cpu" and memory is None
+    candidates = _candidates(prepared, target) if is_chosen else {}
+    every = itertools.chain(builder.launches, *(each.launches() for each in candidates.values()))
+    known = known.calibrated(by_key(every))
     plan = assemble_plan(builder)
-    figures = with_costs(forecast(plan), builder.launches, costs)
-    cheapest = None
-    if target.memory != "cpu" and memory is None:
-        cheapest = _cheapest(prepared, known)
+    figures = with_costs(forecast(plan), builder.launches, known.costs())
     more = {
         "format_conversions": len(builder.conversions),
         "cost_source": known.family_source if "family" in figures.cost_origins else "",
+        "measured_peaks": {each.value: value for each, value in known.peaks.figures.items()},
+        "model_scales": {each.value: scale for each, scale in known.scales.items()},
         "selection": way.planned.use,
-        "cheapest": cheapest,
+        "cheapest": _cheapest(prepared, candidates, known) if is_chosen else None,
     }
     for refused in known.refused:
         LOG.warning("not used for costs: %s", refused)
@@ -97,10 +102,14 @@ def _result(prepared: Prepared, target: Target, way: KeptWay, memory: str | None
     )
 
 
-def _cheapest(prepared: Prepared, known: KnownCosts) -> CheapestPlan:
-    """The plan that the costs choose, in the precisions that the deployment file allows."""
-    allowed = allowed_precisions(prepared.precisions(known.target.fp16))
-    candidates = candidates_in_each(prepared.graph, known.target, allowed, prepared.options())
+def _candidates(prepared: Prepared, target: Target) -> dict[Precisions, Candidates]:
+    """What can be chosen, in the precisions that the deployment file allows."""
+    allowed = allowed_precisions(prepared.precisions(target.fp16))
+    return candidates_in_each(prepared.graph, target, allowed, prepared.options())
+
+
+def _cheapest(prepared: Prepared, candidates: Mapping[Precisions, Candidates], known: KnownCosts) -> CheapestPlan:
+    """The plan that the costs choose."""
     found = select_in_each(candidates, known.costs(), memory_goal(prepared.settings))
     plan = cheapest_plan(prepared.graph, next(iter(found.values())))
     if len(found) < 2:

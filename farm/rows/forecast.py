@@ -110,6 +110,10 @@ class ForecastFigures(Record):
     bring a tensor into another storage. `predicted_ms` is the sum of all operators' costs, `cost_origins` counts them
     by where these come from, `cost_source` names the SoC of the family's. `selection` is the kept choice that the plan
     is made by, `cheapest` the plan that the costs would choose; None for the CPU, or where one memory type is wanted.
+
+    Modelled costs are made with `measured_peaks`, what the SoC was measured to do at most (multiply-adds and bytes per
+    ms, and the ms of a launch), and with what is typical of the GPU family for figures that are missing there. They are
+    multiplied by `model_scales`, on buffers, images and the CPU: so many times what the model says took what was timed.
     """
 
     operators: tuple[PlannedOperator, ...] = ()
@@ -124,6 +128,8 @@ class ForecastFigures(Record):
     predicted_ms: Figure = None
     cost_origins: dict[str, int] = Field(default_factory=dict)
     cost_source: str = ""
+    measured_peaks: dict[str, float] = Field(default_factory=dict)
+    model_scales: dict[str, float] = Field(default_factory=dict)
     selection: SelectionUse | NoFile = NoFile()
     cheapest: CheapestPlan | None = None
 

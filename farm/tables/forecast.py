@@ -13,6 +13,14 @@ OPERATOR_COLUMNS = (
 )
 CHOICE_COLUMNS = ("Op Type", "Runs on", "Cost(ms)", "Origin", "Best other way", "More(ms)", "name")
 LEFT = frozenset({"Op Type", "Runs on", "Kernel", "Variant", "name", "Note", "Origin", "Best other way"})
+# Of measured peaks: how each is told, and what it is divided by for that.
+PEAKS = {
+    "macs": ("{:.4g} GMAC/s", 1e6),
+    "half_macs": ("{:.4g} GMAC/s in half", 1e6),
+    "buffer_bytes": ("{:.3g} GB/s in buffers", 1e6),
+    "image_bytes": ("{:.3g} GB/s in images", 1e6),
+    "launch_ms": ("{:.3g} us a launch", 1e-3),
+}
 TOTAL_COLUMNS = ("total", "")
 
 
@@ -60,6 +68,7 @@ def _totals(row: ForecastRow) -> Iterator[tuple[str, str]]:
     yield "plan", made_by(row.selection)
     yield "predicted time", f"{milliseconds(row.predicted_ms)} ms"
     yield "origin of costs", _origins(row)
+    yield from _model(row)
     if row.cheapest:
         cheapest, kinds = row.cheapest, len(row.cheapest.conversions)
         gap = "proven" if cheapest.gap == 0 else f"{100 * cheapest.gap:.1f} % from proven"
@@ -67,6 +76,20 @@ def _totals(row: ForecastRow) -> Iterator[tuple[str, str]]:
         yield "the cheapest plan", f"{milliseconds(cheapest.predicted_ms)} ms ({gap}), {into}"
         if cheapest.by_data_type:
             yield "its data type", data_types_text(cheapest.data_type, cheapest.by_data_type)
+
+
+def _model(row: ForecastRow) -> Iterator[tuple[str, str]]:
+    """What modelled costs are made with, where there are any."""
+    chosen = row.cheapest.operators if row.cheapest else ()
+    if "modelled" not in {*row.cost_origins, *(origin for operator in chosen for origin in operator.cost_origins)}:
+        return
+    told = [
+        text.format(per_ms / scale) for name, (text, scale) in PEAKS.items() if (per_ms := row.measured_peaks.get(name))
+    ]
+    yield "peaks of modelled costs", f"measured: {', '.join(told)}" if told else "typical of the GPU family"
+    if row.model_scales:
+        scales = ", ".join(f"{scale:.2f} ({kind})" for kind, scale in sorted(row.model_scales.items()))
+        yield "modelled costs are multiplied by", scales
 
 
 def _casts(cheapest: CheapestPlan) -> str:

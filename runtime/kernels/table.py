@@ -6,7 +6,8 @@ from runtime.kernels import buffer, image
 from runtime.kernels.spec import Kernel, MemoryType
 
 KERNELS: tuple[Kernel, ...] = (*buffer.KERNELS, *image.KERNELS)
-_BY_NAME = {(kernel.name, kernel.memory): kernel for kernel in KERNELS}
+PROBES: tuple[Kernel, ...] = buffer.PROBES  # of no operator: they show what a device can do
+_BY_NAME = {(kernel.name, kernel.memory): kernel for kernel in (*KERNELS, *PROBES)}
 
 
 def find_kernel(name: str, memory: MemoryType) -> Kernel:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from runtime.kernels.spec import ArgumentForm
 from runtime.lowering.launch import Launch
-from runtime.peaks import Peaks, peaks_of
+from runtime.peaks import NOT_MEASURED, MeasuredPeaks, Peaks, peaks_of
 from runtime.plan.records import StepKind
 from runtime.target import Target
 from runtime.types import Precision
@@ -100,10 +101,20 @@ class CostsByPrecision:
         return self.costs[launch.precision].origin(launch)
 
 
-def modelled_costs(target: Target) -> LaunchCosts:
+def modelled_costs(target: Target, measured: MeasuredPeaks = NOT_MEASURED) -> LaunchCosts:
     """The model of a target, by its peaks in the precision of each launch."""
     targets = {precision: dataclasses.replace(target, precision=precision) for precision in Precision}
-    return CostsByPrecision({precision: AnalyticCosts(peaks_of(each)) for precision, each in targets.items()})
+    return CostsByPrecision({precision: AnalyticCosts(peaks_of(each, measured)) for precision, each in targets.items()})
+
+
+def least_ms(launch: Launch, measured: MeasuredPeaks) -> float:
+    """The time that no launch on the GPU beats if the measured peaks are true.
+
+    Infinite where one of the peaks is missing that the launch depends on, or on the CPU: then nothing is known.
+    """
+    if launch.kind == StepKind.CPU:
+        return math.inf
+    return max(measured.least_ms(launch.precision, launch.macs, *moved_bytes(launch)).values())
 
 
 def moved_bytes(launch: Launch) -> tuple[int, int]:

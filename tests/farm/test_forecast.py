@@ -3,11 +3,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from farm.config import deployment
+from farm.jobs.choices.costs import trials_fingerprint
 from farm.jobs.forecast import forecast_for_file, forecast_for_soc
 from farm.jobs.models.prepare import Prepared, prepare_all
 from farm.plans.forecast import forecast
@@ -15,12 +17,17 @@ from farm.rows.forecast import ForecastRow
 from farm.rows.status import Status
 from farm.tables.forecast import forecast_tables
 from farm.tables.table import plain
+from farm.units.shipped_facts import shipped_probe
 from farm.units.target_files import read_target_file
 from farm.workspace import journal_file
 from runtime.errors import ConfigError, UnsupportedError
+from runtime.lowering.launch import Launch
 from runtime.lowering.lower import Options, lower
+from runtime.peaks import peaks_of
+from runtime.selection.calibration import by_key
 from runtime.selection.candidates import find_candidates
-from runtime.selection.costs import cost_key
+from runtime.selection.costs import cost_key, modelled_costs
+from runtime.selection.peak_probes import probes
 from runtime.target import Target
 from tests.farm.jobs.fleet.test_unit import probe
 from tests.farm.model.tiny_model import write_deployment
@@ -155,6 +162,54 @@ def test_a_soc_that_is_not_plugged_in_is_forecast_from_facts_and_journals(
     assert len(row.cheapest.conversions) <= (row.format_conversions or 0) + 2
     text = "\n".join(map(plain, forecast_tables(row)))
     assert "sdm670" in text and "Best other way" in text and "farm tune" in text
+
+
+def write_times(soc: str, times: Mapping[str, float], launches: Mapping[str, Launch], target: Target) -> None:
+    """A journal of a device on which launches take so many ms, by key."""
+    with Journal(journal_file(soc), trials_fingerprint(target)) as journal:
+        for key, ms in times.items():
+            trial = Trial(TrialStatus.OK, (1e6 * ms,))
+            journal.add(launches[key].kernel.name, key, Candidate(launches[key].variant, DRIVERS_CHOICE), trial)
+
+
+def shipped_target(soc: str) -> Target:
+    probe = shipped_probe(soc, "arm64-v8a")
+    assert probe
+    return probe.target(soc, allow_cpu=False)
+
+
+SLOWER = 1000.0
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_a_device_that_is_far_slower_than_its_family_is_forecast_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """By the launches that it has timed, so many, or without any by its peaks."""
+    monkeypatch.chdir(tmp_path)
+    source = deployment.load(write_deployment(tmp_path))
+    (family,) = forecast_for_soc(source, "sdm845")
+    assert family.predicted_ms and family.measured_peaks == {} and family.model_scales == {}
+    assert "typical of the GPU family" in "\n".join(map(plain, forecast_tables(family)))
+    (model,) = prepare_all(source)
+    assert isinstance(model, Prepared)
+    target = shipped_target("sdm845")
+    every = by_key(find_candidates(model.graph, target).launches())
+    costs = modelled_costs(target)
+    slow = {key: SLOWER * costs.milliseconds(launch) for key, launch in every.items()}
+    if count:
+        write_times("sdm845", dict(list(slow.items())[:count]), every, target)
+    else:
+        known, peaks = probes(target), peaks_of(target)
+        rates = {"macs": peaks.macs, "buffer_bytes": peaks.buffer_bytes, "image_bytes": peaks.image_bytes}
+        took = {probe.key: SLOWER * (peaks.launch_ms + probe.work / rates.get(probe.figure, 1e30)) for probe in known}
+        write_times("sdm845", took, {probe.key: probe.launch for probe in known}, target)
+    (row,) = forecast_for_soc(source, "sdm845")
+    assert row.predicted_ms and SLOWER / 3.1 < row.predicted_ms / family.predicted_ms < 2 * SLOWER
+    assert row.cheapest and row.predicted_ms / 10 < row.cheapest.predicted_ms <= row.predicted_ms + 1e-6
+    assert bool(row.measured_peaks) == (count == 0) and bool(row.model_scales) == (count > 0)
+    text = "\n".join(map(plain, forecast_tables(row)))
+    assert ("GMAC/s" in text) == (count == 0) and ("multiplied by" in text) == (count > 0)
 
 
 def test_a_soc_of_which_nothing_is_known_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

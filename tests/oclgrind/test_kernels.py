@@ -14,7 +14,7 @@ from runtime.kernels.spec import Kernel
 from tests.oclgrind import launches
 from tests.oclgrind.simulator import execute
 
-NAMES = [pytest.param(kernel, id=f"{kernel.memory}-{kernel.name}") for kernel in table.KERNELS]
+NAMES = [pytest.param(kernel, id=f"{kernel.memory}-{kernel.name}") for kernel in (*table.KERNELS, *table.PROBES)]
 
 
 @pytest.mark.slow

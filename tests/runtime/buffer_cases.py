@@ -440,4 +440,8 @@ CASES: dict[str, Case] = {
     "binary view": binary(Binary.MAX, (1, 1, 6, 19), (0, 0, 25, 1), (0, 0, 19, 1), (0, 0, 22, 1), Activation.SIGMOID),
     **{f"pad {kind.name}": pad(kind, (2, 3, 4, 7), (0, 1, 2, 3), (0, 1, 2, 1)) for kind in Pad},
     **{f"pad {kind.name} NHWC": pad(kind, (1, 19, 4, 3), (0, 0, 1, 2), (0, 0, 2, 1), nhwc=True) for kind in Pad},
+    **{
+        f"peak_macs of {elements}": Case(TABLE["peak_macs"], {"rounds": 5, "elements": elements})
+        for elements in (37, 64)
+    },
 }

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from runtime.kernels.buffer import KERNELS
+from runtime.kernels.buffer import KERNELS, PROBES
 from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.codes import Binary, Unary
 from runtime.kernels.source import build_options, program_source
@@ -26,7 +26,7 @@ from runtime.target import Target
 from runtime.types import Precision
 from tests.runtime import buffer_oracle
 
-TABLE = {kernel.name: kernel for kernel in KERNELS}
+TABLE = {kernel.name: kernel for kernel in (*KERNELS, *PROBES)}
 SENTINEL = 77.0
 OUTSIDE = 1 << 20
 WEIGHT_SLACK = 64

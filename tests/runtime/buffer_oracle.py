@@ -311,6 +311,14 @@ def softmax(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
     return np.log(result) if defines["LOG"] else result
 
 
+def peak_macs(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    factor, step, *starts = arrays["x"]
+    sums = np.resize(starts, dims["elements"]) + np.arange(12)[:, None]
+    for _ in range(dims["rounds"]):
+        sums = sums * factor + step
+    return sums.sum(0)
+
+
 def copy(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
     return nest(arrays["x"], numbered(dims, "d", 6), numbered(dims, "xs", 6))
 

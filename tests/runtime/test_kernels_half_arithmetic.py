@@ -36,7 +36,7 @@ def spread(variants: tuple[Variant, ...]) -> tuple[Variant, ...]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(header() is None, reason="no opencl-c.h")
-@pytest.mark.parametrize("kernel", table.KERNELS, ids=lambda kernel: f"{kernel.name}-{kernel.memory}")
+@pytest.mark.parametrize("kernel", (*table.KERNELS, *table.PROBES), ids=lambda kernel: f"{kernel.name}-{kernel.memory}")
 def test_half_arithmetic_compiles(kernel: Kernel) -> None:
     for variant in spread(kernel.variants):
         options = build_options(variant, Precision.FP16, DEFINES).split()

@@ -13,8 +13,15 @@ class FakeFamily:
     """A family whose rungs save and cost what is given; it has one task of so many variants."""
 
     def __init__(
-        self, runner: Any, name: str, time_ns: float, rungs: list[tuple[float, float]], variants: int = 4
+        self,
+        runner: Any,
+        name: str,
+        time_ns: float,
+        rungs: list[tuple[float, float]],
+        variants: int = 4,
+        least_ns: float = 0.0,
     ) -> None:
+        self.least_ns = least_ns
         self.name, self.time_ns, self.tasks, self.build_s = name, time_ns, ["task"], 0.0
         self._runner, self._rungs, self._variants = runner, rungs, variants
 
@@ -58,3 +65,33 @@ def test_a_gain_keeps_the_family_and_a_rung_without_gain_yields_to_others() -> N
     winner = FakeFamily(runner, "winner", 100.0, [(40.0, 1.0), (0.0, 1.0), (0.0, 1.0)])
     other = FakeFamily(runner, "other", 20.0, [(0.0, 1.0)], variants=20)
     assert order(runner, winner, other)[:3] == ["winner", "winner", "other"]
+
+
+def test_what_is_left_above_the_peaks_bounds_what_a_rung_may_save() -> None:
+    runner = new_runner()
+    heavy = FakeFamily(runner, "heavy", 100.0, [(0.0, 1.0)], least_ns=95.0)
+    light = FakeFamily(runner, "light", 40.0, [(0.0, 1.0)])
+    assert order(runner, heavy, light)[0] == "light", "5 of heavy may be saved, 12 of light are expected to be"
+
+
+def test_a_family_at_the_peaks_is_left_to_others() -> None:
+    runner = new_runner()
+    arriving = FakeFamily(runner, "arriving", 100.0, [(20.0, 1.0), (0.0, 1.0)], least_ns=79.0)
+    other = FakeFamily(runner, "other", 10.0, [(0.0, 1.0)])
+    assert order(runner, arriving, other) == ["arriving", "other", "other"], "80 are within 3 % of 79"
+
+
+def test_a_family_is_taken_up_again_when_a_peak_is_disproved() -> None:
+    runner = new_runner()
+    left = FakeFamily(runner, "left", 100.0, [(0.0, 1.0)], least_ns=99.0)
+    other = FakeFamily(runner, "other", 10.0, [(0.0, 1.0), (0.0, 1.0)])
+
+    def play(family: FakeFamily) -> Iterator[None]:
+        for number, _ in enumerate(FakeFamily.play(family)):
+            if family is other and number == 1:
+                left.least_ns = 0.0
+            yield
+
+    strategy: Any = SimpleNamespace(explore=play)
+    explored = [family.name for family in explore_families([left, other], strategy, runner)]  # type: ignore[list-item]
+    assert explored[:2] == ["other", "other"] and "left" in explored[2:]

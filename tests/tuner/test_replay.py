@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from benchmarks.recording import Recording
+from benchmarks.search_progress import MISREAD, quick, times_peak, top_peak
 from runtime.lowering.trials import TrialLaunch
+from runtime.peaks import NOT_MEASURED
 from tuner import space
 from tuner.device_pool import pool_of_one
 from tuner.journal import Journal
@@ -94,6 +96,15 @@ def test_half_the_time_of_a_quick_search_makes_good_what_bad_defaults_lose(
         found += math.log(bad.model_ns(chosen(outcome)) / bad.model_ns(bad.best))
     assert math.exp(lost / 6) > 1.5, "else nothing is shown"
     assert math.exp(found / 6) < behind
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", [DATA, SLOW_TO_BUILD, SLOW_TO_BUILD.with_name("squeezenet_v11_pypi.json.gz")])
+def test_a_peak_does_no_harm_whatever_it_was_read_as(data: Path) -> None:
+    """Too high or too low, as in a slow state of the unit; most is at stake just at the fastest launches."""
+    top = top_peak(Recording(data))
+    plain = quick(data, "", peaks=NOT_MEASURED).curve[-1][1]
+    assert all(quick(data, "", peaks=times_peak(top, factor)).curve[-1][1] < 1.01 * plain for factor in MISREAD)
 
 
 def gaussian(chance: np.random.Generator) -> float:

@@ -15,7 +15,10 @@ from farm.workspace import journal_file, journal_files
 from runtime.artifacts import fingerprint_of
 from runtime.errors import FormatError
 from runtime.lowering.launch import Launch
+from runtime.peaks import NOT_MEASURED, MeasuredPeaks
+from runtime.selection.calibration import Bound, CalibratedCosts, ModelledKind, ScaledCosts, model_scales, with_beaten
 from runtime.selection.costs import CostOrigin, LaunchCosts, MeasuredCosts, modelled_costs
+from runtime.selection.peak_probes import measured_peaks
 from runtime.target import Target, wider_family
 from tuner.journal_times import DeviceTimes, read_times, scale_between
 
@@ -34,7 +37,9 @@ def trials_fingerprint(target: Target, execution: Execution = DEFAULT) -> str:
 class KnownCosts:
     """Costs by key in ms: `measured` on the device itself, `family` on another one, which `family_source` names.
 
-    `refused`: journals that could not be used, each with the reason.
+    `peaks`: what the device was measured to do at most, for the model of all else. `best_ms`: fastest repetitions by
+    key, which show these. `scales`: by what the model is multiplied, see `calibrated`. `refused`: journals that could
+    not be used, each with the reason.
     """
 
     target: Target
@@ -42,34 +47,42 @@ class KnownCosts:
     family: Mapping[str, float] = dataclasses.field(default_factory=dict)
     family_source: str = ""
     refused: tuple[str, ...] = ()
+    peaks: MeasuredPeaks = NOT_MEASURED
+    best_ms: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    scales: Mapping[ModelledKind, float] = dataclasses.field(default_factory=dict)
 
     def costs(self, scale: float = 1.0) -> LaunchCosts:
         """Each launch's cost by the best source that knows it; what the device has not measured is multiplied."""
-        return MeasuredCosts(self.measured, self.unmeasured(scale))
+        return MeasuredCosts(self.measured, self._unmeasured(scale))
 
-    def unmeasured(self, scale: float = 1.0) -> LaunchCosts:
+    def bound(self, doubt: float) -> LaunchCosts:
+        """Optimistic times of what the device has not measured: expected ones, divided by `doubt`.
+
+        Nor are they longer than the measured peaks allow, as far as these are known.
+        """
+        return Bound(self._unmeasured(1.0 / doubt), self.peaks)
+
+    def _unmeasured(self, scale: float) -> LaunchCosts:
         """What launches cost by all that others measured and the model says, multiplied by a factor."""
-        return _Scaled(MeasuredCosts(self.family, modelled_costs(self.target), CostOrigin.FAMILY), scale)
+        model = CalibratedCosts(self._model, self.scales)
+        return ScaledCosts(MeasuredCosts(self.family, model, CostOrigin.FAMILY), scale)
+
+    @property
+    def _model(self) -> LaunchCosts:
+        return modelled_costs(self.target, self.peaks)
 
     def with_measured(self, new: Mapping[str, float]) -> KnownCosts:
         """The same with further times of the device itself."""
         return dataclasses.replace(self, measured={**self.measured, **_possible(new)})
 
+    def calibrated(self, launches: Mapping[str, Launch]) -> KnownCosts:
+        """The same, with the model multiplied by what those of these launches tell that the device has timed.
 
-@dataclasses.dataclass(frozen=True)
-class _Scaled:
-    """Costs that are multiplied by a factor."""
-
-    costs: LaunchCosts
-    factor: float
-
-    def milliseconds(self, launch: Launch) -> float:
-        """The launch's time."""
-        return self.factor * self.costs.milliseconds(launch)
-
-    def origin(self, launch: Launch) -> CostOrigin:
-        """Where that time comes from."""
-        return self.costs.origin(launch)
+        `launches` are by key. A measured peak that one of them beats becomes what that one shows.
+        """
+        times = {key: ms for key, ms in self.measured.items() if ms < NEVER_MS}
+        true = dataclasses.replace(self, peaks=with_beaten(self.peaks, launches, times))
+        return dataclasses.replace(true, scales=model_scales(launches, times, true._model))
 
 
 def known_costs(target: Target, execution: Execution = DEFAULT) -> KnownCosts:
@@ -78,13 +91,14 @@ def known_costs(target: Target, execution: Execution = DEFAULT) -> KnownCosts:
     by_file = {path: _times_of(path, refused) for path in {journal_file(target.soc), *journal_files()}}
     device = trials_fingerprint(target, execution)
     own = next((times for times in by_file[journal_file(target.soc)] if times.device == device), None)
-    measured = own.ms if own else {}
+    measured, best_ms = (own.ms, own.best_ms) if own else ({}, {})
     others = [(path, times) for path, found in by_file.items() for times in found if times.device != device]
     source, family = _best_match(target, others)
     scale = scale_between(measured, family.ms) if family else 1.0
     scaled = {key: ms * scale for key, ms in family.ms.items()} if family else {}
     name = source.stem if source else ""
-    return KnownCosts(target, _possible(measured), _possible(scaled), name, tuple(refused))
+    peaks = measured_peaks(target, best_ms)
+    return KnownCosts(target, _possible(measured), _possible(scaled), name, tuple(refused), peaks, best_ms)
 
 
 def _times_of(path: Path, refused: list[str]) -> list[DeviceTimes]:

@@ -22,6 +22,7 @@ from farm.jobs.tune.wall_budget import WallBudget
 from farm.workspace import journal_file
 from runtime.errors import UnsupportedError
 from runtime.lowering.lower import Options
+from runtime.peaks import NOT_MEASURED
 from runtime.plan.plan import Plan
 from runtime.target import Target
 from tuner import space
@@ -247,7 +248,8 @@ def _led(
             )
         runner = TrialRunner(pool, journal, max(left_s, 0.0), lambda: time.monotonic() >= ends_s, trials.surroundings)
         level, expand = LEVELS[options.level], _expansion(target)
-        outcome = search(trials.launches, expand, runner, level, opened.progress.search, relatives)
+        peaks = next((tuned.chosen.peaks for tuned in group if tuned.chosen), NOT_MEASURED)
+        outcome = search(trials.launches, expand, runner, level, opened.progress.search, relatives, peaks)
     if outcome.states:
         opened.progress.stage(f"{outcome.states}; each candidate was compared with the default in the same state")
     return [_with_verdicts(tuned, outcome, trials) for tuned in group]

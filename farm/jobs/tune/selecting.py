@@ -26,6 +26,7 @@ from farm.jobs.models import plans
 from farm.jobs.models.prepare import Prepared, TestData, data_types, plan_data_type
 from farm.jobs.tune.candidate_trials import CandidateTrials
 from farm.jobs.tune.journals import opened_journal
+from farm.jobs.tune.peak_trials import PeakTrials
 from farm.jobs.validate import compare_outputs
 from farm.model import fetch
 from farm.rows.status import Status
@@ -34,7 +35,9 @@ from runtime.errors import ModelError
 from runtime.lowering.choice import GraphChoice
 from runtime.lowering.launch import Launch
 from runtime.lowering.lower import emit_launches
+from runtime.peaks import NOT_MEASURED, MeasuredPeaks
 from runtime.plan.plan import Plan
+from runtime.selection.calibration import by_key
 from runtime.selection.candidates import Candidates
 from runtime.selection.costs import cost_key, total_ms
 from runtime.selection.memory import MemoryGoal
@@ -57,6 +60,8 @@ BUDGET_SHARE = 0.25  # of the device time for a model: the rest is for tuning th
 MOST_SHARES = 2  # of that size, one for each precision that is allowed
 BATCH = 8  # launches of one trial plan: all of its programs are built before the first is timed
 DOUBT = 3.0  # what nobody has timed may take so much longer than modelled, or so much less
+LEAST_PEAKS_S = 0.1  # device time in which it is worth beginning with the peaks
+PEAKS_SHARE = 0.2  # of that time at most, for the peaks that the model is made with
 LEAST_GAIN = 0.005  # predicted: less is no reason to change the plan
 PROCESSES = Effort(processes=8)
 
@@ -99,11 +104,13 @@ class Chosen:
     """What came of a choice: the plan to tune, and what is told of it.
 
     `most_ratio`: how many times the time of the plan in force it may take, more than 1 where it saves memory for it.
+    `peaks`: what the unit's SoC was measured to do at most.
     """
 
     version: PlanVersion
     figures: ChoiceFigures
     most_ratio: float = 1.0
+    peaks: MeasuredPeaks = NOT_MEASURED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,6 +159,11 @@ class Selecting:
     shared: Path | None = None
 
     def chosen(self) -> Chosen:
+        """Measures the peaks, then as `_chosen` says."""
+        known, spent = self._with_peaks(self._known())
+        return dataclasses.replace(self._chosen(known, spent), peaks=known.peaks)
+
+    def _chosen(self, known: KnownCosts, spent: _Spent) -> Chosen:
         """Measures, selects, and proves; where outputs are wrong, the choice is among plans of other precisions.
 
         Where a mixed plan is not accurate enough, those of one precision are left.
@@ -161,7 +173,6 @@ class Selecting:
         candidates = self._candidates(dropped)
         options = self.prepared.options(choice=self.in_force.choice)
         before = emit_launches(self.prepared.graph, self.target, options).launches
-        known, spent = self._known(), _Spent()
         while True:
             known, spent = self._measured(candidates, before, known, spent)
             found = select_in_each(candidates, known.costs(DOUBT), self._goal)
@@ -290,6 +301,17 @@ class Selecting:
             self.opened.progress.stage(f"not used for costs: {refused}")
         return known
 
+    def _with_peaks(self, known: KnownCosts) -> tuple[KnownCosts, _Spent]:
+        """With the peaks of the device, measured where the journal does not have them, and what that took."""
+        execution = self.prepared.settings.execution
+        share = dataclasses.replace(self.budget, device_s=PEAKS_SHARE * self.budget.device_s)
+        if share.device_s < LEAST_PEAKS_S:
+            return known, _Spent()
+        with self._journal(execution) as journal:
+            trials = PeakTrials(self.opened, self.target, execution, journal, share.left_s, dict(known.best_ms))
+            peaks = trials.measured()
+        return dataclasses.replace(known, peaks=peaks), _Spent(device_s=trials.device_s)
+
     def _measured(
         self, candidates: Mapping[Precisions, Candidates], before: Sequence[Launch], known: KnownCosts, spent: _Spent
     ) -> tuple[KnownCosts, _Spent]:
@@ -297,9 +319,8 @@ class Selecting:
 
         At last come the launches of the plan in force, for a prediction to compare with.
         """
+        launches = by_key(launch for each in candidates.values() for launch in each.launches())
         with self._journal(self.prepared.settings.execution) as journal:
-            if journal.set_aside:
-                self.opened.progress.stage(f"a journal of another version was set aside as {journal.set_aside}")
             trials = {precisions: self._trials(precisions, journal, known) for precisions in candidates}
 
             def total() -> _Spent:
@@ -309,6 +330,7 @@ class Selecting:
                 each.left_s = lambda: self.budget.left_s(total().device_s)
             asked: set[str] = set()
             while True:
+                known = known.calibrated(launches)
                 precisions, new = self._needed(candidates, known, asked)
                 if not new or trials[precisions].is_over():
                     break
@@ -321,6 +343,7 @@ class Selecting:
             for start in range(0, len(unknown) if in_force in candidates else 0, BATCH):
                 trials[in_force].time(nodes_with(unknown[start : start + BATCH], candidates[in_force]))
                 known = known.with_measured(trials[in_force].ms)
+        known = known.calibrated(launches)
         return known, dataclasses.replace(total(), left=len(new))
 
     def _trials(self, precisions: Precisions, journal: Journal, known: KnownCosts) -> CandidateTrials:
@@ -339,13 +362,16 @@ class Selecting:
         self, candidates: Mapping[Precisions, Candidates], known: KnownCosts, asked: Collection[str]
     ) -> tuple[Precisions, list[str]]:
         """Keys of launches to measure next: of the cheapest plan, if all others cost no more than their bound."""
-        bound = known.unmeasured(1.0 / DOUBT)
+        bound = known.bound(DOUBT)
         precisions, needed = needed_in_cheapest(candidates, known.measured, bound, self._goal)
         return precisions, [each.key for each in needed if each.key not in asked]
 
     def _journal(self, execution: Execution) -> Journal:
         fingerprint, provenance = trials_fingerprint(self.target, execution), {"gpu_family": self.target.gpu_family}
-        return opened_journal(self.opened.unit.soc, fingerprint, provenance, self.fresh, self.shared)
+        journal = opened_journal(self.opened.unit.soc, fingerprint, provenance, self.fresh, self.shared)
+        if journal.set_aside:
+            self.opened.progress.stage(f"a journal of another version was set aside as {journal.set_aside}")
+        return journal
 
     def _lowered(self, precisions: Precisions, selection: GraphSelection) -> PlanVersion:
         """The chosen plan, written; ModelError where it cannot be made."""

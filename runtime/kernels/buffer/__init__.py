@@ -9,6 +9,7 @@ from runtime.kernels.buffer import (
     deconvolution,
     matrix,
     normalization,
+    peak,
     recurrent,
     strided,
     winograd,
@@ -26,3 +27,6 @@ KERNELS: tuple[BufferKernel, ...] = (
     *normalization.KERNELS,
     *attention.KERNELS,
 )
+
+# What shows what a device can do, and is no operator's.
+PROBES: tuple[BufferKernel, ...] = (peak.PEAK_MACS,)

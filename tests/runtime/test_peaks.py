@@ -1,0 +1,123 @@
+"""Measured peaks take the place of those of the family; no launch beats them, and the model is held against times."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+
+import pytest
+
+from benchmarks.format_networks import reflected_middle
+from runtime.convert import convert
+from runtime.lowering.launch import Launch
+from runtime.lowering.options import Options
+from runtime.peaks import NOT_MEASURED, MeasuredPeaks, PeakFigure, peaks_of
+from runtime.selection.calibration import (
+    Bound,
+    CalibratedCosts,
+    ModelledKind,
+    ScaledCosts,
+    by_key,
+    kind_of,
+    model_scale,
+    model_scales,
+    with_beaten,
+)
+from runtime.selection.candidates import find_candidates
+from runtime.selection.costs import least_ms, modelled_costs
+from runtime.types import Precision
+from tests.runtime.selection_costs import GPU, GPU_AND_CPU
+
+MEASURED = MeasuredPeaks(
+    {
+        PeakFigure.MACS: 5e7,
+        PeakFigure.HALF_MACS: 7e7,
+        PeakFigure.BUFFER_BYTES: 3e6,
+        PeakFigure.IMAGE_BYTES: 4e6,
+        PeakFigure.LAUNCH_MS: 0.02,
+    }
+)
+
+
+def launches() -> dict[str, Launch]:
+    graph, _ = convert(reflected_middle(56))
+    return by_key(find_candidates(graph, GPU_AND_CPU, Options(winograd="auto")).launches())
+
+
+def test_what_was_measured_counts_and_the_rest_is_typical_of_the_family() -> None:
+    typical, some = peaks_of(GPU), peaks_of(GPU, MeasuredPeaks({PeakFigure.MACS: 5e7}))
+    assert some == dataclasses.replace(typical, macs=5e7)
+    known = peaks_of(GPU, MEASURED)
+    assert (known.macs, known.buffer_bytes, known.image_bytes, known.launch_ms) == (5e7, 3e6, 4e6, 0.02)
+    half = dataclasses.replace(GPU, precision=Precision.FP16)
+    assert peaks_of(half, MEASURED).macs == 7e7
+    assert peaks_of(half, MEASURED.without(PeakFigure.HALF_MACS)).macs == 1e8, "half is twice as fast, typically"
+    stored = dataclasses.replace(GPU, precision=Precision.FP16_STORAGE)
+    assert peaks_of(stored, MEASURED).macs == 5e7, "its arithmetic is in float"
+
+
+def test_the_least_time_is_known_where_every_peak_is_that_a_launch_depends_on() -> None:
+    without_images = MEASURED.without(PeakFigure.IMAGE_BYTES)
+    for launch in launches().values():
+        kind, known, some = kind_of(launch), least_ms(launch, MEASURED), least_ms(launch, without_images)
+        assert math.isinf(least_ms(launch, NOT_MEASURED))
+        assert math.isinf(known) == (kind == ModelledKind.CPU)
+        assert math.isinf(some) == (kind != ModelledKind.BUFFER)
+
+
+def test_the_bound_is_never_above_what_a_launch_takes_if_the_peaks_are_true() -> None:
+    """A device whose launches take what its peaks allow, and up to 300 times as long."""
+    chance, every, model = random.Random(3), launches(), modelled_costs(GPU_AND_CPU, MEASURED)
+    gpu = {key: launch for key, launch in every.items() if kind_of(launch) != ModelledKind.CPU}
+    truth = {key: least_ms(launch, MEASURED) * 300 ** chance.random() for key, launch in gpu.items()}
+    for count in (0, 1, 8, len(truth)):
+        timed = dict(chance.sample(sorted(truth.items()), count))
+        calibrated = CalibratedCosts(model, model_scales(every, timed, model))
+        bound = Bound(ScaledCosts(calibrated, 1 / 3), MEASURED)
+        assert all(bound.milliseconds(launch) <= truth[key] for key, launch in gpu.items())
+
+
+@pytest.mark.parametrize("factor", [1000.0, 0.001])
+def test_a_device_that_is_nothing_like_its_family_is_told_by_a_few_launches(factor: float) -> None:
+    every, model = launches(), modelled_costs(GPU)
+    gpu = sorted(key for key, launch in every.items() if kind_of(launch) == ModelledKind.BUFFER)
+    for count, most_off in ((1, 3.01), (4, 1.75), (7, 1.53)):
+        timed = {key: factor * model.milliseconds(every[key]) for key in gpu[:count]}
+        scales = model_scales(every, timed, model)
+        assert 1 / most_off < scales[ModelledKind.BUFFER] / factor < most_off
+        assert scales[ModelledKind.IMAGE] == scales[ModelledKind.BUFFER], "of images nothing else is known"
+        assert ModelledKind.CPU not in scales, "the CPU is another device"
+
+
+def test_each_kind_has_its_own_factor_where_it_was_timed() -> None:
+    every, model = launches(), modelled_costs(GPU_AND_CPU)
+    factors = {ModelledKind.BUFFER: 40.0, ModelledKind.IMAGE: 900.0, ModelledKind.CPU: 0.02}
+    timed = {key: factors[kind_of(launch)] * model.milliseconds(launch) for key, launch in every.items()}
+    scales = model_scales(every, timed, model)
+    assert set(scales) == set(factors)
+    assert all(0.6 < scales[kind] / factor < 1.65 for kind, factor in factors.items())
+
+
+def test_peaks_that_were_read_too_low_become_what_launches_show() -> None:
+    """A device whose launches take what its peaks allow at least, and whose peaks read half of what they are."""
+    every = {key: launch for key, launch in launches().items() if kind_of(launch) != ModelledKind.CPU}
+    truth = {key: least_ms(launch, MEASURED) for key, launch in every.items()}
+    slow = {
+        figure: value * (2 if figure == PeakFigure.LAUNCH_MS else 0.5) for figure, value in MEASURED.figures.items()
+    }
+    found = with_beaten(MeasuredPeaks(slow), every, truth)
+    assert all(least_ms(launch, found) <= truth[key] * (1 + 1e-9) for key, launch in every.items())
+    assert found.figures[PeakFigure.HALF_MACS] == slow[PeakFigure.HALF_MACS], "no launch computes in half"
+    assert with_beaten(MEASURED, every, truth) == with_beaten(MEASURED, every, {}) == MEASURED
+
+
+def test_few_launches_that_may_differ_by_chance_change_nothing() -> None:
+    assert model_scale([]) == model_scale([2.5]) == model_scale([0.5, 2.0]) == 1.0
+    assert model_scale([2.5] * 100) == pytest.approx(2.5, rel=0.15)
+    assert 1.0 < model_scale([2.5] * 6) < 2.5, "nearer to 1, the fewer there are"
+
+
+def test_launches_of_no_time_do_not_count() -> None:
+    every, model = launches(), modelled_costs(GPU)
+    assert model_scales(every, dict.fromkeys(every, 0.0), model) == {}
