@@ -19,8 +19,8 @@ from farm.units.target_files import read_target_file
 from farm.workspace import journal_file
 from runtime.errors import ConfigError, UnsupportedError
 from runtime.lowering.lower import Options, lower
-from runtime.selection.candidates import find_candidates
 from runtime.selection.costs import cost_key
+from runtime.selection.listing import find_candidates
 from runtime.target import Target
 from tests.farm.jobs.fleet.test_unit import probe
 from tests.farm.model.tiny_model import write_deployment
