@@ -43,8 +43,9 @@ from runtime.lowering.choice import Place
 from runtime.lowering.lower import Options, emit_launches
 from runtime.peaks import Peaks, peaks_of
 from runtime.selection.baselines import everywhere
-from runtime.selection.candidates import Candidates, find_candidates
+from runtime.selection.candidates import Candidates
 from runtime.selection.costs import AnalyticCosts, MeasuredCosts, cost_key, total_ms
+from runtime.selection.listing import find_candidates
 from runtime.selection.problem import make_problem
 from runtime.target import Target
 from tuner.statistics import ratio_of_pairs

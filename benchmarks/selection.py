@@ -30,8 +30,9 @@ from runtime.lowering.lower import Options, emit_launches
 from runtime.operators import infer_shape
 from runtime.peaks import peaks_of
 from runtime.selection.baselines import everywhere, node_by_node
-from runtime.selection.candidates import Candidates, find_candidates
+from runtime.selection.candidates import Candidates
 from runtime.selection.costs import AnalyticCosts, LaunchCosts, modelled_costs, total_ms
+from runtime.selection.listing import find_candidates
 from runtime.selection.precisions import Precisions
 from runtime.selection.problem import make_problem
 from runtime.selection.selection import GraphSelection, select_among

@@ -27,7 +27,7 @@ from runtime.types import Precision
 
 KIND = "farm-selection"
 VERSION = 4
-_PRECISIONS = {precision.name.lower() for precision in Precision}
+_PRECISIONS = {precision.label for precision in Precision}
 READABLE = (2, 3, VERSION)  # 2 knows no choice among precisions, 3 none for each operator; all else is the same
 
 
@@ -149,8 +149,8 @@ def _decoded(one_set: object) -> ChoiceSet:
         if not choice.nodes:
             raise ValueError("a choice for a graph without operators")
         if choice.precisions and choice.precisions[-1] != kept.plan_precision:
-            raise ValueError(f"operators in {choice.precisions[-1].name.lower()} in a plan of another precision")
-        if not {each.name.lower() for each in choice.precisions} <= set(kept.precision.split(",")):
+            raise ValueError(f"operators in {choice.precisions[-1].label} in a plan of another precision")
+        if not {each.label for each in choice.precisions} <= set(kept.precision.split(",")):
             raise ValueError(f"operators in another precision than {kept.precision}")
     return ChoiceSet(Fingerprint(**record.fingerprint), record.device_model, record.choices)
 

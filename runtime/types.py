@@ -43,6 +43,11 @@ class Precision(enum.IntEnum):
     FP16 = 2  # half in memory, half arithmetic (needs cl_khr_fp16)
 
     @property
+    def label(self) -> str:
+        """Its name in files, options and tables."""
+        return self.name.lower()
+
+    @property
     def element(self) -> ElementType:
         """Type of floats in memory."""
         return ElementType.F32 if self == Precision.FP32 else ElementType.F16

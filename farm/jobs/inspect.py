@@ -51,7 +51,7 @@ def inspect_plan_file(path: Path) -> InspectRow:
     plan = read_plan_file(path)
     runtime = "gpu" if plan.uses_gpu else "cpu"
     identity = Identity(unit="", soc="", device_model="", library="", model=plan.model, runtime=runtime)
-    settings = {"plan_file": str(path), "precision": plan.precision.name.lower(), "gpu_family": plan.gpu_family}
+    settings = {"plan_file": str(path), "precision": plan.precision.label, "gpu_family": plan.gpu_family}
     result = InspectResult(figures=inspection_of_file(plan))
     return make_row(InspectRow, identity, Conditions(settings | {"runtime_version": plan.runtime_version}), result)
 

@@ -113,7 +113,7 @@ def _targets(opened: OpenUnit, options: OpbenchOptions) -> Iterator[Target]:
     precisions = [Precision.FP32, Precision.FP16_STORAGE, *([Precision.FP16] if device.fp16 else [])]
     for memory in memories:
         for precision in precisions:
-            if options.memory in (None, memory) and options.precision in (None, precision.name.lower()):
+            if options.memory in (None, memory) and options.precision in (None, precision.label):
                 yield opened.probe.target(opened.unit.soc, memory=memory, precision=precision)
 
 

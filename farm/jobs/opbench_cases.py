@@ -85,7 +85,7 @@ class Benchmark:
     def name(self) -> str:
         """Name in the grammar above."""
         target = self.plan.target
-        memory, precision = self.step.kernel.memory, target.precision.name.lower()
+        memory, precision = self.step.kernel.memory, target.precision.label
         return f"{self.step.kernel.name}/{memory}/{precision}/{self.case.name}/{self.variant.name}"
 
     @property

@@ -95,7 +95,7 @@ def _checks(opened: OpenUnit, bound: BoundOperator) -> Iterator[OperatorCheck]:
         yield OperatorCheck(bound.title, opened.unit.name, "", 0, Status.UNSUPPORTED, reason)
         return
     for target in _targets(opened, bound):
-        where = "cpu" if target.memory == "cpu" else f"gpu/{target.memory}/{target.precision.name.lower()}"
+        where = "cpu" if target.memory == "cpu" else f"gpu/{target.memory}/{target.precision.label}"
         opened.progress.stage(f"{bound.title} on {where}")
         try:
             yield _checked(opened, bound, target, where)

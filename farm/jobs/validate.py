@@ -61,6 +61,17 @@ def compare_outputs(
     return compare_within(thresholds_for(prepared, target), prepared, expected, actual)
 
 
+def excess_of_outputs(
+    prepared: Prepared, target: Target, expected: Mapping[str, Array], actual: Mapping[str, Array]
+) -> dict[str, float]:
+    """How many times the noise power that it may have each output of a plan for a target has."""
+    thresholds = thresholds_for(prepared, target)
+    return {
+        name: metrics.noise_excess(metrics.compare(expected[name], actual[name]), thresholds)
+        for name in prepared.data_formats
+    }
+
+
 def compare_within(
     thresholds: Thresholds, prepared: Prepared, expected: Mapping[str, Array], actual: Mapping[str, Array]
 ) -> Validation:

@@ -92,8 +92,36 @@ def thresholds_of_similarity(similarity: float) -> Thresholds:
     Noise that turns a vector to the cosine c has the power 1/c^2 - 1 of the signal. The same noise bounds the SQNR, so
     that a wrong scale, which the cosine cannot see, fails too; the largest single error is then left free.
     """
-    noise = 1 / similarity**2 - 1 if similarity > 0 else math.inf
-    return Thresholds(similarity, _decibel(1.0, noise), math.inf)
+    return Thresholds(similarity, _decibel(1.0, noise_of_cosine(similarity)), math.inf)
+
+
+def noise_excess(metrics: Metrics, thresholds: Thresholds) -> float:
+    """How many times the noise power that thresholds allow an output has: at most 1 passes, infinite is no number.
+
+    With a = e + n, the share s = |n|^2 / |e|^2 is what the SQNR is made of, 10^(-SQNR / 10). Noise that does not hang
+    on the signal is orthogonal to it, so that cos(e, a) = |e| / |a| = 1 / sqrt(1 + s): a cosine c allows the share
+    1 / c^2 - 1, for small noise 2 (1 - c). All errors grow with the root of the power, the largest one too: a bound on
+    it is one on the power by its square. The strictest of the three counts.
+    """
+    if metrics.nan_count or metrics.inf_count or metrics.expected_nan_count:
+        return math.inf
+    return max(
+        _times(10.0 ** (-metrics.sqnr_db / 10.0), 10.0 ** (-thresholds.sqnr_db / 10.0)),
+        _times(noise_of_cosine(metrics.cosine), noise_of_cosine(thresholds.cosine)),
+        _times(metrics.scaled_error**2, thresholds.scaled_error**2),
+    )
+
+
+def noise_of_cosine(cosine: float) -> float:
+    """The power, as a share of the signal's, of the noise that turns a vector to a cosine."""
+    return 1.0 / cosine**2 - 1.0 if cosine > 0 else math.inf
+
+
+def _times(noise: float, allowed: float) -> float:
+    """How often an allowed noise fits into one."""
+    if noise == 0.0 or math.isinf(allowed):
+        return 0.0
+    return noise / allowed if allowed else math.inf
 
 
 def compare(expected: Array, actual: Array, channel_axis: int = 1) -> Metrics:

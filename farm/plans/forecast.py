@@ -92,5 +92,5 @@ def _operator(step: Step) -> PlannedOperator:
         macs=step.macs,
         output_shape=step.shown.output_shape,
         note=step.note,
-        precision="" if step.precision is None else step.precision.name.lower(),
+        precision="" if step.precision is None else step.precision.label,
     )

@@ -73,7 +73,7 @@ def _operator(step: StepRecord) -> PlannedOperator:
         macs=step.macs,
         output_shape=(),
         note="",
-        precision="" if step.precision is None else step.precision.name.lower(),
+        precision="" if step.precision is None else step.precision.label,
     )
 
 

@@ -42,7 +42,7 @@ class ChoiceFigures(Record):
     storage or another element type (`casts`). Where the deployment file allows several data types, `data_type` is that
     of the choice, with `+` between those of a mixed plan, `by_data_type` has the predicted time of the cheapest choice
     in each (nothing where the budget ended before that was known), and `dropped` why the outputs in some are not
-    accurate enough.
+    accurate enough. `inaccurate`: why mixed plans that cost less were not, each; the next had to have less noise.
     """
 
     outcome: ChoiceOutcome
@@ -59,6 +59,7 @@ class ChoiceFigures(Record):
     data_type: str = ""
     by_data_type: dict[str, float] = Field(default_factory=dict)
     dropped: dict[str, str] = Field(default_factory=dict)
+    inaccurate: tuple[str, ...] = ()
     trials: int = 0
     device_s: float = 0.0
     budget_s: Figure = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from farm.rows.forecast import MIXED
 from farm.rows.tune import ChoiceFigures, ChoiceOutcome, TuneOutcome, TuneRow, TuningAgreement
@@ -75,7 +75,14 @@ def _choice_text(choice: ChoiceFigures) -> str:
 def _data_type_text(choice: ChoiceFigures) -> str:
     """The data type of the plan, what the others were predicted to take, and which were not accurate."""
     dropped = (f"{data_type} is not accurate enough: {reason}" for data_type, reason in choice.dropped.items())
-    return "; ".join([data_types_text(choice.data_type, choice.by_data_type), *dropped])
+    return "; ".join([data_types_text(choice.data_type, choice.by_data_type), *dropped, *_inaccurate_text(choice)])
+
+
+def _inaccurate_text(choice: ChoiceFigures) -> Iterator[str]:
+    """How many mixed plans were not accurate enough, and why the last was not."""
+    if choice.inaccurate:
+        plans = "plan that costs less is" if len(choice.inaccurate) == 1 else "plans that cost less are"
+        yield f"{len(choice.inaccurate)} mixed {plans} not accurate enough: {choice.inaccurate[-1]}"
 
 
 _OUTCOMES = {

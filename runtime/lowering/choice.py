@@ -21,7 +21,7 @@ from runtime.types import ElementType, Precision
 VERSION = 2
 READABLE = (1, VERSION)  # 1 knows no precision of nodes; all else is the same
 KIND = "farm graph choice"
-_PRECISIONS = {precision.name.lower(): precision for precision in Precision}
+_PRECISIONS = {precision.label: precision for precision in Precision}
 
 
 class Place(enum.StrEnum):
@@ -54,7 +54,7 @@ class NodeChoice:
     precision: Precision | None = None
 
     def __str__(self) -> str:
-        precision = "" if self.precision is None else self.precision.name.lower()
+        precision = "" if self.precision is None else self.precision.label
         algorithm = "" if self.algorithm == Algorithm.DIRECT else self.algorithm
         return " ".join(filter(None, (self.place, algorithm, precision)))
 
@@ -120,7 +120,7 @@ class GraphChoice:
 
 
 def _entry(chosen: NodeChoice) -> list[str]:
-    precision = [] if chosen.precision is None else [chosen.precision.name.lower()]
+    precision = [] if chosen.precision is None else [chosen.precision.label]
     return [chosen.place, chosen.algorithm, *precision]
 
 

@@ -303,7 +303,7 @@ class Launcher:
     def _tuning_key(self, kernel: Kernel, defines: Mapping[str, int], dims: Mapping[str, int]) -> str:
         definitions = ",".join(f"{key}={value}" for key, value in sorted(defines.items()))
         shape = ",".join(f"{key}={dims[key]}" for key in kernel.ints)
-        precision = self.target.precision.name.lower()
+        precision = self.target.precision.label
         return "|".join((kernel.name, kernel.memory, precision, source_hash(kernel), definitions, shape))
 
 

@@ -65,7 +65,7 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
 def _check_precisions(choice: GraphChoice, target: Target) -> None:
     """No node is less exact than the target's precision, by which a plan's outputs are judged."""
     if choice.precisions and max(choice.precisions) > target.precision:
-        least, plan = (each.name.lower() for each in (max(choice.precisions), target.precision))
+        least, plan = (each.label for each in (max(choice.precisions), target.precision))
         raise ModelError(f"nodes were chosen to run in {least}, which is less exact than {plan}, the plan's precision")
 
 

@@ -14,9 +14,10 @@ from runtime.graph import Graph
 from runtime.lowering.choice import NodeChoice
 from runtime.lowering.launch import Launch
 from runtime.lowering.options import Options
-from runtime.selection.candidates import Candidates, find_candidates
+from runtime.selection.candidates import Candidates
 from runtime.selection.costs import LaunchCosts, MeasuredCosts, cost_key
 from runtime.selection.evaluation import Evaluation
+from runtime.selection.listing import find_candidates
 from runtime.selection.memory import CHEAPEST, MemoryGoal, solutions
 from runtime.selection.problem import ChoiceProblem, make_problem
 from runtime.selection.solve import Solution

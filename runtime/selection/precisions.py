@@ -15,8 +15,9 @@ from runtime.errors import ModelError
 from runtime.graph import Graph
 from runtime.lowering.choice import GraphChoice
 from runtime.lowering.options import Options
-from runtime.selection.candidates import Candidates, find_candidates
+from runtime.selection.candidates import Candidates
 from runtime.selection.costs import LaunchCosts
+from runtime.selection.listing import find_candidates
 from runtime.selection.memory import CHEAPEST, MemoryGoal
 from runtime.selection.needed import BoundedChoice, Needed, bounded_choice
 from runtime.selection.selection import GraphSelection, select_among

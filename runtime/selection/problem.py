@@ -9,6 +9,7 @@ not of an edge:
     for each node                           sum of its options = 1
     for each tensor, state and reader       options of the reader for that state = options of the producer that leave it
     for each conversion and reader          options of the reader that want it <= c(conversion)
+    for each limit of noise                 sum power(option) x(option) <= most
 
 All sums over options are 0 or 1, so c is too without being asked, and only x are integers.
 """
@@ -16,7 +17,7 @@ All sums over options are 0 or 1, so c is too without being asked, and only x ar
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from runtime.lowering.launch import Launch
 from runtime.selection.candidates import Candidates, NodeCandidate, Reading, State
@@ -110,11 +111,11 @@ def _options(found: Iterable[NodeCandidate], prices: _Prices) -> Iterable[Option
         yield Option(candidate, prices.total(candidate.launches) + alone, readings)
 
 
-def without_dominated(options: Iterable[Option], memory: bool = False) -> tuple[Option, ...]:
-    """Of options that look the same to the rest of the graph only the cheapest; where memory counts, of each need."""
+def without_dominated(options: Iterable[Option], needs: Callable[[NodeCandidate], object]) -> tuple[Option, ...]:
+    """Of options that look the same to the rest of the graph and need as much of what is limited only the cheapest."""
     kept: dict[object, Option] = {}
     for option in options:
-        seen = (option.signature, option.candidate.scratch_bytes if memory else 0)
+        seen = (option.signature, needs(option.candidate))
         best = kept.get(seen)
         if best is None or option.milliseconds < best.milliseconds:
             kept[seen] = option

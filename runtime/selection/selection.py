@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from runtime.graph import Graph, Node
 from runtime.lowering.choice import GraphChoice, NodeChoice, graph_choice
 from runtime.lowering.options import Options
-from runtime.selection.candidates import Candidates, find_candidates
+from runtime.selection.candidates import Candidates
 from runtime.selection.costs import CostOrigin, LaunchCosts
 from runtime.selection.evaluation import Converted, Evaluation
+from runtime.selection.listing import find_candidates
 from runtime.selection.memory import CHEAPEST, MemoryGoal, solutions
 from runtime.selection.problem import ChoiceProblem, make_problem
 from runtime.selection.solve import Solution

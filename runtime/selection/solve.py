@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -11,6 +12,7 @@ from scipy import optimize, sparse
 
 from runtime.errors import ModelError
 from runtime.selection.candidates import NodeCandidate, State
+from runtime.selection.noise import NoiseLimit
 from runtime.selection.problem import ChoiceProblem, Conversion, Option, ReadingOption, without_dominated
 
 OUTPUT = "output:"  # before the name of a plan's output, as a reader of its tensor
@@ -86,13 +88,20 @@ class ChoiceProgram(Program):
         self.wanting: dict[Conversion, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         self.converting: dict[Conversion, int] = {}
         for name, options in problem.nodes.items():
-            self._add_node(name, without_dominated(options, memory))
+            self._add_node(name, without_dominated(options, functools.partial(self._needs, name, memory)))
         for name, readings in problem.outputs.items():
             whole = self.variable()
             self.row([(whole, 1)], 1, 1)
             self._add_readings(f"{OUTPUT}{name}", readings, whole)
         self._link()
         self._convert()
+        for limit in problem.candidates.noise:
+            self._limit_noise(limit)
+
+    def _needs(self, name: str, memory: bool, candidate: NodeCandidate) -> object:
+        """What an option needs of what is limited: memory, where that counts, and noise."""
+        noise = tuple(limit.power(name, candidate.choice) for limit in self.problem.candidates.noise)
+        return candidate.scratch_bytes if memory else 0, noise
 
     def _add_node(self, name: str, options: Sequence[Option]) -> None:
         self.options[name] = [(self.variable(option.milliseconds, True), option) for option in options]
@@ -137,6 +146,18 @@ class ChoiceProgram(Program):
             self.converting[conversion] = self.variable(cost)
             for variables in by_reader.values():
                 self.row([(self.converting[conversion], 1), *((variable, -1) for variable in variables)], 0, np.inf)
+
+    def _limit_noise(self, limit: NoiseLimit) -> None:
+        """Noise adds up; what alone brings too much is excluded, so that no large factor spoils the row."""
+        terms: list[tuple[int, float]] = []
+        for name, options in self.options.items():
+            for variable, option in options:
+                share = limit.share(name, option.candidate.choice)
+                if share > 1.0:
+                    self.upper[variable] = 0.0
+                elif share > 0.0:
+                    terms.append((variable, share))
+        self.row(terms, -np.inf, 1.0)
 
     def chosen(self, values: Sequence[float]) -> dict[str, NodeCandidate]:
         """The candidate of each node in a solution."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -64,7 +64,7 @@ def nodes_with(keys: Iterable[str], candidates: Candidates) -> list[CandidateNod
     having: dict[str, CandidateNode] = {}
     brings: dict[int, set[str]] = {}
     for node in candidates.graph.nodes:
-        for candidate in candidates.nodes[node.output]:
+        for candidate in _one_by_one(candidates.nodes[node.output]):
             of_node = _candidate_node(candidates.graph, node, candidate)
             launches = (*_launches(candidate), *_to_output(candidates, node, candidate))
             own = brings[id(of_node)] = {cost_key(launch) for launch in launches}
@@ -79,19 +79,26 @@ def nodes_with(keys: Iterable[str], candidates: Candidates) -> list[CandidateNod
     return list(chosen.values())
 
 
+def _one_by_one(found: Iterable[NodeCandidate]) -> Iterator[NodeCandidate]:
+    """Candidates with one reading of each input, so many that each alternative is there once."""
+    for candidate in found:
+        for at in range(max(map(len, candidate.readings), default=1)):
+            readings = tuple((each[min(at, len(each) - 1)],) for each in candidate.readings)
+            yield dataclasses.replace(candidate, readings=readings)
+
+
 def _candidate_node(graph: Graph, node: Node, candidate: NodeCandidate) -> CandidateNode:
-    first = (readings[0] for readings in candidate.readings)
-    computed = {each.tensor: each.state for each in first if each.state.origin == "computed"}
+    computed = {each.tensor: each.state for (each,) in candidate.readings if each.state.origin == "computed"}
     forms = {tensor: (state.storage, state.element) for tensor, state in computed.items()}
     return CandidateNode(graph, node, candidate.choice, forms)
 
 
 def _launches(candidate: NodeCandidate) -> Iterable[Launch]:
-    """Its own launches, and the conversions that the first reading of each input asks for."""
+    """The launches of a candidate with one reading of each input, and the conversions that these ask for."""
     yield from candidate.launches
-    for readings in candidate.readings:
-        yield from readings[0].launches
-        yield from (conversion.launch for conversion in readings[0].wants)
+    for (reading,) in candidate.readings:
+        yield from reading.launches
+        yield from (conversion.launch for conversion in reading.wants)
 
 
 def _to_output(candidates: Candidates, node: Node, candidate: NodeCandidate) -> Iterable[Launch]:

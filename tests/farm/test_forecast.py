@@ -25,8 +25,8 @@ from runtime.lowering.launch import Launch
 from runtime.lowering.lower import Options, lower
 from runtime.peaks import peaks_of
 from runtime.selection.calibration import by_key
-from runtime.selection.candidates import find_candidates
 from runtime.selection.costs import cost_key, modelled_costs
+from runtime.selection.listing import find_candidates
 from runtime.selection.peak_probes import probes
 from runtime.target import Target
 from tests.farm.jobs.fleet.test_unit import probe

@@ -32,8 +32,8 @@ from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
-from runtime.selection.candidates import find_candidates
 from runtime.selection.costs import cost_key
+from runtime.selection.listing import find_candidates
 from runtime.selection.trials import candidate_plan, nodes_with
 from runtime.target import Target
 from runtime.types import Precision

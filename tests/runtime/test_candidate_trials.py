@@ -12,8 +12,8 @@ from runtime.lowering.choice import GraphChoice, NodeChoice, Place, graph_hash
 from runtime.lowering.lower import lower
 from runtime.lowering.options import Options
 from runtime.lowering.trials import trial_plan
-from runtime.selection.candidates import find_candidates
 from runtime.selection.costs import cost_key
+from runtime.selection.listing import find_candidates
 from runtime.selection.trials import candidate_plan, nodes_with
 from runtime.target import Target
 from runtime.types import Precision

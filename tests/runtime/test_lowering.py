@@ -40,7 +40,7 @@ def check(maker: GraphMaker, graph: Graph, target: Target = BUFFER, options: Opt
         np.testing.assert_allclose(actual, expected[name], rtol=0, atol=TOLERANCE[target.precision] * scale)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS, ids=lambda p: p.name.lower())
+@pytest.mark.parametrize("precision", PRECISIONS, ids=lambda p: p.label)
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
 def test_plan_computes_the_graph(network: Callable[[GraphMaker], Graph], precision: Precision) -> None:
     maker = GraphMaker()
@@ -48,7 +48,7 @@ def test_plan_computes_the_graph(network: Callable[[GraphMaker], Graph], precisi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", PRECISIONS, ids=lambda p: p.name.lower())
+@pytest.mark.parametrize("precision", PRECISIONS, ids=lambda p: p.label)
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
 def test_images_compute_the_graph(network: Callable[[GraphMaker], Graph], precision: Precision) -> None:
     maker = GraphMaker()

@@ -24,9 +24,9 @@ from runtime.plan.plan import Plan
 from runtime.plan.reading import read_plan_file
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
-from runtime.selection.candidates import find_candidates
 from runtime.selection.costs import CostOrigin, MeasuredCosts, total_ms
 from runtime.selection.evaluation import Evaluation
+from runtime.selection.listing import find_candidates
 from runtime.selection.memory import MemoryGoal, least_memory
 from runtime.selection.precisions import (
     Precisions,
@@ -42,9 +42,8 @@ from runtime.target import Target
 from runtime.types import ElementType, Precision
 from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
-from tests.runtime.random_graphs import random_graphs
 from tests.runtime.selection_costs import GPU, GPU_AND_CPU, DrawnCosts
-from tests.runtime.test_selection import AUTO, all_choices, joining_graphs, live_peak, several
+from tests.runtime.selection_graphs import AUTO, all_choices, any_graphs, joining_graphs, live_peak, several
 
 FP32, HALF, FP16 = Precision.FP32, Precision.FP16_STORAGE, Precision.FP16
 BOTH = (FP32, HALF)
@@ -61,16 +60,16 @@ def lowered(graph: Graph, target: Target, nodes: Mapping[str, NodeChoice], preci
 @pytest.mark.slow
 @several
 @given(
-    random_graphs() | joining_graphs(),
+    any_graphs(),
     st.sampled_from([GPU, GPU_AND_CPU]),
     st.sampled_from(SETS),
     st.integers(0, 99),
     st.sampled_from([0.1, 1.0]),
 )
 def test_no_choice_is_cheaper(
-    drawn: tuple[Graph, GraphMaker] | Graph, target: Target, precisions: Precisions, seed: int, conversion: float
+    graph: Graph, target: Target, precisions: Precisions, seed: int, conversion: float
 ) -> None:
-    graph, costs = drawn if isinstance(drawn, Graph) else drawn[0], DrawnCosts(seed, conversion)
+    costs = DrawnCosts(seed, conversion)
     candidates = find_candidates(graph, target, AUTO, precisions)
     assume(math.prod(len(candidates.choices(node)) for node in graph.nodes) <= MOST_CHOICES)
     selection = select_among(candidates, costs)
@@ -82,16 +81,16 @@ def test_no_choice_is_cheaper(
 @pytest.mark.slow
 @several
 @given(
-    random_graphs() | joining_graphs(),
+    any_graphs(),
     st.sampled_from([GPU, GPU_AND_CPU]),
     st.sampled_from(SETS),
     st.integers(0, 99),
     st.data(),
 )
 def test_any_choice_costs_what_the_lowered_plan_costs(
-    drawn: tuple[Graph, GraphMaker] | Graph, target: Target, precisions: Precisions, seed: int, data: st.DataObject
+    graph: Graph, target: Target, precisions: Precisions, seed: int, data: st.DataObject
 ) -> None:
-    graph, costs = drawn if isinstance(drawn, Graph) else drawn[0], DrawnCosts(seed)
+    costs = DrawnCosts(seed)
     candidates = find_candidates(graph, target, AUTO, precisions)
     nodes = {node.output: data.draw(st.sampled_from(candidates.choices(node))) for node in graph.nodes}
     evaluation = Evaluation(make_problem(candidates, costs), nodes)
@@ -108,11 +107,8 @@ def test_any_choice_costs_what_the_lowered_plan_costs(
 
 @pytest.mark.slow
 @several
-@given(random_graphs() | joining_graphs(), st.sampled_from([GPU, GPU_AND_CPU]), st.integers(0, 99))
-def test_a_mixed_plan_is_never_dearer_than_one_of_a_single_precision(
-    drawn: tuple[Graph, GraphMaker] | Graph, target: Target, seed: int
-) -> None:
-    graph = drawn if isinstance(drawn, Graph) else drawn[0]
+@given(any_graphs(), st.sampled_from([GPU, GPU_AND_CPU]), st.integers(0, 99))
+def test_a_mixed_plan_is_never_dearer_than_one_of_a_single_precision(graph: Graph, target: Target, seed: int) -> None:
     found = select_in_each(candidates_in_each(graph, target, allowed_precisions(BOTH), AUTO), DrawnCosts(seed))
     assert set(found) == {(FP32,), (HALF,), BOTH}
     least = min(found[FP32,].milliseconds, found[HALF,].milliseconds)

@@ -27,7 +27,7 @@ from tests.opencl import EXHAUSTIVE, default_device
 BUFFER = target_of_device(default_device(), memory="buffer")
 SMALL = {"mobilenet_v1": 64, "mobilenet_v2": 64, "squeezenet_v11": 64, "resnet50": 64, "inception_v3": 96}
 SETTINGS = [
-    pytest.param(name, precision, memory, id=f"{name}-{precision.name.lower()}-{memory}")
+    pytest.param(name, precision, memory, id=f"{name}-{precision.label}-{memory}")
     for number, name in enumerate(zoo.names())
     for precision in (Precision.FP32, Precision.FP16_STORAGE)
     for place, memory in enumerate(("buffer", "image"))

@@ -20,7 +20,7 @@ from runtime.types import ElementType, Precision
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.random_graphs import random_graphs
 from tests.runtime.selection_costs import GPU, DrawnCosts
-from tests.runtime.test_selection import AUTO
+from tests.runtime.selection_graphs import AUTO
 
 FP32, HALF = (Precision.FP32,), (Precision.FP16_STORAGE,)
 BOTH = FP32 + HALF

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from benchmarks.format_networks import reflected_middle
@@ -18,7 +17,6 @@ from runtime.convert import convert
 from runtime.errors import ModelError
 from runtime.evaluate import evaluate
 from runtime.graph import Graph
-from runtime.lowering.assembly import lifetimes
 from runtime.lowering.builder import Builder
 from runtime.lowering.choice import Algorithm, NodeChoice, Place, graph_choice, graph_hash
 from runtime.lowering.launch import Launch
@@ -29,9 +27,10 @@ from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.selection.baselines import everywhere, node_by_node
-from runtime.selection.candidates import Candidates, find_candidates
+from runtime.selection.candidates import Candidates
 from runtime.selection.costs import AnalyticCosts, CostOrigin, LaunchCosts, MeasuredCosts, cost_key, total_ms
 from runtime.selection.evaluation import Evaluation
+from runtime.selection.listing import find_candidates
 from runtime.selection.memory import MemoryGoal, least_memory, solutions, solve_within
 from runtime.selection.needed import Needed, measure_needed
 from runtime.selection.problem import make_problem
@@ -42,12 +41,11 @@ from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.random_graphs import random_graphs
 from tests.runtime.selection_costs import GPU, GPU_AND_CPU, DrawnCosts
+from tests.runtime.selection_graphs import AUTO, all_choices, any_graphs, joining_graphs, live_peak, several
 
-AUTO = Options(winograd="auto")
 MOST_CHOICES = 100  # of a graph that is tried exhaustively
 _IN_HALF = [dataclasses.replace(each, precision=Precision.FP16_STORAGE) for each in (GPU, GPU_AND_CPU)]
 TARGETS = [GPU, GPU_AND_CPU, *_IN_HALF]
-several = settings(max_examples=12, suppress_health_check=list(HealthCheck))
 
 
 def lowered(graph: Graph, target: Target, nodes: Mapping[str, NodeChoice]) -> Builder:
@@ -55,39 +53,9 @@ def lowered(graph: Graph, target: Target, nodes: Mapping[str, NodeChoice]) -> Bu
     return emit_launches(graph, target, dataclasses.replace(AUTO, choice=choice))
 
 
-def all_choices(candidates: Candidates) -> Iterator[dict[str, NodeChoice]]:
-    names = [node.output for node in candidates.graph.nodes]
-    for nodes in itertools.product(*(candidates.choices(node) for node in candidates.graph.nodes)):
-        yield dict(zip(names, nodes, strict=True))
-
-
 def least_ms(graph: Graph, target: Target, candidates: Candidates, costs: LaunchCosts) -> float:
     """The least cost of any plan, by lowering every one."""
     return min(total_ms(lowered(graph, target, nodes).launches, costs) for nodes in all_choices(candidates))
-
-
-@st.composite
-def joining_graphs(draw: st.DrawFn) -> Graph:
-    """Branches of convolutions that residuals and Concats join, with tensors that several read."""
-    make = GraphMaker(seed=draw(st.integers(0, 99)))
-    x = make.input(1, 16, 4, 4)
-    branches = [make.conv(x, 16, k=draw(st.sampled_from([1, 3])))]
-    for _ in range(draw(st.integers(1, 4))):
-        source = draw(st.sampled_from(branches))
-        kind = draw(st.sampled_from(["conv", "relu", "residual", "reshape"]))
-        if kind == "conv":
-            branches.append(make.conv(source, 16, k=draw(st.sampled_from([1, 3]))))
-        elif kind == "relu":
-            branches.append(make.add("Relu", source))
-        elif kind == "residual":
-            branches.append(make.conv(source, 16, k=1, residual=draw(st.sampled_from(branches))))
-        else:
-            branches.append(make.add("Reshape", make.add("Reshape", source, shape=(16, 16)), shape=(1, 16, 4, 4)))
-    joined = draw(st.lists(st.sampled_from(branches), min_size=1, max_size=5))
-    y = make.add("Concat", *joined, axis=1) if len(joined) > 1 else joined[0]
-    if draw(st.booleans()):
-        y = make.add("Concat", y, draw(st.sampled_from(branches)), axis=1)
-    return make.finish(*dict.fromkeys([y, draw(st.sampled_from([*branches, y]))]))
 
 
 @pytest.mark.slow
@@ -114,11 +82,10 @@ def check_exact(graph: Graph, target: Target, costs: LaunchCosts) -> None:
 
 @pytest.mark.slow
 @several
-@given(random_graphs() | joining_graphs(), st.sampled_from(TARGETS), st.integers(0, 99), st.data())
+@given(any_graphs(), st.sampled_from(TARGETS), st.integers(0, 99), st.data())
 def test_any_choice_costs_what_the_lowered_plan_costs(
-    drawn: tuple[Graph, GraphMaker] | Graph, target: Target, seed: int, data: st.DataObject
+    graph: Graph, target: Target, seed: int, data: st.DataObject
 ) -> None:
-    graph = drawn if isinstance(drawn, Graph) else drawn[0]
     candidates, costs = find_candidates(graph, target, AUTO), DrawnCosts(seed)
     nodes = {node.output: data.draw(st.sampled_from(candidates.choices(node))) for node in graph.nodes}
     evaluation = Evaluation(make_problem(candidates, costs), nodes)
@@ -146,9 +113,8 @@ def test_what_lies_in_a_concat_of_two_that_the_cpu_joins_costs_what_its_plan_doe
 
 
 @several
-@given(random_graphs() | joining_graphs(), st.sampled_from(TARGETS), st.integers(0, 99))
-def test_rules_are_never_cheaper(drawn: tuple[Graph, GraphMaker] | Graph, target: Target, seed: int) -> None:
-    graph = drawn if isinstance(drawn, Graph) else drawn[0]
+@given(any_graphs(), st.sampled_from(TARGETS), st.integers(0, 99))
+def test_rules_are_never_cheaper(graph: Graph, target: Target, seed: int) -> None:
     problem = make_problem(find_candidates(graph, target, AUTO), DrawnCosts(seed))
     best = select_among(problem.candidates, DrawnCosts(seed)).milliseconds
     rules = [everywhere(problem, place) for place in Place]
@@ -158,9 +124,9 @@ def test_rules_are_never_cheaper(drawn: tuple[Graph, GraphMaker] | Graph, target
 
 @pytest.mark.slow
 @several
-@given(random_graphs() | joining_graphs(), st.data())
-def test_plans_of_any_choice_compute_the_graph(drawn: tuple[Graph, GraphMaker] | Graph, data: st.DataObject) -> None:
-    graph, target = drawn if isinstance(drawn, Graph) else drawn[0], target_of_device(default_device())
+@given(any_graphs(), st.data())
+def test_plans_of_any_choice_compute_the_graph(graph: Graph, data: st.DataObject) -> None:
+    target = target_of_device(default_device())
     candidates = find_candidates(graph, target, AUTO)
     nodes = {node.output: data.draw(st.sampled_from(candidates.choices(node))) for node in graph.nodes}
     plan = lower(graph, target, dataclasses.replace(AUTO, choice=graph_choice(graph, nodes)))
@@ -204,22 +170,11 @@ def test_what_is_measured_suffices(graph: Graph, seed: int) -> None:
     assert set(measured) <= everything
 
 
-def live_peak(builder: Builder) -> int:
-    """The most bytes that live at one launch of a plan."""
-    spans = {root: span for root, span in lifetimes(builder).items() if root.data is None}
-    return max(
-        sum(root.size_bytes for root, (first, last) in spans.items() if first <= at <= last)
-        for at in range(len(builder.launches) + 1)
-    )
-
-
 @pytest.mark.slow
 @several
-@given(random_graphs() | joining_graphs(), st.sampled_from(TARGETS), st.integers(0, 99), st.floats(0, 1))
-def test_a_limit_of_memory_is_kept_at_a_price(
-    drawn: tuple[Graph, GraphMaker] | Graph, target: Target, seed: int, share: float
-) -> None:
-    graph, costs = drawn if isinstance(drawn, Graph) else drawn[0], DrawnCosts(seed)
+@given(any_graphs(), st.sampled_from(TARGETS), st.integers(0, 99), st.floats(0, 1))
+def test_a_limit_of_memory_is_kept_at_a_price(graph: Graph, target: Target, seed: int, share: float) -> None:
+    costs = DrawnCosts(seed)
     candidates = find_candidates(graph, target, AUTO)
     least, free = least_memory(make_problem(candidates, costs)), select_among(candidates, costs)
     limit = least + int(share * max(0, live_peak(lowered(graph, target, free.choice.nodes)) - least))
@@ -232,11 +187,11 @@ def test_a_limit_of_memory_is_kept_at_a_price(
 
 @pytest.mark.slow
 @several
-@given(random_graphs() | joining_graphs(), st.sampled_from(TARGETS), st.integers(0, 99), st.floats(0, 0.5))
+@given(any_graphs(), st.sampled_from(TARGETS), st.integers(0, 99), st.floats(0, 0.5))
 def test_memory_is_saved_for_no_more_time_than_allowed(
-    drawn: tuple[Graph, GraphMaker] | Graph, target: Target, seed: int, slowdown: float
+    graph: Graph, target: Target, seed: int, slowdown: float
 ) -> None:
-    graph, costs = drawn if isinstance(drawn, Graph) else drawn[0], DrawnCosts(seed)
+    costs = DrawnCosts(seed)
     candidates = find_candidates(graph, target, AUTO)
     problem = make_problem(candidates, costs)
     cheapest, lean = solutions(problem, MemoryGoal(slowdown=slowdown))

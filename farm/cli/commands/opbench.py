@@ -12,7 +12,7 @@ from farm.cli.commands.execution import hint_options
 from farm.cli.envelope import CommandResult
 from runtime.types import Precision
 
-PRECISIONS = [precision.name.lower() for precision in Precision]
+PRECISIONS = [precision.label for precision in Precision]
 
 
 @click.command(name="opbench")

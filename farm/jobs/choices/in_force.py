@@ -45,7 +45,7 @@ def subject_of(prepared: Prepared, target: Target) -> ChoiceSubject:
     """What a choice for a model on a target is kept under."""
     return ChoiceSubject(
         model=prepared.name,
-        precision=",".join(sorted(PRECISIONS[each].name.lower() for each in prepared.settings.data_types_on("gpu"))),
+        precision=",".join(sorted(PRECISIONS[each].label for each in prepared.settings.data_types_on("gpu"))),
         allow_cpu=target.allow_cpu,
         winograd=prepared.settings.winograd,
         activation_limit_mb=prepared.settings.activation_limit_mb,

@@ -28,7 +28,7 @@ def keep_choice(opened: OpenUnit, tuned: Tuned, proof: Proof) -> None:
         choice=json.loads(choice.to_json()),
         predicted_ms=predicted_ms,
         measured_ms=proof.new.latency_ms.median,
-        chosen_precision=tuned.target.precision.name.lower() if "," in subject.precision else "",
+        chosen_precision=tuned.target.precision.label if "," in subject.precision else "",
     )
     record = ChoiceRecord(
         fingerprint=dataclasses.asdict(fingerprint),

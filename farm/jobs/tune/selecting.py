@@ -23,12 +23,12 @@ from farm.jobs.choices.goals import memory_goal
 from farm.jobs.compare.interleaved import Effort, PlanFile, TunedFiles, measure_in_turns
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models import plans
-from farm.jobs.models.prepare import Prepared, TestData, data_types, plan_data_type
+from farm.jobs.models.prepare import Prepared, data_types, plan_data_type
+from farm.jobs.tune.accuracy import Accuracy
 from farm.jobs.tune.candidate_trials import CandidateTrials
 from farm.jobs.tune.journals import opened_journal
 from farm.jobs.tune.peak_trials import PeakTrials
 from farm.jobs.validate import compare_outputs
-from farm.model import fetch
 from farm.rows.status import Status
 from farm.rows.tune import ChoiceFigures, ChoiceOutcome
 from runtime.errors import ModelError
@@ -93,6 +93,11 @@ class Budget:
     measured_by_s: float = math.inf
     proved_by_s: float = math.inf
     clock: Callable[[], float] = time.monotonic
+
+    @property
+    def limited_by_s(self) -> float:
+        """When looking for what costs accuracy must have ended, by the clock: half of the time to prove is left."""
+        return (self.measured_by_s + self.proved_by_s) / 2
 
     def left_s(self, spent_s: float) -> float:
         """What is left for measuring when so many device seconds are spent."""
@@ -166,27 +171,25 @@ class Selecting:
     def _chosen(self, known: KnownCosts, spent: _Spent) -> Chosen:
         """Measures, selects, and proves; where outputs are wrong, the choice is among plans of other precisions.
 
-        Where a mixed plan is not accurate enough, those of one precision are left.
+        Where a mixed plan is not accurate enough, the next one has to have less noise, or one precision.
         """
         self.opened.progress.stage(f"{self.prepared.name}: where and how each operator runs")
-        dropped = self._wrong_in_force()
-        candidates = self._candidates(dropped)
+        candidates = self._candidates()
         options = self.prepared.options(choice=self.in_force.choice)
         before = emit_launches(self.prepared.graph, self.target, options).launches
         while True:
             known, spent = self._measured(candidates, before, known, spent)
             found = select_in_each(candidates, known.costs(DOUBT), self._goal)
             precisions, selection = next(iter(found.items()))
-            figures = self._figures(found, dropped, total_ms(before, known.costs()), spent)
+            figures = self._figures(found, total_ms(before, known.costs()), spent)
             if not self._is_worth_it(precisions, selection, figures):
                 return self._same(figures, spent.left)
             try:
                 new = self._lowered(precisions, selection)
             except ModelError as error:
                 return self._refused(figures, str(error))
-            if len(candidates) > 1 and (wrong := dropped.get(selection.choice.precisions) or self._wrong(new)):
-                dropped[precisions] = wrong
-                del candidates[precisions]
+            if len(candidates) > 1 and not self._is_accurate(precisions, new):
+                candidates = self._accuracy.among(candidates)
                 continue
             return self._proved(new, figures)
 
@@ -201,43 +204,26 @@ class Selecting:
         now = self.in_force.plan.precisions
         return now if len(now) < 2 else tuple(sorted(self._precisions))
 
-    def _candidates(self, dropped: Mapping[Precisions, str]) -> dict[Precisions, Candidates]:
+    def _candidates(self) -> dict[Precisions, Candidates]:
+        """Those of all precisions that the file allows, but for what the plan in force has shown to be wrong."""
+        dropped = self._accuracy.dropped if self._is_wrong_now else {}
         allowed = (each for each in allowed_precisions(self._precisions) if each not in dropped)
-        return candidates_in_each(self.prepared.graph, self.target, allowed, self.prepared.options())
-
-    def _wrong_in_force(self) -> dict[Precisions, str]:
-        """The precisions of the plan in force, with the reason, where its outputs are wrong and others are allowed."""
-        if len(self._precisions) < 2:
-            return {}
-        wrong = self._wrong(self.in_force)
-        return {self._now: wrong} if wrong else {}
-
-    def _wrong(self, version: PlanVersion) -> str:
-        """Why the outputs of a plan are not accurate enough; empty where they are."""
-        self.opened.progress.stage(f"{self.prepared.name}: accuracy of {plan_data_type(version.plan)}")
-        settings = self.prepared.settings
-        self.opened.load(
-            version.plan_file,
-            limit_kernel_time=settings.limit_opencl_kernel_time,
-            round_limit_s=settings.round_limit,
-            execution=settings.execution,
-        )
-        self.opened.write_inputs(self._data.inputs)
-        self.opened.first_round()
-        outputs = self.opened.read_outputs(version.plan)
-        return compare_outputs(self.prepared, version.plan.target, self._data.expected, outputs).ending.reason
+        found = candidates_in_each(self.prepared.graph, self.target, allowed, self.prepared.options())
+        return self._accuracy.among(found)
 
     @functools.cached_property
-    def _data(self) -> TestData:
-        return TestData(self.prepared, fetch.Fetcher(self.prepared.deployment).validation_inputs(self.prepared.name))
+    def _accuracy(self) -> Accuracy:
+        return Accuracy(self.opened, self.prepared, self.budget.limited_by_s, self.budget.clock)
 
-    def _figures(
-        self,
-        found: Mapping[Precisions, GraphSelection],
-        dropped: Mapping[Precisions, str],
-        before_ms: float,
-        spent: _Spent,
-    ) -> ChoiceFigures:
+    @functools.cached_property
+    def _is_wrong_now(self) -> bool:
+        """Whether the outputs of the plan in force are wrong, and other precisions are allowed."""
+        return len(self._precisions) > 1 and not self._is_accurate(self._now, self.in_force)
+
+    def _is_accurate(self, precisions: Precisions, version: PlanVersion) -> bool:
+        return self._accuracy.is_enough(precisions, version.plan, version.plan_file, version.choice)
+
+    def _figures(self, found: Mapping[Precisions, GraphSelection], before_ms: float, spent: _Spent) -> ChoiceFigures:
         """What is told of the cheapest choice: the first that was found."""
         precisions, selection = next(iter(found.items()))
         figures = ChoiceFigures(
@@ -258,7 +244,8 @@ class Selecting:
         of_precisions = {
             "data_type": chosen_data_type(precisions, selection),
             "by_data_type": {} if spent.left else ms_by_data_type(found),
-            "dropped": {data_types(each): reason for each, reason in dropped.items()},
+            "dropped": {data_types(each): reason for each, reason in self._accuracy.dropped.items()},
+            "inaccurate": tuple(self._accuracy.inaccurate),
         }
         return figures.model_copy(update=of_precisions)
 
@@ -266,25 +253,23 @@ class Selecting:
         """Whether the choice promises to be faster than the plan in force, or saves memory, or that one is wrong."""
         before_ms = figures.predicted_before_ms or 0.0
         is_faster = selection.milliseconds <= before_ms * (1.0 - LEAST_GAIN)
-        if is_faster or self._is_wrong_now(figures):
+        if is_faster or self._is_wrong_now:
             return True
-        return self._most_ratio(figures) > 1.0 and self._saves_memory(precisions, selection)
-
-    def _is_wrong_now(self, figures: ChoiceFigures) -> bool:
-        return data_types(self._now) in figures.dropped
+        return self._most_ratio > 1.0 and self._saves_memory(precisions, selection)
 
     @property
     def _goal(self) -> MemoryGoal:
         return memory_goal(self.prepared.settings)
 
-    def _most_ratio(self, figures: ChoiceFigures) -> float:
+    @property
+    def _most_ratio(self) -> float:
         """How many times the time of the plan in force the chosen one may take, for memory that is asked for.
 
         Any, where the one in force is wrong.
         """
         limit_bytes = self._goal.limit_bytes
         breaks_limit = limit_bytes is not None and self.in_force.plan.peak_bytes > limit_bytes
-        return math.inf if breaks_limit or self._is_wrong_now(figures) else 1.0 + (self._goal.slowdown or 0.0)
+        return math.inf if breaks_limit or self._is_wrong_now else 1.0 + (self._goal.slowdown or 0.0)
 
     def _saves_memory(self, precisions: Precisions, selection: GraphSelection) -> bool:
         """Whether the plan in force takes more memory."""
@@ -385,8 +370,10 @@ class Selecting:
         self.opened.progress.stage(f"{self.prepared.name}: the plan in force against the chosen one")
         effort = dataclasses.replace(PROCESSES, ends_s=self.budget.proved_by_s, clock=self.budget.clock)
         ways = [dataclasses.replace(self.files, plan=self.in_force.file(self.prepared)), TunedFiles(self.files.tuned)]
-        (before, chosen), throttling = measure_in_turns(self.opened, new.file(self.prepared), ways, self._data, effort)
-        validation = compare_outputs(self.prepared, new.plan.target, self._data.expected, chosen.outputs)
+        (before, chosen), throttling = measure_in_turns(
+            self.opened, new.file(self.prepared), ways, self._accuracy.data, effort
+        )
+        validation = compare_outputs(self.prepared, new.plan.target, self._accuracy.data.expected, chosen.outputs)
         ratio = chosen.over(before)
         if ratio:
             figures = figures.model_copy(update={"time_ratio": ratio.value, "time_ratio_ci": (ratio.low, ratio.high)})
@@ -399,10 +386,9 @@ class Selecting:
             reason = f"heat spoiled the comparison: {throttled}" if throttled else "too few processes ran in the budget"
             undecided = figures.model_copy(update={"outcome": ChoiceOutcome.UNDECIDED, "reason": reason})
             return Chosen(self.in_force, undecided)
-        most_ratio = self._most_ratio(figures)
-        if ratio.value > most_ratio:
+        if ratio.value > self._most_ratio:
             return self._refused(figures, f"measured {ratio.value:.3f} times the time of the plan in force")
-        return Chosen(new, figures.model_copy(update={"outcome": ChoiceOutcome.CHOSEN}), most_ratio)
+        return Chosen(new, figures.model_copy(update={"outcome": ChoiceOutcome.CHOSEN}), self._most_ratio)
 
     def _same(self, figures: ChoiceFigures, left: int) -> Chosen:
         """The plan in force, where none is cheaper, or none is known to be with so many launches left unmeasured."""

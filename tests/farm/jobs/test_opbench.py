@@ -79,7 +79,7 @@ def test_a_launch_covers_its_work_items() -> None:
 @pytest.mark.parametrize("precision", Precision)
 def test_the_name_tells_the_precision(precision: Precision) -> None:
     found = next(benchmarks(CASES[0], dataclasses.replace(ROOMY, precision=precision)))
-    assert found.name.split("/")[2] == precision.name.lower() and GRAMMAR.fullmatch(found.name)
+    assert found.name.split("/")[2] == precision.label and GRAMMAR.fullmatch(found.name)
 
 
 def test_input_bytes_follow_the_precision() -> None:

@@ -17,6 +17,7 @@ from farm.model.metrics import (
     compare,
     default_thresholds,
     judge_output,
+    noise_excess,
     thresholds_of_similarity,
     worst,
 )
@@ -133,6 +134,30 @@ def test_a_similarity_allows_noise_up_to_its_angle(similarity: float) -> None:
     thresholds = thresholds_of_similarity(similarity)
     assert judge_output(expected, np.array([1.0, tangent * 0.999]), thresholds).status == Status.OK
     assert judge_output(expected, np.array([1.0, tangent * 1.001]), thresholds).status == Status.WRONG_RESULT
+
+
+@given(finite, st.integers(0, 99), st.sampled_from([1e-6, 1e-4, 1e-2, 0.1]), st.sampled_from([0.9, 0.999, 0.99999]))
+def test_more_noise_than_allowed_is_what_fails(x: np.ndarray, seed: int, noise: float, similarity: float) -> None:
+    actual = (x * (1.0 + noise * np.random.default_rng(seed).normal(size=x.shape))).astype(np.float32)
+    for thresholds in (thresholds_of_similarity(similarity), STRICT, DEFAULT_THRESHOLDS["gpu", Precision.FP16]):
+        found = judge_output(x, actual, thresholds)
+        assert found.metrics is not None
+        excess = noise_excess(found.metrics, thresholds)
+        assert (excess <= 1.0) == (found.status == Status.OK) or excess == pytest.approx(1.0)
+
+
+def test_the_excess_is_a_ratio_of_powers() -> None:
+    random = np.random.default_rng(1)
+    x = random.normal(size=10**4)
+    orthogonal = random.normal(size=10**4)
+    orthogonal -= x * (x @ orthogonal) / (x @ x)
+    orthogonal *= np.linalg.norm(x) / np.linalg.norm(orthogonal)
+    thresholds = thresholds_of_similarity(0.999)
+    allowed = math.sqrt(1 / 0.999**2 - 1)
+    for times in (0.5, 3.0, 20.0):
+        found = compare(x, x + math.sqrt(times) * allowed * orthogonal)
+        assert noise_excess(found, thresholds) == pytest.approx(times, rel=1e-3)
+    assert noise_excess(compare(x, x * np.nan), thresholds) == math.inf
 
 
 def test_pixels_are_compared_along_the_channels() -> None:

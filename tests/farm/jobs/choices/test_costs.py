@@ -16,8 +16,8 @@ from runtime.kernels.spec import Variant
 from runtime.lowering.launch import Launch
 from runtime.lowering.lower import emit_launches
 from runtime.lowering.options import Options
-from runtime.selection.candidates import find_candidates
 from runtime.selection.costs import CostOrigin, cost_key
+from runtime.selection.listing import find_candidates
 from runtime.selection.selection import select_choice
 from runtime.target import Target
 from tests.runtime.graphs import GraphMaker

@@ -25,7 +25,7 @@ from farm.units.target_files import read_target_file
 from farm.workspace import Workspace
 from runtime.artifacts import fingerprint_of
 from runtime.lowering.choice import Place, graph_choice
-from runtime.selection.candidates import find_candidates
+from runtime.selection.listing import find_candidates
 from runtime.target import Target
 from tests.farm.model.tiny_model import write_deployment
 from tests.farm.test_forecast import target_file
