@@ -3,8 +3,9 @@
     python -m benchmarks.build_ahead [--model squeezenet_v11] [--opencl intel] [--budget 15] [--turns 2]
     python -m benchmarks.build_ahead --replay tests/tuner/data/squeezenet_v11_intel.json.gz
 
-On a driver of this machine: a line for each search, with the programs and trials that came into the device time, the
-build time that was hidden, and how many times as long the defaults took beside a build.
+On a driver of this machine: first what a build beside them does to trials of a launch that is built, and they to the
+build, as ratios of medians; then a line for each search, with the programs and trials that came into the device time,
+the build time that was hidden, and how many times as long the defaults took beside a build.
 
 Replayed on a recorded search: a unit whose compiler works beside the device without slowing it down, as on a phone's
 GPU, whose trials take so much longer than the recorded ones. `behind` is the model's time with what was found, over its
@@ -13,7 +14,10 @@ time with the fastest that was recorded.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -28,15 +32,16 @@ from farm.jobs.tune.trials import trials_on
 from farm.model import fetch
 from runtime.lowering.trials import TrialLaunch
 from tuner import space
-from tuner.build_ahead import BuildAhead
+from tuner.build_ahead import BuildAhead, TrialProgram
 from tuner.device_pool import DevicePool, PoolMember
 from tuner.journal import Journal
 from tuner.search import LEVELS, SearchResult, search
-from tuner.trial import Candidate, Trial
+from tuner.trial import DRIVERS_CHOICE, Candidate, Trial
 from tuner.trial_runner import TrialRunner
 
 QUICK = LEVELS["quick"]
 MODES = (BuildAhead.OFF, BuildAhead.ON)
+REPS, TRIALS_BESIDE, BUILDS = 10, 4, 12
 LONGER_S = (0.0, 0.05, 0.1, 0.2)  # a phone's launches, its cable and its answers
 
 
@@ -55,15 +60,49 @@ def main(model: str, opencl: str, budget_s: float, turns: int, replay: Path | No
         return
     source = deployment.load(samples.find(model))
     prepared = prepare(source, model, fetch.Fetcher(source))
+    with _opened(opencl) as opened:
+        click.echo(f"{model} on {opencl}, beside builds: {beside_builds(opened, prepared)}")
     for _ in range(turns):
         for mode in MODES:
-            click.echo(f"{model} on {opencl}, {mode}: {searched(prepared, opencl, budget_s, mode)}")
+            with _opened(opencl) as opened:
+                click.echo(f"{model} on {opencl}, {mode}: {_searched_on(opened, prepared, budget_s, mode)}")
 
 
-def searched(prepared: Prepared, opencl: str, budget_s: float, mode: BuildAhead) -> str:
-    """A search on a driver that sees its programs for the first time."""
+@contextlib.contextmanager
+def _opened(opencl: str) -> Iterator[OpenUnit]:
+    """A driver that sees its programs for the first time."""
     with scratch(), open_unit(inventory.HOST, opencl) as opened:
-        return _searched_on(opened, prepared, budget_s, mode)
+        yield opened
+
+
+def beside_builds(opened: OpenUnit, prepared: Prepared) -> str:
+    """Trials of the launch that takes most, beside builds of its kernel's other variants and without, in turns."""
+    trials = trials_on(opened, [prepared], opened.target(prepared, "gpu"), prepared.options(), "build_ahead")
+    launch = max(trials.launches, key=lambda each: each.macs)
+    built, *others = [each for each in launch.kernel.variants if each != launch.variant]
+    tried = Candidate(built, DRIVERS_CHOICE)
+    trials(launch, tried, REPS)
+    default_ns: dict[bool, list[float]] = {True: [], False: []}
+    wall_s: dict[bool, list[float]] = {True: [], False: []}
+    build_s: dict[bool, list[float]] = {True: [], False: []}
+    for number, variant in enumerate(others[: 2 * BUILDS]):
+        is_ahead = number % 2 == 0
+        if is_ahead:
+            trials.expect(TrialProgram(launch, variant))
+        for _ in range(TRIALS_BESIDE):
+            trial = trials(launch, tried, REPS)
+            default_ns[trial.beside.was_on].extend(trial.own_ns)
+            wall_s[trial.beside.was_on].append(trial.device_s)
+        build_s[is_ahead].append(trials(launch, Candidate(variant, DRIVERS_CHOICE), REPS).build_s)
+    trials.end()
+    return (
+        f"the default takes {_ratio(default_ns):.2f} times as long, a trial {_ratio(wall_s):.2f} times "
+        f"({len(wall_s[True])} of {len(wall_s[False])}), a build {_ratio(build_s):.2f} times"
+    )
+
+
+def _ratio(samples: Mapping[bool, Sequence[float]]) -> float:
+    return statistics.median(samples[True]) / statistics.median(samples[False])
 
 
 def _searched_on(opened: OpenUnit, prepared: Prepared, budget_s: float, mode: BuildAhead) -> str:

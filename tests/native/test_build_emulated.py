@@ -191,6 +191,6 @@ def test_a_program_is_built_beside_a_trial(machine: Machine, opencl: Path, tmp_p
         assert farmrt.load(test_build_ahead.plan())["ok"]
         first = farmrt.done("trial", step=0, reps=1, ahead_options="-DNEXT")
         second = farmrt.done("trial", step=0, reps=1, options="-DNEXT", ahead_options="-DLAST")
-        assert first["building"] and 100 <= second["build_ms"]
+        assert first["building"] and second["build_ms"] >= 100
         farmrt.done("unload")
     assert farmrt.process.returncode == 0
