@@ -113,7 +113,7 @@ def test_programs_are_built_ahead_where_that_is_asked_for(say: Any) -> None:
     """On a driver for CPUs, where nobody builds ahead unasked."""
     row = tuned_row(say, "--no-selection", "--fresh", "--build-ahead", "on")
     assert row["build_ahead"]["hidden_s"] > 0 and not row["build_ahead"]["given_up"]
-    assert row["cosine"] > 0.9999 and row["launches"] >= 3
+    assert row["cosine"] > 0.9999 and row["launches"] > 0
 
 
 def explored() -> set[tuple[str, str]]:
