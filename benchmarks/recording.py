@@ -16,9 +16,10 @@ from runtime.lowering.trials import TrialLaunch, Use
 from runtime.target import Target
 from runtime.types import Precision
 from tuner import space
+from tuner.build_ahead import TrialProgram
 from tuner.trial import DRIVERS_CHOICE, Candidate, Trial, TrialStatus
 
-Program = tuple[str, str, tuple[int, ...], str]
+Built = tuple[str, str, tuple[int, ...], str]
 
 
 class Recording:
@@ -41,7 +42,7 @@ class Recording:
             kernel: {name: Variant(tuple((key, value) for key, value in defines)) for name, defines in variants.items()}
             for kernel, variants in content["variants"].items()
         }
-        self._build_s: dict[Program, float] = {}
+        self._build_s: dict[Built, float] = {}
         for kernel, options, local, owner, build_s in content["programs"]:
             self._build_s.setdefault(self._built_once(kernel, options, tuple(local), owner), build_s)
         self._overhead_s: dict[str, float] = {}
@@ -55,7 +56,7 @@ class Recording:
         )
         self.samples: dict[str, dict[Candidate, list[float]]] = {}
         self.launches = tuple(self._launch(row) for row in content["launches"])
-        self._built: set[Program] = set()
+        self._built: set[Built] = set()
 
     def _launch(self, row: dict[str, Any]) -> TrialLaunch:
         variants = self._variants[row["kernel"]]
@@ -108,13 +109,17 @@ class Recording:
         self._built.add(program)
         return self._build_s[program]
 
-    def _program(self, launch: TrialLaunch, candidate: Candidate) -> Program:
+    def _program(self, launch: TrialLaunch, candidate: Candidate) -> Built:
         owner = launch.key if candidate.local_size == DRIVERS_CHOICE else ""
         return self._built_once(launch.kernel.name, launch.options(candidate.variant), candidate.local_size, owner)
 
-    def _built_once(self, kernel: str, options: str, local: tuple[int, ...], owner: str) -> Program:
+    def _built_once(self, kernel: str, options: str, local: tuple[int, ...], owner: str) -> Built:
         """What the driver builds once: the first of its recorded builds is what that takes."""
         return (kernel, options, local, owner) if self._builds_each_size else (kernel, options, (), "")
+
+    def build_s(self, program: TrialProgram) -> float:
+        """What building a program took, where that is once for all local sizes; 0 where it was not recorded."""
+        return self._build_s.get((*program.key, (), ""), 0.0)
 
     def median_ns(self, launch: TrialLaunch, candidate: Candidate) -> float:
         """Median time; infinite where the candidate failed."""

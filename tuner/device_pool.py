@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 from runtime.errors import JobError
 from runtime.lowering.trials import TrialLaunch
+from tuner.build_ahead import TrialProgram
 from tuner.space import default_candidate
 from tuner.trial import Candidate, Measure, Trial, TrialStatus
 
@@ -22,12 +23,17 @@ Chain = Callable[[], None]
 """Runs trials that build upon each other, such as those of one kernel variant; runs on one unit."""
 
 
+Expect = Callable[[TrialProgram], None]
+"""Tells a unit the program to build while it measures the next candidate."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class PoolMember:
-    """A unit of the pool: its name, and the function that measures on it."""
+    """A unit of the pool: its name, the function that measures on it, and `expect` where it can build meanwhile."""
 
     name: str
     measure: Measure
+    expect: Expect | None = None
 
 
 class SearchStopped(Exception):
@@ -127,9 +133,12 @@ class DevicePool:
             self._release(self._held.member)
             self._held.member = None
 
-    def measure(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+    def measure(
+        self, launch: TrialLaunch, candidate: Candidate, reps: int, expected: TrialProgram | None = None
+    ) -> Trial:
         """Times a candidate on this thread's unit, or on another one if that unit is lost.
 
+        `expected` is a program that the unit may build meanwhile.
         A candidate that lost a unit is not tried on the next unit, unless it is the default, which ran before. Raises
         the JobError of the last unit when that is lost too.
         """
@@ -137,6 +146,8 @@ class DevicePool:
             while True:
                 member = self._working_member()
                 try:
+                    if expected and member.expect:
+                        member.expect(expected)
                     with self._lock_released():
                         trial = member.measure(launch, candidate, reps)
                 except JobError as error:

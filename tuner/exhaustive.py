@@ -22,9 +22,13 @@ class Exhaustive:
     def explore(self, family: Family) -> Iterator[None]:
         """Tries all candidates that the screening left out, the most promising variants and programs first."""
         yield from self.screening.explore(family)
-        for variant in dict.fromkeys(variant for task in family.tasks for variant in family.variants(task)):
-            programs = family.suggest(variant, family.tasks)
-            family.in_parallel(functools.partial(family.time_on, program, family.tasks, False) for program in programs)
+        waiting = list(dict.fromkeys(variant for task in family.tasks for variant in family.variants(task)))
+        while waiting:
+            programs = family.suggest(waiting.pop(0), family.tasks)
+            following = [(variant, family.tasks) for variant in waiting]
+            family.in_parallel(
+                functools.partial(family.time_on, program, family.tasks, False, following) for program in programs
+            )
             yield
 
     def estimate(self, family: Family) -> int:

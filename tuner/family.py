@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
+from tuner.build_ahead import TrialProgram
 from tuner.device_pool import Chain
 from tuner.floors import Floors
 from tuner.ranking import Ranking
@@ -46,6 +48,10 @@ class TuningTask:
     def default(self) -> Candidate:
         """The candidate that an untuned plan launches."""
         return default_candidate(self.launch)
+
+
+Following = Sequence[tuple[Variant, Sequence[TuningTask]]]
+"""Variants that will be tried, each with its tasks, the next first."""
 
 
 class Family:
@@ -106,15 +112,19 @@ class Family:
         """What a trial takes that builds a program; 0 as long as there was none."""
         return self._runner.build_s
 
-    def time_on(self, candidate: Candidate, tasks: Sequence[TuningTask], give_up: bool = True) -> None:
+    def time_on(
+        self, candidate: Candidate, tasks: Sequence[TuningTask], give_up: bool = True, following: Following = ()
+    ) -> None:
         """Times a program on the tasks that have it and were not timed with it, the heaviest first.
 
         With `give_up`, ends at the first task where it is hopeless, or when it is near the best on no heavy one.
+        `following` is what will be tried then, as far as is known.
         """
         gaps: list[float] = []
-        for task in tasks:
+        for place, task in enumerate(tasks):
             if self._is_open(task, candidate) and self._is_worth_it(task, candidate):
-                timed_trial(task.launch, candidate, self._runner, self.ranking)
+                upcoming = self._upcoming(candidate, tasks[place + 1 :] if gaps else (), following)
+                timed_trial(task.launch, candidate, self._runner, self.ranking, upcoming)
                 gaps.append(self.ranking.gap(task.key, candidate))
                 if give_up and (gaps[-1] > _HOPELESS or (len(gaps) >= _HEAVIEST and min(gaps) > _NEAR)):
                     break
@@ -140,13 +150,35 @@ class Family:
 
     def _is_worth_it(self, task: TuningTask, candidate: Candidate) -> bool:
         """A built program costs little; a new one must be for much time, and of no variant that is slow elsewhere."""
-        if self._runner.is_built(task.launch, candidate):
-            return True
+        return self._runner.is_built(task.launch, candidate) or self._is_worth_a_build(task, candidate.variant)
+
+    def _is_worth_a_build(self, task: TuningTask, variant: Variant) -> bool:
         if task.weight < self._minor_ns:
             return False
-        if self._runner.is_compiled(task.launch, candidate.variant):
+        if self._runner.is_compiled(task.launch, variant):
             return True
-        return not self.ranking.is_behind_elsewhere(task.key, candidate.variant, _BEHIND_ELSEWHERE)
+        return not self.ranking.is_behind_elsewhere(task.key, variant, _BEHIND_ELSEWHERE)
+
+    def _upcoming(
+        self, candidate: Candidate, later: Sequence[TuningTask], following: Following
+    ) -> Iterator[TrialProgram]:
+        """Programs that will be needed; first the one that certainly is, whatever comes of this candidate.
+
+        Where several units share the search, what follows may be another one's.
+        """
+        coming = self._first_programs(following) if self.units == 1 else iter(())
+        yield from itertools.islice(coming, 1)
+        for task in later:
+            if self._is_open(task, candidate) and self._is_worth_it(task, candidate):
+                yield TrialProgram(task.launch, candidate.variant)
+        yield from coming
+
+    def _first_programs(self, following: Following) -> Iterator[TrialProgram]:
+        """The program with which the trials of each variant begin."""
+        for variant, tasks in following:
+            if not self.is_suspect(variant) and not self.is_far_behind(variant):
+                launches = (task.launch for task in tasks if self._is_worth_a_build(task, variant))
+                yield from (TrialProgram(launch, variant) for launch in itertools.islice(launches, 1))
 
     def is_suspect(self, variant: Variant) -> bool:
         """Whether a variant is likely to take the runtime down."""
@@ -187,9 +219,15 @@ class Family:
         return sorted(gains, key=lambda candidate: -gains[candidate])
 
 
-def timed_trial(launch: TrialLaunch, candidate: Candidate, runner: TrialRunner, ranking: Ranking) -> Trial:
-    """Runs a trial of a candidate and adds its time to the ranking."""
+def timed_trial(
+    launch: TrialLaunch,
+    candidate: Candidate,
+    runner: TrialRunner,
+    ranking: Ranking,
+    upcoming: Iterable[TrialProgram] = (),
+) -> Trial:
+    """Runs a trial of a candidate and adds its time to the ranking; `upcoming` as `TrialRunner.trial` has it."""
     reps = runner.repetitions(launch, ranking.best_ns(launch.key), _TRIAL_NS, _LEAST_REPS, _MOST_REPS)
-    trial = runner.trial(launch, candidate, reps)
+    trial = runner.trial(launch, candidate, reps, upcoming=upcoming)
     ranking.observe(launch.key, candidate, trial.typical_ns)
     return trial

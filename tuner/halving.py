@@ -13,7 +13,7 @@ import math
 from collections.abc import Generator, Iterator
 
 from runtime.kernels.spec import Variant
-from tuner.family import Family, TuningTask
+from tuner.family import Family, Following, TuningTask
 
 VARIANTS_A_TURN = 4  # so many are tried before other kernels may have their turn
 _FREE_SIZES = 3  # times the local sizes, where they cost no build
@@ -55,7 +55,9 @@ class Halving:
         size = max(VARIANTS_A_TURN, family.units)
         while waiting:
             turn, waiting = waiting[:size], waiting[size:]
-            family.in_parallel(functools.partial(_try_some, family, *each, count) for each in turn)
+            family.in_parallel(
+                functools.partial(_try_some, family, *each, count, turn[place + 1 :]) for place, each in enumerate(turn)
+            )
             yield
             if count == self.first and not any(family.is_promising(*each) for each in turn):
                 break
@@ -88,7 +90,7 @@ def _by_variant(family: Family, alive: dict[str, list[Variant]]) -> Iterator[tup
         yield variant, [task for task in family.tasks if variant in alive[task.key]]
 
 
-def _try_some(family: Family, variant: Variant, tasks: list[TuningTask], count: int) -> None:
+def _try_some(family: Family, variant: Variant, tasks: list[TuningTask], count: int, following: Following) -> None:
     """Tries `count` programs of a variant, each chosen by a ranking that knows the times of those before.
 
     Where local sizes cost no build, more of them are tried as long as the variant is nearly the best.
@@ -101,4 +103,4 @@ def _try_some(family: Family, variant: Variant, tasks: list[TuningTask], count: 
         promising = family.suggest(variant, tasks)
         if not promising:
             return
-        family.time_on(promising[0], tasks)
+        family.time_on(promising[0], tasks, following=following)

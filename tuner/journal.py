@@ -281,13 +281,19 @@ def _records(content: bytes) -> Iterator[dict[str, Any]]:
                 yield record | {"local": [int(size) for size in record["local"]]}
 
 
+def _fields() -> list[dataclasses.Field[Any]]:
+    """A trial's fields that a journal keeps."""
+    return [field for field in dataclasses.fields(Trial) if field.name != "beside"]
+
+
 def _to_json(trial: Trial) -> dict[str, Any]:
     """The trial's fields that are not their default. JSON has no NaN: such a value is left out, the status says why."""
     values = dataclasses.asdict(trial)
     values["ns"] = [ns for ns in trial.ns if math.isfinite(ns)]
     values["own_ns"] = tuple(ns for ns in trial.own_ns if math.isfinite(ns))
-    defaults = {field.name: field.default for field in dataclasses.fields(Trial)}
-    return {name: value for name, value in values.items() if value != defaults[name] and not _is_no_number(value)}
+    defaults = {field.name: field.default for field in _fields()}
+    kept = ((name, values[name]) for name in defaults)
+    return {name: value for name, value in kept if value != defaults[name] and not _is_no_number(value)}
 
 
 def _is_no_number(value: object) -> bool:
@@ -295,7 +301,7 @@ def _is_no_number(value: object) -> bool:
 
 
 def _from_json(record: dict[str, Any]) -> Trial:
-    names = {field.name for field in dataclasses.fields(Trial)}
+    names = {field.name for field in _fields()}
     values = {name: value for name, value in record.items() if name in names}
     values["status"] = TrialStatus(values["status"])
     for name in ("ns", "own_ns"):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from runtime.lowering.trials import TrialLaunch
 from runtime.peaks import NOT_MEASURED, MeasuredPeaks
+from tuner.build_ahead import BuildAheadUse
 from tuner.exhaustive import Exhaustive
 from tuner.family import Family, TuningTask, timed_trial
 from tuner.family_scheduler import Strategy, explore_families
@@ -68,7 +69,8 @@ class SearchResult:
     """The verdicts of a search, one for each launch in the given order, and its cost.
 
     `trials` and `device_s` are by tuning key and count new trials only; `statuses` counts journaled ones too. `states`
-    are the two speeds that the unit had meanwhile, None where it had one.
+    are the two speeds that the unit had meanwhile, None where it had one, `built_ahead` what came of building programs
+    while others were measured, None where none was.
     """
 
     verdicts: tuple[LaunchVerdict, ...]
@@ -77,6 +79,7 @@ class SearchResult:
     statuses: Mapping[TrialStatus, int]
     budget_spent: bool
     states: SpeedStates | None = None
+    built_ahead: BuildAheadUse | None = None
 
 
 def search(
@@ -102,6 +105,7 @@ def search(
         dict(runner.statuses),
         runner.spent_s >= runner.budget_s,
         runner.states,
+        runner.built_ahead,
     )
 
 

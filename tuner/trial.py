@@ -11,6 +11,7 @@ from collections.abc import Callable
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
 from runtime.types import Precision
+from tuner.build_ahead import NO_BUILD, BuildBeside
 
 LocalSize = tuple[int, int, int]
 DRIVERS_CHOICE: LocalSize = (0, 0, 0)
@@ -55,13 +56,15 @@ class Trial:
         ns: time of each repetition.
         own_ns: time of the launch's default beside each repetition, in the same milliseconds; empty where it was not
             timed.
-        device_s: device time that the trial took, builds and a restart of the runtime included.
+        device_s: device time that the trial took, a restart of the runtime included, and of builds what it waited for.
+        build_s: what building its program took, be it ahead or now; 0 where that was built before.
         max_abs_error, max_abs_expected, nan_count: the output compared with the expectation; the error is None where
             nothing was compared.
         max_work_group_size: the kernel's own limit on this device; 0 where unknown.
         preferred_multiple: work-group size multiple that the device prefers for this kernel; 0 where unknown.
         reason: why the status is not OK.
         unit: the unit that measured it, where several share a search.
+        beside: what it tells of programs that were built ahead; not kept in journals.
     """
 
     status: TrialStatus
@@ -76,6 +79,7 @@ class Trial:
     reason: str = ""
     unit: str = ""
     own_ns: tuple[float, ...] = ()
+    beside: BuildBeside = NO_BUILD
 
     @property
     def typical_ns(self) -> float:
@@ -93,7 +97,7 @@ class Trial:
         """The fastest repetition; infinite without one."""
         return min(self.ns, default=math.inf) if self.status == TrialStatus.OK else math.inf
 
-    def beside(self, default_ns: float) -> Trial:
+    def relative_to(self, default_ns: float) -> Trial:
         """This trial in the state in which the default takes so long: each time is its ratio to the default beside it.
 
         A trial that timed no default stays as it is.

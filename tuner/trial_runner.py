@@ -6,10 +6,11 @@ import dataclasses
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from runtime.kernels.spec import Kernel, Variant
 from runtime.lowering.trials import TrialLaunch
+from tuner.build_ahead import AheadBuilds, BuildAhead, BuildAheadUse, TrialProgram
 from tuner.device_pool import DevicePool
 from tuner.journal import Journal
 from tuner.space import default_candidate
@@ -61,6 +62,7 @@ class TrialRunner:
         budget_s: device time in all; infinite for no limit.
         is_over: whether the time that the whole run has is up, whatever it was spent on.
         surroundings: what the units run before each launch that they time.
+        build_ahead: whether units build programs while they measure others.
 
     Attributes:
         limit_s: device time at which `trial` raises BudgetSpent; at most the budget.
@@ -76,10 +78,12 @@ class TrialRunner:
         budget_s: float = math.inf,
         is_over: Callable[[], bool] = lambda: False,
         surroundings: Surroundings | None = None,
+        build_ahead: BuildAhead = BuildAhead.OFF,
     ) -> None:
         self.pool = pool
         self._surroundings = surroundings or Surroundings()
         self._is_over = is_over
+        self._ahead = AheadBuilds(build_ahead)
         self._journal = journal
         self.budget_s = budget_s
         self.limit_s = budget_s
@@ -100,16 +104,24 @@ class TrialRunner:
         """Device time of all new trials."""
         return sum(self.device_s.values())
 
-    def trial(self, launch: TrialLaunch, candidate: Candidate, reps: int, fresh: bool = False) -> Trial:
+    def trial(
+        self,
+        launch: TrialLaunch,
+        candidate: Candidate,
+        reps: int,
+        fresh: bool = False,
+        upcoming: Iterable[TrialProgram] = (),
+    ) -> Trial:
         """Returns the journal's trial if there is one and no `fresh` one is asked for; else measures on a unit.
 
+        `upcoming` are programs that later trials are likely to need, the next first; the unit may build one meanwhile.
         Raises BudgetSpent instead of measuring beyond `limit_s`.
         """
         trial = None if fresh else self._journal.find(launch.kernel.name, launch.key, candidate)
         if trial is None and self._journal.is_fatal(launch.kernel.name, candidate):
             trial = Trial(TrialStatus.CRASH, reason="took the runtime down before")
         if trial is None:
-            trial = self._new_trial(launch, candidate, reps, fresh)
+            trial = self._new_trial(launch, candidate, reps, fresh, upcoming)
         self._learn(launch, candidate, trial)
         return trial
 
@@ -155,7 +167,7 @@ class TrialRunner:
 
     @property
     def build_s(self) -> float:
-        """What a trial takes that builds a program with new options; 0 as long as there was none."""
+        """What a trial takes that builds a program with new options now; 0 as long as there was none."""
         return statistics.median(self._first_s[True] or [0.0])
 
     @property
@@ -175,13 +187,24 @@ class TrialRunner:
         options = launch.options(variant)
         return any(known == options for known, _ in self.programs)
 
-    def _new_trial(self, launch: TrialLaunch, candidate: Candidate, reps: int, fresh: bool) -> Trial:
+    @property
+    def built_ahead(self) -> BuildAheadUse | None:
+        """What came of building programs while others were measured; None where none was."""
+        return self._ahead.use
+
+    def _new_trial(
+        self, launch: TrialLaunch, candidate: Candidate, reps: int, fresh: bool, upcoming: Iterable[TrialProgram]
+    ) -> Trial:
         if self.spent_s >= self.limit_s or self._is_over():
             raise BudgetSpent
-        trial = self._in_one_state(launch, validated(self.pool.measure(launch, candidate, reps), launch.tolerance))
+        expected = self._expected(launch, candidate, upcoming)
+        measured = validated(self.pool.measure(launch, candidate, reps, expected), launch.tolerance)
+        self._ahead.note(measured.beside)
+        trial = self._in_one_state(launch, measured)
         is_new = not self.is_compiled(launch, candidate.variant)
         if not self.is_built(launch, candidate) and (trial.build_s > 0 or not is_new):
-            self._first_s[is_new].append(trial.device_s)  # new options without a build are those of the trial plan
+            # New options without a build are those of the trial plan.
+            self._first_s[is_new].append(trial.device_s + trial.beside.hidden_s)
         if self.is_built(launch, candidate):
             self._timing_s.append(trial.device_s)
         self.device_s[launch.key] += trial.device_s
@@ -190,13 +213,27 @@ class TrialRunner:
         self._journal.add(launch.kernel.name, launch.key, candidate, trial, retest=fresh)
         return trial
 
+    def _expected(
+        self, launch: TrialLaunch, candidate: Candidate, upcoming: Iterable[TrialProgram]
+    ) -> TrialProgram | None:
+        """The program to build beside a trial: of those that are likely to come, the first that is not there."""
+        own = TrialProgram(launch, candidate.variant).key
+
+        def is_there(program: TrialProgram) -> bool:
+            return program.key == own or self.is_compiled(program.launch, program.variant)
+
+        return self._ahead.choose(upcoming, is_there)
+
     def _in_one_state(self, launch: TrialLaunch, trial: Trial) -> Trial:
         """The trial in the state in which the default was first timed, so that all trials can be compared."""
         default_ns = self._default_ns.get(launch.key)
         if not default_ns or not trial.own_ns or trial.status != TrialStatus.OK:
             return trial
-        self._slowness.append(statistics.median(trial.own_ns) / default_ns)
-        return trial.beside(default_ns)
+        slowness = statistics.median(trial.own_ns) / default_ns
+        self._ahead.compare(slowness, trial.beside)
+        if not trial.beside.was_on:  # what a build does to launches is no state of the unit
+            self._slowness.append(slowness)
+        return trial.relative_to(default_ns)
 
     def default_ns(self, launch: TrialLaunch) -> float:
         """The default's time, to which trials in pairs are relative; NaN where it is not known."""

@@ -28,6 +28,7 @@ from farm.tables.tune import agreement_lines, choice_lines, outcome_lines, tune_
 from farm.units.selection import Selection
 from farm.workspace import journal_file
 from runtime.errors import ConfigError
+from tuner.build_ahead import BuildAhead
 
 GOES_ON = "the next call goes on from them"
 MODELS_FOLDER = Path("models")
@@ -39,6 +40,7 @@ def tune(
     level: str,
     budget_s: float | None,
     selection: bool,
+    build_ahead: str,
     fresh: bool,
     repeat: int,
     shared: Path | None,
@@ -54,7 +56,7 @@ def tune(
     if repeat > 1 and not fresh:
         raise ConfigError("--repeat: a second search would find what is in the journal of the first; give --fresh too")
     sources = [deployment.load(path, trust_models) for path in model_files or _all_models()]
-    searched = SearchOptions(level, budget_s, memory, fresh, budget_s, selection, shared)
+    searched = SearchOptions(level, budget_s, memory, fresh, budget_s, selection, shared, BuildAhead(build_ahead))
     wanted = TuneOptions(searched, execution, repeat)
     works = sent_jobs.all_models("tune", sources, wanted.settings)
     if cluster and cluster.detach:

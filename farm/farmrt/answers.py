@@ -234,9 +234,14 @@ class TrialAnswer(Answer):
     """Times of one launch, and how far its output is from what was expected.
 
     `own_ns` are times of the step's own launch, in turns with those of `ns`; `steady` says how the ramp ended.
+    `hidden_ms` of the build were over before the trial began; `beside_build` and `building`: whether another program
+    was being built when the repetitions began, and when the trial ended.
     """
 
     build_ms: Duration
+    hidden_ms: Duration = 0.0
+    beside_build: bool = False
+    building: bool = False
     ns: Durations
     own_ns: Durations = []
     steady: bool | None = None

@@ -81,6 +81,18 @@ class TuningAgreement(Record):
     throttled: str = ""
 
 
+class BuildAheadFigures(Record):
+    """What came of building programs while others were measured.
+
+    `hidden_s` of builds no trial waited for; beside a build the defaults took `slowdown` times as long, None where too
+    few trials tell; `given_up`: nothing was built ahead any more because of that.
+    """
+
+    hidden_s: float = 0.0
+    slowdown: Figure = None
+    given_up: bool = False
+
+
 class TuneFigures(Record):
     """The gain of tuning, and what the search for it took.
 
@@ -92,6 +104,7 @@ class TuneFigures(Record):
     and how often it was at the slow one.
     `agreements` compare each further tuning from scratch (`--repeat`) with the first, which is the one of this row.
     `choice` is what came of the choice over the whole graph; None where it was not asked for.
+    `build_ahead` is what came of building programs while others were measured; None where none was.
     """
 
     outcome: TuneOutcome | None = None
@@ -114,6 +127,7 @@ class TuneFigures(Record):
     slow_state_share: Figure = None
     agreements: tuple[TuningAgreement, ...] = ()
     choice: ChoiceFigures | None = None
+    build_ahead: BuildAheadFigures | None = None
 
 
 class TuneRow(TuneFigures, RunRow):

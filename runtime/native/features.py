@@ -18,7 +18,7 @@ _SOURCES = Path(__file__).parent / "src"
 _FILES = {
     "cpu": ("cpu*.c", "workers.c"),
     "opencl": (
-        *("device.c", "fingerprint.c", "kernels.c", "kernels_save.c", "launch.c", "opencl*.c", "programs.c"),
+        *("device.c", "fingerprint.c", "kernels.c", "kernels_save.c", "launch.c", "opencl*.c", "program*.c"),
         *("steps.c", "trial*.c", "tuned.c"),
     ),
 }

@@ -19,9 +19,12 @@ DEBIAN_LIBRARIES = {
 GLIBC_TARGET = {abi: ABIS["arm64" if abi == "arm64-v8a" else abi].zig_target for abi in QEMU}
 REMEDY = "apt install qemu-user-static libc6-arm64-cross libc6-armhf-cross"
 
-# Of bionic only what glibc has under other names.
+# Of bionic only what glibc has under other names, and the attributes of threads, for which programs have less room.
 BIONIC = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 typedef int main_function(int, char **, char **);
@@ -34,6 +37,25 @@ _Noreturn void __libc_init(void *arguments, void (*on_exit)(void), main_function
 }
 
 int *__errno(void) { return &errno; }
+
+typedef struct {
+    char room[64];
+} attributes;
+typedef int set_function(attributes *, size_t);
+typedef int create_function(void *, attributes *, void *(*)(void *), void *);
+
+int pthread_attr_init(size_t *stack_bytes) { return *stack_bytes = 0, 0; }
+int pthread_attr_setstacksize(size_t *stack_bytes, size_t bytes) { return *stack_bytes = bytes, 0; }
+int pthread_attr_destroy(size_t *stack_bytes) { return *stack_bytes = 0, 0; }
+
+int pthread_create(void *thread, const size_t *stack_bytes, void *(*run)(void *), void *argument) {
+    attributes own = {0};
+    create_function *create = (create_function *)dlsym(RTLD_NEXT, "pthread_create");
+    if (stack_bytes == NULL) return create(thread, NULL, run, argument);
+    ((set_function *)dlsym(RTLD_NEXT, "pthread_attr_init"))(&own, 0);
+    ((set_function *)dlsym(RTLD_NEXT, "pthread_attr_setstacksize"))(&own, *stack_bytes);
+    return create(thread, &own, run, argument);
+}
 """
 
 

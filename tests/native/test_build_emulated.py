@@ -17,7 +17,7 @@ from runtime.native import build
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
 from tests.conftest import require
-from tests.native import qemu, test_cpu_blocked
+from tests.native import qemu, test_build_ahead, test_cpu_blocked
 from tests.native.farmrt import Farmrt
 from tests.native.qemu import Machine
 from tests.native.test_agreement import CPU, NetworkMaker, assert_close, run_on
@@ -181,3 +181,16 @@ def test_a_library_that_is_named_is_the_only_one_tried(machine: Machine, opencl:
     found = run(other, "probe", "opencl=/opt/none.so")[1]["opencl"]
     assert (found["library"], found["searched"]) == ("", ["/opt/none.so"])
     assert "none.so" in found["error"]
+
+
+def test_a_program_is_built_beside_a_trial(machine: Machine, opencl: Path, tmp_path: Path) -> None:
+    other = copy_of(machine, tmp_path / "root")
+    shutil.copytree(opencl.parent, other.root / "opt")
+    variables = {"FAKE_OPENCL_BUILD_MS": "100"}
+    with Farmrt(other.command(program(other)), tmp_path, f"/opt/{opencl.name}", variables) as farmrt:
+        assert farmrt.load(test_build_ahead.plan())["ok"]
+        first = farmrt.done("trial", step=0, reps=1, ahead_options="-DNEXT")
+        second = farmrt.done("trial", step=0, reps=1, options="-DNEXT", ahead_options="-DLAST")
+        assert first["building"] and second["build_ms"] >= 100
+        farmrt.done("unload")
+    assert farmrt.process.returncode == 0

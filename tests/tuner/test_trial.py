@@ -61,10 +61,10 @@ def test_a_trials_time_is_the_lower_quartile_of_its_repetitions() -> None:
 
 
 def test_times_in_pairs_are_relative_to_the_default_beside_them() -> None:
-    paired = changed(ns=(8.0, 16.0, 9.0), own_ns=(10.0, 20.0, 10.0)).beside(100.0)
+    paired = changed(ns=(8.0, 16.0, 9.0), own_ns=(10.0, 20.0, 10.0)).relative_to(100.0)
     assert paired.ns == (80.0, 80.0, 90.0)
     assert paired.typical_ns == 80.0, "the median, since a pair errs to both sides"
-    assert changed(ns=(8.0, 16.0)).beside(100.0).ns == (8.0, 16.0), "no default was timed"
+    assert changed(ns=(8.0, 16.0)).relative_to(100.0).ns == (8.0, 16.0), "no default was timed"
 
 
 @pytest.mark.parametrize("own_ns", [(1.0,), (1.0, 0.0, 1.0), (1.0, math.inf, 1.0)])

@@ -11,6 +11,7 @@ from farm.cli.commands.execution import execution_options
 from farm.cli.envelope import CommandResult
 
 LEVELS = ("quick", "normal", "exhaustive")
+BUILD_AHEAD = ("auto", "on", "off")
 
 
 @click.command(name="tune")
@@ -31,6 +32,13 @@ LEVELS = ("quick", "normal", "exhaustive")
     default=True,
     show_default=True,
     help="First choose, by measured cost, where and how each operator runs; a quarter of the search time.",
+)
+@click.option(
+    "--build-ahead",
+    type=click.Choice(BUILD_AHEAD),
+    default="auto",
+    show_default=True,
+    help="Build programs while others are measured; auto: not on drivers for CPUs, nor where it slows launches down.",
 )
 @click.option("--fresh", is_flag=True, help="Takes nothing over from earlier searches; their journal stays.")
 @click.option(

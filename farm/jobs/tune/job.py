@@ -30,7 +30,7 @@ from farm.jobs.tune.shared_search import SharedSearch
 from farm.jobs.tune.wall_budget import WallBudget
 from farm.rows.row import Provenance, row_fingerprint
 from farm.rows.run import NoFile, RunFigures, SelectionUse
-from farm.rows.tune import TuneFigures, TuneResult, TuneRow, TuningAgreement
+from farm.rows.tune import BuildAheadFigures, TuneFigures, TuneResult, TuneRow, TuningAgreement
 from farm.workspace import data_file
 
 
@@ -206,4 +206,10 @@ def _tune_figures(tuned: Tuned, files: TunedFiles, proof: Proof, agreed: tuple[T
         slow_state_share=tuned.states.slow_share if tuned.states else None,
         agreements=agreed,
         choice=tuned.chosen.figures if tuned.chosen else None,
+        build_ahead=_build_ahead_figures(tuned),
     )
+
+
+def _build_ahead_figures(tuned: Tuned) -> BuildAheadFigures | None:
+    use = tuned.built_ahead
+    return BuildAheadFigures(hidden_s=use.hidden_s, slowdown=use.slowdown, given_up=use.is_given_up) if use else None

@@ -24,8 +24,9 @@ from runtime.errors import UnsupportedError
 from runtime.lowering.lower import Options
 from runtime.peaks import NOT_MEASURED
 from runtime.plan.plan import Plan
-from runtime.target import Target
+from runtime.target import Target, runs_on_cpu
 from tuner import space
+from tuner.build_ahead import BuildAhead, BuildAheadUse
 from tuner.device_pool import DevicePool
 from tuner.journal import Journal, foreign_trials
 from tuner.relatives import relatives_of
@@ -51,6 +52,7 @@ class SearchOptions:
         wall_s: wall time for each model, everything included; None for no limit beyond that of the search.
         selection: whether where and how operators run is chosen first, over the whole graph.
         shared: a folder in which others who tune the same SoC are followed; None: no others are.
+        build_ahead: whether programs are built while others are measured; AUTO: not on a driver for CPUs.
     """
 
     level: str = "quick"
@@ -60,6 +62,7 @@ class SearchOptions:
     wall_s: float | None = None
     selection: bool = True
     shared: Path | None = None
+    build_ahead: BuildAhead = BuildAhead.AUTO
 
     @property
     def seconds(self) -> float:
@@ -71,6 +74,11 @@ class SearchOptions:
         """Whether there is a choice: not where the user wants one memory type throughout, nor with hardly any time."""
         return self.selection and self.memory is None and self.seconds * BUDGET_SHARE >= LEAST_CHOICE_S
 
+    def build_ahead_on(self, target: Target) -> BuildAhead:
+        """What `build_ahead` means on a target: a driver for CPUs compiles on the cores that it measures."""
+        is_left_out = self.build_ahead == BuildAhead.AUTO and runs_on_cpu(target.gpu_family)
+        return BuildAhead.OFF if is_left_out else self.build_ahead
+
 
 @dataclasses.dataclass(frozen=True)
 class Tuned:
@@ -78,7 +86,8 @@ class Tuned:
 
     `trials` and `device_s` count what this search measured for the model's launches, also where others share them.
     `in_force` is the plan that units run so far, `chosen` what came of the choice over the graph: None without one.
-    `states` are the unit's two speeds during the search, None where it had one.
+    `states` are the unit's two speeds during the search, None where it had one; `built_ahead` is what came of building
+    programs meanwhile, None where none was.
     """
 
     prepared: Prepared
@@ -88,6 +97,7 @@ class Tuned:
     device_s: float = 0.0
     chosen: Chosen | None = None
     states: SpeedStates | None = None
+    built_ahead: BuildAheadUse | None = None
 
     @property
     def version(self) -> PlanVersion:
@@ -246,12 +256,21 @@ def _led(
                 f"the budget of {budget_s:g} s is spent: building and running the defaults once took "
                 f"{trials.prepare_s:.1f} s; nothing else is tried"
             )
-        runner = TrialRunner(pool, journal, max(left_s, 0.0), lambda: time.monotonic() >= ends_s, trials.surroundings)
+        runner = TrialRunner(
+            pool,
+            journal,
+            max(left_s, 0.0),
+            lambda: time.monotonic() >= ends_s,
+            trials.surroundings,
+            options.build_ahead_on(target),
+        )
         level, expand = LEVELS[options.level], _expansion(target)
         peaks = next((tuned.chosen.peaks for tuned in group if tuned.chosen), NOT_MEASURED)
         outcome = search(trials.launches, expand, runner, level, opened.progress.search, relatives, peaks)
     if outcome.states:
         opened.progress.stage(f"{outcome.states}; each candidate was compared with the default in the same state")
+    if outcome.built_ahead:
+        opened.progress.stage(str(outcome.built_ahead))
     return [_with_verdicts(tuned, outcome, trials) for tuned in group]
 
 
@@ -273,4 +292,11 @@ def _with_verdicts(tuned: Tuned, outcome: SearchResult, trials: UnitTrials) -> T
     keys = [verdict.launch.key for verdict in own]
     device_s = trials.prepare_s + sum(outcome.device_s.get(key, 0.0) for key in keys)
     count = sum(outcome.trials.get(key, 0) for key in keys)
-    return dataclasses.replace(tuned, verdicts=tuple(own), trials=count, device_s=device_s, states=outcome.states)
+    return dataclasses.replace(
+        tuned,
+        verdicts=tuple(own),
+        trials=count,
+        device_s=device_s,
+        states=outcome.states,
+        built_ahead=outcome.built_ahead,
+    )

@@ -72,6 +72,7 @@ class SharedSearch(Generic[Found]):
             self._help(search, unit, trials)
         else:
             self._lead(search, trials, lead)
+        trials.end()
         return self._outcome(search, unit)
 
     def _ended(self, key: object) -> Found | None:
@@ -85,7 +86,8 @@ class SharedSearch(Generic[Found]):
 
     def _member(self, unit: str, trials: UnitTrials, reference: ReferenceLaunch) -> PoolMember:
         """A unit that is alone keeps its own scale."""
-        return PoolMember(unit, NormalisedMeasure(trials, reference) if self._capacity > 1 else trials)
+        measure = NormalisedMeasure(trials, reference) if self._capacity > 1 else trials
+        return PoolMember(unit, measure, trials.expect)
 
     def _lead(
         self, search: _RunningSearch[Found], trials: UnitTrials, lead: Callable[[DevicePool, UnitTrials], Found]

@@ -19,9 +19,10 @@ from runtime.errors import DeadlineError, DeviceError, ProcessEndedError
 from runtime.lowering.options import Options
 from runtime.lowering.trials import TrialLaunch, TrialPlan, trial_plan
 from runtime.target import Target
+from tuner.build_ahead import BuildBeside, ProgramKey, TrialProgram
 from tuner.space import default_candidate
 from tuner.surroundings import Surroundings
-from tuner.trial import Candidate, Trial, TrialStatus
+from tuner.trial import FATAL_STATUSES, Candidate, Trial, TrialStatus
 
 LEAST_TRIAL_DEADLINE_S = 5.0
 LOOK_S = 10.0
@@ -37,6 +38,9 @@ class UnitTrials:
     minutes for a program before they give up.
 
     Every LOOK_S it looks whether the unit is throttled, and lets it rest.
+
+    A program that is expected next is built while a candidate is measured. Where that ends the runtime, the candidate
+    is tried once more, alone: if it comes through, the program is to blame, and is not tried.
 
     Attributes:
         launches: what can be tried, as far as some model uses it.
@@ -57,6 +61,9 @@ class UnitTrials:
         self.surroundings = Surroundings(self.launches)
         self._opened, self._inputs, self._plan_file, self._clock = opened, trial_plan.inputs, plan_file, clock
         self._execution = execution
+        self._expected: TrialProgram | None = None  # to be built during the next trial
+        self._building: TrialProgram | None = None  # as far as is known
+        self._fatal: dict[ProgramKey, Trial] = {}  # programs that ended the runtime while they were built ahead
         self._built = built_programs(opened)
         start_s = clock()
         self._conditions = opened.conditions()
@@ -78,6 +85,16 @@ class UnitTrials:
         trial = self._attempt(launch, candidate, reps)
         return dataclasses.replace(trial, device_s=max(self._clock() - start_s, 0.0))
 
+    def expect(self, program: TrialProgram) -> None:
+        """Names the program to build during the next trial; passed over while another one is being built."""
+        self._expected = program
+
+    def end(self) -> None:
+        """Ends what is still being built, since whatever the unit is asked next would wait for it."""
+        if self._building and self._opened.session.alive:
+            self._building = None
+            self._opened.session.respawn()
+
     def _rest_if_throttled(self) -> None:
         """Waits until the unit runs as it did at the beginning, or has rested often enough."""
         for _ in range(REST.max_repeats):
@@ -88,11 +105,25 @@ class UnitTrials:
             self._opened.sleep(REST.rest_s)
 
     def _attempt(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+        own = TrialProgram(launch, candidate.variant).key
+        if own in self._fatal:
+            return self._fatal[own]
+        beside = self._building or self._expected
+        trial = self._tried(launch, candidate, reps)
+        if trial.status not in FATAL_STATUSES or beside is None or beside.key == own:
+            return trial
+        alone = self._tried(launch, candidate, reps)
+        if alone.status not in FATAL_STATUSES:
+            self._fatal[beside.key] = dataclasses.replace(trial, reason=f"while it was built ahead: {trial.reason}")
+        return alone
+
+    def _tried(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
         try:
             if launch.poison is not None:
                 self._opened.session.trial(self._deadline_s, step=launch.poison, reps=1)
-            words = _words(launch, candidate, reps) | self._state(launch, candidate)
-            return _trial(self._opened.session.trial(self._deadline_s, **words))
+            words = _words(launch, candidate, reps) | self._state(launch, candidate) | self._ahead()
+            answer = self._opened.session.trial(self._deadline_s, **words)
+            return dataclasses.replace(_trial(answer), beside=self._beside(answer))
         except DeviceError as error:
             self._check_health()
             return Trial(TrialStatus.FAILED, reason=str(error))
@@ -102,6 +133,20 @@ class UnitTrials:
         except ProcessEndedError as error:
             self._restart()
             return Trial(TrialStatus.CRASH, reason=str(error))
+
+    def _ahead(self) -> dict[str, Any]:
+        """The words that name the program to build meanwhile: one at a time, so that it is known which one harms."""
+        program, self._expected = self._expected, None
+        if program is None or self._building or program.key in self._fatal:
+            return {}
+        self._building = program
+        return {"ahead_step": program.launch.step, "ahead_options": program.options}
+
+    def _beside(self, answer: TrialAnswer) -> BuildBeside:
+        """What an answer tells of builds ahead."""
+        over = None if answer.building else self._building
+        self._building = self._building if answer.building else None
+        return BuildBeside(answer.hidden_ms / MS_PER_S, answer.beside_build, over.key if over else None)
 
     def _state(self, launch: TrialLaunch, candidate: Candidate) -> dict[str, Any]:
         """In which state a launch is timed: as in a model, after a ramp, and in turns with its default."""
@@ -119,6 +164,7 @@ class UnitTrials:
             self._restart()
 
     def _restart(self) -> None:
+        self._building = None
         self._opened.session.respawn()
         self._prepare()
 

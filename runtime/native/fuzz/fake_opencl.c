@@ -1,16 +1,20 @@
 /* An OpenCL library for tests: keeps memory and programs, checks every range, launches nothing.
  *
  * FAKE_OPENCL_FAIL=CALL:N lets the N-th call of a function (from 1) fail with CL_OUT_OF_RESOURCES. A program whose
- * source has the word `refuse` is not built. Time is a counter; a launch takes FAKE_OPENCL_LAUNCH_NS (500) of it.
+ * source or options have the word `refuse` is not built; one with the option -DHANG or -DCRASH hangs or crashes the
+ * compiler. A build takes FAKE_OPENCL_BUILD_MS (0). Time is a counter; a launch takes FAKE_OPENCL_LAUNCH_NS (500) of it.
  *
  * FAKE_OPENCL_EXTENSIONS are what the device lists, FAKE_OPENCL_VERSION the platform's version (1.1). A context or queue
  * with the property FAKE_OPENCL_REFUSE (hexadecimal) is refused. To the file FAKE_OPENCL_RECORD goes a line for each
- * context (`context 40c2=40c3`), queue (`queue 1093=2 1096=1`) and launch (`launch 0,20 4,20`: offset, global size).
+ * context (`context 40c2=40c3`), queue (`queue 1093=2 1096=1`), build (`build -DA=1`) and launch (`launch 0,20 4,20`:
+ * offset, global size).
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "../src/arithmetic.h"
 #include "../src/opencl.h"
@@ -323,10 +327,29 @@ EXPORT cl_int clReleaseProgram(cl_program object) {
     return 0;
 }
 
+static void build_record(const char *options) {
+    FILE *file = record_open("build ");
+    if (file == NULL) return;
+    fprintf(file, "%s", options ? options : "");
+    record_close(file);
+}
+
+/* What the compiler does of a program's options beside building it. */
+static void build_behave(const char *options) {
+    const long build_ms = strtol(setting("FAKE_OPENCL_BUILD_MS", "0"), NULL, 10);
+    const struct timespec time = {build_ms / 1000, build_ms % 1000 * 1000000};
+    if (options != NULL && strstr(options, "-DCRASH")) _exit(139); /* whatever a process dies of */
+    while (options != NULL && strstr(options, "-DHANG")) pause();
+    nanosleep(&time, NULL);
+}
+
 EXPORT cl_int clBuildProgram(cl_program object, cl_uint count, const cl_device_id *devices, const char *options,
                              cl_program_notify *notify, void *user) {
-    (void)count, (void)devices, (void)options, (void)notify, (void)user;
+    (void)count, (void)devices, (void)notify, (void)user;
     MAY_FAIL("clBuildProgram");
+    build_record(options);
+    build_behave(options);
+    if (options != NULL && strstr(options, "refuse")) return CL_BUILD_PROGRAM_FAILURE;
     return strstr(((program *)(void *)object)->text, "refuse") ? CL_BUILD_PROGRAM_FAILURE : 0;
 }
 

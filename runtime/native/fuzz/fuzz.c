@@ -132,6 +132,8 @@ static void trial_run(const rt_parts *parts, fuzz_random *random) {
         .global_rank = (uint32_t)fuzz_below(random, 4),
         .local_rank = (uint32_t)fuzz_below(random, 4),
         .check = true,
+        .ahead_step = (uint32_t)fuzz_below(random, parts->plan->step_count + 1),
+        .ahead_options = fuzz_below(random, 2) == 0 ? "-Dahead" : "-Drefuse",
     };
     rt_trial_run(parts, &trial, json, NULL);
     rt_json_destroy(json);

@@ -33,6 +33,16 @@ static void sections_view(rt_plan *plan) {
     plan->expect_count = sections[RT_SECTION_ID_EXPECT].count;
 }
 
+/* The least size of an element of float type that any step writes. */
+static uint64_t least_element_bytes(const rt_plan *plan) {
+    uint64_t least = rt_plan_element_bytes(plan);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        uint64_t bytes = rt_step_element_bytes(plan, i);
+        if (bytes < least) least = bytes;
+    }
+    return least;
+}
+
 rt_status rt_plan_open(const rt_plan **plan, const rt_source *file, const rt_source *data, rt_error *error) {
     opened *made = rt_memory_allocate(1, sizeof *made);
     *plan = NULL;
@@ -46,6 +56,7 @@ rt_status rt_plan_open(const rt_plan **plan, const rt_source *file, const rt_sou
         status = rt_plan_check(&made->plan, made->data, error);
     }
     if (status == RT_OK) {
+        made->plan.least_element_bytes = least_element_bytes(&made->plan);
         *plan = &made->plan;
     } else {
         rt_plan_close(&made->plan);

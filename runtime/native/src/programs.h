@@ -1,10 +1,12 @@
 /* Programs: built once for each source and options, from the compiled-kernels file where that has them.
  *
- * State: an rt_programs, with every program that was built, and the counts and time of it. One thread at a time.
+ * State: an rt_programs, with every program that was built, the counts and time of it, and
+ * the one that is being built ahead. One thread at a time; the builder's own thread touches none of it.
  */
 #ifndef RT_PROGRAMS_H
 #define RT_PROGRAMS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "../include/farmrt.h"
@@ -20,7 +22,13 @@ typedef struct {
     const char *source_hash; /* in the plan */
     const char *options;
     cl_program object;
+    uint64_t unclaimed_ns; /* how long its build took, where it was built ahead and not asked for since */
 } rt_program;
+
+/* How long the build of a program took, and how much of that was over before anybody waited for it. A value. */
+typedef struct {
+    uint64_t build_ns, hidden_ns;
+} rt_build_times;
 
 /* Where the programs came from, and how long that took. A value. */
 typedef struct {
@@ -33,13 +41,22 @@ typedef struct {
 rt_status rt_programs_create(rt_programs **programs, const rt_plan *plan, const rt_device *device, rt_kernels *kernels,
                              rt_error *error);
 
-/* Releases every program; kernels made of them must be released before. NULL is ignored. */
+/* Releases every program, waiting for the one that is being built; kernels made of them must be released before. NULL
+ * is ignored. */
 void rt_programs_destroy(rt_programs *programs);
 
-/* The built program of a plan's source (index) with these options; it stays the programs'. `build_ns` is 0 when it was
- * built before. RT_BUILD_FAILED with the compiler's log, RT_OPENCL or RT_NO_MEMORY: nothing is kept then. */
+/* The built program of a plan's source (index) with these options; it stays the programs'. Waits for what is being
+ * built ahead, unless the program is there. `times` are 0 where it was there and somebody was told of its build.
+ * RT_BUILD_FAILED with the compiler's log, RT_OPENCL or RT_NO_MEMORY: nothing is kept then. */
 rt_status rt_programs_get(rt_programs *programs, uint32_t source, const char *options, cl_program *program,
-                          uint64_t *build_ns, rt_error *error);
+                          rt_build_times *times, rt_error *error);
+
+/* Begins to build a program in a thread of its own, and returns at once. Does nothing where it is there, or while
+ * another one is being built. A failure is told to whoever asks for the program next. */
+void rt_programs_build_ahead(rt_programs *programs, uint32_t source, const char *options);
+
+/* Whether a program is being built ahead at this moment. */
+bool rt_programs_is_building(const rt_programs *programs);
 
 /* Every program that was built; an index is below the count, and the answer valid until the next is built. */
 uint32_t rt_programs_count(const rt_programs *programs);

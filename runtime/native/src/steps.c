@@ -124,14 +124,14 @@ static rt_status local_size_check(const rt_device *device, uint32_t step, const 
 }
 
 rt_status rt_steps_make_kernel(rt_steps *steps, uint32_t step, const rt_launch *launch, cl_kernel *kernel,
-                               uint64_t *build_ns, rt_error *error) {
+                               rt_build_times *times, rt_error *error) {
     const rt_step_parts *parts = &steps->parts;
     const rt_opencl_functions *cl = rt_device_cl(parts->device);
     cl_program program;
     cl_int code;
     *kernel = NULL;
     rt_status status =
-        rt_programs_get(parts->programs, parts->plan->steps[step].program, launch->options, &program, build_ns, error);
+        rt_programs_get(parts->programs, parts->plan->steps[step].program, launch->options, &program, times, error);
     if (status != RT_OK) {
         rt_error_set_step(error, step);
         return status;
@@ -159,15 +159,15 @@ static void tuned_give_up(rt_steps *steps, uint32_t index, const rt_error *why) 
 
 rt_status rt_steps_prepare(rt_steps *steps, uint32_t index, rt_error *error) {
     step_state *step = &steps->table[index];
-    uint64_t build_ns;
+    rt_build_times times;
     rt_error refused;
     if (step->kernel != NULL || steps->parts.plan->steps[index].kind != RT_STEP_KIND_OPENCL) return RT_OK;
     if (step->tuned) { /* a refusal is no error here: what was tuned on another unit may be too much for this one */
-        rt_status status = rt_steps_make_kernel(steps, index, &step->launch, &step->kernel, &build_ns, &refused);
+        rt_status status = rt_steps_make_kernel(steps, index, &step->launch, &step->kernel, &times, &refused);
         if (status == RT_OK) return RT_OK;
         tuned_give_up(steps, index, &refused);
     }
-    return rt_steps_make_kernel(steps, index, &step->launch, &step->kernel, &build_ns, error);
+    return rt_steps_make_kernel(steps, index, &step->launch, &step->kernel, &times, error);
 }
 
 const rt_launch *rt_steps_launch(const rt_steps *steps, uint32_t step) { return &steps->table[step].launch; }

@@ -48,9 +48,9 @@ const rt_launch *rt_steps_launch(const rt_steps *steps, uint32_t step);
 cl_kernel rt_steps_kernel(const rt_steps *steps, uint32_t step);
 
 /* Another kernel for a step, with another launch; its arguments are set. It is the caller's to release. Checks the
- * kernel's own limit of work-group size (RT_UNSUPPORTED); fails as rt_steps_prepare does. `build_ns`: see
+ * kernel's own limit of work-group size (RT_UNSUPPORTED); fails as rt_steps_prepare does. `times`: see
  * rt_programs_get. */
 rt_status rt_steps_make_kernel(rt_steps *steps, uint32_t step, const rt_launch *launch, cl_kernel *kernel,
-                               uint64_t *build_ns, rt_error *error);
+                               rt_build_times *times, rt_error *error);
 
 #endif

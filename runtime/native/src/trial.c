@@ -27,6 +27,9 @@ void rt_trial_take(rt_trial *trial, rt_command *command) {
     trial->before_count = rt_command_numbers(command, "before", trial->before, RT_TRIAL_BEFORE);
     trial->ramp_ms = rt_command_number(command, "ramp_ms", 0, MAX_RAMP_MS);
     trial->pairs = rt_command_number(command, "pairs", 0, 1) != 0;
+    trial->ahead_step = rt_command_number(command, "ahead_step", RT_TRIAL_NO_STEP, RT_TRIAL_NO_STEP - 1);
+    trial->ahead_options = rt_command_text(command, "ahead_options");
+    if (trial->ahead_options != NULL && trial->ahead_step == RT_TRIAL_NO_STEP) trial->ahead_step = trial->step;
 }
 
 /* RT_BAD_COMMAND with the step. */
@@ -70,12 +73,31 @@ static rt_status launch_make(const rt_plan *plan, const rt_trial *trial, rt_laun
     return sizes_check(trial, launch, error);
 }
 
+/* Whether the plan has such a step, with a launch. */
+static bool has_launch(const rt_plan *plan, uint32_t step) {
+    return step < plan->step_count && plan->steps[step].kind == RT_STEP_KIND_OPENCL;
+}
+
+/* RT_BAD_COMMAND for a program to build ahead of a step without one. */
+static rt_status ahead_check(const rt_plan *plan, const rt_trial *trial, rt_error *error) {
+    if (trial->ahead_step == RT_TRIAL_NO_STEP || has_launch(plan, trial->ahead_step)) return RT_OK;
+    return bad_trial(trial, "ahead_step names a step that the plan has not, or that runs on the CPU", error);
+}
+
+/* Begins to build what will be tried next, beside the measurement. */
+static void ahead_start(const rt_parts *parts, const rt_trial *trial) {
+    if (trial->ahead_step == RT_TRIAL_NO_STEP) return;
+    rt_launch launch = rt_launch_of_plan(parts->plan, trial->ahead_step);
+    const char *options = trial->ahead_options != NULL ? trial->ahead_options : launch.options;
+    rt_programs_build_ahead(parts->programs, parts->plan->steps[trial->ahead_step].program, options);
+}
+
 /* RT_BAD_COMMAND for a step before the timed launches that has no launch; else makes their kernels. */
 static rt_status before_prepare(const rt_parts *parts, const rt_trial *trial, rt_error *error) {
     rt_status status = RT_OK;
     for (uint32_t i = 0; i < trial->before_count && status == RT_OK; i++) {
         uint32_t step = trial->before[i];
-        if (step >= parts->plan->step_count || parts->plan->steps[step].kind != RT_STEP_KIND_OPENCL) {
+        if (!has_launch(parts->plan, step)) {
             return bad_trial(trial, "before names a step that the plan has not, or that runs on the CPU", error);
         }
         status = rt_steps_prepare(parts->steps, step, error);
@@ -91,7 +113,7 @@ typedef struct {
     rt_launch launch;
     cl_kernel kernel;
     rt_trial_times *times;
-    uint64_t build_ns;
+    rt_build_times build;
     rt_error *error;
 } bench;
 
@@ -112,7 +134,9 @@ static void output_restore(const bench *now) {
 /* The answer's members; the comparison's only where there was one. */
 static void answer_write(const bench *now, const rt_difference *difference, rt_json *json) {
     const rt_device *device = now->parts->device;
-    rt_json_ms(json, "build_ms", now->build_ns);
+    rt_json_ms(json, "build_ms", now->build.build_ns);
+    rt_json_ms(json, "hidden_ms", now->build.hidden_ns);
+    rt_json_bool(json, "building", rt_programs_is_building(now->parts->programs));
     rt_trial_times_write(now->times, json);
     if (now->expect != NULL) {
         rt_json_float(json, "max_abs_error", difference->max_abs_error);
@@ -141,12 +165,15 @@ rt_status rt_trial_run(const rt_parts *parts, const rt_trial *trial, rt_json *js
     bench now = {.parts = parts, .trial = trial, .error = error};
     rt_status status = launch_make(parts->plan, trial, &now.launch, error);
     if (status != RT_OK) return status;
+    status = ahead_check(parts->plan, trial, error);
+    if (status != RT_OK) return status;
     const rt_opencl_functions *cl = rt_device_cl(parts->device);
     status = before_prepare(parts, trial, error);
     if (status != RT_OK) return status;
     now.expect = trial->check ? rt_expectation_find(parts->plan, trial->step) : NULL;
-    status = rt_steps_make_kernel(parts->steps, trial->step, &now.launch, &now.kernel, &now.build_ns, error);
+    status = rt_steps_make_kernel(parts->steps, trial->step, &now.launch, &now.kernel, &now.build, error);
     if (status != RT_OK) return status;
+    ahead_start(parts, trial);
     status = rt_trial_times_create(&now.times, parts, trial, &now.launch, now.kernel, error);
     if (status == RT_OK) status = bench_run(&now, json);
     rt_trial_times_destroy(now.times);

@@ -49,15 +49,6 @@ static bool is_in_place(const rt_plan *plan, uint32_t step, const rt_arg_record 
     return false;
 }
 
-/* The least size of an element of float type that any step writes. */
-static uint64_t least_element_bytes(const rt_plan *plan) {
-    uint64_t least = rt_plan_element_bytes(plan);
-    for (uint32_t i = 0; i < plan->step_count; i++) {
-        if (rt_step_element_bytes(plan, i) < least) least = rt_step_element_bytes(plan, i);
-    }
-    return least;
-}
-
 /* Ends the range where another tensor begins, if it begins within. Where a plan has half in it the other may have
  * elements of two or of four bytes: `least` and more. */
 static void range_end_at(byte_range *range, uint64_t least, uint64_t elements) {
@@ -72,7 +63,7 @@ static byte_range output_range(const rt_plan *plan, const rt_expect_record *expe
     const rt_tensor_record *checked = &plan->tensors[expect->tensor];
     bool is_checked = checked->place == output->value && checked->offset == output[1].value;
     uint64_t element = is_checked ? sizeof(float) : rt_step_element_bytes(plan, expect->step);
-    uint64_t least = least_element_bytes(plan);
+    uint64_t least = plan->least_element_bytes;
     byte_range range = {output->value, output[1].value * element, plan->pools[output->value].size};
     /* Any pair of pool and offset of any step may be the begin of another tensor, and so may any tensor's record. */
     for (uint32_t i = 0; i + 1 < plan->arg_count; i++) {

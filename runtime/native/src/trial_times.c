@@ -24,6 +24,7 @@ struct rt_trial_times {
     rt_profile *profile;
     bool pairs; /* as asked for, unless the step's own launch cannot be made */
     bool steady;
+    bool beside_build; /* a program was being built when the repetitions began */
     uint32_t ramp;             /* launches of the ramp */
     uint32_t *event, *own_event; /* index of the event of each repetition */
     uint64_t *ns, *own_ns;       /* one a repetition */
@@ -179,6 +180,7 @@ rt_status rt_trial_times_take(rt_trial_times *times, rt_error *error) {
     }
     rt_status status = ramp_run(times, error);
     if (status != RT_OK) return status;
+    times->beside_build = rt_programs_is_building(times->parts->programs);
     uint64_t start_ns = rt_clock_ns();
     status = reps_run(times, error);
     times->wall_ns = rt_clock_ns() - start_ns;
@@ -200,6 +202,7 @@ void rt_trial_times_write(const rt_trial_times *times, rt_json *json) {
     array_write(json, "ns", times->ns, times->trial->reps);
     if (times->pairs) array_write(json, "own_ns", times->own_ns, times->trial->reps);
     rt_json_unsigned(json, "wall_ns", times->wall_ns);
+    rt_json_bool(json, "beside_build", times->beside_build);
     if (times->trial->ramp_ms == 0) return;
     rt_json_unsigned(json, "ramp", times->ramp);
     rt_json_bool(json, "steady", times->steady);

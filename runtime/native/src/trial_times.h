@@ -20,6 +20,9 @@
 /* Steps that a trial can run before each timed launch. */
 enum { RT_TRIAL_BEFORE = 8 };
 
+/* In place of a step where none is named. */
+#define RT_TRIAL_NO_STEP UINT32_MAX
+
 /* What to try, and in which state of the device. A value. */
 typedef struct {
     uint32_t step, reps, warmup, block;
@@ -30,6 +33,8 @@ typedef struct {
     uint32_t global_size[3], local_size[3];
     uint32_t global_rank, local_rank; /* 0: as in the plan */
     bool check;
+    uint32_t ahead_step;       /* whose program to build while this is measured; RT_TRIAL_NO_STEP: none */
+    const char *ahead_options; /* NULL: as in the plan */
 } rt_trial;
 
 typedef struct rt_trial_times rt_trial_times;
@@ -49,7 +54,7 @@ rt_status rt_trial_times_warm(rt_trial_times *times, uint32_t count, rt_error *e
  * a kernel of which only some variants compile. RT_OPENCL names the step; RT_NO_MEMORY. */
 rt_status rt_trial_times_take(rt_trial_times *times, rt_error *error);
 
-/* Adds the members `ns` and `wall_ns`, with pairs `own_ns`, and with a ramp `ramp` and `steady`. */
+/* Adds the members `ns`, `wall_ns` and `beside_build`, with pairs `own_ns`, and with a ramp `ramp` and `steady`. */
 void rt_trial_times_write(const rt_trial_times *times, rt_json *json);
 
 #endif

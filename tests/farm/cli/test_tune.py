@@ -56,6 +56,7 @@ def tuned_row(say: Any, *more: str) -> dict[str, Any]:
 def test_tuning_leaves_two_files_that_are_used(say: Any) -> None:
     row = tuned_row(say, "--budget", "3", "--no-selection")
     assert row["default_ms"] > 0 and row["tuned_ms"] > 0 and row["device_s"] > 0
+    assert row["build_ahead"] is None, "not on a driver for CPUs"
     assert row["trials"] >= row["launches"], "a busy machine tries no more than the defaults in so little time"
     assert set(row["hashes"]) == {"farmrt", "plan", "weights", "tuned", "kernels"}
     low, high = row["gain_ci"] or (None, None)
@@ -106,6 +107,13 @@ def _check_artifact_commands(say: Any, tuned_file: Path, kernels_file: Path) -> 
     assert status == 1 and out.count("WRONG") == 1
     status, _, err = say("artifacts", "list")
     assert status == 1 and "damaged" in err
+
+
+def test_programs_are_built_ahead_where_that_is_asked_for(say: Any) -> None:
+    """On a driver for CPUs, where nobody builds ahead unasked."""
+    row = tuned_row(say, "--no-selection", "--fresh", "--build-ahead", "on")
+    assert row["build_ahead"]["hidden_s"] > 0 and not row["build_ahead"]["given_up"]
+    assert row["cosine"] > 0.9999 and row["launches"] > 0
 
 
 def explored() -> set[tuple[str, str]]:

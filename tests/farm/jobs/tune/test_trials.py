@@ -17,8 +17,9 @@ from farm.rows.device_state import DeviceState
 from runtime.artifacts import Fingerprint, KernelSet, decode_kernels, encode_kernels
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, ProcessEndedError
 from tests.tuner.simulated_device import CONV, launch
+from tuner.build_ahead import NO_BUILD, BuildBeside, TrialProgram
 from tuner.space import default_candidate
-from tuner.trial import Candidate, TrialStatus
+from tuner.trial import Candidate, Trial, TrialStatus
 
 GOOD: dict[str, Any] = {
     "ok": True,
@@ -44,6 +45,7 @@ class FakeUnit:
         self.respawn_error: Exception | None = None
         self.log: list[str] = []
         self.words: dict[str, Any] = {}
+        self.alive = True
         self.session = self
         self.progress = UnitProgress("fake")
         self.states: list[DeviceState] = []
@@ -235,3 +237,98 @@ def test_programs_that_the_driver_fails_with_are_built_anew() -> None:
     trials_of(unit)
     assert [kernels is None for kernels in unit.kernels] == [True, False, True]
     assert unit.log[-4:] == ["respawn", "load", "inputs", "run"]
+
+
+NEXT = TrialProgram(LAUNCH, CONV.variants[1])
+BUILDING = GOOD | {"building": True, "beside_build": True}
+AHEAD = {"ahead_step": LAUNCH.step, "ahead_options": NEXT.options}
+
+
+def ahead_words(unit: FakeUnit) -> dict[str, Any]:
+    return {name: value for name, value in unit.words.items() if name.startswith("ahead")}
+
+
+def expecting(unit: FakeUnit) -> UnitTrials:
+    made = trials_of(unit)
+    made.expect(NEXT)
+    return made
+
+
+def try_default(made: UnitTrials) -> Trial:
+    return made(LAUNCH, default_candidate(LAUNCH), 2)
+
+
+def try_next(made: UnitTrials) -> Trial:
+    return made(LAUNCH, Candidate(NEXT.variant, (0, 0, 0)), 2)
+
+
+def test_what_is_expected_is_built_beside_one_trial_and_told_when_it_is_over() -> None:
+    unit = FakeUnit(BUILDING, BUILDING, GOOD, GOOD | {"hidden_ms": 15.0})
+    made = expecting(unit)
+    assert try_default(made).beside == BuildBeside(was_on=True)
+    assert ahead_words(unit) == AHEAD
+    made.expect(TrialProgram(LAUNCH, CONV.variants[2]))
+    try_default(made)
+    assert ahead_words(unit) == {}, "one at a time"
+    assert try_default(made).beside == BuildBeside(built=NEXT.key)
+    assert try_next(made).beside == BuildBeside(hidden_s=0.015)
+    made.end()
+    assert "respawn" not in unit.log
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(ProcessEndedError("died"), TrialStatus.CRASH), (DeadlineError("late"), TrialStatus.HANG)]
+)
+def test_a_program_that_ends_the_runtime_while_it_is_built_ahead_is_to_blame(
+    error: Exception, status: TrialStatus
+) -> None:
+    unit = FakeUnit(error, GOOD, GOOD)
+    made = expecting(unit)
+    trial = try_default(made)
+    assert (trial.status, trial.beside) == (TrialStatus.OK, NO_BUILD)
+    assert unit.log[-5:] == ["respawn", "load", "inputs", "run", "trial"]
+    assert ahead_words(unit) == {}, "it was alone"
+    blamed = try_next(made)
+    assert blamed.status == status and str(error) in blamed.reason and "ahead" in blamed.reason
+    assert len(unit.script) == 1, "without asking the unit"
+    made.expect(NEXT)
+    try_default(made)
+    assert ahead_words(unit) == {}, "nor is it built again"
+
+
+def test_what_hangs_on_is_to_blame_in_a_later_trial_too() -> None:
+    unit = FakeUnit(BUILDING, DeadlineError("late"), GOOD)
+    made = expecting(unit)
+    try_default(made)
+    other = Candidate(CONV.variants[2], (0, 0, 0))
+    assert made(LAUNCH, other, 2).status == TrialStatus.OK
+    assert try_next(made).status == TrialStatus.HANG
+
+
+def test_a_candidate_that_dies_alone_too_is_to_blame_itself() -> None:
+    unit = FakeUnit(ProcessEndedError("died"), ProcessEndedError("died again"), GOOD)
+    made = expecting(unit)
+    assert try_default(made).status == TrialStatus.CRASH
+    assert try_next(made).status == TrialStatus.OK
+
+
+def test_a_program_that_dies_in_its_own_trial_is_not_tried_alone() -> None:
+    unit = FakeUnit(BUILDING, DeadlineError("late"))
+    made = expecting(unit)
+    try_default(made)
+    assert try_next(made).status == TrialStatus.HANG
+    assert not unit.script
+
+
+def test_what_is_still_being_built_at_the_end_is_not_waited_for() -> None:
+    unit = FakeUnit(BUILDING, BUILDING)
+    made = expecting(unit)
+    try_default(made)
+    made.end()
+    assert unit.log[-1] == "respawn"
+    lost = FakeUnit(BUILDING)
+    made = expecting(lost)
+    try_default(made)
+    lost.alive = False
+    made.end()
+    assert "respawn" not in lost.log
