@@ -225,6 +225,7 @@ IMAGE = (1, 64, 56, 56)
 CASES: tuple[OperatorCase, ...] = (
     _conv(3, 224, 32, stride=2),
     _conv(3, 224, 64, k=7, stride=2),
+    _conv(3, 227, 96, k=11, stride=4),
     _conv(64, 56, 64),
     _conv(128, 28, 128),
     _conv(256, 14, 256),

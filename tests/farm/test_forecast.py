@@ -33,17 +33,17 @@ TARGET = Target(soc="x", abi="x", gpu_family="unknown", memory="buffer", allow_c
 
 def test_operators_conversions_work_and_memory() -> None:
     maker = GraphMaker()
-    x = maker.input(1, 3, 8, 8)
+    x = maker.input(1, 5, 8, 8)
     for _ in range(3):
         x = maker.conv(x, 8)
     figures = forecast(lower(maker.finish(x), TARGET, Options()))
     assert [op.type for op in figures.operators] == ["Transpose", "Conv2D", "Conv2D", "Conv2D", "Transpose"]
     assert [op.is_conversion for op in figures.operators] == [True, False, False, False, True]
     assert (figures.conversions, figures.gpu_operators, figures.cpu_fallbacks) == (2, 5, 0)
-    assert figures.macs == 64 * 9 * (3 * 8 + 8 * 8 + 8 * 8)
+    assert figures.macs == 64 * 9 * (5 * 8 + 8 * 8 + 8 * 8)
     assert figures.activations_peak_bytes and figures.activations_sum_bytes and figures.weights_bytes
     assert 0 < figures.activations_peak_bytes < figures.activations_sum_bytes
-    assert figures.weights_bytes >= 4 * 9 * (3 * 8 + 8 * 8 + 8 * 8)
+    assert figures.weights_bytes >= 4 * 9 * (5 * 8 + 8 * 8 + 8 * 8)
 
 
 @pytest.mark.parametrize("memory", ["buffer", "image"])

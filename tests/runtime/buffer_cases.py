@@ -47,6 +47,10 @@ def conv2d(in_c: int, out_c: int, groups: int, shape: dict[str, int], activation
     return fused("conv2d", dims, activation, residual)
 
 
+def conv2d_planes(in_c: int, out_c: int, shape: dict[str, int], activation: int = 0, residual: int = 0) -> Case:
+    return fused("conv2d_planes", shape | {"in_c": in_c, "out_c": out_c}, activation, residual)
+
+
 def fused(name: str, dims: dict[str, int], activation: int = 0, residual: int = 0, **defines: int) -> Case:
     defines = {"ACTIVATION": int(activation), "RESIDUAL": residual, **defines}
     return Case(TABLE[name], dims, defines, ACTIVATION_FLOATS[Activation(activation)])
@@ -308,6 +312,14 @@ CASES: dict[str, Case] = {
     "conv2d last block of 64 without a vector": conv2d(2, 112, 1, window((4, 3), (2, 2))),
     "conv2d last block of 48 without a vector": conv2d(2, 125, 1, window((4, 4), (2, 2)), residual=1),
     "conv2d one pixel": conv2d(1, 1, 1, window((1, 1), (1, 1))),
+    "conv2d planes 3x3 stride 2": conv2d_planes(3, 32, window((11, 9), (3, 3), (2, 2), pad=SAME), Activation.CLAMP),
+    "conv2d planes 7x7": conv2d_planes(3, 24, window((15, 17), (7, 7), (2, 2), pad=(3, 3, 3, 3), batch=2)),
+    "conv2d planes inside": conv2d_planes(4, 37, window((9, 12), (3, 3), batch=2), residual=1),
+    "conv2d planes 5x2 uneven": conv2d_planes(2, 9, window((9, 6), (5, 2), (2, 1), pad=(2, 0, 1, 1))),
+    "conv2d planes dilation": conv2d_planes(3, 10, window((9, 11), (3, 3), pad=(2, 3, 2, 3), dilation=(2, 3))),
+    "conv2d planes last block of 64": conv2d_planes(2, 112, window((4, 3), (2, 2))),
+    "conv2d planes last block of 48": conv2d_planes(2, 125, window((4, 4), (2, 2)), residual=1),
+    "conv2d planes one pixel": conv2d_planes(1, 1, window((1, 1), (1, 1))),
     "conv2d window beyond": conv2d(4, 4, 1, window((2, 2), (5, 5), pad=(2, 2, 2, 2))),
     **{f"conv1x1 {a.name}": conv1x1(13, 9, 21, a, residual=a % 2) for a in Activation},
     "conv1x1 one pixel": conv1x1(1, 33, 40),

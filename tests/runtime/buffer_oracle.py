@@ -95,6 +95,15 @@ def conv2d(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
     return finish(sums.reshape(-1, dims["groups"] * dims["out_c"]), arrays, defines, floats)
 
 
+def conv2d_planes(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    batch, in_c, rows, columns = (dims[name] for name in ("batch", "in_c", "in_h", "in_w"))
+    pixels = arrays["x"].reshape(batch, in_c, rows, columns).transpose(0, 2, 3, 1).reshape(-1, in_c)
+    windows = taps(pixels, dims, 0.0)
+    weights = arrays["w"].reshape(dims["out_c"], in_c, dims["k_h"], dims["k_w"])
+    sums = np.einsum("nhwijc,ocij->nhwo", windows, weights, optimize=True)
+    return finish(sums.reshape(-1, dims["out_c"]), arrays, defines, floats)
+
+
 def conv1x1(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
     return finish(arrays["x"] @ arrays["w"][0].T, arrays, defines, floats)
 

@@ -88,6 +88,24 @@ def test_a_winograd_convolution_that_the_device_refuses_is_direct(monkeypatch: p
     assert [step.kernel.name for step in plan.steps if step.macs] == ["conv2d"]
 
 
+@pytest.mark.parametrize(("channels", "group"), [(1, 1), (3, 1), (4, 1), (5, 1), (4, 2)])
+def test_an_input_of_few_channels_is_read_as_it_lies(channels: int, group: int) -> None:
+    maker = GraphMaker()
+    graph = maker.finish(maker.conv(maker.input(2, channels, 9, 11), 20, group=group, strides=(2, 2)))
+    kernels = [step.kernel.name for step in lower(graph, BUFFER).steps if step.op != "Transpose"]
+    as_it_lies = channels <= 4 and group == 1
+    assert kernels == ["conv2d_planes" if as_it_lies else "conv2d"]
+    assert len(lower(graph, BUFFER).steps) == 2 + (not as_it_lies)  # the output goes back to NCHW
+    check(maker, graph, BUFFER)
+
+
+def test_few_channels_that_an_operator_wrote_as_nhwc_stay_so() -> None:
+    maker = GraphMaker()
+    graph = maker.finish(maker.conv(maker.conv(maker.input(1, 3, 9, 11), 4), 20))
+    assert [step.kernel.name for step in lower(graph, BUFFER).steps if step.macs] == ["conv2d_planes", "conv2d"]
+    check(maker, graph, BUFFER)
+
+
 def test_concatenation_in_place_copies_only_what_it_must() -> None:
     maker = GraphMaker()
     plan = lower(concat_in_place(maker), BUFFER)

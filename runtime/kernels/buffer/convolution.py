@@ -83,6 +83,22 @@ def _conv2d_macs(dims: Dims) -> int:
     return outputs * dims["in_c"] * dims["k_h"] * dims["k_w"]
 
 
+def _planes_shapes(dims: Dims, defines: Defines) -> Shapes:
+    output = (dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"])
+    return {
+        "x": (dims["batch"] * dims["in_c"] * dims["in_h"] * dims["in_w"],),
+        "w": (1, dims["out_c"], dims["in_c"] * dims["k_h"] * dims["k_w"]),
+        "b": (dims["out_c"],),
+        "zeros": (dims["k_w"],),
+        "residual": output,
+        "y": output,
+    }
+
+
+def _planes_cost(dims: Dims, chosen: Variant) -> float:
+    return tile.tile_cost(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], dims["k_w"], chosen)
+
+
 def _conv1x1_shapes(dims: Dims, defines: Defines) -> Shapes:
     output = (dims["pixels"], dims["out_c"])
     return {
@@ -147,6 +163,24 @@ KERNELS = (
         packed=True,
         cpu_local=(16, 1, 1),
         free_cpu_local=(8, 1, 1),
+    ),
+    buffer_kernel(
+        "conv2d_planes",
+        "Conv2D",
+        "x:flat w:weights b:weights zeros:weights residual:view y:view",
+        f"batch in_h in_w in_c out_h out_w out_c {WINDOW}",
+        _planes_shapes,
+        lambda dims, chosen: tile.tile_grid(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], chosen),
+        floats="act_a act_b",
+        variants=tile.VARIANTS,
+        defaults=tile.DEFAULTS,
+        cost=_planes_cost,
+        rule=_conv2d_rule,
+        macs=lambda dims: _conv2d_macs({"groups": 1, **dims}),
+        packed=True,
+        cpu_local=(16, 1),
+        free_cpu_local=(8, 1),
+        cpu=False,
     ),
     buffer_kernel(
         "conv1x1",

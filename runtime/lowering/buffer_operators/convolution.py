@@ -16,6 +16,8 @@ from runtime.lowering.launch import Rows, Tensors
 from runtime.lowering.value import Value
 from runtime.types import Storage
 
+MOST_PLANES = 4  # channels of a row-major input that is read as it is
+
 
 def lower_conv(builder: Builder, node: Node) -> None:
     """Chooses the algorithm from the shapes and emits it; where Winograd's cannot run, it is the direct one."""
@@ -29,16 +31,25 @@ def lower_conv(builder: Builder, node: Node) -> None:
         emit_convolution(
             conv, "conv1x1", "Conv2D", {"pixels": n * h * w, "in_c": in_c, "out_c": conv.y_shape[1]}, filter_rows(conv)
         )
+    elif _has_planes(conv):
+        _planes(conv)
     elif not conv.is_winograd or _winograd(conv):
         emit_convolution(
             conv, "conv2d", "Conv2D", conv.window() | conv.per_group() | {"groups": conv.group}, filter_rows(conv)
         )
 
 
-def emit_convolution(conv: Convolution, kernel: str, op: str, dims: dict[str, int], weights: Value | Rows) -> None:
-    """Emits a convolution that is one launch."""
+def emit_convolution(
+    conv: Convolution,
+    kernel: str,
+    op: str,
+    dims: dict[str, int],
+    weights: Value | Rows,
+    storage: Storage = Storage.NHWC,
+) -> None:
+    """Emits a convolution that is one launch and reads its input in this storage."""
     builder, node = conv.builder, conv.node
-    x = builder.read(node.inputs[0], Storage.NHWC)
+    x = builder.read(node.inputs[0], storage)
     residual, has_residual = _residual(conv, x)
     code, numbers = activation_code(node.attrs)
     tensors: Tensors = {"x": x, "w": weights, "b": _bias(conv), "residual": residual}
@@ -61,6 +72,21 @@ def filter_rows(conv: Convolution) -> Rows:
     """Returns the filter as rows to pack: [groups, output channels, k_h * k_w * input channels]."""
     channels_last = conv.filter.transpose(0, 2, 3, 1)  # as the activations lie
     return Rows(conv.node.inputs[1], channels_last.reshape(conv.group, conv.y_shape[1] // conv.group, -1))
+
+
+def _has_planes(conv: Convolution) -> bool:
+    """Whether the input lies row-major, as a plan's input does, and is read so: bringing few channels to NHWC moves as
+    much memory as the convolution itself does."""
+    x = conv.builder.home(conv.node.inputs[0])
+    few = conv.group == 1 and conv.x_shape[1] <= MOST_PLANES
+    return few and x.storage == Storage.FLAT and x.element == conv.builder.element and not conv.builder.on_cpu
+
+
+def _planes(conv: Convolution) -> None:
+    """Emits a direct convolution of a row-major input; its filter lies as the graph gives it."""
+    dims = conv.window() | conv.per_group()
+    rows = Rows(conv.node.inputs[1], conv.filter.reshape(1, conv.y_shape[1], -1))
+    emit_convolution(conv, "conv2d_planes", "Conv2D", dims, rows, Storage.FLAT)
 
 
 def _depthwise(conv: Convolution) -> None:
