@@ -2,7 +2,10 @@
 #include "cpu_lanes.h"
 
 /* Pixels x registers of sums, which fill the registers but for those of weights and inputs. */
-#if LANES == 16 || defined(__aarch64__)
+#if defined(__aarch64__)
+#define PIXELS 5
+#define REGISTERS 4
+#elif LANES == 16
 #define PIXELS 6
 #define REGISTERS 4
 #elif LANES == 8
@@ -14,16 +17,17 @@
 #endif
 #define BLOCKS (REGISTERS * LANES / RT_BLOCK)
 
-/* Where a register of a tile is stored. */
-INLINE float *place(const rt_blocked_tile *tile, int pixel, int i) {
-    return tile->y + i / PARTS * tile->y_plane + pixel * RT_BLOCK + i % PARTS * LANES;
+/* Where a register of a tile is stored, from its first element on. */
+INLINE int64_t place(int64_t plane, int pixel, int i) {
+    return i / PARTS * plane + pixel * RT_BLOCK + i % PARTS * LANES;
 }
 
 /* What the sums start at. */
 INLINE void sums_start(const rt_blocked_tile *tile, lanes sum[PIXELS][BLOCKS * PARTS], int pixels, int blocks) {
+    int64_t plane = tile->y_plane;
     if (tile->bias == NULL) {
         UNROLLED for (int p = 0; p < pixels; p++) {
-            UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[p][i] = load(place(tile, p, i));
+            UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[p][i] = load(tile->y + place(plane, p, i));
         }
         return;
     }
@@ -33,30 +37,57 @@ INLINE void sums_start(const rt_blocked_tile *tile, lanes sum[PIXELS][BLOCKS * P
     }
     if (tile->residual == NULL) return;
     UNROLLED for (int p = 0; p < pixels; p++) {
-        UNROLLED for (int i = 0; i < blocks * PARTS; i++) {
-            sum[p][i] += load(tile->residual + (place(tile, p, i) - tile->y));
-        }
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[p][i] += load(tile->residual + place(plane, p, i));
     }
 }
 
 /* Stores the sums, within the activation's bounds. */
 INLINE void sums_store(const rt_blocked_tile *tile, lanes sum[PIXELS][BLOCKS * PARTS], int pixels, int blocks) {
     lanes low = lower_bound(tile->activation, tile->a), high = upper_bound(tile->activation, tile->b);
+    float *y = tile->y; /* stores could change the tile, for all that the compiler knows */
+    int64_t plane = tile->y_plane;
     UNROLLED for (int p = 0; p < pixels; p++) {
-        UNROLLED for (int i = 0; i < blocks * PARTS; i++) store(place(tile, p, i), clamp(sum[p][i], low, high));
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) store(y + place(plane, p, i), clamp(sum[p][i], low, high));
     }
 }
 
-/* Adds the products of `count` channels of one tap. */
-INLINE void channels_add(lanes sum[PIXELS][BLOCKS * PARTS], const float *const *x, const float *w, int64_t stride,
-                         uint32_t count, int pixels, int blocks) {
-    for (uint32_t c = 0; c < count; c++, w += RT_BLOCK) {
-        lanes weight[BLOCKS * PARTS];
-        UNROLLED for (int i = 0; i < blocks * PARTS; i++) weight[i] = load(w + i / PARTS * stride + i % PARTS * LANES);
-        UNROLLED for (int p = 0; p < pixels; p++) {
-            UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[p][i] += weight[i] * x[p][c];
-        }
+/* Adds the products of channel c of one tap. */
+INLINE void channel_add(lanes sum[PIXELS][BLOCKS * PARTS], const float *const *x, const float *w, int64_t stride,
+                        uint32_t c, int pixels, int blocks) {
+    lanes weight[BLOCKS * PARTS];
+    UNROLLED for (int i = 0; i < blocks * PARTS; i++) {
+        weight[i] = load(w + i / PARTS * stride + c * RT_BLOCK + i % PARTS * LANES);
     }
+    UNROLLED for (int p = 0; p < pixels; p++) {
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[p][i] += weight[i] * x[p][c];
+    }
+}
+
+#if defined(__aarch64__)
+/* Those of as many channels as a register holds, from c on: one load of each pixel's inputs, multiplied by lane. */
+INLINE void channels_add(lanes sum[PIXELS][BLOCKS * PARTS], const float *const *x, const float *w, int64_t stride,
+                         uint32_t c, int pixels, int blocks) {
+    lanes inputs[PIXELS];
+    UNROLLED for (int p = 0; p < pixels; p++) inputs[p] = load(x[p] + c);
+    w += c * RT_BLOCK;
+    UNROLLED for (int k = 0; k < LANES; k++, w += RT_BLOCK) {
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) {
+            lanes weight = load(w + i / PARTS * stride + i % PARTS * LANES);
+            UNROLLED for (int p = 0; p < pixels; p++) sum[p][i] += weight * inputs[p][k];
+        }
+        __asm__ volatile("" ::: "memory"); /* keeps the next weights from being loaded before there are registers */
+    }
+}
+#endif
+
+/* Those of `count` channels. */
+INLINE void tap_add(lanes sum[PIXELS][BLOCKS * PARTS], const float *const *x, const float *w, int64_t stride,
+                    uint32_t count, int pixels, int blocks) {
+    uint32_t c = 0;
+#if defined(__aarch64__)
+    for (; c + LANES <= count; c += LANES) channels_add(sum, x, w, stride, c, pixels, blocks);
+#endif
+    for (; c < count; c++) channel_add(sum, x, w, stride, c, pixels, blocks);
 }
 
 /* Whether all pixels of a tap lie in the padding. */
@@ -79,7 +110,7 @@ INLINE void tile_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
             const float *x[PIXELS];
             uint32_t count = tile->channels - c < RT_BLOCK ? tile->channels - c : RT_BLOCK;
             UNROLLED for (int p = 0; p < pixels; p++) x[p] = rows[p] == tile->zeros ? rows[p] : rows[p] + offset;
-            channels_add(sum, x, w, tile->weights_stride, count, pixels, blocks);
+            tap_add(sum, x, w, tile->weights_stride, count, pixels, blocks);
         }
     }
     sums_store(tile, sum, pixels, blocks);
@@ -105,7 +136,10 @@ INLINE void first_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
 
 #define VARIANT(pixels, blocks)                                                                                        \
     static void product_##pixels##_##blocks(const rt_blocked_tile *tile) { tile_compute(tile, pixels, blocks); }
-#if PIXELS == 6
+#if PIXELS == 5
+#define VARIANTS(blocks) VARIANT(1, blocks) VARIANT(2, blocks) VARIANT(3, blocks) VARIANT(4, blocks) VARIANT(5, blocks)
+#define ROW(b) {product_1_##b, product_2_##b, product_3_##b, product_4_##b, product_5_##b}
+#elif PIXELS == 6
 #define VARIANTS(blocks)                                                                                               \
     VARIANT(1, blocks) VARIANT(2, blocks) VARIANT(3, blocks) VARIANT(4, blocks) VARIANT(5, blocks) VARIANT(6, blocks)
 #define ROW(b) {product_1_##b, product_2_##b, product_3_##b, product_4_##b, product_5_##b, product_6_##b}

@@ -58,17 +58,25 @@ INLINE void depthwise_compute(const rt_blocked_rows *rows, const taps *at, int64
             UNROLLED for (int p = 0; p < pixels; p++) sum[p] += weight * load(x + (p * stride + j * dil) * RT_BLOCK);
         }
     }
-    UNROLLED for (int p = 0; p < pixels; p++) {
-        store(rows->y + (out + p) * RT_BLOCK + part, clamp(sum[p], low, high));
-    }
+    float *y = rows->y + out * RT_BLOCK + part;
+    UNROLLED for (int p = 0; p < pixels; p++) store(y + p * RT_BLOCK, clamp(sum[p], low, high));
 }
 
-/* Any pixel. */
+/* Any pixel; those of a 3x3 window that lacks its first or last column at the edge of the input without a loop. */
 static void depthwise_pixel(const rt_blocked_rows *rows, taps *at, int64_t row, int64_t column) {
     const rt_blocked_window *w = rows->window;
+    const rt_tap_range first_two = {0, 2}, last_two = {1, 3};
+    int64_t out = row * w->out_w + column;
     edge_set(w, column, at);
+    bool is_3 = w->k_w == 3 && w->dil_w == 1;
     for (int part = 0; part < RT_BLOCK; part += LANES) {
-        depthwise_compute(rows, at, row * w->out_w + column, part, 1, at->columns, w->k_w, w->stride_w, w->dil_w);
+        if (is_3 && at->columns.first == 1 && at->columns.end == 3) {
+            depthwise_compute(rows, at, out, part, 1, last_two, 3, 1, 1);
+        } else if (is_3 && at->columns.first == 0 && at->columns.end == 2) {
+            depthwise_compute(rows, at, out, part, 1, first_two, 3, 1, 1);
+        } else {
+            depthwise_compute(rows, at, out, part, 1, at->columns, w->k_w, w->stride_w, w->dil_w);
+        }
     }
 }
 
