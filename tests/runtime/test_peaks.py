@@ -24,8 +24,8 @@ from runtime.selection.calibration import (
     model_scales,
     with_beaten,
 )
-from runtime.selection.candidates import find_candidates
 from runtime.selection.costs import least_ms, modelled_costs
+from runtime.selection.listing import find_candidates
 from runtime.types import Precision
 from tests.runtime.selection_costs import GPU, GPU_AND_CPU
 

@@ -75,6 +75,7 @@ def conv_trials(peaks: MeasuredPeaks, level: str) -> int:
     return sum(count for key, count in outcome.trials.items() if key.startswith(CONV.name))
 
 
+@pytest.mark.slow
 def test_a_search_leaves_a_kernel_whose_launches_are_at_the_peak() -> None:
     by_default = sum(each.kernel is CONV for each in LAUNCHES)
     assert conv_trials(PEAKS, "quick") == by_default
@@ -83,5 +84,6 @@ def test_a_search_leaves_a_kernel_whose_launches_are_at_the_peak() -> None:
     assert conv_trials(too_low, "quick") == conv_trials(MeasuredPeaks(), "quick"), "these launches disprove it"
 
 
+@pytest.mark.slow
 def test_an_exhaustive_search_stops_at_no_peak() -> None:
     assert conv_trials(PEAKS, "exhaustive") == conv_trials(MeasuredPeaks(), "exhaustive")
