@@ -15,22 +15,12 @@ kernel void conv2d(global const storage *x, int x_offset, int x_stride, global c
     const int pixels = batch * out_h * out_w;
     if (first >= pixels || channel >= out_c || group >= groups)
         return;
-    // Of each pixel's window: row and column of the first tap, and where its input lies.
-    int top[PIXELS], left[PIXELS], start[PIXELS];
-    int column = first % out_w, row = first / out_w % out_h, image = first / out_w / out_h;
-    bool padded = false;
-    UNROLLED for (int p = 0; p < PIXELS; p++) {
-        top[p] = row * stride_h - pad_t;
-        left[p] = column * stride_w - pad_l;
-        start[p] = x_offset + ((image * in_h + top[p]) * in_w + left[p]) * x_stride + group * in_c;
-        padded = padded || top[p] < 0 || top[p] + (k_h - 1) * dil_h >= in_h;
-        padded = padded || left[p] < 0 || left[p] + (k_w - 1) * dil_w >= in_w;
-        // The next pixel; behind the last one, the last one again.
-        const bool last = first + p >= pixels - 1, row_ends = column == out_w - 1, image_ends = row == out_h - 1;
-        column = last ? column : row_ends ? 0 : column + 1;
-        row = last || !row_ends ? row : image_ends ? 0 : row + 1;
-        image = last || !row_ends || !image_ends ? image : image + 1;
-    }
+    const int2 in = (int2)(in_w, in_h), reach = (int2)((k_w - 1) * dil_w, (k_h - 1) * dil_h);
+    int top[PIXELS], left[PIXELS], image[PIXELS], start[PIXELS];
+    const bool padded = place_windows(top, left, image, first, pixels, (int2)(out_w, out_h), in, reach,
+                                      (int2)(stride_w, stride_h), (int2)(pad_l, pad_t));
+    UNROLLED for (int p = 0; p < PIXELS; p++)
+        start[p] = x_offset + ((image[p] * in_h + top[p]) * in_w + left[p]) * x_stride + group * in_c;
     // A row of a window whose pixels are neighbours in memory is one run of elements, and so are its weights.
     const bool whole_rows = !padded && dil_w == 1 && x_stride == in_c;
     const int runs = whole_rows ? 1 : k_w, run = whole_rows ? k_w * in_c : in_c;
@@ -45,13 +35,8 @@ kernel void conv2d(global const storage *x, int x_offset, int x_stride, global c
             global const storage *pixel[PIXELS];
             UNROLLED for (int p = 0; p < PIXELS; p++)
                 pixel[p] = x + start[p] + tap;
-            if (padded) {
-                UNROLLED for (int p = 0; p < PIXELS; p++) {
-                    const uint in_row = top[p] + i * dil_h, in_column = left[p] + j * dil_w;
-                    if (in_row >= (uint)in_h || in_column >= (uint)in_w)
-                        pixel[p] = zeros + zeros_offset;
-                }
-            }
+            if (padded)
+                pad_pixels(pixel, top, left, i * dil_h, j * dil_w, in, zeros + zeros_offset);
             multiply_add_tile(sum, pixel, weights, run);
             weights += run * PACK;
         }

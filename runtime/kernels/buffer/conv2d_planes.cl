@@ -1,8 +1,8 @@
 // Convolution of one group whose input is row-major, [image][channel][row][column], as a user gives it:
 // y[p][o] = act(b[o] + sum over c and taps (i, j) of x[channel c of the pixel under tap (i, j) of p] * w[o][c][i][j]
 // (+ residual[p][o])).
-// w [1][ceil(out_c/PACK)][in_c][k_h][k_w][PACK], rows beyond out_c zero; b [out_c]; zeros: at least k_w zeros, which
-// stand for the pixels of the padding. One work item computes PIXELS output pixels x BLOCK channels: ids
+// w [1][ceil(out_c/PACK)][in_c][k_h][k_w][PACK], rows beyond out_c zero; b [out_c]; zeros: at least one, which
+// stands for the pixels of the padding. One work item computes PIXELS output pixels x BLOCK channels: ids
 // (pixel / PIXELS, channel / BLOCK) in ORDER.
 kernel void conv2d_planes(global const storage *x, int x_offset, global const storage *w, int w_offset,
                           global const storage *b, int b_offset, global const storage *zeros, int zeros_offset,
@@ -14,22 +14,12 @@ kernel void conv2d_planes(global const storage *x, int x_offset, global const st
     const int first = PIXEL_ID * PIXELS, channel = BLOCK_ID * BLOCK, pixels = batch * out_h * out_w;
     if (first >= pixels || channel >= out_c)
         return;
-    // Of each pixel's window: row and column of the first tap, and where that lies in the first channel.
-    int top[PIXELS], left[PIXELS], start[PIXELS];
-    int column = first % out_w, row = first / out_w % out_h, image = first / out_w / out_h;
-    bool padded = false;
-    UNROLLED for (int p = 0; p < PIXELS; p++) {
-        top[p] = row * stride_h - pad_t;
-        left[p] = column * stride_w - pad_l;
-        start[p] = x_offset + (image * in_c * in_h + top[p]) * in_w + left[p];
-        padded = padded || top[p] < 0 || top[p] + (k_h - 1) * dil_h >= in_h;
-        padded = padded || left[p] < 0 || left[p] + (k_w - 1) * dil_w >= in_w;
-        // The next pixel; behind the last one, the last one again.
-        const bool last = first + p >= pixels - 1, row_ends = column == out_w - 1, image_ends = row == out_h - 1;
-        column = last ? column : row_ends ? 0 : column + 1;
-        row = last || !row_ends ? row : image_ends ? 0 : row + 1;
-        image = last || !row_ends || !image_ends ? image : image + 1;
-    }
+    const int2 in = (int2)(in_w, in_h), reach = (int2)((k_w - 1) * dil_w, (k_h - 1) * dil_h);
+    int top[PIXELS], left[PIXELS], image[PIXELS], start[PIXELS];
+    const bool padded = place_windows(top, left, image, first, pixels, (int2)(out_w, out_h), in, reach,
+                                      (int2)(stride_w, stride_h), (int2)(pad_l, pad_t));
+    UNROLLED for (int p = 0; p < PIXELS; p++)
+        start[p] = x_offset + (image[p] * in_c * in_h + top[p]) * in_w + left[p];
     const bool whole_rows = !padded && dil_w == 1;
     const int runs = whole_rows ? 1 : k_w, run = whole_rows ? k_w : 1;
 
@@ -43,13 +33,8 @@ kernel void conv2d_planes(global const storage *x, int x_offset, global const st
                 global const storage *pixel[PIXELS];
                 UNROLLED for (int p = 0; p < PIXELS; p++)
                     pixel[p] = x + start[p] + tap;
-                if (padded) {
-                    UNROLLED for (int p = 0; p < PIXELS; p++) {
-                        const uint in_row = top[p] + i * dil_h, in_column = left[p] + j * dil_w;
-                        if (in_row >= (uint)in_h || in_column >= (uint)in_w)
-                            pixel[p] = zeros + zeros_offset;
-                    }
-                }
+                if (padded)
+                    pad_pixels(pixel, top, left, i * dil_h, j * dil_w, in, zeros + zeros_offset);
                 multiply_add_tile(sum, pixel, weights, run);
                 weights += run * PACK;
             }

@@ -189,6 +189,37 @@ INLINED global const storage *packed(global const storage *w, int channel, int c
     return w + (channel / PACK * columns * PACK + channel % PACK);
 }
 
+// Of the windows of PIXELS output pixels from `first` on, of which there are `pixels`: row and column of the first tap,
+// and the image. Behind the last pixel there is the last one again. Returns whether any window reaches into the padding.
+INLINED bool place_windows(int top[PIXELS], int left[PIXELS], int image[PIXELS], int first, int pixels, int2 out,
+                           int2 in, int2 reach, int2 stride, int2 pad)
+{
+    int column = first % out.x, row = first / out.x % out.y, batch = first / out.x / out.y;
+    bool padded = false;
+    UNROLLED for (int p = 0; p < PIXELS; p++) {
+        top[p] = row * stride.y - pad.y;
+        left[p] = column * stride.x - pad.x;
+        image[p] = batch;
+        padded = padded || top[p] < 0 || top[p] + reach.y >= in.y || left[p] < 0 || left[p] + reach.x >= in.x;
+        const bool last = first + p >= pixels - 1, row_ends = column == out.x - 1, image_ends = row == out.y - 1;
+        column = last ? column : row_ends ? 0 : column + 1;
+        row = last || !row_ends ? row : image_ends ? 0 : row + 1;
+        batch = last || !row_ends || !image_ends ? batch : batch + 1;
+    }
+    return padded;
+}
+
+// The pixels under a tap (row, column) of these windows that lie in the padding are zeros instead.
+INLINED void pad_pixels(global const storage *pixel[PIXELS], const int top[PIXELS], const int left[PIXELS], int row,
+                        int column, int2 in, global const storage *zeros)
+{
+    UNROLLED for (int p = 0; p < PIXELS; p++) {
+        const uint in_row = top[p] + row, in_column = left[p] + column;
+        if (in_row >= (uint)in.y || in_column >= (uint)in.x)
+            pixel[p] = zeros;
+    }
+}
+
 INLINED void clear_tile(floats sum[PIXELS][VECTORS])
 {
     UNROLLED for (int p = 0; p < PIXELS; p++)
