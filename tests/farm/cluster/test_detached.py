@@ -83,7 +83,7 @@ def test_a_comparison_has_the_names_of_whoever_asked_for_it(farm: CallFarm, fold
     job = detached(farm, *words)["job"]["id"]
     status, out, err = farm("jobs", "fetch", job, "--json")
     (row,) = [CompareRow.model_validate(row) for row in json.loads(out)["rows"]]
-    assert (status, row.unit, row.status, len(row.blocks)) == (0, "beta", "ok", 10), err
+    assert (status, row.unit, row.status, len(row.blocks) >= 10) == (0, "beta", "ok", True), err
     assert (row.a.name, row.b.name, row.a.kind) == ("tiny.yml", "other/tiny.yml", "model")
     status, out, _ = farm("jobs", "fetch", job)
     assert status == 0 and out.startswith("A: tiny.yml\nB: other/tiny.yml\n") and row.verdict in out

@@ -27,7 +27,7 @@ def phone(emulated: EmulatedUnits) -> EmulatedPhone:
 
 def hang(kernel: Kernel, text: str) -> str:
     """The convolution's variants of one pixel, which are nowhere the default, never end."""
-    if kernel.name != "conv2d":
+    if kernel.name != "conv2d_planes":
         return text
     head, body, rest = text.partition("float act_a, float act_b)\n{\n")
     assert body

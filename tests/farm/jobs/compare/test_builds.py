@@ -269,11 +269,11 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "    for (int i = 0; i < 8; i++) call->operator->run(call, workers);",
     )
     slow_down(
-        folder / "runtime/kernels/buffer/conv2d.cl",
-        "    for (int i = 0; i < k_h; i++) {",
-        "    for (int k = 0; k < 8 * k_h; k++) {\n        const int i = k % k_h;\n        if (i == 0) {\n"
-        "            start_tile(sum, b + b_offset + group * out_c + channel);\n"
-        "            weights = packed(w + w_offset + group * group_weights, channel, k_h * k_w * in_c);\n        }",
+        folder / "runtime/kernels/buffer/conv2d_planes.cl",
+        "    for (int c = 0; c < in_c; c++) {",
+        "    for (int k = 0; k < 8 * in_c; k++) {\n        const int c = k % in_c;\n        if (c == 0) {\n"
+        "            start_tile(sum, b + b_offset + channel);\n"
+        "            weights = packed(w + w_offset, channel, in_c * k_h * k_w);\n        }",
     )
     commit(folder, "after")
     monkeypatch.setattr(checkout, "repository", lambda: folder)

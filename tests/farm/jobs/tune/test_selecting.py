@@ -422,7 +422,7 @@ def test_operators_that_half_ruins_stay_in_float(planted: Planted, capsys: pytes
     """Half is cheaper everywhere; only where near-equal numbers are subtracted it is wrong."""
     write_deployment(Path(), cancelling_model(), data_type="fp32, fp16_fp32", validation_threshold="{GPU: 0.9999}")
     plant_costs(image_ms=900.0, buffer_ms=1.0, half=0.5, of_kernels={"copy": 0.01})
-    row = tune(capsys, "--budget", "20")
+    row = tune(capsys, "--budget", "100")
     choice = row["choice"]
     assert (choice["outcome"], choice["data_type"]) == ("chosen", MIXED) and row["cosine"] > 0.9999
     assert choice["predicted_ms"] < choice["by_data_type"]["fp32_fp32"]
