@@ -109,7 +109,7 @@ class PlacedValues:
         for root, place in zip(roots, places, strict=True):
             self._places[id(root)] = _Place(first + place.arena, place.offset)
         self.peak_bytes += sum(sizes)
-        self.sum_bytes += sum(align(need.size) for need in needs)
+        self.sum_bytes += sum(need.size for need in needs)
 
     def _place_images(self, roots: Sequence[Value], spans: dict[Value, tuple[int, int]], reuse: bool) -> None:
         sizes = [image_size_of(root) for root in roots]

@@ -240,7 +240,8 @@ def test_forecast_tells_what_will_run_where(say: Any, tmp_path: Path) -> None:
     assert {op["device"] for op in cpu["operators"]} == {"cpu"} and cpu["cpu_fallbacks"] == 0
     assert {op["device"] for op in gpu["operators"]} == {"gpu"}
     assert gpu["macs"] == 8 * 8 * 4 * 27 + 20
-    assert 0 < gpu["activations_peak_bytes"] <= gpu["activations_sum_bytes"]
+    aligned = 128 * len(gpu["operators"])  # memory that is shared begins at multiples of 128 bytes
+    assert 0 < gpu["activations_peak_bytes"] <= gpu["activations_sum_bytes"] + aligned
     assert not Path("reports").exists()
     status, out, _ = say("forecast", "tiny.yml")
     assert "activations, memory shared (peak)" in out and "Conv2D" in out
