@@ -93,31 +93,15 @@ def model_scale(ratios: Sequence[float]) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class CalibratedCosts:
-    """Modelled costs, multiplied by a factor for each kind of launch; 1 where it has none."""
+class ScaledCosts:
+    """Costs, multiplied by a factor for each kind of launch; 1 where it has none."""
 
-    model: LaunchCosts
+    costs: LaunchCosts
     scales: Mapping[ModelledKind, float]
 
     def milliseconds(self, launch: Launch) -> float:
         """The launch's time."""
-        return self.scales.get(kind_of(launch), 1.0) * self.model.milliseconds(launch)
-
-    def origin(self, launch: Launch) -> CostOrigin:
-        """Where that time comes from."""
-        return self.model.origin(launch)
-
-
-@dataclasses.dataclass(frozen=True)
-class ScaledCosts:
-    """Costs that are multiplied by a factor."""
-
-    costs: LaunchCosts
-    factor: float
-
-    def milliseconds(self, launch: Launch) -> float:
-        """The launch's time."""
-        return self.factor * self.costs.milliseconds(launch)
+        return self.scales.get(kind_of(launch), 1.0) * self.costs.milliseconds(launch)
 
     def origin(self, launch: Launch) -> CostOrigin:
         """Where that time comes from."""

@@ -15,7 +15,6 @@ from runtime.lowering.options import Options
 from runtime.peaks import NOT_MEASURED, MeasuredPeaks, PeakFigure, peaks_of
 from runtime.selection.calibration import (
     Bound,
-    CalibratedCosts,
     ModelledKind,
     ScaledCosts,
     by_key,
@@ -73,8 +72,8 @@ def test_the_bound_is_never_above_what_a_launch_takes_if_the_peaks_are_true() ->
     truth = {key: least_ms(launch, MEASURED) * 300 ** chance.random() for key, launch in gpu.items()}
     for count in (0, 1, 8, len(truth)):
         timed = dict(chance.sample(sorted(truth.items()), count))
-        calibrated = CalibratedCosts(model, model_scales(every, timed, model))
-        bound = Bound(ScaledCosts(calibrated, 1 / 3), MEASURED)
+        calibrated = ScaledCosts(model, model_scales(every, timed, model))
+        bound = Bound(ScaledCosts(calibrated, dict.fromkeys(ModelledKind, 1 / 3)), MEASURED)
         assert all(bound.milliseconds(launch) <= truth[key] for key, launch in gpu.items())
 
 

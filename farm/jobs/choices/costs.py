@@ -16,7 +16,7 @@ from runtime.artifacts import fingerprint_of
 from runtime.errors import FormatError
 from runtime.lowering.launch import Launch
 from runtime.peaks import NOT_MEASURED, MeasuredPeaks
-from runtime.selection.calibration import Bound, CalibratedCosts, ModelledKind, ScaledCosts, model_scales, with_beaten
+from runtime.selection.calibration import Bound, ModelledKind, ScaledCosts, model_scales, with_beaten
 from runtime.selection.costs import CostOrigin, LaunchCosts, MeasuredCosts, modelled_costs
 from runtime.selection.peak_probes import measured_peaks
 from runtime.target import Target, wider_family
@@ -64,8 +64,9 @@ class KnownCosts:
 
     def _unmeasured(self, scale: float) -> LaunchCosts:
         """What launches cost by all that others measured and the model says, multiplied by a factor."""
-        model = CalibratedCosts(self._model, self.scales)
-        return ScaledCosts(MeasuredCosts(self.family, model, CostOrigin.FAMILY), scale)
+        model = ScaledCosts(self._model, self.scales)
+        expected = MeasuredCosts(self.family, model, CostOrigin.FAMILY)
+        return ScaledCosts(expected, dict.fromkeys(ModelledKind, scale))
 
     @property
     def _model(self) -> LaunchCosts:
