@@ -33,10 +33,8 @@ kernel void conv2d(global const storage *x, int x_offset, int x_stride, global c
         for (int j = 0; j < runs; j++) {
             const int tap = (i * dil_h * in_w + j * dil_w) * x_stride;
             global const storage *pixel[PIXELS];
-            UNROLLED for (int p = 0; p < PIXELS; p++)
-                pixel[p] = x + start[p] + tap;
-            if (padded)
-                pad_pixels(pixel, top, left, i * dil_h, j * dil_w, in, zeros + zeros_offset);
+            find_pixels(pixel, x + tap, start, padded, top, left, i * dil_h, j * dil_w, in,
+                        zeros + zeros_offset);
             multiply_add_tile(sum, pixel, weights, run);
             weights += run * PACK;
         }

@@ -31,10 +31,8 @@ kernel void conv2d_planes(global const storage *x, int x_offset, global const st
             for (int j = 0; j < runs; j++) {
                 const int tap = (c * in_h + i * dil_h) * in_w + j * dil_w;
                 global const storage *pixel[PIXELS];
-                UNROLLED for (int p = 0; p < PIXELS; p++)
-                    pixel[p] = x + start[p] + tap;
-                if (padded)
-                    pad_pixels(pixel, top, left, i * dil_h, j * dil_w, in, zeros + zeros_offset);
+                find_pixels(pixel, x + tap, start, padded, top, left, i * dil_h, j * dil_w, in,
+                            zeros + zeros_offset);
                 multiply_add_tile(sum, pixel, weights, run);
                 weights += run * PACK;
             }

@@ -209,14 +209,20 @@ INLINED bool place_windows(int top[PIXELS], int left[PIXELS], int image[PIXELS],
     return padded;
 }
 
-// The pixels under a tap (row, column) of these windows that lie in the padding are zeros instead.
-INLINED void pad_pixels(global const storage *pixel[PIXELS], const int top[PIXELS], const int left[PIXELS], int row,
-                        int column, int2 in, global const storage *zeros)
+// The pixels under a tap (row, column) of these windows: `start` behind `tap`, or zeros where they lie in the padding,
+// which is looked for only where any window reaches into it.
+INLINED void find_pixels(global const storage *pixel[PIXELS], global const storage *tap, const int start[PIXELS],
+                         bool padded, const int top[PIXELS], const int left[PIXELS], int row, int column, int2 in,
+                         global const storage *zeros)
 {
-    UNROLLED for (int p = 0; p < PIXELS; p++) {
-        const uint in_row = top[p] + row, in_column = left[p] + column;
-        if (in_row >= (uint)in.y || in_column >= (uint)in.x)
-            pixel[p] = zeros;
+    UNROLLED for (int p = 0; p < PIXELS; p++)
+        pixel[p] = tap + start[p];
+    if (padded) {
+        UNROLLED for (int p = 0; p < PIXELS; p++) {
+            const uint in_row = top[p] + row, in_column = left[p] + column;
+            if (in_row >= (uint)in.y || in_column >= (uint)in.x)
+                pixel[p] = zeros;
+        }
     }
 }
 
