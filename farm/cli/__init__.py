@@ -54,6 +54,7 @@ COMMANDS = {
     "serve": "farm.cli.commands.serve",
     "artifacts": "farm.cli.commands.artifacts",
     "store": "farm.cli.commands.store",
+    "schema": "farm.cli.commands.schema",
     "cluster": "farm.cli.commands.cluster",
     "scheduler": "farm.cli.commands.scheduler",
     "worker": "farm.cli.commands.worker",
