@@ -378,7 +378,7 @@ def nightly(
     nightly_file = configuration.load(Path(file))
     place = SharedPlace(share) if share else None
     places = places_of(nightly_file, trust_models)
-    with Store.open(store, tell=LOG.warning) as opened:
+    with Store.open(store) as opened:
         begun = (
             nightly_run.resume(opened, nightly_file)
             if resume

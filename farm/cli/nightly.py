@@ -47,7 +47,7 @@ def nightly(
     """`farm nightly`; returns the exit status."""
     nightly = configuration.load(nightly_file)
     shared_place = SharedPlace(share) if share else None
-    with clusters.place_of(cluster) as place, Store.open(store, tell=store_options.tell) as opened:
+    with clusters.place_of(cluster) as place, Store.open(store) as opened:
         places = places_of(nightly, trust_models, place.candidates)
         if dry_run:
             return _show_plan(nightly, places, opened, as_json)
