@@ -18,7 +18,7 @@ from farm.decision.history import SeriesHistory, is_any_figure, is_measured
 from farm.decision.judgement import Verdict
 from farm.decision.rules import RULES, Rules
 from farm.decision.timed import TimedTest
-from farm.rows.series import Metric, Nature, Point, Series
+from farm.rows.series import Metric, Nature, Point
 
 NIGHTS_PER_WEEK = 7
 COMPARED_NIGHTS = 28  # of each series
@@ -34,11 +34,6 @@ class ControlCount:
 
     comparisons: int
     alarms: int
-
-
-def estimate_false_alarms(series: Series, rules: Rules = RULES) -> ControlReport | None:
-    """Estimates the false-alarm rate of all these series together; None while every series has too few nights."""
-    return control_report(count_alarms(points, key.metric, rules=rules) for key, points in series.items())
 
 
 def control_report(counts: Iterable[ControlCount | None]) -> ControlReport | None:

@@ -191,12 +191,6 @@ class Store:
             notes = connection.execute(select(table.key, table.data).where(table.run_id == run).order_by(table.id))
             return [(key, data) for key, data in notes]
 
-    def forget_progress(self, run: int, key: str) -> None:
-        """Deletes a run's notes under a key."""
-        table = schema.progress
-        with self.writing() as connection:
-            connection.execute(delete(table).where(table.c.run_id == run, table.c.key == one_line(key)))
-
     # Baselines
 
     def set_baseline(self, name: str, run: int) -> None:

@@ -7,13 +7,18 @@ import dataclasses
 import pytest
 from scipy import stats
 
-from farm.decision.controls import ControlCount, control_report, estimate_false_alarms, poisson_interval
+from farm.decision.control_report import ControlReport
+from farm.decision.controls import ControlCount, control_report, count_alarms, poisson_interval
 from farm.rows.series import Case, Metric, Point, SeriesKey
 from tests.farm.decision.histories import STEADY, history, night
 
 
 def series(points: list[Point], metric: Metric = Metric.LATENCY) -> dict[SeriesKey, list[Point]]:
     return {SeriesKey(Case("u", "l", "m", "r", "d"), metric): points}
+
+
+def estimate_false_alarms(found: dict[SeriesKey, list[Point]]) -> ControlReport | None:
+    return control_report(count_alarms(points, key.metric) for key, points in found.items())
 
 
 def test_steady_controls_give_no_alarm_and_an_upper_bound() -> None:
