@@ -95,7 +95,9 @@ def test_false_alarms_are_rare(world: World) -> None:
 
 # At 3 % noise all of the 5 % steps were seen before the decision asked for precedents; a past move of 2.5 % stops some.
 @pytest.mark.slow
-@pytest.mark.parametrize(("world", "step", "which", "share"), [(NOISY, 0.1, "first", 0.9), (NOISY, 0.05, "three", 0.63)])
+@pytest.mark.parametrize(
+    ("world", "step", "which", "share"), [(NOISY, 0.1, "first", 0.9), (NOISY, 0.05, "three", 0.63)]
+)
 def test_steps_are_seen_soon(world: World, step: float, which: str, share: float) -> None:
     tasks = [Task(world, Scenario(step=step), 63, seed) for seed in range(300, 300 + STEPS)]
     assert sum(simulated(task)[ALONE][which] for task in tasks) >= share * 2 * STEPS
