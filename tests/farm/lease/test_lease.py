@@ -374,7 +374,6 @@ def running_from(program: Path) -> list[str]:
 # --- late, lost and rebooted ---------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_controller_that_continues_after_its_lease_was_taken_is_refused(rig: Rig, clock: Clock) -> None:
     """It sleeps longer than its lease, as a suspended laptop does; another takes over; then it wants to write."""
     with rig.acquire("a", ASLEEP) as late:
