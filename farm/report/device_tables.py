@@ -9,9 +9,9 @@ from typing import Any
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import CaseReport, DeviceReport, SeriesReport
+from farm.nightly.words import WORDS, Word, case_title, rank
 from farm.report import charts
 from farm.report.figures import NONE, change, digits, figure, interval, milliseconds
-from farm.report.words import WORDS, Word, case_title, rank
 from farm.rows.device_state import DeviceState
 from farm.rows.duet import DuetFigures
 from farm.rows.latency import Latency

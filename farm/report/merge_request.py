@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from farm.decision.judgement import Verdict
+from farm.nightly.headline import headline
 from farm.nightly.night import Night, SeriesReport
+from farm.nightly.words import WORDS, case_title, counted, counts, worst_first
 from farm.report.figures import NONE, change, figure, interval, moment
 from farm.report.markdown import markdown, plain
-from farm.report.words import WORDS, case_title, counted, counts, headline, worst_first
 from farm.safe_text import word
 from farm.tables.table import Table
 

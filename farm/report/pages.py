@@ -15,9 +15,11 @@ from pydantic_core import to_json
 
 from farm.decision.judgement import Verdict
 from farm.decision.operator_changes import OperatorChange
+from farm.nightly import words
+from farm.nightly.headline import headline
 from farm.nightly.night import DeviceReport, Night, SeriesReport
 from farm.processes import each_result
-from farm.report import charts, figures, words
+from farm.report import charts, figures
 from farm.report.device_tables import device_view
 from farm.report.lines import Line, Links, line, lines_of, links_of
 from farm.report.matrix import matrix
@@ -75,7 +77,7 @@ def nights_page(night: Night, kept: Mapping[int, tuple[str, str]]) -> str:
     """The list of nights. `kept`: those whose reports are there: run, the report's first page, and its headline."""
     runs = [(run, *kept.get(run.id, ("", ""))) for run in night.earlier[:LISTED_NIGHTS]]
     others = sorted(set(kept) - {run.id for run in night.earlier}, reverse=True)
-    values = {"runs": runs, "others": [(run, *kept[run]) for run in others], "headline": words.headline(night)}
+    values = {"runs": runs, "others": [(run, *kept[run]) for run in others], "headline": headline(night)}
     return _render("nights.html", values, night)
 
 
@@ -131,7 +133,7 @@ def _summary(night: Night, links: Links) -> dict[str, Any]:
     ordered = words.worst_first(night.series)
     lines = [line(report, links) for report in ordered]
     return {
-        "headline": words.headline(night),
+        "headline": headline(night),
         "outcome": night.outcome,
         "counts": words.counts(ordered),
         "sections": [

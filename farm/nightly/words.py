@@ -1,4 +1,4 @@
-"""What a night is told with: names of verdicts, their order, and the sentence that comes first."""
+"""The words for a night: names of verdicts and series, and the order in which series are told."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 from farm.decision.judgement import Verdict
 from farm.nightly.configuration import DEFAULT_SETTING
-from farm.nightly.night import Night, SeriesReport
-from farm.report.figures import relative_change
-from farm.rows.series import Case, SeriesKey
+from farm.nightly.night import SeriesReport
+from farm.rows.series import Case, Metric, SeriesKey
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,26 +27,57 @@ WORDS = {
     Verdict.REGRESSION: Word("regression", "regressions", "!", "bad"),
     Verdict.FAILED: Word("failed", "failed", "✕", "bad"),
     Verdict.MISSING: Word("missing", "missing", "∅", "bad"),
+    Verdict.ENVIRONMENT_CHANGED: Word("environment changed", "environment changes", "~", "maybe"),
     Verdict.PROVISIONAL_REGRESSION: Word("maybe worse", "maybe worse", "?", "maybe"),
     Verdict.IMPROVEMENT: Word("improvement", "improvements", "✓", "good"),
     Verdict.PROVISIONAL_IMPROVEMENT: Word("maybe better", "maybe better", "?", "maybe"),
-    Verdict.ENVIRONMENT_CHANGED: Word("environment changed", "environment changes", "~", "maybe"),
     Verdict.SPOILED: Word("spoiled", "spoiled", "○", "quiet"),
     Verdict.REPLACED: Word("replaced", "replaced", "↻", "quiet"),
     Verdict.NEW: Word("new", "new", "+", "quiet"),
     Verdict.UNCHANGED: Word("unchanged", "unchanged", "=", "quiet"),
 }
 _ORDER = {verdict: number for number, verdict in enumerate(WORDS)}
+_FELT_FIRST = (
+    *(Metric.LATENCY, Metric.COSINE, Metric.SQNR, Metric.MAX_ERROR, Metric.NAN),
+    *(Metric.FIRST, Metric.INIT, Metric.MEMORY, Metric.FILES, Metric.TUNED_RATIO),
+)
 
 
 def worst_first(series: Sequence[SeriesReport]) -> list[SeriesReport]:
-    """By verdict, within one by the size of the change, then by name."""
-    return sorted(series, key=lambda report: (rank(report), -abs(relative_change(report.judgement)), report.key))
+    """By verdict, then by what the user feels most, then by the size of the change, then by name."""
+    return sorted(series, key=lambda report: (*gravity(report), -abs(report.judgement.relative_change), report.key))
 
 
 def rank(report: SeriesReport) -> int:
     """Its verdict's place, worst first."""
     return _ORDER[report.judgement.verdict]
+
+
+def gravity(report: SeriesReport) -> tuple[int, int]:
+    """Orders series by verdict, and those of one verdict by what the user feels most: latency before first run."""
+    return rank(report), _FELT_FIRST.index(report.key.metric)
+
+
+def is_worse(report: SeriesReport) -> bool:
+    """Whether the user has something worse than before: a bad verdict, or a change for the worse of whatever cause."""
+    judgement = report.judgement
+    if judgement.verdict != Verdict.ENVIRONMENT_CHANGED:
+        return judgement.verdict.is_bad
+    return (judgement.relative_change > 0) == report.key.metric.info.lower_is_better
+
+
+def tone(report: SeriesReport) -> str:
+    """The colour of its verdict: what is worse for the user is never shown as harmless."""
+    return "bad" if is_worse(report) else WORDS[report.judgement.verdict].tone
+
+
+def by_cause(series: Sequence[SeriesReport]) -> list[tuple[str, list[SeriesReport]]]:
+    """Series worst first, those that share verdict and reason together: each reason needs to be told only once."""
+    groups: dict[tuple[Verdict, str], list[SeriesReport]] = {}
+    for report in worst_first(series):
+        judgement = report.judgement
+        groups.setdefault((judgement.verdict, judgement.shared_reason), []).append(report)
+    return [(reason, members) for (_, reason), members in groups.items()]
 
 
 def counts(series: Sequence[SeriesReport]) -> dict[Verdict, int]:
@@ -59,22 +89,6 @@ def counts(series: Sequence[SeriesReport]) -> dict[Verdict, int]:
 def counted(verdict: Verdict, count: int) -> str:
     """`1 regression`, `3 regressions`."""
     return f"{count} {WORDS[verdict].one if count == 1 else WORDS[verdict].many}"
-
-
-def headline(night: Night) -> str:
-    """The night in one sentence."""
-    series, numbers = night.series, counts(night.series)
-    bad = [counted(verdict, count) for verdict, count in numbers.items() if verdict.is_bad and count]
-    if not series:
-        return "Nothing was measured: no series tonight"
-    if bad:
-        first = worst_first(series)[0]
-        alone = len(bad) == 1 and numbers[first.judgement.verdict] == 1
-        return f"{', '.join(bad)}{': ' if alone else '. Worst: '}{sentence(first)}"
-    if numbers[Verdict.SPOILED] == len(series):
-        return f"Nothing can be said: the devices' state spoiled all {len(series)} series"
-    rest = [counted(verdict, count) for verdict, count in numbers.items() if count]
-    return f"Nothing worse: {', '.join(rest)}, of {len(series)} series"
 
 
 def sentence(report: SeriesReport) -> str:
