@@ -47,6 +47,13 @@ class Finding:
     series: Sequence[SeriesReport]
     text: str
 
+    @property
+    def reason(self) -> str:
+        """Why they failed or are wrong, where all say the same; else empty."""
+        reasons = {report.judgement.reason for report in self.series}
+        is_told = self.series[0].judgement.verdict in _TOLD_WHY and len(reasons) == 1
+        return f": {word(reasons.pop(), 80)}" if is_told else ""
+
 
 def headline(night: Night) -> str:
     """The night in one sentence: what is worse for the user first, with its size and, where it is known, its cause."""
@@ -55,6 +62,8 @@ def headline(night: Night) -> str:
         return "Nothing was measured: no series tonight"
     if worse := findings(night, filter(is_worse, series)):
         more = len(worse) - MOST_CLAUSES
+        if len(worse) == 1:
+            return f"{worse[0].text}{worse[0].reason}"
         return ". ".join([*(each.text for each in worse[:MOST_CLAUSES]), *([f"{more} more"] if more > 0 else [])])
     if numbers[Verdict.SPOILED] == len(series):
         return f"Nothing can be said: the devices' state spoiled all {len(series)} series"
@@ -150,11 +159,8 @@ def _cases_phrase(cases: Sequence[Case]) -> str:
 
 
 def _cause(series: Sequence[SeriesReport]) -> str:
-    """What follows the clause: whether it was the software, or why it failed; empty where nobody knows."""
+    """What follows the clause: whether it was the software; empty where nobody asked."""
     judgement = series[0].judgement
     if judgement.cause == SOFTWARE:
         return f": {SOFTWARE}"
-    if judgement.cause:
-        return "; ".join([f"; {judgement.cause}", *(word(fact, 80) for fact in judgement.facts)])
-    reasons = {report.judgement.reason for report in series}
-    return f": {word(reasons.pop(), 80)}" if judgement.verdict in _TOLD_WHY and len(reasons) == 1 else ""
+    return "; ".join(["", *filter(None, [judgement.cause]), *(word(fact, 80) for fact in judgement.facts)])

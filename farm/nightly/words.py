@@ -21,6 +21,10 @@ class Word:
     sign: str
     tone: str
 
+    def name(self, count: int) -> str:
+        """For so many."""
+        return self.one if count == 1 else self.many
+
 
 WORDS = {
     Verdict.WRONG_RESULT: Word("wrong result", "wrong results", "✕", "bad"),
@@ -66,9 +70,20 @@ def is_worse(report: SeriesReport) -> bool:
     return (judgement.relative_change > 0) == report.key.metric.info.lower_is_better
 
 
-def tone(report: SeriesReport) -> str:
-    """The colour of its verdict: what is worse for the user is never shown as harmless."""
-    return "bad" if is_worse(report) else WORDS[report.judgement.verdict].tone
+def word_of(report: SeriesReport) -> Word:
+    """Its verdict's word, in the colour of what is bad where the user has something worse, whatever the cause."""
+    known = WORDS[report.judgement.verdict]
+    return dataclasses.replace(known, tone="bad") if is_worse(report) and known.tone != "bad" else known
+
+
+def tally(series: Sequence[SeriesReport]) -> list[tuple[Verdict, str, str, str]]:
+    """Each verdict that some series have, worst first: verdict, how many, its name for so many, and its colour."""
+    worse = {report.judgement.verdict for report in series if is_worse(report)}
+    return [
+        (verdict, str(count), WORDS[verdict].name(count), "bad" if verdict in worse else WORDS[verdict].tone)
+        for verdict, count in counts(series).items()
+        if count
+    ]
 
 
 def by_cause(series: Sequence[SeriesReport]) -> list[tuple[str, list[SeriesReport]]]:
@@ -88,7 +103,7 @@ def counts(series: Sequence[SeriesReport]) -> dict[Verdict, int]:
 
 def counted(verdict: Verdict, count: int) -> str:
     """`1 regression`, `3 regressions`."""
-    return f"{count} {WORDS[verdict].one if count == 1 else WORDS[verdict].many}"
+    return f"{count} {WORDS[verdict].name(count)}"
 
 
 def sentence(report: SeriesReport) -> str:

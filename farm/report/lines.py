@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import DeviceReport, Night, SeriesReport
-from farm.nightly.words import WORDS, Word, rank, way
+from farm.nightly.words import Word, is_worse, rank, way, word_of
 from farm.report.figures import change, figure, interval
 from farm.report.names import Names
 from farm.rows.series import Metric, SeriesKey
@@ -61,6 +61,7 @@ class Line:
     interval: str
     verdict: Verdict
     word: Word
+    is_worse: bool
     reason: str
     sort_value: float
     sort_baseline: float
@@ -90,7 +91,8 @@ def line(report: SeriesReport, links: Links, root: str = "") -> Line:
         change=change(metric, judgement),
         interval=interval(judgement.low, judgement.high),
         verdict=judgement.verdict,
-        word=WORDS[judgement.verdict],
+        word=word_of(report),
+        is_worse=is_worse(report),
         reason=judgement.why,
         sort_value=_number(judgement.value),
         sort_baseline=_number(judgement.baseline),

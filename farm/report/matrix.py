@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import CaseReport, Night, SeriesReport
-from farm.nightly.words import WORDS, Word, case_title, rank
+from farm.nightly.words import Word, case_title, rank, word_of
 from farm.report.figures import NONE, change, figure, percent
 from farm.report.lines import Links
 from farm.rows.series import Metric
@@ -66,7 +66,7 @@ def _cell(cases: Sequence[CaseReport], links: Links) -> Cell:
     is_changed = opened.judgement.verdict != Verdict.UNCHANGED
     return Cell(
         href=links.series[opened.key],
-        word=WORDS[opened.judgement.verdict],
+        word=word_of(opened),
         is_changed=is_changed,
         value=figure(Metric.LATENCY, latency.judgement.value),
         remarks=list(filter(None, _remarks(worst, latency, len(cases), is_changed))),

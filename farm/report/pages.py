@@ -108,6 +108,7 @@ def page_environment(loader: BaseLoader) -> Environment:
         "digits": figures.digits,
         "short": word,
         "commit": figures.commit,
+        "sentence": lambda text: f"{text[:1].upper()}{text[1:]}",
         "json": script_json,
     }
     environment.globals |= {"WORDS": words.WORDS, "duration": figures.duration, "NONE": figures.NONE}
@@ -134,16 +135,16 @@ def _summary(night: Night, links: Links) -> dict[str, Any]:
     lines = [line(report, links) for report in ordered]
     return {
         "headline": headline(night),
-        "outcome": night.outcome,
-        "counts": words.counts(ordered),
+        "is_worse": any(map(words.is_worse, ordered)),
+        "counts": words.tally(ordered),
         "sections": [
-            (title, anchor, of_verdicts)
+            (title, anchor, [(reason, [line(report, links) for report in members]) for reason, members in causes])
             for title, anchor, verdicts in SECTIONS
-            if (of_verdicts := [row for row in lines if row.verdict in verdicts])
+            if (causes := words.by_cause(night.having(*verdicts)))
         ],
         "anchors": {verdict: anchor for _, anchor, verdicts in SECTIONS for verdict in verdicts},
         "lines": lines,
-        "devices": [(device, links.devices[device.unit], words.counts(lines_of(device))) for device in night.devices],
+        "devices": [(device, links.devices[device.unit], words.tally(lines_of(device))) for device in night.devices],
         "control": night.control,
         "matrix": matrix(night, links),
         "operators": _operators(night, links),
@@ -183,7 +184,7 @@ def _device(device: DeviceReport, links: Links) -> dict[str, Any]:
     series = words.worst_first(lines_of(device))
     return {
         "device": device,
-        "counts": words.counts(series),
+        "counts": words.tally(series),
         "lines": [line(report, links, "../") for report in series],
         "view": device_view(device),
     }

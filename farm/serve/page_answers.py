@@ -137,7 +137,8 @@ def night(service: FarmService, request: Request) -> tuple[str, Mapping[str, Any
         "judged": judged,
         "run": judged.night.run,
         "headline": headline(judged.night),
-        "counts": words.counts(judged.night.series),
+        "is_worse": any(map(words.is_worse, judged.night.series)),
+        "counts": words.tally(judged.night.series),
         "matrix": found,
         "root": f"{service.base}{_series_root(judged)}",
         "others": [run for run in service.results.nights() if run.name != judged.night.run.name],
@@ -173,7 +174,7 @@ def _names(report: SeriesReport) -> dict[str, str]:
 
 
 def _chart(report: SeriesReport) -> dict[str, Any]:
-    word = words.WORDS[report.judgement.verdict]
+    word = words.word_of(report)
     return {"title": words.title(report.key), "word": word, "chart": charts.history(report)}
 
 

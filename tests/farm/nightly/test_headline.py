@@ -11,7 +11,7 @@ import pytest
 from farm.decision.judgement import NOT_SOFTWARE, SOFTWARE, Judgement, Verdict
 from farm.nightly.headline import headline
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
-from farm.nightly.words import by_cause, is_worse, tone, worst_first
+from farm.nightly.words import by_cause, is_worse, word_of, worst_first
 from farm.rows.series import Metric
 from tests.farm.report import nights
 
@@ -80,7 +80,7 @@ def test_what_all_units_have_in_common_is_told_once_with_latency_first() -> None
     assert environment[0] == "not the software: no fact of the unit tells why (heat, clocks, hardware)"
     metrics = [report.key.metric for report in environment[1]]
     assert metrics == [*[Metric.LATENCY] * 2, *[Metric.FIRST] * 2, *[Metric.INIT] * 2]
-    assert all(is_worse(report) and tone(report) == "bad" for report in environment[1])
+    assert all(is_worse(report) and word_of(report).tone == "bad" for report in environment[1])
 
 
 def test_a_fact_of_the_unit_is_named() -> None:
@@ -99,7 +99,7 @@ def test_an_environment_that_became_faster_is_nothing_worse() -> None:
     faster = Judgement(Verdict.ENVIRONMENT_CHANGED, "faster", ratio=0.5, cause=NOT_SOFTWARE)
     night = with_latency(nights.night(8, nights.PHONES[:1]), ["pixel"], faster)
     assert headline(night) == "pixel 2.0 times faster; not the software. Nothing worse of 60 series"
-    assert tone(night.series[0]) == "maybe"
+    assert word_of(night.series[0]).tone == "maybe"
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,16 @@ def calm(night: Night) -> Night:
 
 def test_different_things_are_told_worst_first() -> None:
     assert headline(nights.night(12)) == (
-        "resnet50 (gpu) wrong on rock: output prob: cosine 0.2134 is below 0.995. "
+        "resnet50 (gpu) wrong on rock. "
         "mobilenet_v1 (gpu) 10.0 % slower on pixel and pixel-twin. "
-        "squeezenet (gpu) failed on mi8: device_lost: the unit went away: adb: device offline. 1 more"
+        "squeezenet (gpu) failed on mi8. 1 more"
     )
+
+
+def test_a_failure_alone_says_why() -> None:
+    failed = Judgement(Verdict.FAILED, "device_lost: adb: device offline")
+    told = headline(with_latency(calm(nights.night(8)), ["mi8"], failed))
+    assert told == "mi8 failed: device_lost: adb: device offline"
 
 
 def test_figures_without_a_ratio_are_told_by_their_names() -> None:
