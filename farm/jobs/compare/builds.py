@@ -30,6 +30,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed, Prepared, least_exact, prepare_all, random_input
 from farm.jobs.validate import Validation, compare_within, thresholds_of
 from farm.model.fetch import Fetcher
+from farm.model.own_values import inputs_of
 from farm.rows.compare import CompareResult, CompareRow, ComparisonOutcome, OperatorDifference, Side
 from farm.rows.core_waits import mean_share
 from farm.rows.execution import ExecutionFigures
@@ -292,8 +293,9 @@ def figures_of(side: Side, execution: ExecutionFigures) -> RunFigures:
 def _inputs(model_file: Path, name: str) -> dict[str, Array]:
     """The inputs of the deployment file; seeded noise, the same for inputs of the same name, where it gives none."""
     source = deployment.load(model_file)
-    given = Fetcher(source).validation_inputs(name)
-    tensors = source.models[name].subgraph.inputs
+    fetcher = Fetcher(source)
+    tensors = inputs_of(source, name, fetcher)
+    given = fetcher.validation_inputs(name, tensors)
     return {tensor.name: given[tensor.name] if tensor.name in given else random_input(tensor) for tensor in tensors}
 
 
