@@ -43,6 +43,7 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
+import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator
 
 from farm.config import platforms, yaml_source
@@ -62,12 +63,13 @@ from farm.config.fields import (
     split_text,
 )
 from farm.config.platforms import PLATFORMS, DataFormat
-from farm.config.yaml_source import KeyPath, YamlSection, YamlSource
+from farm.config.yaml_source import KeyPath, WrittenSource, YamlSection, YamlSource
 from runtime.errors import ConfigError
 
 ElementType = Literal[
     "float32", "float16", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"
 ]
+ELEMENT_TYPES: tuple[str, ...] = get_args(ElementType)
 Form = Literal["file", "code"]
 DataType = Literal["fp16_fp32", "fp32_fp32", "fp16_fp16"]
 Runtime = Literal["cpu", "gpu"]
@@ -381,6 +383,21 @@ class Deployment(YamlSection):
     def data(self) -> Any:
         """What the file says, as plain data (text, None, lists, dictionaries)."""
         return self._source.data
+
+    def file_in(self, folder: Path) -> Path:
+        """The deployment file; what was made of a model file is written into the folder."""
+        if not isinstance(self._source, WrittenSource):
+            return self.path
+        paths = ("model_file_path", "weight_file_path")
+        models = {
+            name: {
+                key: str(self.path.parent.absolute() / value) if key in paths else value for key, value in keys.items()
+            }
+            for name, keys in self.data["models"].items()
+        }
+        path = folder / "model.yml"
+        path.write_text(yaml.safe_dump({**self.data, "models": models}, sort_keys=False))
+        return path
 
     @property
     def trusts_models(self) -> bool:

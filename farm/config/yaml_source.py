@@ -77,6 +77,9 @@ class YamlSource:
 class WrittenSource(YamlSource):
     """YAML that farm has written for what lies at a path: the user sees no line and no key of it."""
 
+    def __init__(self, path: Path, text: str) -> None:
+        super().__init__(path, _parsed(path, text).data, {(): 1})
+
     def error(self, key_path: KeyPath, problem: str) -> ConfigError:
         """Makes the error `path: problem`."""
         where = f"{self.path}: "
@@ -86,12 +89,6 @@ class WrittenSource(YamlSource):
 def load(path: Path) -> YamlSource:
     """Reads the file; raises ConfigError when it cannot be read or is not the YAML described above."""
     return _parsed(path, _read_text(path))
-
-
-def written(path: Path, text: str) -> WrittenSource:
-    """The YAML that farm has written for what lies at a path."""
-    source = _parsed(path, text)
-    return WrittenSource(path, source.data, {(): 1})
 
 
 def _parsed(path: Path, text: str) -> YamlSource:

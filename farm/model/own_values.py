@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import onnx
 import pydantic
 
-from farm.config.deployment import Deployment, ElementType, Input, Model, Subgraph
+from farm.config.deployment import ELEMENT_TYPES, Deployment, ElementType, Input, Model, Subgraph
 from farm.config.platforms import PLATFORMS, DataFormat
 from farm.model.boundary import TO_NCHW, TO_NHWC
 from farm.model.fetch import Fetcher
@@ -62,7 +62,7 @@ def completed(settings: Model, own: ModelTensors) -> Model:
     return settings.model_copy(update={"subgraphs": (_checked(keys),)})
 
 
-def inputs_of(source: Deployment, name: str, fetcher: Fetcher) -> tuple[Input, ...]:
+def deployed_inputs(source: Deployment, name: str, fetcher: Fetcher) -> tuple[Input, ...]:
     """The inputs of a model that is not read for anything else; errors as those of `own_tensors` and `completed`."""
     settings = source.models[name]
     if settings.subgraph.is_open or not settings.subgraph.input_data_types:
@@ -138,7 +138,7 @@ def _checked(keys: dict[str, Any]) -> Subgraph:
 
 def _element_type(tensor: Input, types: Mapping[str, str]) -> ElementType:
     own = types.get(tensor.name) or tensor.data_type
-    if own not in get_args(ElementType):
-        raise ConfigError(f"input {tensor.name!r} holds {own}; farm runs {', '.join(get_args(ElementType))}")
+    if own not in ELEMENT_TYPES:
+        raise ConfigError(f"input {tensor.name!r} holds {own}; farm runs {', '.join(ELEMENT_TYPES)}")
     found: ElementType = own  # type: ignore[assignment]
     return found

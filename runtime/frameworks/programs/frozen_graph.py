@@ -84,12 +84,12 @@ def describe(whole: FrozenGraph) -> ModelTensors:
     """The graph's own inputs and outputs."""
     tensors = _tensors(whole)
     return ModelTensors(
-        tuple(described(name, find_tensor("input", name, tensors, whole.inputs)) for name in whole.inputs),
-        tuple(described(name, find_tensor("output", name, tensors, whole.outputs)) for name in whole.outputs),
+        tuple(model_tensor(name, find_tensor("input", name, tensors, whole.inputs)) for name in whole.inputs),
+        tuple(model_tensor(name, find_tensor("output", name, tensors, whole.outputs)) for name in whole.outputs),
     )
 
 
-def described(name: str, tensor: Any) -> ModelTensor:
+def model_tensor(name: str, tensor: Any) -> ModelTensor:
     """A symbolic tensor of TensorFlow or Keras, under a name."""
     shape = tf.TensorShape(tensor.shape)
     sizes = None if shape.rank is None else tuple("" if size is None else int(size) for size in shape)

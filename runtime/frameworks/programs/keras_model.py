@@ -13,7 +13,7 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 from runtime.errors import ModelError
 from runtime.frameworks.names import find_tensor
-from runtime.frameworks.programs.frozen_graph import FrozenGraph, described
+from runtime.frameworks.programs.frozen_graph import FrozenGraph, model_tensor
 from runtime.frameworks.programs.keras_config import check_code
 from runtime.frameworks.request import FrameworkRequest
 from runtime.model_tensors import ModelTensors
@@ -47,8 +47,8 @@ def describe(request: FrameworkRequest, folder: Path) -> ModelTensors:
     """The model's own inputs, and the layers that write its outputs."""
     model = _model(request, folder)
     return ModelTensors(
-        tuple(described(tensor.name, tensor) for tensor in model.inputs),
-        tuple(map(described, _output_names(model), model.outputs)),
+        tuple(model_tensor(tensor.name, tensor) for tensor in model.inputs),
+        tuple(map(model_tensor, _output_names(model), model.outputs)),
     )
 
 

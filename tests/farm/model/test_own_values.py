@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from farm.config import deployment
 from farm.jobs.models.prepare import Prepared, TestData, prepare
 from farm.model.fetch import Fetcher
-from farm.model.own_values import inputs_of
+from farm.model.own_values import deployed_inputs
 from runtime.errors import ConfigError, ModelError
 from runtime.evaluate import evaluate
 from tests.farm.model.tiny_model import model_of, tiny_model, write_deployment
@@ -121,4 +121,4 @@ def test_a_model_without_outputs(tmp_path: Path) -> None:
 
 def test_inputs_alone_are_the_same(tmp_path: Path) -> None:
     found = prepared(tmp_path, two_inputs())
-    assert inputs_of(found.deployment, "net", Fetcher(found.deployment)) == found.inputs
+    assert deployed_inputs(found.deployment, "net", Fetcher(found.deployment)) == found.inputs
