@@ -51,9 +51,9 @@ def check_device(**given: Any) -> CommandResult:
 
     Exit status 1 when a point of the check is bad.
     """
-    from farm.cli import devices
+    from farm.cli import device_check
 
-    return devices.check_device(**given)
+    return device_check.check_device(**given)
 
 
 @command.command(name="release")
@@ -78,6 +78,6 @@ def trust_device(**given: Any) -> CommandResult:
 
     Compare the fingerprint with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` shows on the board.
     """
-    from farm.cli import devices
+    from farm.cli import trust
 
-    return devices.trust_device(**given)
+    return trust.trust_device(**given)
