@@ -6,6 +6,7 @@ import logging
 
 import click
 
+from farm.cli.ranges import WholeNumber
 from farm.safe_text import one_line
 
 FORM = "%(asctime)s.%(msecs)03d %(message)s"
@@ -40,3 +41,12 @@ def _listen(context: click.Context, parameter: click.Parameter, count: int) -> N
 
 
 option = click.option("-v", "--verbose", count=True, expose_value=False, callback=_listen, help=HELP)
+vlog_option = click.option(
+    *("--vlog_level", "--vlog-level"),
+    type=WholeNumber(0, 4),
+    default=0,
+    hidden=True,
+    help="MACE's name: 1 is -v, 2 and above -vv.",
+    expose_value=False,
+    callback=_listen,
+)

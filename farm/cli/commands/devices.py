@@ -8,6 +8,7 @@ import click
 
 from farm.cli.commands import options
 from farm.cli.envelope import CommandResult
+from farm.cli.ranges import Number
 
 NAME = click.argument("name", metavar="NAME")
 
@@ -23,7 +24,7 @@ NAME = click.argument("name", metavar="NAME")
     "--every",
     "every_s",
     metavar="SECONDS",
-    type=click.FloatRange(0.5, 3600),
+    type=Number(0.5, 3600),
     default=5.0,
     show_default=True,
     help="How often --watch looks.",
