@@ -13,7 +13,7 @@ FORM = "%(asctime)s.%(msecs)03d %(message)s"
 LEVELS = {0: logging.WARNING, 1: logging.INFO}
 HELP = (
     "Say on stderr what is done: -v each command on a unit, each push and what is decided, -vv also what programs "
-    "there print, farmrt's log among it."
+    "there print, farmrt's log among it. `farm run -v` shows all figures, too."
 )
 
 
@@ -38,6 +38,11 @@ def _listen(context: click.Context, parameter: click.Parameter, count: int) -> N
         root.call_on_close(lambda: log.setLevel(logging.NOTSET))
     root.meta[__name__] = wanted
     log.setLevel(LEVELS.get(wanted, logging.DEBUG))
+
+
+def is_wanted() -> bool:
+    """Whether -v was given to the command that is being called."""
+    return bool(click.get_current_context().find_root().meta.get(__name__, 0))
 
 
 option = click.option("-v", "--verbose", count=True, expose_value=False, callback=_listen, help=HELP)
