@@ -57,7 +57,7 @@ def test_affinity_and_memory_of_the_host(farm: CallFarm, own_folder: Path) -> No
     memory = row["peak_memory"]
     assert memory["resident_bytes"] > sum(row["memory_bytes"].values())
     assert (memory["gpu_bytes"], memory["reason"]) == (None, "runtime cpu uses no GPU memory")
-    status, shown, _ = farm(*words)
+    status, shown, _ = farm(*words, "-v")
     assert status == 0 and f"cpu_affinity_policy {ONE_CPU}: 1 threads on CPUs {CPU}\n" in shown
     assert "Planned(MB) | Peak(MB) | GPU(MB)" in shown
 
@@ -85,7 +85,7 @@ def test_a_benchmark_tells_the_same(farm: CallFarm, own_folder: Path, command: s
     words = (command, "tiny.yml", "--round", "2", "--cpu_affinity_policy", ONE_CPU)
     row = row_of(farm(*words, "--json"))
     assert row["cpu"]["cpus_in_force"] == [CPU] and row["peak_memory"]["resident_bytes"] > 0
-    shown = farm(*words)[1]
+    shown = farm(*words, "-v")[1]
     assert "Peak(MB)" in shown and f"1 threads on CPUs {CPU}" in shown
 
 
