@@ -20,10 +20,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from runtime.formats.categories import FormatCategory, format_category, rewritten
+from runtime.formats.category import FormatCategory
 from runtime.formats.permutation import Permutation, inverse, moves_elements, permuted
 from runtime.formats.rewriting import Rewriting, writing_permuted
 from runtime.graph import Graph, Node
+from runtime.operators import format_category, rewritten
 from runtime.passes.editor import GraphEditor
 
 NEVER = 1 << 62  # more bytes than any choice moves
