@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from runtime.errors import ModelError
-from runtime.evaluate_generic import COMPUTE_GENERIC
-from runtime.families.elementwise.oracle import ACTIVATIONS
 from runtime.graph import Array, Graph
 from runtime.oracle import Compute
 from runtime.registry import collect

@@ -1,4 +1,4 @@
-"""The operators of the graph, collected from the rooms of their families; and what their rows say of nodes and graphs."""
+"""The operators of the graph, collected from the rooms of their families, and what their rows say of a graph."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ Compute = Callable[[Sequence[Array | None], Attributes], Array]
 
 
 def first_input(arguments: Sequence[Array | None]) -> Array:
+    """The first input, which is never absent."""
     assert arguments[0] is not None
     return arguments[0]
 

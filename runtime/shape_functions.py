@@ -38,10 +38,12 @@ def broadcast_to_first(shapes: Sequence[Shape], attributes: Attributes) -> Shape
 
 
 def shape_list(shapes: Sequence[Shape]) -> str:
+    """Shapes as words."""
     return " and ".join(str(shape) for shape in shapes)
 
 
 def require_rank(shape: Shape, rank: int, what: str) -> None:
+    """Raises ModelError unless a tensor has so many axes."""
     if len(shape) != rank:
         raise ModelError(f"{what} has shape {shape}; {rank} axes are supported")
 
@@ -56,6 +58,7 @@ def window_outputs(size: Shape, window: Shape, strides: Shape, pads: Shape) -> S
 
 
 def require_bias(shapes: Sequence[Shape], channels: int) -> None:
+    """Raises ModelError unless the bias, where there is one, has a value for each channel."""
     if len(shapes) > 2 and shapes[2] not in {(channels,), ()}:
         raise ModelError(f"bias of shape {shapes[2]} does not fit {channels} output channels")
 

@@ -20,6 +20,7 @@ def blocked_row(
     floats: str = "",
     macs: Callable[[Dims], int] = no_macs,
 ) -> Kernel:
+    """A row from blank-separated names."""
     arguments = tuple((argument, ArgumentForm.FLAT) for argument in tensors.split())
     return Kernel(
         name,

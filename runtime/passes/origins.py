@@ -12,9 +12,10 @@ import dataclasses
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from runtime.formats.categories import FormatCategory, format_category, rewritten
+from runtime.formats.category import FormatCategory
 from runtime.formats.permutation import inverse
 from runtime.graph import Graph, Node, OrderedOrigin
+from runtime.operators import format_category, rewritten
 from runtime.types import Origin, OriginFormat
 
 _RANK = 4

@@ -1,4 +1,4 @@
-"""Convolutions of farmrt's CPU on blocked activations (`Storage.BLOCKED`): the rows that plans name; they have no OpenCL.
+"""Convolutions of farmrt's CPU on blocked activations (`Storage.BLOCKED`): what plans name; they have no OpenCL.
 
 BLOCK is the channels of a block. Weights lie in blocks of as many rows: see runtime/layout/buffer.py, `pack_rows`.
 """

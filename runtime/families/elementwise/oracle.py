@@ -83,7 +83,6 @@ _ARITHMETIC: Mapping[str, Callable[..., Any]] = {
     "Sin": np.sin,
     "Cos": np.cos,
     "Identity": np.array,
-    "MatMul": np.matmul,
     "PRelu": lambda x, slope: np.where(x < 0, x * slope, x),
 }
 

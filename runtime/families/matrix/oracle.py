@@ -18,7 +18,13 @@ def _fully_connected(arguments: Sequence[Array | None], attributes: Attributes) 
     return out if bias is None else out + bias
 
 
+def _matmul(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
+    a, b = arguments
+    assert a is not None and b is not None
+    return np.asarray(a @ b)
+
+
 COMPUTE: Mapping[str, Compute] = {
     "FullyConnected": _fully_connected,
-    "MatMul": lambda arguments, attributes: np.matmul(*arguments),
+    "MatMul": _matmul,
 }

@@ -17,7 +17,7 @@ from runtime.layout.image import LANES
 from runtime.target import Target
 
 
-def normalized_images(dims: Dims, defines: Defines) -> Images:
+def _normalized_images(dims: Dims, defines: Defines) -> Images:
     image = activation_image(dims["batch"], dims["channels"], dims["height"], dims["width"])
     constant = argument_image(dims["channels"])
     return {"x": image, "s": constant, "t": constant, "y": image}
@@ -54,7 +54,7 @@ KERNELS = (
         "Normalization",
         "x s t y",
         "batch channels height width groups spatial centered",
-        normalized_images,
+        _normalized_images,
         _work_items,
         floats="epsilon act_a act_b",
         variants=tuple(variant(LANES=lanes) for lanes in (1, 16, 64)),

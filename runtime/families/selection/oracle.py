@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from runtime.families.regions.oracle import Array, Attributes
 from runtime.families.strided.oracle import Array, Attributes, wide
 
 

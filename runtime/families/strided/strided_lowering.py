@@ -73,6 +73,7 @@ def launch_loops(
     floats: Sequence[float] = (),
     shown: str = "",
 ) -> None:
+    """One step of these loops, the same for all values."""
     ints = [*head, *extents]
     for value, steps in zip(values, strides, strict=True):
         ints += [int(value.element), *steps]

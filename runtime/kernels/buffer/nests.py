@@ -17,17 +17,21 @@ def span(extents: list[int], strides: list[int]) -> tuple[int]:
 
 
 def values(dims: Dims, prefix: str, rank: int) -> list[int]:
+    """The dims of all axes of a prefix."""
     return [dims[f"{prefix}{axis}"] for axis in range(rank)]
 
 
 def nest_shapes(dims: Dims, defines: Defines, rank: int, tensors: str) -> Shapes:
+    """Each tensor as flat memory that its strides span."""
     extents = values(dims, "d", rank)
     return {name: span(extents, values(dims, f"{name}s", rank)) for name in tensors.split()}
 
 
 def nest_work_items(dims: Dims, chosen: Variant) -> WorkItems:
+    """Vectors of the last of four loops."""
     return ceil_div(dims["d3"], chosen["VECTOR"] * chosen.get("ITEMS", 1)), dims["d2"], dims["d0"] * dims["d1"]
 
 
 def inner_work_items(dims: Dims, chosen: Variant) -> WorkItems:
+    """Vectors of the inner of three loops."""
     return ceil_div(dims["inner"], chosen["VECTOR"]), dims["outer"]

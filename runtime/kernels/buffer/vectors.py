@@ -17,6 +17,7 @@ ITEM_DEFAULTS = {
 
 
 def window_shapes(dims: Dims, defines: Defines) -> Shapes:
+    """Input and output images of a window."""
     return {
         "x": (dims["batch"] * dims["in_h"] * dims["in_w"], dims["channels"]),
         "y": (dims["batch"] * dims["out_h"] * dims["out_w"], dims["channels"]),
@@ -24,13 +25,16 @@ def window_shapes(dims: Dims, defines: Defines) -> Shapes:
 
 
 def window_work_items(dims: Dims, chosen: Variant) -> WorkItems:
+    """A vector of channels of an output pixel."""
     return ceil_div(dims["channels"], chosen["VECTOR"]), dims["out_w"], dims["batch"] * dims["out_h"]
 
 
 def pixel_shapes(dims: Dims, defines: Defines) -> Shapes:
+    """Pixels, and scale and shift of each channel."""
     tensor = (dims["pixels"], dims["channels"])
     return {"x": tensor, "s": (dims["channels"],), "t": (dims["channels"],), "y": tensor}
 
 
 def pixel_work_items(dims: Dims, chosen: Variant) -> WorkItems:
+    """A vector of channels of ITEMS pixels."""
     return ceil_div(dims["channels"], chosen["VECTOR"]), ceil_div(dims["pixels"], chosen.get("ITEMS", 1))

@@ -12,10 +12,12 @@ _STRIDES = "stride_n stride_c stride_h stride_w"
 
 
 def image_of(dims: Dims) -> tuple[ImageLayout, Shape]:
+    """The image of an activation."""
     return activation_image(dims["batch"], dims["channels"], dims["height"], dims["width"])
 
 
 def grid_of(dims: Dims, chosen: Variant) -> WorkItems:
+    """A work item for each pixel."""
     return pixel_grid(dims["batch"], dims["channels"], dims["height"], dims["width"])
 
 

@@ -9,9 +9,11 @@ AXES = ("batch", "channels", "height", "width")
 
 
 def same_images(dims: Dims, defines: Defines) -> Images:
+    """Input and output of one shape."""
     image = activation_image(*(dims[axis] for axis in AXES))
     return {"x": image, "y": image}
 
 
 def same_grid(dims: Dims, chosen: Variant) -> WorkItems:
+    """A work item for each pixel."""
     return pixel_grid(dims["batch"], dims["channels"], dims["height"], dims["width"])

@@ -1,4 +1,4 @@
-"""Kernels that read several pixels of an image for each one that they write: what the rows of several families share."""
+"""Kernels that read several pixels of an image for each one that they write: what rows of several families share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from runtime.kernels.spec import Defines, Dims, Variant, WorkItems
 
 
 def sampled_images(dims: Dims, defines: Defines) -> Images:
+    """Input and output of other extents."""
     return {
         "x": activation_image(dims["batch"], dims["channels"], dims["in_h"], dims["in_w"]),
         "y": activation_image(dims["batch"], dims["channels"], dims["out_h"], dims["out_w"]),
@@ -14,4 +15,5 @@ def sampled_images(dims: Dims, defines: Defines) -> Images:
 
 
 def sampled_grid(dims: Dims, chosen: Variant) -> WorkItems:
+    """A work item for each pixel of the output."""
     return pixel_grid(dims["batch"], dims["channels"], dims["out_h"], dims["out_w"])
