@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from runtime import shape_functions as shape_of
 from runtime.activations import ACTIVATION_OF, ACTIVATION_PARAMETERS
 from runtime.formats import rewriting
 from runtime.operator_row import Operator, transposable
@@ -17,7 +16,7 @@ UNARY = (
 
 def _unary(op: str) -> Operator:
     parameters = ACTIVATION_PARAMETERS[ACTIVATION_OF.get(op, "none")]
-    return Operator((1, 1), shape_of.same, dict.fromkeys(parameters, "float"))
+    return Operator((1, 1), same, dict.fromkeys(parameters, "float"), format=transposable(rewriting.broadcasting))
 
 
 OPERATORS = {
