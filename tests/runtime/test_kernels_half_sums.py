@@ -116,9 +116,5 @@ def test_only_half_arithmetic_has_variants_of_runs() -> None:
         for chosen in case.kernel.variants:
             if chosen.get("RUN"):
                 assert "half arithmetic" in case.kernel.fits(case.dims, chosen, single)
-    with_runs = {
-        (kernel.memory, kernel.name)
-        for kernel in (*table.BUFFER_KERNELS, *table.IMAGE_KERNELS)
-        if run_variants(kernel)[1:]
-    }
+    with_runs = {(kernel.memory, kernel.name) for kernel in table.KERNELS if run_variants(kernel)[1:]}
     assert with_runs >= {("buffer", "conv1x1"), ("buffer", "conv2d"), ("image", "conv1x1"), ("image", "conv2d")}

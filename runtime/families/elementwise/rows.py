@@ -5,7 +5,7 @@ from __future__ import annotations
 from runtime.activations import ACTIVATION_OF, ACTIVATION_PARAMETERS
 from runtime.formats import rewriting
 from runtime.operator_row import Operator, transposable
-from runtime.shape_functions import broadcast, broadcast_to_first
+from runtime.shape_functions import broadcast, broadcast_to_first, same
 
 BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow")
 UNARY = (
