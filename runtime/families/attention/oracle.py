@@ -1,4 +1,4 @@
-"""Scaled dot-product attention (runtime/attention.py) in NumPy."""
+"""Scaled dot-product attention (runtime/families/attention/geometry.py) in NumPy."""
 
 from __future__ import annotations
 

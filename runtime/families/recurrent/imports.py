@@ -1,6 +1,6 @@
 """RNN, GRU and LSTM.
 
-Of floats over whole sequences they are the graph's operators (`recurrent_layers.py`). Where sequences have lengths that
+Of floats over whole sequences they are the graph's operators (`layers.py`). Where sequences have lengths that
 are computed at run time or differ, the loop is written out step by step: the longest length is known at conversion. The
 products with the inputs of all steps are one product; a step then multiplies the hidden state and applies gates.
 """

@@ -1,7 +1,7 @@
 /* deconv2d, deconv_depthwise: transposed convolutions, gathered. Outputs whose row and column leave the same remainders
  * by the strides are a *phase*; the same taps reach them all, so a phase is a convolution of stride 1 with those taps
  * alone, whose window steps backwards through the input. Weights lie in the order of the phases' taps, as
- * runtime/kernels/buffer/deconvolution.cl says.
+ * runtime/families/transposed_convolution/deconvolution.buffer.cl says.
  *
  * A turn is some tiles of a phase and a group: their row pointers are collected once, then every block of weights
  * passes over all of them. A tile lies within one row of a phase, whose outputs are strides apart.
