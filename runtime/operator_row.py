@@ -36,7 +36,6 @@ __all__ = [
     "MacsFunction",
     "Operator",
     "fits_kind",
-    "no_macs",
     "transposable",
 ]
 
@@ -69,7 +68,7 @@ def fits_kind(kind: AttributeKind, value: Any) -> bool:
     return value in kind if isinstance(kind, tuple) else _FITS[kind](value)
 
 
-def no_macs(shapes: Sequence[Shape], output: Shape) -> int:
+def _no_macs(shapes: Sequence[Shape], output: Shape) -> int:
     """Multiply-accumulates of an operator that does none."""
     return 0
 
@@ -108,7 +107,7 @@ class Operator:
     shape: ShapeFunction
     attributes: Mapping[str, AttributeKind] = dataclasses.field(default_factory=dict)
     fusible: bool = False
-    macs: MacsFunction = no_macs
+    macs: MacsFunction = _no_macs
     format: OperatorFormat = SOURCE
     custom: CustomOperator | None = None
 

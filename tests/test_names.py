@@ -24,7 +24,7 @@ FAMILIES = {
     "connect": "farm.transport",
     "assemble": "runtime.zoo.",
     "upgrade": "farm.store.migrat",
-    "lower_": "runtime.lowering.",
+    "lower_": "runtime.families.",
     "state": "farm.condition.",
 }
 # Functions that are imported bare although another module has one of the same name. The list only becomes shorter.

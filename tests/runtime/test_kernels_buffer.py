@@ -126,9 +126,8 @@ def table_arguments(kernel: BufferKernel) -> Any:
 
 
 def test_every_source_has_a_row() -> None:
-    folder = Path(__file__).parents[2] / "runtime" / "kernels" / "buffer"
-    sources = {path.name for path in folder.glob("*.cl")} - {"prelude.cl"}
-    assert sources == {kernel.source for kernel in KERNELS}
+    sources = {path.name for path in (Path(__file__).parents[2] / "runtime").rglob("*.*.cl")}
+    assert sources == {kernel.source for kernel in (*table.KERNELS, *table.PROBES)}
 
 
 def test_every_kernel_has_cases() -> None:

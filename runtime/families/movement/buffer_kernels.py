@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from runtime.kernels.buffer.nests import indexed, nest_shapes, nest_work_items, span, values
+from runtime.kernels.buffer.nests import indexed, nest_shapes, nest_work_items, strided_span, values
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
 from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
@@ -24,8 +24,8 @@ def _copy_work_items(dims: Dims, chosen: Variant) -> WorkItems:
 
 def _pad_shapes(dims: Dims, defines: Defines) -> Shapes:
     return {
-        "x": span(values(dims, "i", 4), values(dims, "xs", 4)),
-        "y": span(values(dims, "d", 4), values(dims, "ys", 4)),
+        "x": strided_span(values(dims, "i", 4), values(dims, "xs", 4)),
+        "y": strided_span(values(dims, "d", 4), values(dims, "ys", 4)),
     }
 
 

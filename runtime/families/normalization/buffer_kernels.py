@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime.kernels.buffer.lanes import lanes_local_size, shared_variants
-from runtime.kernels.buffer.nests import inner_work_items, span
+from runtime.kernels.buffer.nests import inner_work_items, strided_span
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
 from runtime.kernels.buffer.vectors import (
     DEFAULTS,
@@ -35,7 +35,7 @@ def _work_items(dims: Dims, chosen: Variant) -> WorkItems:
 def _softmax_shapes(dims: Dims, defines: Defines) -> Shapes:
     loops = [dims["outer"], dims["length"], dims["inner"]]
     strides = {t: [dims[f"{t}_outer_stride"], dims[f"{t}_stride"], dims[f"{t}_inner_stride"]] for t in "xy"}
-    return {tensor: span(loops, steps) for tensor, steps in strides.items()}
+    return {tensor: strided_span(loops, steps) for tensor, steps in strides.items()}
 
 
 KERNELS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runtime.families.convolution.buffer_kernels import WINDOW
 from runtime.kernels.buffer.spec import buffer_kernel
-from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS, window_shapes, window_work_items
+from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS, image_shapes, window_work_items
 
 KERNELS = (
     buffer_kernel(
@@ -12,7 +12,7 @@ KERNELS = (
         "Pooling",
         "x:view y:view",
         f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad",
-        window_shapes,
+        image_shapes,
         window_work_items,
         variants=VARIANTS,
         defaults=DEFAULTS,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
-from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS, window_shapes, window_work_items
+from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS, image_shapes, window_work_items
 from runtime.kernels.spec import Defines, Dims
 
 
 def _nearest_shapes(dims: Dims, defines: Defines) -> Shapes:
-    return {**window_shapes(dims, defines), "rows": (dims["out_h"],), "columns": (dims["out_w"],)}
+    return {**image_shapes(dims, defines), "rows": (dims["out_h"],), "columns": (dims["out_w"],)}
 
 
 KERNELS = (
@@ -28,7 +28,7 @@ KERNELS = (
         "Resize",
         "x:view y:view",
         "batch in_h in_w channels out_h out_w",
-        window_shapes,
+        image_shapes,
         window_work_items,
         source="resize",
         floats="scale_h scale_w shift_h shift_w",

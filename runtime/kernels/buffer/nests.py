@@ -11,7 +11,7 @@ def indexed(prefix: str, rank: int) -> str:
     return " ".join(f"{prefix}{axis}" for axis in range(rank))
 
 
-def span(extents: list[int], strides: list[int]) -> tuple[int]:
+def strided_span(extents: list[int], strides: list[int]) -> tuple[int]:
     """Returns how many elements a strided tensor spans, from its first to its last, as the shape of a flat tensor."""
     return (1 + sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=True)),)
 
@@ -24,7 +24,7 @@ def values(dims: Dims, prefix: str, rank: int) -> list[int]:
 def nest_shapes(dims: Dims, defines: Defines, rank: int, tensors: str) -> Shapes:
     """Each tensor as flat memory that its strides span."""
     extents = values(dims, "d", rank)
-    return {name: span(extents, values(dims, f"{name}s", rank)) for name in tensors.split()}
+    return {name: strided_span(extents, values(dims, f"{name}s", rank)) for name in tensors.split()}
 
 
 def nest_work_items(dims: Dims, chosen: Variant) -> WorkItems:

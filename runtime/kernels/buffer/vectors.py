@@ -16,7 +16,7 @@ ITEM_DEFAULTS = {
 }
 
 
-def window_shapes(dims: Dims, defines: Defines) -> Shapes:
+def image_shapes(dims: Dims, defines: Defines) -> Shapes:
     """Input and output images of a window."""
     return {
         "x": (dims["batch"] * dims["in_h"] * dims["in_w"], dims["channels"]),
