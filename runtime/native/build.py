@@ -13,7 +13,7 @@ from pathlib import Path
 from runtime.native import android, object_cache, shared_library
 from runtime.native.abi import ABIS, HOST, Abi
 from runtime.native.compiling import Compiled, TranslationUnit, run_compiler, untold, writable_folder
-from runtime.native.features import EVERYTHING, Features
+from runtime.native.features import EVERYTHING, MAIN, Features
 from runtime.native.scratch import locked_folder, scratch_folder
 from runtime.native.toolchains import Toolchain, find_toolchain
 from runtime.version import RUNTIME_VERSION
@@ -125,7 +125,7 @@ def _build(
         units = [*sources(features), *([] if "cpu" in features.without else _tile_units(target))]
         units = [dataclasses.replace(unit, flags=(*unit.flags, *_CHECKED)) for unit in units] if sanitize else units
         library = _objects(toolchain, flags, units, scratch, compiled)
-        main = _objects(toolchain, flags, [_unit(_FOLDER / "src" / "main.c")], scratch)
+        main = _objects(toolchain, flags, [_unit(MAIN)], scratch)
         run_compiler(_program_link(target, toolchain, link, scratch / "farmrt", [*main, *library]))
         run_compiler([*toolchain.archiver, "rcs", str(scratch / "libfarmrt.a"), *map(str, library)])
         outputs = [scratch / "farmrt", scratch / "libfarmrt.a"]
@@ -182,7 +182,7 @@ def _build_fuzzer(
 def _tile_units(target: Abi) -> list[TranslationUnit]:
     """Lists the units of the innermost loops, once for each instruction set of the target, and block."""
     sets = {"generic": ()} | (_X86_SETS if target.name.startswith("x86_64") else {})
-    folder = _FOLDER / "src"
+    folder = _FOLDER / "src" / "cpu"
     units = [_unit(folder / _PER_SET, name, (f"-DRT_ISA={name}", *flags)) for name, flags in sets.items()]
     for (name, flags), block in itertools.product(sets.items(), _BLOCKS):
         if (name, block) == ("avx512", 8):

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from runtime.kernels.buffer import KERNELS, PROBES
 from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.codes import Binary, Unary
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import ArgumentForm, Variant
+from runtime.kernels.table import BUFFER_KERNELS as KERNELS
+from runtime.kernels.table import PROBES
 from runtime.layout.buffer import pack_rows
 from runtime.reference.device import family_of
 from runtime.target import Target

@@ -12,9 +12,9 @@ import pytest
 
 from runtime.evaluate import compute
 from runtime.kernels.codes import Activation
-from runtime.kernels.image import KERNELS
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import ArgumentForm, needs_half
+from runtime.kernels.table import IMAGE_KERNELS as KERNELS
 from runtime.layout.image import ImageLayout, from_image, image_size, to_image
 from runtime.target import Target
 from runtime.types import Precision

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from farm.farmrt.drivers import Driver
-from runtime.kernels import buffer
+from runtime.kernels import table
 from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.source import program_source
 from runtime.kernels.spec import ArgumentForm
@@ -26,7 +26,7 @@ from tests.runtime.buffer_cases import CASES
 from tests.runtime.buffer_launch import check, precisions, target
 
 pytestmark = pytest.mark.opencl
-KERNELS = (*buffer.KERNELS, *buffer.PROBES)
+KERNELS = (*table.BUFFER_KERNELS, *table.PROBES)
 LOCAL = ((1, 1, 1), (3, 2, 1), (2, 1, 3))
 FIRST = {case.kernel.name: name for name, case in reversed(CASES.items())}  # of each kernel
 IN_TURNS = [
@@ -126,9 +126,8 @@ def table_arguments(kernel: BufferKernel) -> Any:
 
 
 def test_every_source_has_a_row() -> None:
-    folder = Path(__file__).parents[2] / "runtime" / "kernels" / "buffer"
-    sources = {path.name for path in folder.glob("*.cl")} - {"prelude.cl"}
-    assert sources == {kernel.source for kernel in KERNELS}
+    sources = {path.name for path in (Path(__file__).parents[2] / "runtime").rglob("*.*.cl")}
+    assert sources == {kernel.source for kernel in (*table.KERNELS, *table.PROBES)}
 
 
 def test_every_kernel_has_cases() -> None:

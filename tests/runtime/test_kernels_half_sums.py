@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runtime.kernels import buffer, image
+from runtime.kernels import table
 from runtime.kernels.codes import Activation
 from runtime.kernels.spec import Kernel, Variant, variant
 from runtime.target import Target
@@ -59,7 +59,7 @@ def shim(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ite
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("shim")
-@pytest.mark.parametrize("kernel", buffer.KERNELS, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", table.BUFFER_KERNELS, ids=lambda kernel: kernel.name)
 def test_the_code_for_half_is_right_on_buffers(kernel: Any) -> None:
     for chosen in run_variants(kernel):
         case = next(
@@ -73,7 +73,7 @@ def test_the_code_for_half_is_right_on_buffers(kernel: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("shim")
-@pytest.mark.parametrize("kernel", image.KERNELS, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", table.IMAGE_KERNELS, ids=lambda kernel: kernel.name)
 def test_the_code_for_half_is_right_on_images(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     half = [image_cases.run(kernel.name, chosen) for chosen in run_variants(kernel)]
     monkeypatch.undo()
@@ -116,7 +116,5 @@ def test_only_half_arithmetic_has_variants_of_runs() -> None:
         for chosen in case.kernel.variants:
             if chosen.get("RUN"):
                 assert "half arithmetic" in case.kernel.fits(case.dims, chosen, single)
-    with_runs = {
-        (kernel.memory, kernel.name) for kernel in (*buffer.KERNELS, *image.KERNELS) if run_variants(kernel)[1:]
-    }
+    with_runs = {(kernel.memory, kernel.name) for kernel in table.KERNELS if run_variants(kernel)[1:]}
     assert with_runs >= {("buffer", "conv1x1"), ("buffer", "conv2d"), ("image", "conv1x1"), ("image", "conv2d")}

@@ -6,9 +6,9 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from runtime.kernels.image import KERNELS
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import ArgumentForm
+from runtime.kernels.table import IMAGE_KERNELS as KERNELS
 from runtime.target import Target
 from runtime.types import Precision
 from tests.opencl import is_built

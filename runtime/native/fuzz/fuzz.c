@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../src/allocation.h"
-#include "../src/crc32.h"
-#include "../src/file.h"
-#include "../src/format.h"
-#include "../src/json.h"
-#include "../src/parts.h"
-#include "../src/profile.h"
-#include "../src/trial.h"
+#include "../src/system/allocation.h"
+#include "../src/plan/crc32.h"
+#include "../src/system/file.h"
+#include "../src/plan/format.h"
+#include "../src/serve/json.h"
+#include "../src/run/parts.h"
+#include "../src/run/profile.h"
+#include "../src/opencl/trial.h"
 #include "mutate.h"
 
 enum { MAX_SAMPLES = 1024, CASE_SECONDS = 20, MAX_FLOATS = 1 << 16, MAX_ALLOCATIONS = 64 };

@@ -2,21 +2,21 @@
  * OpenCL steps is ever loaded and every rt_device is NULL; the functions that would be given one are here for the
  * linker alone.
  */
-#include "../opencl.h"
+#include "../opencl/opencl.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "../device.h"
-#include "../errors.h"
-#include "../kernels.h"
-#include "../kernels_save.h"
-#include "../launch.h"
-#include "../programs.h"
-#include "../steps.h"
-#include "../trial.h"
-#include "../tuned.h"
+#include "../opencl/device.h"
+#include "../system/errors.h"
+#include "../opencl/kernels.h"
+#include "../opencl/kernels_save.h"
+#include "../opencl/launch.h"
+#include "../opencl/programs.h"
+#include "../opencl/steps.h"
+#include "../opencl/trial.h"
+#include "../opencl/tuned.h"
 
 static const char reason[] = "this farmrt was built without OpenCL: it runs plans of the runtime cpu alone";
 static const rt_fit no_fit = {.match = RT_MATCH_NONE, .reason = "this farmrt was built without OpenCL"};
