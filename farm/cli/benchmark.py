@@ -18,6 +18,7 @@ from farm.config import deployment
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job, benchmark_settings
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.loading import LoadOptions
+from farm.report.benchmark_page import benchmark_page
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.status import Status
 from farm.safe_text import one_line
@@ -37,6 +38,7 @@ def benchmark(
     load: LoadOptions,
     fleet: FleetOptions,
     trace: Path | None,
+    html: Path | None,
     store: str | None,
     trust_models: bool,
     cluster: ClusterChoice | None,
@@ -56,6 +58,8 @@ def benchmark(
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
     if trace:
         atomic_file.write(trace, trace_json(rows).encode())
+    if html:
+        atomic_file.write(html, benchmark_page(rows).encode())
     return options.finish(rows, as_json, show, keeper)
 
 
