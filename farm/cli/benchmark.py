@@ -18,7 +18,6 @@ from farm.config import deployment
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job, benchmark_settings
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.loading import LoadOptions
-from farm.report.benchmark_page import benchmark_page
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.status import Status
 from farm.safe_text import one_line
@@ -56,11 +55,18 @@ def benchmark(
         with store_options.keeping(store) as keeper, view.shown(only_slow=True) as progress:
             job = functools.partial(benchmark_job, source, units, wanted, fleet, progress)
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
+    write_files(rows, trace, html)
+    return options.finish(rows, as_json, show, keeper)
+
+
+def write_files(rows: Sequence[BenchmarkRow], trace: Path | None, html: Path | None) -> None:
+    """The files that were asked for beside the rows."""
     if trace:
         atomic_file.write(trace, trace_json(rows).encode())
     if html:
+        from farm.report.benchmark_page import benchmark_page
+
         atomic_file.write(html, benchmark_page(rows).encode())
-    return options.finish(rows, as_json, show, keeper)
 
 
 def show(rows: Sequence[BenchmarkRow]) -> None:
