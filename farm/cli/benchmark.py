@@ -38,6 +38,7 @@ def benchmark(
     load: LoadOptions,
     fleet: FleetOptions,
     trace: Path | None,
+    html: Path | None,
     store: str | None,
     cluster: ClusterChoice | None,
     as_json: bool,
@@ -54,9 +55,18 @@ def benchmark(
         with store_options.keeping(store) as keeper, view.shown(only_slow=True) as progress:
             job = functools.partial(benchmark_job, source, units, wanted, fleet, progress)
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
+    write_files(rows, trace, html)
+    return options.finish(rows, as_json, show, keeper)
+
+
+def write_files(rows: Sequence[BenchmarkRow], trace: Path | None, html: Path | None) -> None:
+    """The files that were asked for beside the rows."""
     if trace:
         atomic_file.write(trace, trace_json(rows).encode())
-    return options.finish(rows, as_json, show, keeper)
+    if html:
+        from farm.report.benchmark_page import benchmark_page
+
+        atomic_file.write(html, benchmark_page(rows).encode())
 
 
 def show(rows: Sequence[BenchmarkRow]) -> None:

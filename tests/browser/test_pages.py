@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from farm.report import charts, write_reports
+from farm.report.benchmark_page import benchmark_page
 from tests.browser import chromium
 from tests.browser.chromium import Browser
 from tests.conftest import require
 from tests.farm.report import nights
+from tests.farm.report.test_benchmark_page import many
 
 pytestmark = pytest.mark.slow
 PHONE_PX, SCREEN_PX = 390, 1280
@@ -363,3 +365,25 @@ def test_headings_tables_and_charts_are_named_for_screen_readers(browser: Browse
     ids = browser.run(f"return {repeated}")
     assert len(ids) == len(set(ids))
     assert browser.run("return document.documentElement.lang") == "en"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE_PX, SCREEN_PX])
+def test_the_page_of_a_benchmark_is_readable_alone(browser: Browser, tmp_path: Path, width: int, theme: str) -> None:
+    """One file of a thousand operators: nothing asked for, nothing cut, enough contrast, links that lead somewhere."""
+    file = tmp_path / "benchmark.html"
+    file.write_text(benchmark_page([many(1000), many(5)]))
+    browser.size(width)
+    browser.theme(theme)
+    browser.open(file)
+    assert browser.complaints() == []
+    assert [address for address in browser.requests() if not address.startswith(("file:", "data:"))] == []
+    assert browser.run("return document.documentElement.scrollWidth") <= width
+    assert browser.run("return document.querySelectorAll('#model-1-graph ~ .graph li').length") == 1000
+    cut = "[...document.querySelectorAll('.graph .n')].filter((cell) => cell.scrollWidth > cell.clientWidth + 1).length"
+    assert browser.run(f"return {cut}") == 0
+    assert [each for each in browser.run(CONTRAST) if each["contrast"] < LEAST_CONTRAST] == []
+    browser.run("document.querySelector('.slow a').click()")
+    shown = "document.querySelector('.graph li:target').getBoundingClientRect()"
+    top, bottom = browser.run(f"return [{shown}.top, {shown}.bottom]")
+    assert 0 <= top < bottom <= 900
