@@ -1,7 +1,7 @@
 """Measures the decision's false-alarm rate and detection delay on simulated series, beside four plain rules.
 
     python benchmarks/decisions.py [--years 400] [--series 200] [--seed 1] [--quick]
-    python benchmarks/decisions.py --unseen [--results FILE] [--minutes 3.5] [--write] [--otava PYTHON]
+    python benchmarks/decisions.py --unseen [--results FILE] [--minutes 3.5] [--write]
 
 Series are simulated (simulated_series.py); their true changes are known. False alarms are alarms in series of
 365 nights in which nothing changes, alarms within a week of each other counted once; both directions count. A step is
@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is 
 
 from benchmarks.detection_rules import OTHERS, Alarm, farm_rule
 from benchmarks.simulated_series import CHANGE_AT, NIGHTS, WORLDS, Scenario, SimulatedSeries, World
-from benchmarks.worlds.measured import Count, Volume, measure
+from benchmarks.worlds.measured import Count, measure
 from benchmarks.worlds.page import PAGE, tables, volume_text, written
 from benchmarks.worlds.results import Results
 from benchmarks.worlds.unseen import UNSEEN
@@ -42,8 +42,7 @@ STEPS = (0.05, -0.05, 0.10, -0.10)
 AFTER = 14  # nights that a step is followed for
 SEEN = ("first", "three", "fourteen")
 SEEN_NIGHTS = dict(zip(SEEN, (1, 3, AFTER), strict=True))
-PART, SLOW_PART = (2, 6), (2, 4)  # of a world's volume: series-years and steps, of most rules and of slow ones
-PARTS, SLOW_EVERY = 100, 20  # of each world; slow rules have a share in one of so many
+PARTS, PART_YEARS = 100, 2  # of each world
 OTHERS_SHARE = 10  # of so many series the other rules see one: they are far enough off
 ODDITIES = (
     Scenario("a block twice as slow, 2 % of nights", spikes=0.02),
@@ -195,7 +194,7 @@ def odd_table(world: World, found: Mapping[str, Mapping[str, Counter[str]]]) -> 
 )
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--quick", is_flag=True, help="Few series: whether it works, not how well.")
-@click.option("--unseen", is_flag=True, help="The worlds of benchmarks/worlds/ instead, with duets and other rules.")
+@click.option("--unseen", is_flag=True, help="The worlds of benchmarks/worlds/ instead, with duets.")
 @click.option(
     "--results",
     type=click.Path(path_type=Path),
@@ -205,7 +204,6 @@ def odd_table(world: World, found: Mapping[str, Mapping[str, Counter[str]]]) -> 
 )
 @click.option("--minutes", type=float, default=60.0, show_default=True, help="With --unseen: begin no part after that.")
 @click.option("--write", is_flag=True, help="With --unseen: put the tables into docs/measurement.md.")
-@click.option("--otava", default=sys.executable, help="A Python that has apache-otava.  [default: this one]")
 def main(
     years: int,
     series: int,
@@ -217,14 +215,13 @@ def main(
     results: Path,
     minutes: float,
     write: bool,
-    otava: str,
 ) -> None:
     """The decision's operating figures, on simulated series."""
     if quick:
         years, series, odd = 2, 4, 2
     if unseen:
         known = Results(results)
-        simulate_worlds(known, named, seed, minutes, otava)
+        simulate_worlds(known, named, seed, minutes)
         show_worlds(known, named, seed, write)
         return
     first = functools.partial(_seed, seed)
@@ -245,26 +242,23 @@ def main(
         show([quiet_table(world, quiet), step_table(world, steps), odd_table(world, odds)])
 
 
-def simulate_worlds(results: Results, named: Sequence[str], seed: int, minutes: float, otava: str) -> None:
+def simulate_worlds(results: Results, named: Sequence[str], seed: int, minutes: float) -> None:
     """Simulates the worlds that the thresholds were not chosen on, part by part, as long as there is time."""
     ends_s = time.monotonic() + 60 * minutes
     missing = [(world, part) for part in range(PARTS) for world in _worlds(named) if not results.has(world.name, part)]
     with multiprocessing.get_context("spawn").Pool(PROCESSES) as pool:
-        run = functools.partial(_simulated_part, seed=seed, ends_s=ends_s, otava=otava)
+        run = functools.partial(_simulated_part, seed=seed, ends_s=ends_s)
         for found in pool.imap_unordered(run, missing):
             if found:
                 results.add(*found)
 
 
-def _simulated_part(
-    task: tuple[World, int], seed: int, ends_s: float, otava: str
-) -> tuple[str, int, dict[str, Count]] | None:
+def _simulated_part(task: tuple[World, int], seed: int, ends_s: float) -> tuple[str, int, dict[str, Count]] | None:
     """World, part and counts; None when the time is up."""
     world, part = task
     if time.monotonic() > ends_s:
         return None
-    slow = SLOW_PART if part % SLOW_EVERY == 1 else (0, 0)
-    return world.name, part, measure(world, Volume(*PART, *slow, otava), 1_000_000 * seed + 1000 * part)
+    return world.name, part, measure(world, PART_YEARS, 1_000_000 * seed + 1000 * part)
 
 
 def _worlds(named: Sequence[str]) -> list[World]:

@@ -16,7 +16,7 @@ from farm.decision.judgement import Judgement, OnsetTest, Verdict
 from farm.decision.regression import needs_twin
 from farm.decision.rules import RULES
 from farm.decision.timed import TimedTest, TwinEvidence
-from farm.rows.series import Metric, Point
+from farm.rows.series import Metric
 
 SIGNS = {Verdict.REGRESSION: 1, Verdict.IMPROVEMENT: -1}
 BASELINE_NIGHTS = 7
@@ -41,28 +41,11 @@ class Alarm:
     again: float = 0.0
 
 
-EARLIER = dataclasses.replace(RULES, precedent=math.inf)
-
-
-class EarlierHistory(SeriesHistory):
-    """The history before the decision knew that further measurements may be slower."""
-
-    def measured(self, point: Point) -> Point:
-        """As it is."""
-        return point
-
-    def corrected(self, point: Point) -> Point:
-        """As it is."""
-        return point
-
-
 class FarmUnit:
     """A unit's nights, judged one after another; re-runs are made as they are asked for."""
 
-    def __init__(self, series: SimulatedSeries, is_earlier: bool = False) -> None:
-        self._series, self._new = series, EarlierHistory() if is_earlier else SeriesHistory()
-        self._known, self._point = self._new, series.night(0)
-        self._rules = EARLIER if is_earlier else RULES
+    def __init__(self, series: SimulatedSeries) -> None:
+        self._series, self._known, self._point = series, SeriesHistory(), series.night(0)
         self._test: TimedTest | None = None
 
     def branched(self, series: SimulatedSeries) -> FarmUnit:
@@ -80,7 +63,7 @@ class FarmUnit:
         """Tonight's judgement without the twin's evidence; None where the night has no figure."""
         self._point = self._series.night(number)
         if self._known.points and self._known.points[-1].identity != self._point.identity:
-            self._known = self._new
+            self._known = SeriesHistory()
         if not self._point.runs:
             self._test = None
             return None
@@ -93,7 +76,7 @@ class FarmUnit:
         return judgement
 
     def _tested(self) -> TimedTest:
-        return TimedTest(self._known, self._point, Metric.LATENCY, self._rules)
+        return TimedTest(self._known, self._point, Metric.LATENCY, RULES)
 
     def judged_with(self, own: Judgement, twin: FarmUnit, others: Sequence[FarmUnit]) -> Judgement:
         """Tonight's judgement with the twin's evidence, and what the room's other units know.
@@ -104,7 +87,7 @@ class FarmUnit:
         if self._test is None or not looks or not needs_twin(own):
             return own
         evidence = TwinEvidence(looks)
-        if any(evidence.shows(look, self._rules) for look in own.looks):
+        if any(evidence.shows(look, RULES) for look in own.looks):
             evidence = TwinEvidence(looks, tuple(seen for each in others if (seen := each.looks)))
         return self._test.with_twin(evidence).judge()
 
@@ -124,15 +107,14 @@ class FarmUnit:
 
 
 def farm_rule(
-    pair: Sequence[SimulatedSeries], others: Sequence[SimulatedSeries] = (), is_earlier: bool = False
+    pair: Sequence[SimulatedSeries], others: Sequence[SimulatedSeries] = ()
 ) -> tuple[list[list[Alarm]], list[list[Alarm]]]:
     """The decision on two units of one SoC, night by night: each by itself, and each with the other's word.
 
     Args:
         others: units of other kinds in the same room.
-        is_earlier: the decision as it was before it looked for precedents, order and common causes.
     """
-    units, witnesses = ([FarmUnit(series, is_earlier) for series in each] for each in (pair, others))
+    units, witnesses = ([FarmUnit(series) for series in each] for each in (pair, others))
     alone: list[list[Alarm]] = [[] for _ in units]
     twinned: list[list[Alarm]] = [[] for _ in units]
     for number in range(pair[0].nights):

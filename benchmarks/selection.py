@@ -5,7 +5,6 @@
 Prints a table in Markdown: ms (conversions) of each way. Costs are those of two modelled GPUs, one faster on images and
 one faster on buffers: the peaks of these families in runtime/peaks.py, no measurements of a device. Its last lines have
 the time that a graph of 1,000 operators takes, in float and with float or half for each of them.
-`benchmarks/measured_selection.py` measures on this machine instead.
 """
 
 from __future__ import annotations

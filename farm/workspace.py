@@ -77,10 +77,6 @@ class Workspace:
         """Kept choices of a SoC, of all device models."""
         return sorted(self.artifacts_folder(abi).glob(f"{self.library}_selection.*.{soc}.json"))
 
-    def manifest_file(self, abi: str) -> Path:
-        """Fingerprints, hashes and evidence of the artifacts."""
-        return self.artifacts_folder(abi) / "manifest.json"
-
     def _artifact(self, kind: str, abi: str, device_model: str, soc: str, ending: str = "bin") -> Path:
         return self.artifacts_folder(abi) / f"{self.library}_{kind}.{file_part(device_model)}.{soc}.{ending}"
 

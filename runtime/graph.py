@@ -140,12 +140,6 @@ class Graph:
         self.tensors[unique] = TensorInfo(tuple(value.shape), value.dtype)
         return unique
 
-    def replace_uses(self, old: str, new: str) -> None:
-        """Makes every reader of `old`, and the graph's outputs, read `new`."""
-        for node in self.nodes:
-            node.inputs = [new if name == old else name for name in node.inputs]
-        self.outputs = [new if name == old else name for name in self.outputs]
-
     def activations(self) -> Iterator[str]:
         """Names of the tensors that are computed at run time: inputs, then node outputs."""
         yield from self.inputs

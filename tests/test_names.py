@@ -23,7 +23,6 @@ SURFACES = ("farm.api", "farm.cli.")
 FAMILIES = {
     "connect": "farm.transport",
     "assemble": "runtime.zoo.",
-    "upgrade": "farm.store.migrat",
     "lower_": "runtime.lowering.",
     "state": "farm.condition.",
 }

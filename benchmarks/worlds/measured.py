@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.detection_rules import OTHERS, Alarm, Array, farm_rule
-from benchmarks.otava_rule import ask
 from benchmarks.simulated_series import CHANGE_AT, Scenario, SimulatedSeries, World
 from benchmarks.worlds.unit_pair import ALONE, DUET, DUET_TWIN, TWIN, Signs, UnitPair
 
-EARLIER, EARLIER_TWIN = "earlier, alone", "earlier, twin"
-FIXED, DIVISIVE, OTAVA = "fixed 10 %", "E-divisive", "apache-otava"
-UNIT_RULES = (DUET, DUET_TWIN, ALONE, TWIN)
-RULES = (*UNIT_RULES, EARLIER, EARLIER_TWIN, FIXED, DIVISIVE, OTAVA)
+RULES = (DUET, DUET_TWIN, ALONE, TWIN)
 YEAR, WEEK = 365, 7
 YOUNG_STEP = 10  # the night of a step in short series
 SIZES = (0.10, 0.05)
@@ -24,22 +19,6 @@ RAMP = Scenario(drift=0.10, drift_nights=30)
 AFTER = 4  # nights of a step that are simulated: one may be without a figure
 
 NONE = (0, 0, 0)
-
-Rule = Callable[[int, World, Scenario, int], list[Signs]]  # of the series of a seed
-
-
-@dataclasses.dataclass(frozen=True)
-class Volume:
-    """How much is simulated of a world: series-years that do not change, series with a step of each size.
-
-    Of a pair of units the steps come with its years. `series` is of the fixed rule, `slow_*` of the other ones.
-    """
-
-    years: int
-    series: int
-    slow_years: int
-    slow_series: int
-    otava: str
 
 
 @dataclasses.dataclass
@@ -68,12 +47,10 @@ class Count:
         )
 
 
-def measure(world: World, volume: Volume, seed: int) -> dict[str, Count]:
-    """The counts of all rules."""
+def measure(world: World, years: int, seed: int) -> dict[str, Count]:
+    """The counts of all rules in so many series-years that do not change, with steps and ramps beside them."""
     counts = {name: Count() for name in RULES}
-    _units(world, volume, seed, counts)
-    _earlier(world, volume, seed, counts)
-    _plain(world, volume, seed, counts)
+    _units(world, years, seed, counts)
     return counts
 
 
@@ -86,16 +63,11 @@ def false_alarms(signs: Sequence[int]) -> int:
     return count
 
 
-def step_of(world: World, size: float, seed: int) -> Scenario:
-    """Up and down in turns."""
-    return Scenario(step=size if seed % 2 else -size, at=YOUNG_STEP if world.length < CHANGE_AT else CHANGE_AT)
-
-
-def _units(world: World, volume: Volume, seed: int, counts: dict[str, Count]) -> None:
+def _units(world: World, years: int, seed: int, counts: dict[str, Count]) -> None:
     """Pairs of units that do not change; from some of their nights on, what would have changed is simulated beside."""
-    for each in range(seed, seed + _series(world, (volume.years + 1) // 2)):
+    for each in range(seed, seed + _series(world, (years + 1) // 2)):
         units = _unit_pair(world, each)
-        told: dict[str, list[Signs]] = {rule: [[], []] for rule in UNIT_RULES}
+        told: dict[str, list[Signs]] = {rule: [[], []] for rule in RULES}
         for number in range(world.length):
             if number in _step_nights(world):
                 _changes(units, number, each, counts)
@@ -137,90 +109,13 @@ def _changes(units: UnitPair, at: int, seed: int, counts: dict[str, Count]) -> N
 def _followed(units: UnitPair, scenario: Scenario, nights: int) -> dict[str, list[Signs]]:
     """What each rule tells in the nights after a change, of each unit; nights without a figure are left out."""
     branch = units.branched(scenario)
-    told: dict[str, list[Signs]] = {rule: [[], []] for rule in UNIT_RULES}
+    told: dict[str, list[Signs]] = {rule: [[], []] for rule in RULES}
     for number in range(scenario.at, scenario.at + nights):
         has = branch.has(number)
         for rule, signs in branch.night(number).items():
             for place in (place for place in range(2) if has[place]):
                 told[rule][place].append(signs[place])
     return told
-
-
-def _earlier(world: World, volume: Volume, seed: int, counts: dict[str, Count]) -> None:
-    """The decision as it was, which needs the re-runs that it asked for itself."""
-    for each in range(seed, seed + _series(world, (volume.slow_years + 1) // 2)):
-        for name, both in zip((EARLIER, EARLIER_TWIN), _judged(world, Scenario(), each, world.length), strict=True):
-            for signs in both:
-                _quiet(counts[name], signs)
-    for size in SIZES:
-        for each in range(seed, seed + (volume.slow_series + 1) // 2):
-            scenario = step_of(world, size, each)
-            nights = scenario.at + AFTER
-            for name, both in zip(
-                (EARLIER, EARLIER_TWIN), _judged(world, scenario, each + 500_000, nights), strict=True
-            ):
-                for unit, signs in enumerate(both):
-                    series = SimulatedSeries(world, scenario, each + 500_000, unit, nights)
-                    _stepped(counts[name], size, scenario, signs, series)
-
-
-def _judged(world: World, scenario: Scenario, seed: int, nights: int) -> tuple[list[Signs], list[Signs]]:
-    pair = [SimulatedSeries(world, scenario, seed, unit, nights) for unit in range(2)]
-    alone, twinned = farm_rule(pair, is_earlier=True)
-    return _signs(alone), _signs(twinned)
-
-
-def _signs(series: Sequence[Sequence[Alarm]]) -> list[Signs]:
-    return [[night.alarm for night in nights] for nights in series]
-
-
-def _plain(world: World, volume: Volume, seed: int, counts: dict[str, Count]) -> None:
-    """Rules that see one figure a night, whatever the device state."""
-    rules: dict[str, tuple[Callable[[Sequence[Array], int], list[Signs] | None], int, int]] = {
-        FIXED: (lambda series, _: _signs([OTHERS[FIXED](values) for values in series]), *_most(volume)),
-        DIVISIVE: (
-            lambda series, _: _signs([OTHERS[DIVISIVE](values) for values in series]),
-            volume.slow_years,
-            volume.slow_series,
-        ),
-        OTAVA: (
-            lambda series, begin: ask(volume.otava, [(list(map(float, values)), begin) for values in series]),
-            volume.slow_years,
-            volume.slow_series,
-        ),
-    }
-    for name, (rule, years, steps) in rules.items():
-        quiet = [
-            SimulatedSeries(world, Scenario(), seed + each, 0, world.length) for each in range(_series(world, years))
-        ]
-        found = rule([series.values() for series in quiet], 0)
-        if found is None:
-            continue
-        for signs in found:
-            _quiet(counts[name], signs)
-        for size in SIZES:
-            _plain_steps(world, size, range(seed, seed + steps), counts[name], rule)
-
-
-def _plain_steps(
-    world: World,
-    size: float,
-    seeds: Sequence[int],
-    count: Count,
-    rule: Callable[[Sequence[Array], int], list[Signs] | None],
-) -> None:
-    scenarios = [step_of(world, size, each) for each in seeds]
-    series = [
-        SimulatedSeries(world, scenario, each + 500_000, 0, scenario.at + AFTER)
-        for each, scenario in zip(seeds, scenarios, strict=True)
-    ]
-    found = rule([each.values() for each in series], scenarios[0].at - 1 if scenarios else 0) or []
-    for scenario, signs, each in zip(scenarios, found, series, strict=True):
-        _stepped(count, size, scenario, signs, each)
-
-
-def _most(volume: Volume) -> tuple[int, int]:
-    return volume.years, volume.series
 
 
 def _series(world: World, years: int) -> int:
@@ -231,15 +126,6 @@ def _series(world: World, years: int) -> int:
 def _quiet(count: Count, signs: Sequence[int]) -> None:
     count.alarms += false_alarms(signs)
     count.years += len(signs) / YEAR
-
-
-def _stepped(count: Count, size: float, scenario: Scenario, signs: Sequence[int], series: SimulatedSeries) -> None:
-    """Nights without a figure do not count."""
-    _seen(
-        count,
-        size,
-        [sign * scenario.step > 0 for night, sign in enumerate(signs) if night >= scenario.at and series.has(night)],
-    )
 
 
 def _seen(count: Count, size: float, told: Sequence[bool]) -> None:

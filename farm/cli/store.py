@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from farm.cli import FAILED, store_options
+from farm.cli import FAILED
 from farm.cli.envelope import CommandResult, Document
 from farm.rows.run_info import RunInfo
 from farm.safe_text import word
@@ -92,7 +92,7 @@ def _exported(store: Store, output: Path, kind: ExportFormat) -> list[Path]:
 
 def import_files(files: Sequence[Path], store: str | None, as_json: bool) -> CommandResult:
     """`farm store import`; returns the exit status."""
-    with Store.open(store, tell=store_options.tell) as opened:
+    with Store.open(store) as opened:
         imported = [_imported(opened, path, as_json) for path in files]
     status = FAILED if any(totals.damaged for totals in imported) else 0
     of_files = [{"file": str(path), **dataclasses.asdict(totals)} for path, totals in zip(files, imported, strict=True)]

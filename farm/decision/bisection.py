@@ -73,11 +73,6 @@ class Bisection:
         left = [place for place in between if self._at(place) is None]
         return self.commits[min(left, key=lambda place: abs(place - middle))] if left else None
 
-    @property
-    def steps_left(self) -> int:
-        """How many more commits will be measured at most, if none is skipped."""
-        return max(math.ceil(math.log2(self.first_bad - self.last_good)), 0)
-
     def having(self, commit: str, found: Finding) -> Bisection:
         """The same with one more finding."""
         return dataclasses.replace(self, findings={**self.findings, commit: found})

@@ -11,14 +11,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from scipy import stats
+from scipy import special
 
 from farm.decision.control_report import ControlReport
 from farm.decision.history import SeriesHistory, is_any_figure, is_measured
 from farm.decision.judgement import Verdict
 from farm.decision.rules import RULES, Rules
 from farm.decision.timed import TimedTest
-from farm.rows.series import Metric, Nature, Point, Series
+from farm.rows.series import Metric, Nature, Point
 
 NIGHTS_PER_WEEK = 7
 COMPARED_NIGHTS = 28  # of each series
@@ -34,11 +34,6 @@ class ControlCount:
 
     comparisons: int
     alarms: int
-
-
-def estimate_false_alarms(series: Series, rules: Rules = RULES) -> ControlReport | None:
-    """Estimates the false-alarm rate of all these series together; None while every series has too few nights."""
-    return control_report(count_alarms(points, key.metric, rules=rules) for key, points in series.items())
 
 
 def control_report(counts: Iterable[ControlCount | None]) -> ControlReport | None:
@@ -59,8 +54,8 @@ def compared_nights(series: int) -> int:
 
 def poisson_interval(count: int) -> tuple[float, float]:
     """Exact 95 % interval of the mean of a Poisson variable (F. Garwood, 1936)."""
-    low = float(stats.chi2.ppf(TAIL, 2 * count)) / 2 if count else 0.0
-    return low, float(stats.chi2.isf(TAIL, 2 * (count + 1))) / 2
+    low = float(special.gammaincinv(count, TAIL)) if count else 0.0
+    return low, float(special.gammainccinv(count + 1, TAIL))
 
 
 def count_alarms(

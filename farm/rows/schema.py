@@ -1,4 +1,4 @@
-"""The JSON Schema of all rows: `python -m farm.rows.schema > docs/rows.schema.json` writes the one of the docs."""
+"""The JSON Schema of all rows, which `farm schema` prints."""
 
 from __future__ import annotations
 
@@ -59,7 +59,3 @@ def _without_titles(schema: Any) -> Any:
 def text() -> str:
     """The schema as it is written: the same for the same rows, wherever it is made."""
     return json.dumps(rows_schema(), indent=1, sort_keys=True) + "\n"
-
-
-if __name__ == "__main__":
-    print(text(), end="")

@@ -57,7 +57,7 @@ class KeptResults:
         """The store; ConfigError where there is none yet."""
         with self._lock:
             if self._store is None:
-                self._store = Store.open(self._url, create=False, tell=lambda line: None)
+                self._store = Store.open(self._url, create=False)
             return self._store
 
     def why_no_store(self) -> str:

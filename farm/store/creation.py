@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from farm import atomic_file
 from farm.store.address import Address, sqlite_url
 from farm.store.engine import sqlite_engine
-from farm.store.migrate import bring_up_to_date
+from farm.store.layout import ensure_tables
 from runtime.errors import StoreError
 
 
-def create(path: Path, fill: Callable[[Path], None], tell: Callable[[str], None]) -> bool:
-    """Creates a store at a path; `fill` writes its first content. False where another process was faster.
+def create(path: Path) -> None:
+    """Creates an empty store at a path, or leaves the one that another process has made there meanwhile.
 
     Raises StoreError where the folder cannot be written.
     """
@@ -25,32 +24,29 @@ def create(path: Path, fill: Callable[[Path], None], tell: Callable[[str], None]
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=atomic_file.temporary_prefix(path)) as folder:
             new = Path(folder, path.name)
             new.touch()  # who may write it is said by the umask, while SQLite lets its owner alone
-            _make(new, tell)
-            fill(new)
-            return _published(new, path)
+            _make(new)
+            _publish(new, path)
     except OSError as error:
         raise StoreError(f"{path}: cannot be made: {error.strerror or error}") from None
 
 
-def _make(path: Path, tell: Callable[[str], None]) -> None:
+def _make(path: Path) -> None:
     address = Address(sqlite_url(path), path)
     engine = sqlite_engine(sqlite_url(path, "rwc"))
     try:
         with contextlib.closing(engine.raw_connection()) as connection:
             connection.cursor().execute("PRAGMA journal_mode = WAL")
-        bring_up_to_date(engine, address, tell)
+        ensure_tables(engine, address)
     finally:
         engine.dispose()
 
 
-def _published(new: Path, path: Path) -> bool:
-    """Gives the file its final name; False where a file of that name exists."""
+def _publish(new: Path, path: Path) -> None:
+    """Gives the file its final name, unless a file of that name exists."""
     try:
         os.link(new, path)
     except FileExistsError:
-        return False
+        return
     except OSError:  # a file system without links
-        if path.exists():
-            return False
-        new.rename(path)
-    return True
+        if not path.exists():
+            new.rename(path)

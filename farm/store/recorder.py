@@ -55,7 +55,7 @@ class Recorder:
         if not self._is_wanted:
             return self
         try:
-            self._store = Store.open(self._url, tell=self._tell)
+            self._store = Store.open(self._url)
             self._run = self._store.begin_run(self._data)
         except StoreError as error:
             self._leave_store(error)

@@ -1,4 +1,4 @@
-"""The tables of a store, layout 2. `migrations/` leads there from older layouts; docs/store.md tells what they hold.
+"""The tables of a store, layout 2; docs/store.md tells what they hold. A change of them is a new layout.
 
 JSON is kept as text (PostgreSQL's `json`, not `jsonb`, which turns 1e22 into an integer and -0.0 into 0, refuses NUL,
 and so would not give back what was measured). Texts of devices stand exactly in the JSON; the columns beside it hold
@@ -10,9 +10,10 @@ from __future__ import annotations
 from sqlalchemy import JSON, Column, ForeignKey, Index, Integer, MetaData, Table, Text
 
 LAYOUT = 2
-VERSION_TABLE = "farm_layout"
 
 metadata = MetaData()
+
+layouts = Table("farm_layout", metadata, Column("version_num", Text, primary_key=True))  # one record: `LAYOUT`
 
 
 def _of_run(primary: bool = False) -> Column[int]:

@@ -12,7 +12,7 @@ from farm.rows.nightly import NightlyRow
 from farm.rows.packed_points import PackedPoints, point_of
 from farm.rows.series import Case, Metric, Point, SeriesKey, case_of, digest, points_of
 from farm.store import schema
-from farm.store.rows import NIGHTLY, is_complete_row, json_value, nightly_row
+from farm.store.rows import json_value
 from farm.store.statements import insert_new
 
 STREAMED = 16  # series fetched at a time
@@ -38,15 +38,6 @@ def store_points(connection: Connection, run: int, row: NightlyRow) -> None:
         for key_digest, number in connection.execute(series_ids)
     ]
     connection.execute(schema.points.insert(), values)
-
-
-def derive_all_points(connection: Connection) -> None:
-    """Derives all points anew from the rows."""
-    connection.execute(delete(schema.points))
-    nightly_rows = select(schema.rows.c.run_id, schema.rows.c.row).where(schema.rows.c.job == NIGHTLY)
-    for run, row in connection.execute(nightly_rows.order_by(schema.rows.c.id)).all():
-        if is_complete_row(row):
-            store_points(connection, run, nightly_row(row))
 
 
 def each_series(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,12 +17,13 @@ from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Point, SeriesKey, case_of
 from farm.safe_text import one_line
 from farm.store import address as addresses
-from farm.store import legacy, schema
+from farm.store import schema
 from farm.store.adding import FINISHED, INTERRUPTED, RUNNING, add_rows, add_run, new_run, now, number_of
 from farm.store.address import Address
+from farm.store.creation import create as create_store
 from farm.store.engine import engine_of, reading, writing
+from farm.store.layout import ensure_tables
 from farm.store.lines import RunData
-from farm.store.migrate import Tell, bring_up_to_date
 from farm.store.process import host_of, is_gone, own_process
 from farm.store.rows import NIGHTLY, column_text, json_value, nightly_row, row_data
 from farm.store.series import each_series, night_commits
@@ -31,11 +31,6 @@ from farm.store.statements import insert_or_replace
 from runtime.errors import ConfigError, FormatError
 
 STREAMED = 200  # rows fetched at a time
-
-
-def tell_on_stderr(line: str) -> None:
-    """Says what became of a store while it was opened."""
-    print(one_line(line), file=sys.stderr)
 
 
 class Store:
@@ -49,25 +44,24 @@ class Store:
         self.engine = engine
 
     @classmethod
-    def open(cls, url: str | None = None, *, create: bool = True, tell: Tell = tell_on_stderr) -> Store:
-        """Opens a store, brings it to today's layout, and makes it where there is none.
+    def open(cls, url: str | None = None, *, create: bool = True) -> Store:
+        """Opens a store, and makes it where there is none.
 
         Args:
             url: a path, `sqlite:///PATH` or `postgresql://...`; None: reports/farm.db.
             create: where False, a SQLite file that is missing is a ConfigError.
-            tell: gets a line when an older store is migrated or rows of older versions are taken over.
 
         Raises:
             ConfigError: the URL is none.
-            FormatError: the store is damaged, or a newer farm wrote it.
+            FormatError: the store is damaged, or has another layout than this farm's.
             StoreError: it is locked, out of reach, or cannot be made.
         """
         address = addresses.parse_address(url)
         if address.path:
-            _find(address.path, create, tell)
+            _find(address.path, create)
         store = cls(address, engine_of(address))
         try:
-            bring_up_to_date(store.engine, address, tell)
+            ensure_tables(store.engine, address)
         except BaseException:
             store.close()
             raise
@@ -197,12 +191,6 @@ class Store:
             notes = connection.execute(select(table.key, table.data).where(table.run_id == run).order_by(table.id))
             return [(key, data) for key, data in notes]
 
-    def forget_progress(self, run: int, key: str) -> None:
-        """Deletes a run's notes under a key."""
-        table = schema.progress
-        with self.writing() as connection:
-            connection.execute(delete(table).where(table.c.run_id == run, table.c.key == one_line(key)))
-
     # Baselines
 
     def set_baseline(self, name: str, run: int) -> None:
@@ -236,12 +224,12 @@ class Store:
         return writing(self.engine, self.address)
 
 
-def _find(path: Path, create: bool, tell: Tell) -> None:
+def _find(path: Path, create: bool) -> None:
     """Makes a store where there is none. A store is never empty: that it is comes from a crash, or from another."""
     if not path.exists():
         if not create:
             raise ConfigError(f"{path}: no store there; any command that measures makes one")
-        legacy.create_with_legacy_rows(path, tell)
+        create_store(path)
     elif path.is_file() and not path.stat().st_size:
         raise FormatError(f"{path}: damaged (an empty file); delete it to begin a new store")
 

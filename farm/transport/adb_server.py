@@ -29,7 +29,6 @@ from runtime.errors import ConfigError, DeadlineError, DeviceError, DeviceLostEr
 STANDARD_PORT = 5037
 START_S = 30.0
 DIAL_S = 1.0
-MAX_ANSWER_BYTES = 0xFFFF
 MAX_SERVICE_BYTES = 0xFFFF
 MAX_LIST_BYTES = 16 * 1024**2
 

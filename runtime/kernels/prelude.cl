@@ -13,7 +13,7 @@
 #endif
 
 // In half arithmetic, how many products are added in half before their sum is added to a float; a multiple of four. Half
-// keeps 11 bits: of what is added to a long sum, its last bits are lost. benchmarks/half_sums.py says what a run costs.
+// keeps 11 bits: of what is added to a long sum, its last bits are lost (docs/results.md).
 #ifndef RUN
 #define RUN 16
 #endif

@@ -43,12 +43,6 @@ class StringTable:
         return np.frombuffer(bytes(self._bytes), np.uint8)
 
 
-def read_string(sections: Mapping[SectionId, npt.NDArray[Any]], offset: int) -> str:
-    """The string at an offset of the STRINGS section."""
-    table = sections[SectionId.STRINGS].tobytes()
-    return table[offset : table.index(b"\0", offset)].decode()
-
-
 def string_reader(sections: Mapping[SectionId, npt.NDArray[Any]]) -> Any:
     """Returns a function that reads the string at an offset; it copies the table only once."""
     table = sections[SectionId.STRINGS].tobytes()

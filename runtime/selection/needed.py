@@ -8,20 +8,16 @@ choice of that least total uses measured launches only, no other can be better, 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from runtime.graph import Graph
 from runtime.lowering.choice import NodeChoice
 from runtime.lowering.launch import Launch
-from runtime.lowering.options import Options
 from runtime.selection.candidates import Candidates
 from runtime.selection.costs import LaunchCosts, MeasuredCosts, cost_key
 from runtime.selection.evaluation import Evaluation
-from runtime.selection.listing import find_candidates
 from runtime.selection.memory import CHEAPEST, MemoryGoal, solutions
 from runtime.selection.problem import ChoiceProblem, make_problem
 from runtime.selection.solve import Solution
-from runtime.target import Target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,24 +42,6 @@ class BoundedChoice:
     needed: list[Needed]
 
 
-def launches_to_measure(
-    graph: Graph, target: Target, measured: Mapping[str, float], bound: LaunchCosts, options: Options | None = None
-) -> list[Needed]:
-    """What to measure next; empty where the optimum uses measured launches only.
-
-    `measured`: milliseconds by `cost_key`. `bound`: times that no launch beats, such as those of a device's peaks.
-    Measure what is returned, add it, and ask again.
-    """
-    return needed_among(find_candidates(graph, target, options), measured, bound)
-
-
-def needed_among(
-    candidates: Candidates, measured: Mapping[str, float], bound: LaunchCosts, memory: MemoryGoal = CHEAPEST
-) -> list[Needed]:
-    """The same for candidates that are known already; a launch appears once."""
-    return bounded_choice(candidates, measured, bound, memory).needed
-
-
 def bounded_choice(
     candidates: Candidates, measured: Mapping[str, float], bound: LaunchCosts, memory: MemoryGoal = CHEAPEST
 ) -> BoundedChoice:
@@ -85,13 +63,3 @@ def _used(problem: ChoiceProblem, solution: Solution) -> list[Needed]:
     evaluation = Evaluation(problem, chosen)
     used = [Needed(launch, name, chosen[name]) for name in chosen for launch in evaluation.launches(name)]
     return used + [Needed(launch, tensor, None) for tensor, launch in evaluation.converting_launches]
-
-
-def measure_needed(
-    candidates: Candidates, measured: Mapping[str, float], bound: LaunchCosts, measure: Callable[[Needed], float]
-) -> dict[str, float]:
-    """Measures until the optimum rests on measured launches; returns all times by `cost_key`."""
-    known = dict(measured)
-    while needed := needed_among(candidates, known, bound):
-        known |= {each.key: measure(each) for each in needed}
-    return known

@@ -41,13 +41,9 @@ class NoiseLimit:
         return self.powers.get((name, choice.precision), 0.0)
 
     def share(self, name: str, choice: NodeChoice) -> float:
-        """The same as a share of what all may bring together; infinite where nothing may."""
+        """The noise power that a node brings, as a share of the limit `most`; infinite where the limit is 0."""
         power = self.power(name, choice)
         return power / self.most if self.most else math.inf if power else 0.0
-
-    def is_kept(self, nodes: Mapping[str, NodeChoice]) -> bool:
-        """Whether a choice brings no more."""
-        return sum(self.share(name, choice) for name, choice in nodes.items()) <= 1.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,6 @@ def test_files_lie_as_the_layout_says() -> None:
     assert tuned == opencl / "squeeze_tuned_opencl_parameter.MiNote3.sdm660.bin"
     kernels = workspace.kernels_file("arm64-v8a", "Mi Note 3", "sdm660")
     assert kernels == opencl / "squeeze_compiled_opencl_kernel.MiNote3.sdm660.bin"
-    assert workspace.manifest_file("arm64-v8a") == opencl / "manifest.json"
 
 
 @pytest.mark.parametrize(("text", "part"), [("../../etc", "______etc"), (" ", "unknown"), ("Größe/2", "Gr__e_2")])

@@ -31,8 +31,8 @@ import importlib, pkgutil, sys
 assert sys.platform == "darwin"
 for package in ("farm", "runtime", "tuner"):
     for found in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
-        # Alembic imports its own; the programs run beside their framework, which need not be here.
-        if not found.name.startswith(("farm.store.migrations.", "runtime.frameworks.programs.")):
+        # The programs run beside their framework, which need not be here.
+        if not found.name.startswith("runtime.frameworks.programs."):
             importlib.import_module(found.name)
 """
 

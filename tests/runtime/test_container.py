@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.errors import ConfigError, FormatError
-from runtime.plan.container import StringTable, decode_container, encode_container, read_file, read_string
+from runtime.plan.container import StringTable, decode_container, encode_container, read_file, string_reader
 from runtime.plan.records import PLAN_MAGIC, POOL, TUNED_MAGIC, SectionId
 
 
@@ -25,7 +25,7 @@ def sample() -> bytes:
 def test_sections_are_read_back_as_written() -> None:
     sections = decode_container(sample(), PLAN_MAGIC, "sample")
     assert sections[SectionId.POOL]["size"].tolist() == [640, 64]
-    assert read_string(sections, 1) == "input"
+    assert string_reader(sections)(1) == "input"
 
 
 @pytest.mark.slow

@@ -88,10 +88,6 @@ class LayerImport:
             raise self.error(f"blob {index} of the weights file has shape {value.shape}; {what} of {shape} is needed")
         return value.reshape(shape)
 
-    def blob_count(self) -> int:
-        """How many blobs the weights file has for the layer."""
-        return len(self._blobs or ())
-
     def constant(self, what: str, value: Array | float | Sequence[int]) -> str:
         """Adds a constant of the layer: float32, or int64 for a list of integers."""
         kind = np.int64 if isinstance(value, list | tuple) else np.float32

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from runtime.kernels.spec import Variant, ceil_div, variant
 
-Tile = tuple[int, int, int, int]  # BLOCK, VECTOR, PIXELS, FMA
-
 
 def _plain(block: int, vector: int, pixels: int, fma: int) -> Variant:
     return variant(BLOCK=block, VECTOR=vector, PIXELS=pixels, FMA=fma)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 HEAVY = {
-    *("adbutils", "alembic", "httpx", "jinja2", "numpy", "onnx", "onnxruntime", "paramiko", "plotly", "psutil"),
+    *("adbutils", "httpx", "jinja2", "numpy", "onnx", "onnxruntime", "paramiko", "plotly", "psutil"),
     *("psycopg", "pyarrow", "pydantic", "pyopencl", "rich", "scipy", "sqlalchemy", "yaml", "ziglang"),
     *("farm.jobs", "farm.report", "farm.store", "farm.rows", "tuner", "asyncio", "sqlite3"),
 }

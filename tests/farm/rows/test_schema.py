@@ -1,4 +1,4 @@
-"""The JSON Schema of rows: it is the one of the docs, and tells of every row type."""
+"""The JSON Schema of rows: `farm schema` prints it, and it tells of every row type."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from farm.rows import schema
+from farm import cli
 from farm.rows.row import Row
 from farm.rows.schema import ROW_TYPES, job_of, rows_schema
 
-FILE = Path(__file__).parents[3] / "docs/rows.schema.json"
 IDENTITY = dict.fromkeys(("unit", "soc", "device_model", "library", "model", "runtime"), "x")
 
 
@@ -20,8 +19,14 @@ def below(row_type: type[Row]) -> set[type[Row]]:
     return {row_type}.union(*(below(child) for child in row_type.__subclasses__()))
 
 
-def test_the_file_of_the_docs_is_up_to_date() -> None:
-    assert FILE.read_text() == schema.text(), "renew with `python -m farm.rows.schema > docs/rows.schema.json`"
+def test_the_command_prints_it_and_writes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert (cli.call(["schema"]), cli.call(["schema", "-o", "rows.json"])) == (0, 0)
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == rows_schema()
+    assert Path("rows.json").read_text() == printed
 
 
 def test_every_row_type_of_farm_is_in_it_under_its_own_job() -> None:

@@ -166,15 +166,13 @@ def test_a_case_that_is_measured_again_in_a_run_counts_once(store: Store) -> Non
     assert {key: [point.status for point in points] for key, points in store.series().items()} == {LATENCY: ["failed"]}
 
 
-def test_progress_notes_are_returned_in_order_and_deleted_by_key(store: Store) -> None:
+def test_progress_notes_of_a_run_are_returned_in_order(store: Store) -> None:
     run, other = store.begin("lab", ""), store.begin("lab", "")
     for number in range(3):
         store.note_progress(run, "case", {"block": number})
     store.note_progress(run, "plan", {"seed": 3.5})
     store.note_progress(other, "case", {})
     assert store.progress(run) == [*(("case", {"block": number}) for number in range(3)), ("plan", {"seed": 3.5})]
-    store.forget_progress(run, "case")
-    assert store.progress(run) == [("plan", {"seed": 3.5})]
     assert store.progress(other) == [("case", {})]
 
 

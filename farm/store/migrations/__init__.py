@@ -1,1 +1,0 @@
-"""How a store of an older layout becomes one of today's: one file a layout in `versions`, run by Alembic."""
