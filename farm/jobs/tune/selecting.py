@@ -99,9 +99,12 @@ class Budget:
     clock: Callable[[], float] = time.monotonic
     grows: bool = False
 
-    def covering(self, candidates: int, slowest_s: float) -> Budget:
-        """With time for so many candidates if each takes as long as the slowest so far, where it may grow."""
-        needed_s = candidates * slowest_s
+    def covering(self, candidates: int, slowest_s: float, spent_s: float) -> Budget:
+        """With time for so many candidates if each takes as long as the slowest so far, where it may grow.
+
+        As long as none was timed there is time for one, whatever has been spent before.
+        """
+        needed_s = spent_s + candidates * slowest_s if slowest_s else math.inf
         return dataclasses.replace(self, device_s=max(self.device_s, needed_s)) if self.grows else self
 
     @property
@@ -195,6 +198,10 @@ class Selecting:
             found = select_in_each(candidates, known.costs(DOUBT), self._goal)
             precisions, selection = next(iter(found.items()))
             figures = self._figures(found, total_ms(before, known.costs()), spent)
+            if spent.left and not known.family and not known.measured:
+                reason = "the budget ended before any launch was timed, and the model alone decides nothing"
+                untimed = {"outcome": ChoiceOutcome.UNDECIDED, "reason": reason}
+                return Chosen(self.in_force, figures.model_copy(update=untimed))
             if not self._is_worth_it(precisions, selection, figures):
                 return self._same(figures, spent.left)
             try:
@@ -326,7 +333,8 @@ class Selecting:
 
             def granted() -> Budget:
                 slowest_s = max((each.pace.slowest_s for each in trials.values()), default=0.0)
-                return self.budget.covering(PLANS * len({cost_key(launch) for launch in before}), slowest_s)
+                count = PLANS * len({cost_key(launch) for launch in before})
+                return self.budget.covering(count, slowest_s, spent.device_s)
 
             for each in trials.values():
                 each.left_s = lambda: granted().left_s(total().device_s)

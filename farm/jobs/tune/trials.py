@@ -26,6 +26,7 @@ from tuner.surroundings import Surroundings
 from tuner.trial import FATAL_STATUSES, Candidate, Trial, TrialStatus
 
 LEAST_TRIAL_DEADLINE_S = 5.0
+MOST_LAUNCHES = 40  # as long as the longest default, in a trial
 LOOK_S = 10.0
 REST = RetryPolicy()
 MS_PER_S, NS_PER_S = 1e3, 1e9
@@ -74,7 +75,8 @@ class UnitTrials:
         self._built.keep(opened, trial_plan.plan.target.gpu_family)
         self._looked_s = clock()
         self.prepare_s = max(self._looked_s - start_s, 0.0)
-        self._deadline_s = max(3 * self.prepare_s, LEAST_TRIAL_DEADLINE_S)
+        longest_s = max(self.default_s.values(), default=0.0)
+        self._deadline_s = max(3 * self.prepare_s, MOST_LAUNCHES * longest_s, LEAST_TRIAL_DEADLINE_S)
 
     def __call__(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
         """A trial; what the candidate does wrong is in its status.
