@@ -25,7 +25,7 @@ from farm.rows.tune import TuneRow
 from farm.tables import table
 from farm.tables.execution import execution_lines
 from farm.tables.run import artifact_lines
-from farm.tables.tune import agreement_lines, choice_lines, outcome_lines, tune_table
+from farm.tables.tune import agreement_lines, choice_lines, is_untuned, outcome_lines, tune_table
 from farm.units.selection import Selection
 from farm.workspace import journal_file
 from runtime.errors import ConfigError
@@ -71,7 +71,7 @@ def tune(
                 rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
         except KeyboardInterrupt:
             return options.interrupted(how_to_go_on, as_json)
-    return options.finish(rows, as_json, show, keeper)
+    return options.finish(rows, as_json, show, keeper, least_status=int(any(map(is_untuned, rows))))
 
 
 def _all_models() -> list[GivenModel]:
@@ -91,7 +91,6 @@ def show(rows: Sequence[TuneRow]) -> None:
     table.show([tune_table(rows)])
     for line in (
         *choice_lines(rows),
-        *outcome_lines(rows),
         *agreement_lines(rows),
         *artifact_lines(rows),
         *execution_lines(rows),
@@ -99,3 +98,5 @@ def show(rows: Sequence[TuneRow]) -> None:
         click.echo(line)
     for path in dict.fromkeys(path for row in rows for path in row.artifacts):
         click.echo(path)
+    for line in outcome_lines(rows):
+        click.echo(line)
