@@ -38,6 +38,8 @@ from farm.cli.ranges import Number, WholeNumber
 )
 @click.option("--profiled-turns", type=WholeNumber(0), default=0, hidden=True, help="How often operators are timed.")
 @click.option("--fresh", is_flag=True, help="Forget the turns that an interrupted call has measured.")
+@options.shape_option
+@options.weights_option
 @options.memory_option
 @execution_options
 @options.fleet_options("farm compare")
