@@ -14,7 +14,6 @@ from farm.config.given_model import GivenModel
 from farm.jobs.convert import ConvertOptions, convert_job
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.targets import TargetFiles, names_single_units, units_to_ask
-from farm.model import deployments
 from farm.rows.convert import ConvertRow
 from farm.tables import table
 from farm.tables.inspect import tensor_line
@@ -39,7 +38,7 @@ def convert(
     as_json: bool,
 ) -> CommandResult:
     """`farm convert`; returns the exit status."""
-    source = deployments.load(model)
+    source = options.load(model)
     units = units_to_ask(source, TargetFiles(target_files), choice)
     wanted = ConvertOptions(target_files, choice.socs, not names_single_units(choice), skip_missing, explain)
     rows = convert_job(source, units, fleet, wanted, lambda line: click.echo(safe_text.one_line(line), err=True))
