@@ -18,7 +18,6 @@ from farm.config.given_model import GivenModel
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job, benchmark_settings
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.loading import LoadOptions
-from farm.model import deployments
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.status import Status
 from farm.safe_text import one_line
@@ -44,7 +43,7 @@ def benchmark(
     as_json: bool,
 ) -> CommandResult:
     """`farm benchmark`; returns the exit status."""
-    source = deployments.load(model)
+    source = options.load(model)
     wanted = BenchmarkOptions(rounds, warmup, load)
     if cluster and cluster.detach:
         works = sent_jobs.all_models("benchmark", [source], benchmark_settings(wanted))

@@ -15,7 +15,6 @@ from farm.config.given_model import GivenModel
 from farm.jobs.convert import ConvertOptions, convert_job, write_standard
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.targets import TargetFiles, names_single_units, units_to_ask
-from farm.model import deployments
 from farm.rows.convert import ConvertRow
 from farm.tables import table
 from farm.tables.inspect import tensor_line
@@ -42,7 +41,7 @@ def convert(
     as_json: bool,
 ) -> CommandResult:
     """`farm convert`; returns the exit status."""
-    source = deployments.load(model)
+    source = options.load(model)
     if standard != (output is not None):
         raise click.UsageError("--standard and -o FILE belong together: the one file, and where it is written")
     if output:

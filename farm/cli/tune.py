@@ -20,7 +20,6 @@ from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.received_files import ReceivedFiles
 from farm.jobs.tune.search import SearchOptions
-from farm.model import deployments
 from farm.rows.tune import TuneRow
 from farm.tables import table
 from farm.tables.execution import execution_lines
@@ -55,7 +54,7 @@ def tune(
     """`farm tune`; returns the exit status."""
     if repeat > 1 and not fresh:
         raise ConfigError("--repeat: a second search would find what is in the journal of the first; give --fresh too")
-    sources = [deployments.load(model) for model in models or _all_models()]
+    sources = [options.load(model) for model in models or _all_models()]
     searched = SearchOptions(level, budget_s, memory, fresh, budget_s, selection, shared, BuildAhead(build_ahead))
     wanted = TuneOptions(searched, execution, repeat)
     works = sent_jobs.all_models("tune", sources, wanted.settings)

@@ -66,8 +66,8 @@ def test_run_ends_with_a_sentence_and_shows_tables_with_v(say: Any, tmp_path: Pa
     write_deployment(tmp_path)
     status, out, _ = say("run", "tiny.yml", "--round", "2", "--validate", "--device", "host")
     sentence = (
-        r"tiny is right on host \(gpu, SQNR \d+ dB\) and takes [\d.]+ ms \(p90 [^)]+\): (\d+) of \1 operators on the GPU; "
-        r"next: farm tune tiny.yml --device host\n"
+        r"tiny is right on host \(gpu, SQNR \d+ dB\) and takes [\d.]+ ms \(p90 [^)]+\): (\d+) of \1 operators on "
+        r"the GPU; next: farm tune tiny.yml --device host\n"
     )
     assert status == 0 and re.fullmatch(sentence, out)
     out = say("run", "tiny.yml", "--round", "2", "-v")[1]
