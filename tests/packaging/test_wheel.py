@@ -137,10 +137,9 @@ def test_run_tune_nightly_and_report(programs: Path, small: Path) -> None:
 
 
 @pytest.mark.opencl
-def test_the_lines_that_the_readme_prints_for_embedding(programs: Path, own_folder: Path) -> None:
+def test_the_lines_of_the_page_on_embedding(programs: Path, own_folder: Path) -> None:
     """They are run as they stand there; `farm` is the wheel's, `cc` any C compiler."""
-    _, _, section = (ROOT / "README.md").read_text().partition("## Embedding\n")
-    lines = [line.strip() for line in section.partition("\n## ")[0].splitlines() if line.startswith("    ")]
+    lines = [line.strip() for line in (ROOT / "docs/embedding.md").read_text().splitlines() if line.startswith("    ")]
     assert len(lines) > 4
     if not shutil.which("cc"):
         (own_folder / "cc").write_text(f'#!/bin/sh\nexec {sys.executable} -m ziglang cc "$@"\n')
