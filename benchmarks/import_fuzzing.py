@@ -96,7 +96,7 @@ def _forked(request: FrameworkRequest, folder: Path) -> int | None:
         os.dup2(log, 2)
         module = importlib.import_module(FRAMEWORKS[request.platform].program)
         try:
-            os._exit(program.serve(folder, module.TITLE, module.to_onnx, module.run))
+            os._exit(program.serve(folder, module.TITLE, module.describe, module.to_onnx, module.run))
         except BaseException as error:  # whatever it is, this copy of the process must end here
             os.write(2, repr(error).encode())
             os._exit(1)

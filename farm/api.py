@@ -6,7 +6,9 @@ wrong with files or the choice of units raises a FarmError. Names, arguments and
 
 Arguments that several functions take:
 
-    model       a deployment file, or `zoo://NAME` for a sample that comes with farm
+    model       a deployment file, a model file, or `zoo://NAME` for a sample that comes with farm
+    shapes      of inputs that a model file leaves open: {"image": (1, 3, 224, 224)}; or several of one, each is a row
+    weights     of a Caffe network; default: the .caffemodel beside it, of the same name
     units       units, or their names; default: those that the deployment file is for
     tuned       tuned parameters: a file, or "none"; default: what tuning left below build/. `kernels` likewise
     memory      OpenCL memory, buffer or image; default: what suits the GPU
@@ -22,13 +24,14 @@ import functools
 import logging
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from farm.config import deployment, execution, samples
+from farm.config import execution, samples
 from farm.config.deployment import Deployment, Runtime
 from farm.config.execution import Execution
+from farm.config.given_model import GivenModel, given_shapes
 from farm.config.inventory import Unit
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
 from farm.jobs.build import BuildOptions, Built, abis_of
@@ -53,6 +56,7 @@ from farm.jobs.run import RunOptions, run_job
 from farm.jobs.targets import TargetFiles, units_to_ask
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.search import SearchOptions
+from farm.model import deployments
 from farm.nightly import configuration
 from farm.nightly.configuration import SERIES
 from farm.nightly.night import Night
@@ -75,7 +79,7 @@ from farm.store.shared_bundles import SharedBundles
 from farm.store.shared_place import SharedPlace
 from farm.units import lookup
 from farm.units.selection import ANY, Selection
-from runtime.errors import FarmError
+from runtime.errors import ConfigError, FarmError
 from runtime.native.features import chosen_features
 
 __all__ = [
@@ -111,6 +115,7 @@ __all__ = [
 RowType = TypeVar("RowType", bound=Row)
 File = str | Path
 Units = Iterable[Unit | str] | None
+Shapes = Mapping[str, Sequence[int] | Sequence[Sequence[int]]] | None
 
 LOG = logging.getLogger("farm")
 
@@ -146,6 +151,8 @@ def run(
     selection: File | None = None,
     memory: str | None = None,
     trust_models: bool = False,
+    shapes: Shapes = None,
+    weights: File | None = None,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
     num_threads: int | None = None,
@@ -160,7 +167,7 @@ def run(
     of which runs once; the row's `samples` has their means and names the worst. `example` has the example application
     of the C API run the model, and compares its outputs.
     """
-    deployment = _load(model, trust_models)
+    deployment = _load(model, trust_models, shapes, weights)
     executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
     load = _loading(tuned, kernels, selection, memory, executed)
     folders = _path(output_folder), _path(input_folder)
@@ -179,6 +186,8 @@ def benchmark(
     selection: File | None = None,
     memory: str | None = None,
     trust_models: bool = False,
+    shapes: Shapes = None,
+    weights: File | None = None,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
     num_threads: int | None = None,
@@ -187,7 +196,7 @@ def benchmark(
     gpu_priority_hint: str | None = None,
 ) -> Iterator[BenchmarkRow]:
     """Profiles the models of a deployment file operator by operator; a row for each unit, model and runtime."""
-    deployment = _load(model, trust_models)
+    deployment = _load(model, trust_models, shapes, weights)
     executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
     options = BenchmarkOptions(rounds, warmup, _loading(tuned, kernels, selection, memory, executed))
     return _kept(store, "benchmark", benchmark_job(deployment, _units_for(deployment, units), options, fleet))
@@ -226,6 +235,8 @@ def tune(
     memory: str | None = None,
     selection: bool = True,
     trust_models: bool = False,
+    shapes: Shapes = None,
+    weights: File | None = None,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
     num_threads: int | None = None,
@@ -239,10 +250,10 @@ def tune(
     wall time for each model, everything included. With `selection` it first chooses where and how operators run.
     Without `units`, on all that there are.
     """
-    deployments = [_load(path, trust_models) for path in ([models] if isinstance(models, str | Path) else models)]
+    sources = _load_all(models, trust_models, shapes, weights)
     executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
     options = TuneOptions(SearchOptions(level, budget_s, memory, wall_s=budget_s, selection=selection), executed)
-    return _kept(store, "tune", tune_job(deployments, _named_or_all(units), options, fleet))
+    return _kept(store, "tune", tune_job(sources, _named_or_all(units), options, fleet))
 
 
 def convert(
@@ -250,6 +261,8 @@ def convert(
     units: Units = None,
     *,
     trust_models: bool = False,
+    shapes: Shapes = None,
+    weights: File | None = None,
     fleet: FleetOptions = FLEET,
     target_files: Sequence[File] = (),
     skip_missing: bool = False,
@@ -260,7 +273,7 @@ def convert(
     for, from what is known of them: `target_files` hold what `farmrt probe` printed on such units. With `skip_missing`
     what cannot be made is logged, and gives no failed row.
     """
-    deployment, files = _load(model, trust_models), tuple(map(Path, target_files))
+    deployment, files = _load(model, trust_models, shapes, weights), tuple(map(Path, target_files))
     chosen = units_to_ask(deployment, TargetFiles(files)) if units is None else _units_for(deployment, units)
     options = ConvertOptions(files, without_units=units is None, skip_missing=skip_missing)
     return convert_job(deployment, chosen, fleet, options, LOG.warning)
@@ -275,16 +288,18 @@ def build(
     only_operators: bool = False,
     output_folder: File | None = None,
     trust_models: bool = False,
+    shapes: Shapes = None,
+    weights: File | None = None,
 ) -> list[Built]:
     """Compiles farmrt for ABIs: those given, else the target_abis of the deployment files, else this machine's.
 
     `shared` makes libfarmrt.so too; `without` leaves engines out (opencl, cpu), `only_operators` all that the models do
     not use. Raises a FarmError for the first ABI that cannot be compiled for.
     """
-    deployments = [_load(path, trust_models) for path in ([models] if isinstance(models, str | Path) else models)]
-    features = needed_features(deployments, without) if only_operators else chosen_features(without)
+    sources = _load_all(models, trust_models, shapes, weights)
+    features = needed_features(sources, without) if only_operators else chosen_features(without)
     options = BuildOptions(features, shared, _path(output_folder))
-    return [build_one(abi, options) for abi in abis or abis_of(deployments)]
+    return [build_one(abi, options) for abi in abis or abis_of(sources)]
 
 
 def forecast(
@@ -294,13 +309,15 @@ def forecast(
     target_file: File | None = None,
     memory: str | None = None,
     trust_models: bool = False,
+    shapes: Shapes = None,
+    weights: File | None = None,
     fleet: FleetOptions = FLEET,
 ) -> Iterator[ForecastRow]:
     """Says where each operator will run and with how much memory; runs nothing.
 
     `target_file`, what `farmrt probe` printed on another unit, takes the place of units.
     """
-    deployment = _load(model, trust_models)
+    deployment = _load(model, trust_models, shapes, weights)
     if target_file:
         return forecast_for_file(deployment, Path(target_file), memory)
     return forecast_job(deployment, _units_for(deployment, units), memory, fleet)
@@ -313,6 +330,8 @@ def inspect(
     target_file: File | None = None,
     memory: str | None = None,
     trust_models: bool = False,
+    shapes: Shapes = None,
+    weights: File | None = None,
     fleet: FleetOptions = FLEET,
 ) -> Iterator[InspectRow]:
     """Says what the plans of a deployment file hold: operators, and tensors with origin and storage; runs nothing.
@@ -321,7 +340,7 @@ def inspect(
     """
     if Path(model).suffix == ".plan":
         return iter([inspect_plan_file(Path(model))])
-    deployment = _load(model, trust_models)
+    deployment = _load(model, trust_models, shapes, weights)
     if target_file:
         return inspect_for_file(deployment, Path(target_file), memory)
     return inspect_job(deployment, _units_for(deployment, units), memory, fleet)
@@ -338,6 +357,8 @@ def compare(
     runtimes: tuple[Runtime, ...] = ("cpu", "gpu"),
     memory: str | None = None,
     fresh: bool = False,
+    shapes: Shapes = None,
+    weights: File | None = None,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
     num_threads: int | None = None,
@@ -345,7 +366,7 @@ def compare(
     gpu_perf_hint: str | None = None,
     gpu_priority_hint: str | None = None,
 ) -> Iterator[CompareRow]:
-    """Compares two stored runs, two deployment files, or two builds of farm that run `model`; each as the CLI names it.
+    """Compares two stored runs, two models, or two builds of farm that run `model`; each as the CLI names it.
 
     `store` holds the stored runs (default: reports/farm.db), and keeps the rows where it is given. Turns that an
     interrupted call has measured are gone on from, unless it is to begin `fresh`.
@@ -353,11 +374,12 @@ def compare(
     kind = sides.common_kind(a, b, store)
     if kind == "run":
         return _kept(store, "compare", iter(sides.compare_stored(a, b, store, margin_percent, LOG.warning)))
-    both = sides.contenders(kind, a, b, None if model is None else samples.deployment_file(str(model)))
+    file = None if model is None else samples.deployment_file(str(model))
+    both = sides.contenders(kind, a, b, file, given_shapes(shapes), _path(weights))
     margin_percent = sides.MARGIN_PERCENT if margin_percent is None else margin_percent
     executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
     options = CompareOptions(turns, margin_percent, runtimes, memory, secrets.randbelow(2**32), executed, fresh=fresh)
-    chosen = _units_for(deployment.load(both[0].model_file), units)
+    chosen = _units_for(both[0].source, units)
     return _kept(store, "compare", compare_job(both, chosen, options, fleet))
 
 
@@ -403,8 +425,18 @@ def report(
     return write_reports(night, Path(folder), [ReportFormat(name) for name in formats])
 
 
-def _load(model: File, trust_models: bool) -> Deployment:
-    return deployment.load(samples.deployment_file(str(model)), trust_models)
+def _load(model: File, trust_models: bool, shapes: Shapes, weights: File | None) -> Deployment:
+    path = samples.deployment_file(str(model))
+    return deployments.load(GivenModel(path, given_shapes(shapes), _path(weights), trust_models))
+
+
+def _load_all(
+    models: File | Sequence[File], trust_models: bool, shapes: Shapes, weights: File | None
+) -> list[Deployment]:
+    named = [models] if isinstance(models, str | Path) else models
+    if len(named) != 1 and (shapes or weights):
+        raise ConfigError("shapes and weights are of one model file: name it alone")
+    return [_load(model, trust_models, shapes, weights) for model in named]
 
 
 def _loading(

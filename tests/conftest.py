@@ -26,6 +26,8 @@ os.environ.update(toolchain.environment())
 # nor is farmrt, which tests build in folders of their own, from wheels and other commits. A CI may keep both.
 for _variable, _folder in (("POCL_CACHE_DIR", "pocl"), ("FARM_OBJECTS", "objects")):
     os.environ.setdefault(_variable, str(Path(__file__).parents[1] / "build" / _folder))
+# Images for containers set it; the hundreds of Pythons that tests start would compile the sources again each time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A shell that starts tests in the background has them ignore Ctrl-C, and what they start too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # A run that must pass draws the same cases each time: it fails for what was changed, not for what was drawn. That a

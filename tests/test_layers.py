@@ -70,7 +70,7 @@ ORDER = {
         "attention shape_functions",
         "generic",
         "extras functions graph recurrence transposed_convolution version",
-        "errors onnx_runtime regular_file signed_ranks types",
+        "errors model_tensors onnx_runtime regular_file signed_ranks types",
     ],
 }
 # Packages that only these may import: the tuner measures what it is given, and never knows the controller.

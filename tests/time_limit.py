@@ -1,10 +1,12 @@
-"""A limit for tests of what could otherwise wait for ever."""
+"""Limits for tests of what could otherwise wait, or grow, for ever."""
 
 from __future__ import annotations
 
 import contextlib
+import resource
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 
 
@@ -22,3 +24,15 @@ def within(seconds: int) -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def within_memory(mebibytes: int) -> Iterator[None]:
+    """Raises MemoryError where the block maps so much more memory than the process had."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    mapped = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + (mebibytes << 20), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)

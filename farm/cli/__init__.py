@@ -36,6 +36,7 @@ COMMANDS = {
     "reserve": "farm.cli.commands.reserve",
     "release": "farm.cli.commands.release",
     "build": "farm.cli.commands.build",
+    "init": "farm.cli.commands.init",
     "zoo": "farm.cli.commands.zoo",
     "convert": "farm.cli.commands.convert",
     "forecast": "farm.cli.commands.forecast",

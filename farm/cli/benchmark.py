@@ -14,10 +14,11 @@ from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
 from farm.cluster import sent_jobs
 from farm.cluster.address import ClusterChoice
-from farm.config import deployment
+from farm.config.given_model import GivenModel
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job, benchmark_settings
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.loading import LoadOptions
+from farm.model import deployments
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.status import Status
 from farm.safe_text import one_line
@@ -30,7 +31,7 @@ from farm.units.selection import Selection
 
 
 def benchmark(
-    model_file: Path,
+    model: GivenModel,
     choice: Selection,
     rounds: int,
     warmup: int,
@@ -38,12 +39,11 @@ def benchmark(
     fleet: FleetOptions,
     trace: Path | None,
     store: str | None,
-    trust_models: bool,
     cluster: ClusterChoice | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm benchmark`; returns the exit status."""
-    source = deployment.load(model_file, trust_models)
+    source = deployments.load(model)
     wanted = BenchmarkOptions(rounds, warmup, load)
     if cluster and cluster.detach:
         works = sent_jobs.all_models("benchmark", [source], benchmark_settings(wanted))

@@ -10,7 +10,7 @@ import click
 from farm.cli import FAILED, clusters, options, store_options, view
 from farm.cli.envelope import CommandResult, Document
 from farm.cluster.address import ClusterChoice
-from farm.config import deployment, samples
+from farm.config import samples
 from farm.config.deployment import Deployment, Runtime
 from farm.config.inventory import Unit
 from farm.jobs.bisect.commits import Commits, FarmCommits, ModelCommits, commits_between, subject
@@ -49,7 +49,7 @@ def bisect(
     """`farm bisect`; returns the exit status."""
     commits = _repository(model_file, repository, build)
     hashes = commits_between(commits.root, good, bad)
-    source = deployment.load(commits.at(hashes[0]).model_file)
+    source = commits.at(hashes[0]).source
     name = _model(source, model)
     on = _runtime(source, name, runtime)
     wanted = BisectOptions(name, on, turns, max(turns, most_turns), margin_percent, memory)

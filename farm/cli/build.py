@@ -10,10 +10,11 @@ import click
 
 from farm import safe_text
 from farm.cli.envelope import CommandResult, Document
-from farm.config import deployment
 from farm.config.deployment import Deployment
+from farm.config.given_model import GivenModel
 from farm.jobs.build import BuildOptions, Built, Missing, abis_of, available_abis, build_job
 from farm.jobs.models.operators import needed_features
+from farm.model import deployments
 from farm.tables import table
 from farm.tables.table import Table
 from runtime.errors import ConfigError
@@ -37,13 +38,13 @@ class Wanted:
     skip_missing: bool
 
 
-def build(model_files: Sequence[Path], wanted: Wanted, as_json: bool) -> CommandResult:
+def build(models: Sequence[GivenModel], wanted: Wanted, as_json: bool) -> CommandResult:
     """`farm build`; returns the exit status."""
     if wanted.abis and wanted.every:
         raise ConfigError("farm build: give --abi or --all, not both")
-    if wanted.only_operators and not model_files:
+    if wanted.only_operators and not models:
         raise ConfigError("farm build: --only-operators needs the deployment files of the models: MODEL.yml ...")
-    sources = [deployment.load(path) for path in model_files]
+    sources = [deployments.load(model) for model in models]
     options = BuildOptions(_features(sources, wanted), wanted.shared, wanted.output)
     abis, left_out = _abis(sources, wanted)
     outcomes = list(build_job(abis, options, lambda line: click.echo(line, err=True)))

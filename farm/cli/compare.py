@@ -14,7 +14,6 @@ from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
 from farm.cluster import sent_sides
 from farm.cluster.address import ClusterChoice
-from farm.config import deployment
 from farm.config.deployment import Runtime
 from farm.config.execution import Execution
 from farm.decision.comparison import is_worse
@@ -36,6 +35,8 @@ def compare(
     a: str,
     b: str,
     model_file: Path | None,
+    shapes: sides.Shapes,
+    weights: Path | None,
     choice: Selection,
     runtimes: tuple[Runtime, ...],
     turns: int,
@@ -63,7 +64,7 @@ def compare(
         with store_options.keeping(store) as keeper:
             rows = list(keeper.recorded(compared))
         return _finish(rows, as_json, keeper)
-    both = sides.contenders(kind, a, b, model_file)
+    both = sides.contenders(kind, a, b, model_file, shapes, weights)
     margin_percent = sides.MARGIN_PERCENT if margin_percent is None else margin_percent
     on = runtimes or ("cpu", "gpu")
     wanted = CompareOptions(
@@ -78,7 +79,7 @@ def compare(
         fresh=fresh,
     )
     remote = clusters.RemoteJob(CompareRow, sent_sides.works(both, wanted), adapted=sent_sides.adapted(both))
-    source = deployment.load(both[0].model_file)
+    source = both[0].source
     if cluster and cluster.detach:
         return detach(cluster, source, choice, remote.works, as_json, side_names=sent_sides.side_names(both))
     how_to_go_on = GOES_ON.format("on the hosts" if cluster else "below build/")

@@ -10,10 +10,11 @@ import click
 from farm import safe_text
 from farm.cli import options
 from farm.cli.envelope import CommandResult
-from farm.config import deployment
+from farm.config.given_model import GivenModel
 from farm.jobs.convert import ConvertOptions, convert_job
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.targets import TargetFiles, names_single_units, units_to_ask
+from farm.model import deployments
 from farm.rows.convert import ConvertRow
 from farm.tables import table
 from farm.tables.inspect import tensor_line
@@ -29,17 +30,16 @@ LEFT = frozenset({"Model", "Unit", "SoC", "ABI", "Runtime", "Status", "Facts", "
 
 
 def convert(
-    model_file: Path,
+    model: GivenModel,
     choice: Selection,
     fleet: FleetOptions,
     target_files: tuple[Path, ...],
     skip_missing: bool,
     explain: bool,
-    trust_models: bool,
     as_json: bool,
 ) -> CommandResult:
     """`farm convert`; returns the exit status."""
-    source = deployment.load(model_file, trust_models)
+    source = deployments.load(model)
     units = units_to_ask(source, TargetFiles(target_files), choice)
     wanted = ConvertOptions(target_files, choice.socs, not names_single_units(choice), skip_missing, explain)
     rows = convert_job(source, units, fleet, wanted, lambda line: click.echo(safe_text.one_line(line), err=True))

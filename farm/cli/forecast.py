@@ -10,11 +10,12 @@ import click
 from farm import soc
 from farm.cli import options
 from farm.cli.envelope import CommandResult
-from farm.config import deployment
 from farm.config.deployment import Deployment
+from farm.config.given_model import GivenModel
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_for_soc, forecast_job
 from farm.jobs.targets import TargetFiles, is_known, names_single_units
+from farm.model import deployments
 from farm.rows.forecast import ForecastRow
 from farm.rows.status import Status
 from farm.tables import table as tables
@@ -24,16 +25,15 @@ from farm.units.selection import ANY, Selection
 
 
 def forecast(
-    model_file: Path,
+    model: GivenModel,
     choice: Selection,
     target_file: Path | None,
     fleet: FleetOptions,
     memory: str | None,
-    trust_models: bool,
     as_json: bool,
 ) -> CommandResult:
     """`farm forecast`; returns the exit status."""
-    source = deployment.load(model_file, trust_models)
+    source = deployments.load(model)
     if target_file:
         if choice != ANY or fleet.opencl:
             raise click.UsageError("--target-file takes the place of units and --opencl")

@@ -9,9 +9,10 @@ import click
 
 from farm.cli import options
 from farm.cli.envelope import CommandResult
-from farm.config import deployment
+from farm.config.given_model import GivenModel
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.inspect import inspect_for_file, inspect_job, inspect_plan_file
+from farm.model import deployments
 from farm.rows.inspect import InspectRow
 from farm.rows.status import Status
 from farm.tables import table as tables
@@ -24,21 +25,20 @@ from runtime.regular_file import open_regular
 
 
 def inspect(
-    file: Path,
+    model: GivenModel,
     with_tensors: bool,
     choice: Selection,
     target_file: Path | None,
     fleet: FleetOptions,
     memory: str | None,
-    trust_models: bool,
     as_json: bool,
 ) -> CommandResult:
     """`farm inspect`; returns the exit status."""
     is_default = choice == ANY and not (target_file or memory or fleet.opencl)
     rows = (
-        _plan_rows(file, is_default)
-        if _is_binary(file)
-        else _model_rows(file, choice, target_file, fleet, memory, trust_models)
+        _plan_rows(model.path, is_default)
+        if _is_binary(model.path)
+        else _model_rows(model, choice, target_file, fleet, memory)
     )
     return options.finish(rows, as_json, lambda done: _show(done, with_tensors))
 
@@ -65,14 +65,13 @@ def _plan_rows(file: Path, is_default: bool) -> Iterator[InspectRow]:
 
 
 def _model_rows(
-    file: Path,
+    model: GivenModel,
     choice: Selection,
     target_file: Path | None,
     fleet: FleetOptions,
     memory: str | None,
-    trust_models: bool,
 ) -> Iterator[InspectRow]:
-    source = deployment.load(file, trust_models)
+    source = deployments.load(model)
     if target_file is None:
         return inspect_job(source, lookup.units_for(source, choice), memory, fleet)
     if choice != ANY or fleet.opencl:

@@ -21,6 +21,7 @@ from farm.nightly.configuration import NightlyConfiguration
 from farm.nightly.night import Night, NightOutcome
 from farm.nightly.notification import notify, verdict_document, verdict_members
 from farm.report.write import write_reports
+from farm.safe_text import one_line
 from farm.store import Store
 from farm.store.bundle_archive import folder_of
 from farm.store.shared_bundles import SharedBundles
@@ -93,7 +94,7 @@ def _finish(nightly: NightlyConfiguration, night: Night, folder: Path, as_json: 
     verdict = verdict_members(night, report)
     if not as_json:
         table.show(night_tables(night))
-        click.echo(f"{night.outcome}; report: {report or 'none'}")
+        click.echo(f"\n{one_line(verdict['headline'])}\nreport: {report or 'none'}")
     try:
         if nightly.notify_command:
             notify(nightly.notify_command, verdict)

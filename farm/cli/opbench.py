@@ -58,12 +58,21 @@ def opbench(
         units = place.units_for(None, choice)
         if only_list:
             return _list(list_benchmarks(units, wanted, fleet), as_json)
-        with store_options.keeping(store) as keeper, view.shown(only_slow=True) as progress:
-            job = functools.partial(opbench_job, units, wanted, fleet, progress)
-            rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
+        rows: list[OpbenchRow] = []
+        try:
+            with store_options.keeping(store) as keeper, view.shown(only_slow=True) as progress:
+                job = functools.partial(opbench_job, units, wanted, fleet, progress)
+                for row in keeper.recorded(place.rows(job, remote, units, fleet, progress)):
+                    rows.append(row)
+        except KeyboardInterrupt:
+            return options.interrupted(_told(rows), as_json, rows, show)
     if not rows:
         raise ConfigError(f"--filter {pattern}: no benchmark of these units matches; --list names them")
     return options.finish(rows, as_json, show, keeper)
+
+
+def _told(rows: Sequence[OpbenchRow]) -> str:
+    return f"interrupted after {len(rows)} benchmark{'' if len(rows) == 1 else 's'}, whose rows are kept"
 
 
 def _check_can_be_sent(files: Sequence[Path], only_list: bool) -> None:

@@ -36,9 +36,18 @@ def finish(
     return Document(status, shown) if as_json else status
 
 
-def interrupted(text: str, as_json: bool) -> int | Document:
-    """The exit status after Ctrl-C, or a document that says how to go on; stderr was told at once."""
-    return Document(INTERRUPTED, problem=Problem(text, INTERRUPTION)) if as_json else INTERRUPTED
+def interrupted(
+    text: str, as_json: bool, rows: Sequence[RowType] = (), show: Callable[[Sequence[RowType]], None] | None = None
+) -> int | Document:
+    """The exit status after Ctrl-C, or a document that says how to go on; stderr was told at once.
+
+    `rows` are those that were ready by then: they are shown, or in the document.
+    """
+    if as_json:
+        return Document(INTERRUPTED, rows, problem=Problem(text, INTERRUPTION))
+    if rows and show:
+        show(rows)
+    return INTERRUPTED
 
 
 def tell_failures(rows: Iterable[Row]) -> None:

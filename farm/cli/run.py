@@ -13,10 +13,11 @@ from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
 from farm.cluster import sent_jobs
 from farm.cluster.address import ClusterChoice
-from farm.config import deployment
+from farm.config.given_model import GivenModel
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.loading import LoadOptions
 from farm.jobs.run import RunOptions, run_job, run_settings
+from farm.model import deployments
 from farm.rows.run import RunRow
 from farm.tables import table
 from farm.tables.execution import execution_lines
@@ -27,7 +28,7 @@ GOES_ON = "interrupted; what was measured is kept below build/, the next call go
 
 
 def run(
-    model_file: Path,
+    model: GivenModel,
     choice: Selection,
     rounds: int,
     warmup: int,
@@ -40,12 +41,11 @@ def run(
     load: LoadOptions,
     fleet: FleetOptions,
     store: str | None,
-    trust_models: bool,
     cluster: ClusterChoice | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm run`; returns the exit status."""
-    source = deployment.load(model_file, trust_models)
+    source = deployments.load(model)
     wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load, input_dir, example)
     said = GOES_ON if input_dir else interruption.INTERRUPTED
     if cluster and cluster.detach:

@@ -13,13 +13,14 @@ from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
 from farm.cluster import sent_jobs
 from farm.cluster.address import ClusterChoice
-from farm.config import deployment
 from farm.config.execution import Execution
+from farm.config.given_model import GivenModel
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.received_files import ReceivedFiles
 from farm.jobs.tune.search import SearchOptions
+from farm.model import deployments
 from farm.rows.tune import TuneRow
 from farm.tables import table
 from farm.tables.execution import execution_lines
@@ -35,7 +36,7 @@ MODELS_FOLDER = Path("models")
 
 
 def tune(
-    model_files: tuple[Path, ...],
+    models: tuple[GivenModel, ...],
     choice: Selection,
     level: str,
     budget_s: float | None,
@@ -48,14 +49,13 @@ def tune(
     memory: str | None,
     execution: Execution,
     store: str | None,
-    trust_models: bool,
     cluster: ClusterChoice | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm tune`; returns the exit status."""
     if repeat > 1 and not fresh:
         raise ConfigError("--repeat: a second search would find what is in the journal of the first; give --fresh too")
-    sources = [deployment.load(path, trust_models) for path in model_files or _all_models()]
+    sources = [deployments.load(model) for model in models or _all_models()]
     searched = SearchOptions(level, budget_s, memory, fresh, budget_s, selection, shared, BuildAhead(build_ahead))
     wanted = TuneOptions(searched, execution, repeat)
     works = sent_jobs.all_models("tune", sources, wanted.settings)
@@ -74,11 +74,11 @@ def tune(
     return options.finish(rows, as_json, show, keeper)
 
 
-def _all_models() -> list[Path]:
+def _all_models() -> list[GivenModel]:
     files = sorted(MODELS_FOLDER.glob("*.yml"))
     if not files:
         raise ConfigError(f"{MODELS_FOLDER}: no deployment files there; name one, as in `farm tune MODEL.yml`")
-    return files
+    return list(map(GivenModel, files))
 
 
 def _how_to_go_on(units: Sequence[Unit], on_hosts: bool) -> str:

@@ -73,7 +73,8 @@ def _sent_model(deployment: Deployment, model: str, fetcher: fetch.Fetcher, file
     data = {**deployment.data["models"][model]}
     for key, name, path in _model_files(deployment, model, fetcher):
         data[key] = f"files/{model}/{key}/{name}"
-        files |= {f"files/{model}/{key}/{part}": file for part, file in _with_companions(path, name)}
+        parts = _with_companions(path, name, settings.platform == "onnx")
+        files |= {f"files/{model}/{key}/{part}": file for part, file in parts}
     _send_validation_inputs(deployment, model, data, files)
     return data
 
@@ -93,7 +94,7 @@ def _file_name(location: str) -> str:
     return location.partition("?")[0].rstrip("/").rpartition("/")[2] or "model"
 
 
-def _with_companions(path: Path, name: str) -> Iterator[tuple[str, Path]]:
+def _with_companions(path: Path, name: str, is_onnx: bool) -> Iterator[tuple[str, Path]]:
     """A model's file under its name, or all of its folder below that; weights that an ONNX file names too."""
     if path.is_dir():
         for file in sorted(path.rglob("*")):
@@ -101,7 +102,7 @@ def _with_companions(path: Path, name: str) -> Iterator[tuple[str, Path]]:
                 yield f"{name}/{file.relative_to(path)}", file
         return
     yield name, path
-    if name.endswith(".onnx"):
+    if is_onnx:
         for beside in _external_files(path):
             yield beside, path.parent / beside
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from farm.cluster.job_files import DEPLOYMENT, artifacts_of, files_of_models
 from farm.cluster.sent_jobs import OwedRow, SentWork, Works
-from farm.config import deployment
 from farm.jobs.compare.builds import CompareOptions
 from farm.jobs.compare.checkout import SOURCES, Checkout
 from farm.jobs.compare.contender import Contender
@@ -27,7 +26,7 @@ def works(both: tuple[Contender, Contender], options: CompareOptions) -> Works:
     """One command line that compares both on a unit."""
 
     def made(scratch: Path) -> list[SentWork]:
-        source = deployment.load(both[0].model_file)
+        source = both[0].source
         models = [name for name in source.models if not options.models or name in options.models]
         files = artifacts_of(source.library_name) | files_of_models(source, models, scratch, "a/")
         made_by_farms = both[0].checkout and both[1].checkout
@@ -56,9 +55,9 @@ def _sent_models(
     both: Sequence[Contender], models: Sequence[str], scratch: Path
 ) -> tuple[dict[str, Path], tuple[str, ...]]:
     """The files of B where it is another model than A; and the words for both on the host."""
-    if both[1].model_file == both[0].model_file:
+    if both[1].source.path == both[0].source.path:
         return {}, (f"a/{DEPLOYMENT}", f"a/{DEPLOYMENT}")
-    other = deployment.load(both[1].model_file)
+    other = both[1].source
     theirs = [name for name in map(both[1].model_name, models) if name in other.models]
     files = artifacts_of(other.library_name) | files_of_models(other, theirs, scratch, "b/")
     return files, (f"a/{DEPLOYMENT}", f"b/{DEPLOYMENT}")

@@ -14,9 +14,10 @@
         model_sha256_checksum: 625c95...    # optional
         # platform: caffe has its network in model_file_path (.prototxt) and its weights in weight_file_path
         # (.caffemodel), with a weight_sha256_checksum of their own
-        subgraphs:
+        subgraphs:                          # optional, as each of these keys: what is absent is as the model has it
           - input_tensors: [data]
             input_shapes: ["1,3,227,227"]   # also as a list of lists
+            input_data_types: [float32]
             output_tensors: [prob]
         runtime: cpu+gpu                    # cpu, gpu or both, each validated and measured on its own
         data_type: fp16_fp32                # GPU: storage_arithmetic; a CPU runtime always computes in fp32. Of several
@@ -32,8 +33,8 @@ One format, type or range given for several tensors counts for all of them. A te
 shape lie in this file and in the application: NCHW (the own order of ONNX, Caffe and PyTorch), NHWC (that of
 TensorFlow, Keras and TFLite) or NONE (no image: taken as it is); where it is not the model's own, the runtime turns it
 at the boundary. Without one, a shape of four sizes has the order in which it fits an ONNX model, and the format is
-asked for where both fit; models of other platforms have their own. A key that does not work yet is refused, never
-ignored (docs/deployment.md has all).
+asked for where both fit; models of other platforms have their own, and so has a shape that the file leaves out. A key
+that does not work yet is refused, never ignored (docs/deployment.md has all).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
+import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator
 
 from farm.config import platforms, yaml_source
@@ -61,17 +63,19 @@ from farm.config.fields import (
     split_text,
 )
 from farm.config.platforms import PLATFORMS, DataFormat
-from farm.config.yaml_source import KeyPath, YamlSection, YamlSource
+from farm.config.yaml_source import KeyPath, WrittenSource, YamlSection, YamlSource
 from runtime.errors import ConfigError
 
 ElementType = Literal[
     "float32", "float16", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"
 ]
+ELEMENT_TYPES: tuple[str, ...] = get_args(ElementType)
 Form = Literal["file", "code"]
 DataType = Literal["fp16_fp32", "fp32_fp32", "fp16_fp16"]
 Runtime = Literal["cpu", "gpu"]
 Winograd = Literal[0, 2, 4, "auto"]
 ONNX_ORDER: DataFormat = "NCHW"
+UNKNOWN_TYPE: ElementType = "float32"  # of a tensor within the model, whose type nobody says
 FLOATS = "models run in fp32 and fp16"
 
 RUNTIMES: dict[str, tuple[Runtime, ...]] = {
@@ -94,6 +98,7 @@ class Input:
     data_format: DataFormat
     value_range: tuple[float, float]
     has_format: bool = True  # else it is inferred, see farm.model.data_formats
+    has_type: bool = True  # else it is the model's, see farm.model.own_values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,19 +113,22 @@ class Output:
 
 
 class Subgraph(YamlSection):
-    """The model's inputs and outputs, and the data to check them with."""
+    """The model's inputs and outputs, and the data to check them with.
+
+    Without names or shapes it is open: `farm.model.own_values` completes it by what the model has.
+    """
 
     not_yet: ClassVar = {
         "validation_outputs_data": "outputs are compared with those that the backend computes",
         "accuracy_validation_script": "outputs are compared with those that the backend computes",
     }
 
-    input_tensors: Annotated[tuple[Text, ...], BeforeValidator(as_list), AfterValidator(not_empty)]
-    input_shapes: Annotated[tuple[Shape, ...], BeforeValidator(as_list)]
+    input_tensors: Annotated[tuple[Text, ...], BeforeValidator(as_list), AfterValidator(not_empty)] = ()
+    input_shapes: Annotated[tuple[Shape, ...], BeforeValidator(as_list)] = ()
     input_ranges: Annotated[tuple[Range, ...], BeforeValidator(as_list)] = ((-1.0, 1.0),)
-    input_data_types: Annotated[tuple[ElementType, ...], BeforeValidator(as_list)] = ("float32",)
+    input_data_types: Annotated[tuple[ElementType, ...], BeforeValidator(as_list)] = ()
     input_data_formats: Annotated[tuple[DataFormat, ...], BeforeValidator(as_list)] = ()
-    output_tensors: Annotated[tuple[Text, ...], BeforeValidator(as_list), AfterValidator(not_empty)]
+    output_tensors: Annotated[tuple[Text, ...], BeforeValidator(as_list), AfterValidator(not_empty)] = ()
     output_shapes: Annotated[tuple[Shape, ...], BeforeValidator(as_list)] = ()
     output_data_types: Annotated[tuple[ElementType, ...], BeforeValidator(as_list)] = ()
     output_data_formats: Annotated[tuple[DataFormat, ...], BeforeValidator(as_list)] = ()
@@ -134,13 +142,12 @@ class Subgraph(YamlSection):
     )
     @classmethod
     def _one_for_each_tensor(cls, values: tuple[Item, ...], info: ValidationInfo) -> tuple[Item, ...]:
-        """Requires a value for each tensor; one type, format or range stands for all; optional lists may be empty."""
+        """Requires a value for each tensor that is named; one type, format or range stands for all."""
         assert info.field_name
         owner = f"{info.field_name.split('_')[0].replace('validation', 'input')}_tensors"
-        count = len(info.data.get(owner, values))
-        required = info.field_name == "input_shapes"
+        count = len(info.data.get(owner, ())) or len(values)
         single = info.field_name.endswith(("_ranges", "_types", "_formats"))
-        if len(values) != count and not (single and len(values) == 1) and (values or required):
+        if values and len(values) != count and not (single and len(values) == 1):
             hint = "; write a shape as 1,3,224,224" if info.field_name.endswith("_shapes") else ""
             raise ValueError(f"{len(values)} given for {count} {owner}{hint}")
         return values
@@ -153,17 +160,26 @@ class Subgraph(YamlSection):
         return names
 
     @property
+    def is_open(self) -> bool:
+        """Whether it leaves names or shapes to the model."""
+        return not (self.input_tensors and self.input_shapes and self.output_tensors)
+
+    @property
     def inputs(self) -> tuple[Input, ...]:
-        """The inputs, each with its own shape, type, format and range."""
+        """The inputs of a subgraph that is not open, each with its own shape, type, format and range."""
         count = len(self.input_tensors)
-        columns = (self.input_data_types, self.input_data_formats or (ONNX_ORDER,), self.input_ranges)
+        columns = (
+            self.input_data_types or (UNKNOWN_TYPE,),
+            self.input_data_formats or (ONNX_ORDER,),
+            self.input_ranges,
+        )
         spread = (_spread(column, count) for column in columns)
-        known = (bool(self.input_data_formats),) * count
-        return tuple(map(Input, self.input_tensors, self.input_shapes, *spread, known))
+        known = ((bool(given),) * count for given in (self.input_data_formats, self.input_data_types))
+        return tuple(map(Input, self.input_tensors, self.input_shapes, *spread, *known))
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """The outputs, each with its own shape and format."""
+        """The outputs of a subgraph that is not open, each with its own shape and format."""
         count = len(self.output_tensors)
         shapes = self.output_shapes or (None,) * count
         formats = _spread(self.output_data_formats or (ONNX_ORDER,), count)
@@ -219,7 +235,7 @@ class Model(ExecutionKeys):
     model_sha256_checksum: Checksum | None = None
     weight_file_path: Location | None = None
     weight_sha256_checksum: Checksum | None = None
-    subgraphs: Annotated[tuple[Subgraph, ...], AfterValidator(not_empty)]
+    subgraphs: Annotated[tuple[Subgraph, ...], AfterValidator(not_empty)] = (Subgraph(),)
     runtime: str
     data_type: Annotated[tuple[DataType, ...], BeforeValidator(_data_types), AfterValidator(not_empty)] = ("fp16_fp32",)
     validation_threshold: dict[str, Similarity] = Field(default_factory=dict)
@@ -368,6 +384,21 @@ class Deployment(YamlSection):
         """What the file says, as plain data (text, None, lists, dictionaries)."""
         return self._source.data
 
+    def file_in(self, folder: Path) -> Path:
+        """The deployment file; what was made of a model file is written into the folder."""
+        if not isinstance(self._source, WrittenSource):
+            return self.path
+        paths = ("model_file_path", "weight_file_path")
+        models = {
+            name: {
+                key: str(self.path.parent.absolute() / value) if key in paths else value for key, value in keys.items()
+            }
+            for name, keys in self.data["models"].items()
+        }
+        path = folder / "model.yml"
+        path.write_text(yaml.safe_dump({**self.data, "models": models}, sort_keys=False))
+        return path
+
     @property
     def trusts_models(self) -> bool:
         """Whether the user trusts the models' authors, so that models may hold code; the file itself cannot say so."""
@@ -379,8 +410,15 @@ class Deployment(YamlSection):
 
 
 def load(path: Path, trust_models: bool = False) -> Deployment:
-    """Reads and checks a deployment file; raises ConfigError with the line of the first mistake."""
-    source = yaml_source.load(path)
+    """Reads and checks a deployment file; raises ConfigError with the line of the first mistake.
+
+    farm.model.deployments takes model files too.
+    """
+    return of_source(yaml_source.load(path), trust_models)
+
+
+def of_source(source: YamlSource, trust_models: bool = False) -> Deployment:
+    """The same of YAML that has been read."""
     deployment = source.validate(Deployment)
     deployment._source, deployment._trusted = source, trust_models
     return deployment

@@ -13,7 +13,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 Abi = Literal["host", "arm64-v8a", "armeabi-v7a", "arm64", "armhf"]
 
 MAX_DIMENSION = 2**31 - 1
-SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+MOST_NAME = 100
+SAFE_NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{MOST_NAME - 1}}}")
 
 Items = TypeVar("Items", bound=Collection[Any])
 
@@ -37,7 +38,9 @@ def split_text(value: Any) -> Any:
 
 def _safe_name(value: str) -> str:
     if not SAFE_NAME.fullmatch(value):
-        raise ValueError(f"{value!r} cannot name a file; use letters, digits, '_', '-' and '.', at most 100 characters")
+        raise ValueError(
+            f"{value!r} cannot name a file; use letters, digits, '_', '-' and '.', at most {MOST_NAME} characters"
+        )
     return value
 
 

@@ -56,7 +56,8 @@ class YamlSource:
     def validate(self, model: type[SectionType]) -> SectionType:
         """Checks the data against the model; of several mistakes the first in the file is reported.
 
-        A missing key comes after all others: it has no line of its own, and is often there under a misspelt name.
+        A missing key comes after all others: it has no line of its own, and is often there under a misspelt name. Where
+        nothing else is wrong, all that are missing are told at once.
         """
         try:
             return model.model_validate(self.data)
@@ -64,14 +65,33 @@ class YamlSource:
             details = error.errors(include_url=False)
         for detail in details:
             detail["loc"] = tuple(key for key in detail["loc"] if key != "[key]")  # pydantic's mark of a bad key
-        first = min(details, key=lambda detail: (detail["type"] == "missing", self.line(detail["loc"])))
-        more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
+        details.sort(key=lambda detail: (detail["type"] == "missing", self.line(detail["loc"])))
+        first, *others = details
+        if others and first["type"] == "missing":
+            also = ", ".join(dotted(detail["loc"]) for detail in others)
+            raise self.error(first["loc"], f"this key is missing, and so {'is' if len(others) == 1 else 'are'} {also}")
+        more = f" (and {len(others)} more)" if others else ""
         raise self.error(first["loc"], _problem(model, first) + more)
+
+
+class WrittenSource(YamlSource):
+    """YAML that farm has written for what lies at a path: the user sees no line and no key of it."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        super().__init__(path, _parsed(path, text).data, {(): 1})
+
+    def error(self, key_path: KeyPath, problem: str) -> ConfigError:
+        """Makes the error `path: problem`."""
+        where = f"{self.path}: "
+        return ConfigError(where + problem.removeprefix(where))
 
 
 def load(path: Path) -> YamlSource:
     """Reads the file; raises ConfigError when it cannot be read or is not the YAML described above."""
-    text = _read_text(path)
+    return _parsed(path, _read_text(path))
+
+
+def _parsed(path: Path, text: str) -> YamlSource:
     try:
         return _Composer(path, yaml.parse(text, Loader=yaml.SafeLoader)).compose()
     except yaml.MarkedYAMLError as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from scipy import stats
+from scipy import special
 
 from farm.decision.control_report import ControlReport
 from farm.decision.history import SeriesHistory, is_any_figure, is_measured
@@ -54,8 +54,8 @@ def compared_nights(series: int) -> int:
 
 def poisson_interval(count: int) -> tuple[float, float]:
     """Exact 95 % interval of the mean of a Poisson variable (F. Garwood, 1936)."""
-    low = float(stats.chi2.ppf(TAIL, 2 * count)) / 2 if count else 0.0
-    return low, float(stats.chi2.isf(TAIL, 2 * (count + 1))) / 2
+    low = float(special.gammaincinv(count, TAIL)) if count else 0.0
+    return low, float(special.gammainccinv(count + 1, TAIL))
 
 
 def count_alarms(

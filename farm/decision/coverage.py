@@ -6,7 +6,7 @@ import dataclasses
 import statistics
 from collections.abc import Sequence
 
-from scipy import stats
+from scipy import special
 
 from farm.rows.compare import CompareRow, ComparisonOutcome
 
@@ -43,7 +43,14 @@ def coverage(rows: Sequence[CompareRow]) -> Coverage | None:
     if not intervals:
         return None
     covering = sum(low <= 1.0 <= high for low, high in intervals)
-    share = stats.binomtest(covering, len(intervals)).proportion_ci(CLAIMED, "exact")
     told = sum(row.outcome in (ComparisonOutcome.SLOWER, ComparisonOutcome.FASTER) for row in rows)
     width = 100.0 * statistics.median(high - low for low, high in intervals)
-    return Coverage(len(intervals), covering, (float(share.low), float(share.high)), width, told)
+    return Coverage(len(intervals), covering, _share_interval(covering, len(intervals)), width, told)
+
+
+def _share_interval(count: int, of: int) -> tuple[float, float]:
+    """Exact interval of a share (C. Clopper and E. Pearson, 1934)."""
+    tail = (1 - CLAIMED) / 2
+    low = float(special.betaincinv(count, of - count + 1, tail)) if count else 0.0
+    high = float(special.betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0
+    return low, high

@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 from farm.decision.duet import looks_changed
-from farm.decision.judgement import Judgement, Verdict
+from farm.decision.judgement import NO_FACT, NOT_SOFTWARE, SOFTWARE, Judgement, Verdict
 from farm.rows.duet import DuetFigures, SoftwareVerdict
 
 OF_SOFTWARE = {SoftwareVerdict.SLOWER: Verdict.REGRESSION, SoftwareVerdict.FASTER: Verdict.IMPROVEMENT}
@@ -49,15 +49,16 @@ def _of_software(judgement: Judgement, duet: DuetFigures) -> Judgement:
     low, high = duet.ratio_ci or (None, None)
     verdict = OF_SOFTWARE[duet.verdict]
     said = dataclasses.replace(judgement, verdict=verdict, ratio=duet.ratio, low=low, high=high, more=0)
-    return dataclasses.replace(said, reason=f"the software: {duet_text(duet)}")
+    return dataclasses.replace(said, reason=f"{SOFTWARE}: {duet_text(duet)}", cause=SOFTWARE)
 
 
 def _of_environment(judgement: Judgement, duet: DuetFigures) -> Judgement:
     """The level moved, and the software of an earlier night moved with it."""
-    named = "; ".join(duet.environment) or "no fact of the unit tells why (heat, clocks, hardware)"
+    facts = tuple(duet.environment)
     settled = f", as the duet of run {duet.settled_by} said" if duet.settled_by is not None else ""
-    reason = f"{judgement.reason}; not the software{settled}: {duet_text(duet)}; {named}"
-    return dataclasses.replace(judgement, verdict=Verdict.ENVIRONMENT_CHANGED, reason=reason, more=0)
+    reason = f"{judgement.reason}; {NOT_SOFTWARE}{settled}: {duet_text(duet)}; {'; '.join(facts) or NO_FACT}"
+    changed = Verdict.ENVIRONMENT_CHANGED
+    return dataclasses.replace(judgement, verdict=changed, reason=reason, more=0, cause=NOT_SOFTWARE, facts=facts)
 
 
 def duet_text(duet: DuetFigures) -> str:

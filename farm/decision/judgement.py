@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
+
+SOFTWARE, NOT_SOFTWARE = "the software", "not the software"
+NO_FACT = "no fact of the unit tells why (heat, clocks, hardware)"
 
 
 class Verdict(enum.StrEnum):
@@ -83,6 +87,8 @@ class Judgement:
 
     Attributes:
         reason: one sentence for people.
+        cause: who is to blame, where a duet told: `the software`, or `not the software`; else empty.
+        facts: what else of the unit is different than before, where it is not the software.
         measured: how the reason begins, where it begins with the change that `ratio`, `low` and `high` give.
         value, baseline: tonight's figure and the one it is compared with; None where there is none.
         baseline_nights: how many nights the baseline is made of.
@@ -113,8 +119,32 @@ class Judgement:
     change_points: tuple[ChangePoint, ...] = ()
     looks: tuple[OnsetTest, ...] = ()
     measured: str = ""
+    cause: str = ""
+    facts: tuple[str, ...] = ()
 
     @property
     def why(self) -> str:
         """The reason without the change, for where that stands beside it."""
         return self.reason.removeprefix(self.measured).lstrip(",:; ") or self.reason
+
+    @property
+    def shared_reason(self) -> str:
+        """The part of the reason that series with one cause have in common."""
+        if self.cause == NOT_SOFTWARE:
+            return f"{self.cause}: {'; '.join(self.facts) or NO_FACT}"
+        return self.cause or self.why
+
+    @property
+    def difference(self) -> float | None:
+        """Tonight's figure less the baseline; None where one of them is not known."""
+        if self.value is None or self.baseline is None:
+            return None
+        difference = self.value - self.baseline
+        return difference if math.isfinite(difference) else None
+
+    @property
+    def relative_change(self) -> float:
+        """Tonight's figure over the baseline, less one; 0 where it is not known."""
+        if self.ratio is not None:
+            return self.ratio - 1 if math.isfinite(self.ratio) else 0.0
+        return self.difference / abs(self.baseline) if self.difference and self.baseline else 0.0

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 Array = npt.NDArray[np.float64]
 CONFIDENCE = 0.95
@@ -43,6 +43,8 @@ def compare_samples(before: Sequence[float], after: Sequence[float]) -> SampleCo
         return None
     shifts = np.sort(np.subtract.outer(second, first).ravel())
     low, high = _interval(shifts, len(first), len(second))
+    from scipy import stats  # takes longer to import than the rest of this package
+
     test = stats.mannwhitneyu(second, first, alternative="two-sided")
     effect = float(np.mean(np.sign(shifts)))
     return SampleComparison(
@@ -59,6 +61,6 @@ def logarithms(values: Sequence[float]) -> Array:
 def _interval(shifts: Array, first: int, second: int) -> tuple[float, float]:
     """Moses' confidence interval of the shift: order statistics of the pairwise shifts."""
     spread = math.sqrt(first * second * (first + second + 1) / 12)
-    inner = math.floor(first * second / 2 - stats.norm.isf((1 - CONFIDENCE) / 2) * spread)
+    inner = math.floor(first * second / 2 - special.ndtri((1 + CONFIDENCE) / 2) * spread)
     inner = min(max(inner, 0), (len(shifts) - 1) // 2)
     return float(shifts[inner]), float(shifts[len(shifts) - 1 - inner])

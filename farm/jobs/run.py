@@ -116,7 +116,9 @@ def run_settings(options: RunOptions) -> KnownSettings:
 
 def _test_data(prepared: Prepared, options: RunOptions) -> TestData:
     given = given_inputs(options.inputs, prepared.inputs)
-    return TestData(prepared, fetch.Fetcher(prepared.deployment).validation_inputs(prepared.name) | given)
+    return TestData(
+        prepared, fetch.Fetcher(prepared.deployment).validation_inputs(prepared.name, prepared.inputs) | given
+    )
 
 
 def rounds_settings(

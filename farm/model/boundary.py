@@ -45,6 +45,7 @@ def cut_at_boundary(
     Raises:
         ModelError: a tensor is not in the model, or an input of the model that is needed is not among `inputs`.
     """
+    check_names(model, inputs, outputs)
     nodes = _needed_nodes(model, [tensor.name for tensor in inputs], [tensor.name for tensor in outputs])
     _check_inputs(model, nodes, inputs, own)
     tensors: list[Input | Output] = [*inputs, *outputs]
@@ -61,6 +62,17 @@ def cut_at_boundary(
     )
     version = max(model.ir_version, IR_VERSION_WITH_FREE_INITIALIZERS)
     return helper.make_model(graph, opset_imports=model.opset_import, ir_version=version)
+
+
+def check_names(model: onnx.ModelProto, inputs: Sequence[Input], outputs: Sequence[Output]) -> None:
+    """Raises ModelError for a tensor that is not in the model."""
+    written = {name for node in model.graph.node for name in node.output if name}
+    known = written | {value.name for value in (*model.graph.input, *model.graph.initializer)}
+    sides: list[tuple[str, Sequence[Input] | Sequence[Output]]] = [("input", inputs), ("output", outputs)]
+    for kind, tensors in sides:
+        for tensor in tensors:
+            if tensor.name not in known:
+                raise ModelError(f"{kind} tensor {tensor.name!r} is not in the model; it has {_tensors(model, kind)}")
 
 
 def _output_type(model: onnx.ModelProto, tensor: Output) -> int:
@@ -93,11 +105,6 @@ def own_shape(tensor: Input, own: DataFormat) -> tuple[int, ...]:
 def _needed_nodes(model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequence[str]) -> list[onnx.NodeProto]:
     """The nodes between the inputs and the outputs, in the model's order."""
     producers = {name: node for node in model.graph.node for name in node.output if name}
-    tensor_names = {*producers, *(value.name for value in (*model.graph.input, *model.graph.initializer))}
-    for kind, names in (("input", inputs), ("output", outputs)):
-        for name in names:
-            if name not in tensor_names:
-                raise ModelError(f"{kind} tensor {name!r} is not in the model; it has {_tensors(model, kind)}")
     needed: set[int] = set()
     pending = list(outputs)
     while pending:

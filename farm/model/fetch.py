@@ -16,7 +16,7 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -74,11 +74,11 @@ class Fetcher:
         with self._errors_located_at(("models", model_name, "weight_file_path")):
             return self._resolve(model.weight_file_path, model.weight_sha256_checksum, "weight_sha256_checksum")
 
-    def validation_inputs(self, model_name: str) -> dict[str, Array]:
+    def validation_inputs(self, model_name: str, inputs: Sequence[Input]) -> dict[str, Array]:
         """The arrays of `validation_inputs_data` by input name; empty when the file names none."""
-        subgraph = self._deployment.models[model_name].subgraph
+        locations = self._deployment.models[model_name].subgraph.validation_inputs_data
         arrays = {}
-        for index, (location, tensor) in enumerate(zip(subgraph.validation_inputs_data, subgraph.inputs, strict=False)):
+        for index, (location, tensor) in enumerate(zip(locations, inputs, strict=False)):
             key_path = ("models", model_name, "subgraphs", 0, "validation_inputs_data", index)
             with self._errors_located_at(key_path):
                 arrays[tensor.name] = load_array(self._resolve(location, None), tensor)

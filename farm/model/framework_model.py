@@ -1,6 +1,7 @@
 """Models of other frameworks: converted to ONNX once, kept in the cache, and run by their framework as the oracle.
 
 frameworks/<key>.onnx    key: the model's content, its boundary, the packages' versions and the converter's source
+frameworks/<key>.json    the inputs and outputs that the model has of its own; its key is of no boundary
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from runtime import frameworks
 from runtime.frameworks import file_kinds, process
 from runtime.frameworks.frameworks import FRAMEWORKS, package_versions, require
 from runtime.frameworks.request import FrameworkRequest
+from runtime.model_tensors import ModelTensors
 
 Array = npt.NDArray[Any]
 
@@ -46,14 +48,24 @@ class FrameworkModel:
             ConfigError: a package is missing; the text has the command that installs it.
             ModelError: the model is damaged, of another kind, carries code, or the framework cannot convert it.
         """
+        return self._made("convert", process.MODEL, cache_folder)
+
+    def own_tensors(self, cache_folder: Path = fetch.CACHE_FOLDER) -> ModelTensors:
+        """The inputs and outputs that the model has of its own, whatever the deployment file names; same errors."""
+        whole = dataclasses.replace(self, inputs=(), outputs=())
+        return ModelTensors.of_json(whole._made("describe", process.TENSORS, cache_folder).read_text())
+
+    def _made(self, action: process.Action, result: str, cache_folder: Path) -> Path:
+        """The file that the framework's program makes, kept in the cache."""
         file_kinds.check(self.platform, self.path)
         packages = FRAMEWORKS[self.platform].to_convert
         require(f"platform: {self.platform}", packages)
-        file = cache_folder / "frameworks" / f"{self._key(package_versions(packages))}.onnx"
+        key = self._key(package_versions(packages))
+        file = cache_folder / "frameworks" / f"{key}{Path(result).suffix}"
         if not file.exists():
             with TemporaryDirectory() as folder:
-                process.run_program("convert", self._request, Path(folder))
-                atomic_file.write(file, (Path(folder) / process.MODEL).read_bytes())
+                process.run_program(action, self._request, Path(folder))
+                atomic_file.write(file, (Path(folder) / result).read_bytes())
         return file
 
     def reference_outputs(self, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -1,4 +1,5 @@
-"""Reads the model of a deployment file as an ONNX model: one reader for each platform that farm reads by itself."""
+"""Reads the model of a deployment file as an ONNX model, and what it declares: for each platform that farm reads by
+itself."""
 
 from __future__ import annotations
 
@@ -10,8 +11,10 @@ import onnx
 
 from farm.config.deployment import Input, Output
 from farm.model.boundary import own_shape
-from runtime.importers.caffe.caffe_importer import load_caffe
+from runtime.importers.caffe.caffe_importer import caffe_tensors, load_caffe
 from runtime.importers.onnx_file import load_onnx
+from runtime.importers.onnx_tensors import onnx_tensors
+from runtime.model_tensors import ModelTensors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +40,10 @@ def _read_caffe(path: Path, weights: Path | None, inputs: Sequence[Input], outpu
 
 
 READERS: Mapping[str, Reader] = {"onnx": _read_onnx, "caffe": _read_caffe}
+DECLARATIONS: Mapping[str, Callable[[Path], ModelTensors]] = {
+    "onnx": lambda path: onnx_tensors(load_onnx(path, external=False)),
+    "caffe": caffe_tensors,
+}
 
 
 def read_source_model(

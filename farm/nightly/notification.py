@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from farm.decision.judgement import Verdict
+from farm.nightly.headline import headline
 from farm.nightly.night import Night, SeriesReport
 from runtime.errors import FarmError
 
@@ -26,6 +27,7 @@ def verdict_members(night: Night, report: str = "") -> dict[str, Any]:
         "commit": night.run.commit,
         "baseline": night.baseline,
         "outcome": str(night.outcome),
+        "headline": headline(night),
         "counts": {str(verdict): len(night.having(verdict)) for verdict in Verdict if night.having(verdict)},
         "series": [_series_members(series) for series in changed],
         "environment_changes": [_series_members(each) for each in night.having(Verdict.ENVIRONMENT_CHANGED)],

@@ -16,9 +16,9 @@ import numpy as np
 from farm.decision.medians import Array, trimmed_means
 from farm.decision.operator_changes import Times, summed_times
 from farm.nightly.night import CaseReport, SeriesReport
+from farm.nightly.words import case_title
 from farm.report.figures import NONE, commit, interval, moment, percent, utc
 from farm.report.six_digits import all_six_digits, six_digits
-from farm.report.words import case_title
 from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block, NightlyRow
 from farm.rows.series import Point, trimmed_mean
@@ -29,11 +29,16 @@ Chart = dict[str, Any]
 MOST_SAMPLES = 400
 MOST_OPERATORS = 15
 MOST_STATES = 2000
+MOST_TICKS = 8
 OK = str(Status.OK)  # an enumeration's member takes longer to find
 
 
 def history(report: SeriesReport) -> Chart:
-    """A series night by night, with its levels between the change points."""
+    """A series night by night, with its levels between the change points.
+
+    The axis counts nights: the place of each in this list is where it stands, whatever the time between them, since
+    the first week may be one day and a farm may rest for a month. `ticks` say when some of them were.
+    """
     points = list(report.points)
     return _of_history(
         report,
@@ -82,12 +87,12 @@ def _of_history(report: SeriesReport, points: Sequence[Point], nights: Chart, re
         "low": low,
         "high": high,
         **remarks,
+        "ticks": _ticks(points),
         "changes": [
-            {"time": time, "text": percent(change.ratio)}
+            {"at": _place(points, change.run), "text": percent(change.ratio)}
             for change in report.judgement.change_points
-            if (time := _time(change.time))
         ],
-        "swaps": [time for point in swapped if (time := _time(point.time))],
+        "swaps": [_place(points, point.run) for point in swapped],
         "levels": list(_levels(points, values, breaks)),
         "baseline": six_digits(report.judgement.baseline),
     }
@@ -185,13 +190,35 @@ def _remarks(point: Point) -> list[str]:
 
 def _levels(points: Sequence[Point], figures: Sequence[float | None], breaks: Sequence[int]) -> Iterator[Chart]:
     """The median of each stretch between the runs that change points and swaps begin with."""
-    edges = [0, *(bisect_left(points, run, key=attrgetter("run")) for run in breaks), len(points)]
+    edges = [0, *(_place(points, run) for run in breaks), len(points)]
     for first, after in pairwise(edges):
         within = zip(points[first:after], figures[first:after], strict=True)
         values = [value for point, value in within if value is not None and not point.spoiled]
         if values:
-            start, end = _time(points[first].time), _time(points[after - 1].time)
-            yield {"from": start, "to": end, "value": statistics.median(values)}
+            yield {"from": first, "to": after - 1, "value": statistics.median(values)}
+
+
+def _place(points: Sequence[Point], run: int) -> int:
+    """Where the first night of a run or after it stands."""
+    return bisect_left(points, run, key=attrgetter("run"))
+
+
+def _ticks(points: Sequence[Point]) -> list[Chart]:
+    """What the axis says below some of the nights, the newest among them: the date, and the hour where dates repeat."""
+    places = range(len(points) - 1, -1, -max(1, math.ceil(len(points) / MOST_TICKS)))[::-1]
+    moments = [utc(points[place].time) for place in places]
+    dates = [when.date() if when else None for when in moments]
+    by_hour = len(set(dates)) < len(dates)
+    ticks, last = [], None
+    for place, when in zip(places, moments, strict=True):
+        if when is None:
+            ticks.append({"at": place, "text": [f"run {points[place].run}"]})
+            continue
+        date = f"{when.day} {when:%b}" + (f" {when.year}" if last is None or last.year != when.year else "")
+        is_new = last is None or last.date() != when.date()
+        ticks.append({"at": place, "text": [*([f"{when:%H:%M}"] if by_hour else []), *([date] if is_new else [])]})
+        last = when
+    return ticks
 
 
 def distribution(case: CaseReport) -> Chart | None:

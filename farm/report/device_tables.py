@@ -9,9 +9,9 @@ from typing import Any
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import CaseReport, DeviceReport, SeriesReport
+from farm.nightly.words import WORDS, Word, case_title, is_worse, rank, word_of
 from farm.report import charts
 from farm.report.figures import NONE, change, digits, figure, interval, milliseconds
-from farm.report.words import WORDS, Word, case_title, rank
 from farm.rows.device_state import DeviceState
 from farm.rows.duet import DuetFigures
 from farm.rows.latency import Latency
@@ -37,6 +37,7 @@ class CaseView:
     anchor: str
     verdict: Verdict
     word: Word
+    is_slower: bool
     reason: str
     measured: bool
     validation: tuple[str, ...]
@@ -54,7 +55,9 @@ def device_view(device: DeviceReport) -> dict[str, Any]:
         "cases": [case_view(case, f"case-{number}") for number, case in enumerate(device.cases, 1)],
         "tuned_rows": [_tuned(case, case.row) for case in device.cases if case.row and _has_tuned(case.row)],
         "tuned": charts.tuned(device.cases),
-        "duet_rows": [_duet(case, case.row.duet) for case in device.cases if case.row and case.row.duet],
+        "duet_rows": [
+            _duet(case, case.row.duet) for case in device.cases if case.row and case.row.duet and case.row.duet.is_told
+        ],
         "states": (states := charts.states(device.state_trace)),
         "state_rows": _state_rows(states) if states else [],
     }
@@ -121,7 +124,8 @@ def case_view(case: CaseReport, anchor: str) -> CaseView:
         title=case_title(case.case),
         anchor=anchor,
         verdict=verdict,
-        word=WORDS[verdict],
+        word=word_of(worst) if worst else WORDS[verdict],
+        is_slower=any(is_worse(each) for each in case.series if each.key.metric == Metric.LATENCY),
         reason=reason,
         measured=case.row is not None and any(not block.throttled for block in case.row.blocks),
         validation=_validation(case.row),

@@ -8,8 +8,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from farm.nightly.headline import headline
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
-from farm.report.words import headline
 
 SCHEMA_VERSION = 1
 _SAMPLES: Mapping[str, bool | set[str]] = {"blocks": True, "ops": True, "duet": {"pairs"}}

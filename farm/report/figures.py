@@ -78,28 +78,13 @@ def change(metric: Metric, judgement: Judgement) -> str:
     """Tonight against the baseline: by ratio, or by difference where a ratio means nothing."""
     if judgement.ratio is not None:
         return percent(judgement.ratio)
-    difference = _difference(judgement)
+    difference = judgement.difference
     if difference is None:
         return NONE
     if metric.info.nature == Nature.TIMED and judgement.baseline:
         return percent(1 + difference / judgement.baseline)
     text = f"{difference:.2g}" if metric == Metric.COSINE else figure(metric, difference)
     return "0" if difference == 0 else f"+{text}" if difference > 0 else _signed(text)
-
-
-def relative_change(judgement: Judgement) -> float:
-    """The same as a number to sort by: tonight over the baseline, less one; 0 where it is not known."""
-    if judgement.ratio is not None:
-        return judgement.ratio - 1 if math.isfinite(judgement.ratio) else 0.0
-    difference = _difference(judgement)
-    return difference / abs(judgement.baseline) if difference and judgement.baseline else 0.0
-
-
-def _difference(judgement: Judgement) -> float | None:
-    if judgement.value is None or judgement.baseline is None:
-        return None
-    difference = judgement.value - judgement.baseline
-    return difference if math.isfinite(difference) else None
 
 
 def _signed(text: str) -> str:

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import DeviceReport, Night, SeriesReport
+from farm.nightly.words import WORDS, case_title, sentence
 from farm.report.lines import lines_of
-from farm.report.words import WORDS, case_title, sentence
 from farm.safe_text import one_line
 
 SKIPPED = (Verdict.SPOILED, Verdict.NEW, Verdict.REPLACED)

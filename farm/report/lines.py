@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import DeviceReport, Night, SeriesReport
-from farm.report.figures import change, figure, interval, relative_change
+from farm.nightly.words import Word, is_worse, rank, way, word_of
+from farm.report.figures import change, figure, interval
 from farm.report.names import Names
-from farm.report.words import WORDS, Word, rank, way
 from farm.rows.series import Metric, SeriesKey
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 20
@@ -61,6 +61,7 @@ class Line:
     interval: str
     verdict: Verdict
     word: Word
+    is_worse: bool
     reason: str
     sort_value: float
     sort_baseline: float
@@ -90,11 +91,12 @@ def line(report: SeriesReport, links: Links, root: str = "") -> Line:
         change=change(metric, judgement),
         interval=interval(judgement.low, judgement.high),
         verdict=judgement.verdict,
-        word=WORDS[judgement.verdict],
+        word=word_of(report),
+        is_worse=is_worse(report),
         reason=judgement.why,
         sort_value=_number(judgement.value),
         sort_baseline=_number(judgement.baseline),
-        sort_change=round(relative_change(judgement), 6),
+        sort_change=round(judgement.relative_change, 6),
         sort_verdict=rank(report),
         recent=report.recent,
     )

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import CaseReport, Night, SeriesReport
-from farm.report.figures import NONE, change, figure, percent, relative_change
+from farm.nightly.words import Word, case_title, rank, word_of
+from farm.report.figures import NONE, change, figure, percent
 from farm.report.lines import Links
-from farm.report.words import WORDS, Word, case_title, rank
 from farm.rows.series import Metric
 from farm.safe_text import word
 
@@ -66,7 +66,7 @@ def _cell(cases: Sequence[CaseReport], links: Links) -> Cell:
     is_changed = opened.judgement.verdict != Verdict.UNCHANGED
     return Cell(
         href=links.series[opened.key],
-        word=WORDS[opened.judgement.verdict],
+        word=word_of(opened),
         is_changed=is_changed,
         value=figure(Metric.LATENCY, latency.judgement.value),
         remarks=list(filter(None, _remarks(worst, latency, len(cases), is_changed))),
@@ -76,7 +76,7 @@ def _cell(cases: Sequence[CaseReport], links: Links) -> Cell:
 def _badness(case: CaseReport) -> tuple[int, float]:
     """Orders cases, worst first: by their worst verdict, then by how much slower they are."""
     latency = _latency(case)
-    return min(map(rank, case.series)), -relative_change(latency.judgement) if latency else 0.0
+    return min(map(rank, case.series)), -latency.judgement.relative_change if latency else 0.0
 
 
 def _remarks(case: CaseReport, latency: SeriesReport, units: int, is_changed: bool) -> Iterable[str]:

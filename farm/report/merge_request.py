@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from farm.decision.judgement import Verdict
+from farm.nightly.headline import headline
 from farm.nightly.night import Night, SeriesReport
+from farm.nightly.words import WORDS, by_cause, case_title, counted, counts
 from farm.report.figures import NONE, change, figure, interval, moment
 from farm.report.markdown import markdown, plain
-from farm.report.words import WORDS, case_title, counted, counts, headline, worst_first
 from farm.safe_text import word
 from farm.tables.table import Table
 
@@ -19,7 +20,7 @@ _COLUMNS = ("Verdict", "Series", "Unit", "Tonight", "Baseline", "Change", "95 % 
 
 def merge_request(night: Night, most_bytes: int = MOST_BYTES) -> str:
     """The text; the last lines of its table give way to their count where it would be longer than so many bytes."""
-    shown = [report for report in worst_first(night.series) if report.judgement.verdict != Verdict.UNCHANGED]
+    shown = [report for report in night.series if report.judgement.verdict != Verdict.UNCHANGED]
     head, foot = "\n\n".join(_head(night)), "\n\n".join(_foot(night))
     table = markdown(_table(shown)).splitlines() if shown else []
     room = most_bytes - len(f"{head}{foot}".encode()) - 200
@@ -38,7 +39,13 @@ def _head(night: Night) -> Iterator[str]:
 
 
 def _table(series: Sequence[SeriesReport]) -> Table:
-    return Table("", _COLUMNS, [_cells(report) for report in series], _LEFT)
+    """Series of one reason stand together, and it is told once."""
+    rows = [
+        (*_cells(report), "as above" if number else word(reason, 200))
+        for reason, members in by_cause(series)
+        for number, report in enumerate(members)
+    ]
+    return Table("", _COLUMNS, rows, _LEFT)
 
 
 def _cells(report: SeriesReport) -> tuple[str, ...]:
@@ -51,7 +58,6 @@ def _cells(report: SeriesReport) -> tuple[str, ...]:
         figure(metric, judgement.baseline),
         change(metric, judgement),
         interval(judgement.low, judgement.high),
-        word(judgement.reason, 200),
     )
 
 

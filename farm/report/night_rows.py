@@ -14,8 +14,9 @@ from farm.safe_text import one_line, word
 COLUMNS = 7
 MOST_REMARKS = 200  # characters
 _ROW = (
-    '<tr><th scope="row" class="n">{}</th><td>{}</td><td class="n">{}</td><td class="n">{}</td><td class="n">{}</td>'
-    '<td>{}</td><td class="why">{}</td></tr>'
+    '<tr><th scope="row" class="n">{}</th><td data-name="Time">{}</td><td class="n" data-name="Tonight">{}</td>'
+    '<td class="n" data-name="Measured">{}</td><td class="n" data-name="Hottest">{}</td>'
+    '<td data-name="Commit">{}</td><td class="why">{}</td></tr>'
 )
 
 

@@ -9,8 +9,7 @@ import math
 from collections.abc import Iterator
 
 from farm.nightly.night import CaseReport, Night
-from farm.report.figures import relative_change
-from farm.report.words import case_title
+from farm.nightly.words import case_title
 from farm.rows.nightly import NightlyRow
 from farm.rows.series import Metric
 from farm.safe_text import word
@@ -48,7 +47,7 @@ def _latency_ms(case: CaseReport) -> float | None:
 
 def _change(case: CaseReport) -> float:
     """How far latency is from its baseline, as a logarithm, so that half and double are alike."""
-    ratios = [1 + relative_change(report.judgement) for report in case.series if report.key.metric == Metric.LATENCY]
+    ratios = [1 + report.judgement.relative_change for report in case.series if report.key.metric == Metric.LATENCY]
     return abs(math.log(ratios[0])) if ratios and ratios[0] > 0 else 0.0
 
 

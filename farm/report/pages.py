@@ -15,9 +15,11 @@ from pydantic_core import to_json
 
 from farm.decision.judgement import Verdict
 from farm.decision.operator_changes import OperatorChange
+from farm.nightly import words
+from farm.nightly.headline import headline
 from farm.nightly.night import DeviceReport, Night, SeriesReport
 from farm.processes import each_result
-from farm.report import charts, figures, words
+from farm.report import charts, figures
 from farm.report.device_tables import device_view
 from farm.report.lines import Line, Links, line, lines_of, links_of
 from farm.report.matrix import matrix
@@ -75,7 +77,7 @@ def nights_page(night: Night, kept: Mapping[int, tuple[str, str]]) -> str:
     """The list of nights. `kept`: those whose reports are there: run, the report's first page, and its headline."""
     runs = [(run, *kept.get(run.id, ("", ""))) for run in night.earlier[:LISTED_NIGHTS]]
     others = sorted(set(kept) - {run.id for run in night.earlier}, reverse=True)
-    values = {"runs": runs, "others": [(run, *kept[run]) for run in others], "headline": words.headline(night)}
+    values = {"runs": runs, "others": [(run, *kept[run]) for run in others], "headline": headline(night)}
     return _render("nights.html", values, night)
 
 
@@ -106,6 +108,7 @@ def page_environment(loader: BaseLoader) -> Environment:
         "digits": figures.digits,
         "short": word,
         "commit": figures.commit,
+        "sentence": lambda text: f"{text[:1].upper()}{text[1:]}",
         "json": script_json,
     }
     environment.globals |= {"WORDS": words.WORDS, "duration": figures.duration, "NONE": figures.NONE}
@@ -131,17 +134,17 @@ def _summary(night: Night, links: Links) -> dict[str, Any]:
     ordered = words.worst_first(night.series)
     lines = [line(report, links) for report in ordered]
     return {
-        "headline": words.headline(night),
-        "outcome": night.outcome,
-        "counts": words.counts(ordered),
+        "headline": headline(night),
+        "is_worse": any(map(words.is_worse, ordered)),
+        "counts": words.tally(ordered),
         "sections": [
-            (title, anchor, of_verdicts)
+            (title, anchor, [(reason, [line(report, links) for report in members]) for reason, members in causes])
             for title, anchor, verdicts in SECTIONS
-            if (of_verdicts := [row for row in lines if row.verdict in verdicts])
+            if (causes := words.by_cause(night.having(*verdicts)))
         ],
         "anchors": {verdict: anchor for _, anchor, verdicts in SECTIONS for verdict in verdicts},
         "lines": lines,
-        "devices": [(device, links.devices[device.unit], words.counts(lines_of(device))) for device in night.devices],
+        "devices": [(device, links.devices[device.unit], words.tally(lines_of(device))) for device in night.devices],
         "control": night.control,
         "matrix": matrix(night, links),
         "operators": _operators(night, links),
@@ -181,7 +184,7 @@ def _device(device: DeviceReport, links: Links) -> dict[str, Any]:
     series = words.worst_first(lines_of(device))
     return {
         "device": device,
-        "counts": words.counts(series),
+        "counts": words.tally(series),
         "lines": [line(report, links, "../") for report in series],
         "view": device_view(device),
     }

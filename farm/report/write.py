@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 
+from farm.nightly.headline import headline
 from farm.nightly.night import Night
 from farm.report.document import night_json
 from farm.report.junit import junit
@@ -17,7 +18,6 @@ from farm.report.merge_request import merge_request
 from farm.report.operator_trace import most_changed, operator_trace, slowest
 from farm.report.pages import nights_page, pages
 from farm.report.whole_folder import replacing_folder
-from farm.report.words import headline
 
 INDEX, MARKDOWN, JUNIT, JSON = "index.html", "summary.md", "junit.xml", "night.json"
 SLOWEST, MOST_CHANGED = "trace-slowest.json", "trace-most-changed.json"

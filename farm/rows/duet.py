@@ -74,6 +74,11 @@ class DuetFigures(Record):
     share: Figure = None
 
     @property
+    def is_told(self) -> bool:
+        """Whether there is anything to say of it: what it found, or why it could not be made."""
+        return bool(self.verdict or self.fallback)
+
+    @property
     def left_open(self) -> bool:
         """Whether it asked a suspicion without an answer."""
         return self.suspected and self.verdict == SoftwareVerdict.UNDECIDED

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from farm.cluster.queue import JobReport
+from farm.nightly.headline import headline
 from farm.nightly.night import SeriesReport
 from farm.nightly.notification import verdict_members
 from farm.report import charts
-from farm.report.words import headline
 from farm.safe_text import one_line
 from farm.serve.all_results import ShownArtifact, all_artifacts, all_reports
 from farm.serve.openapi import description

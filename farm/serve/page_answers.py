@@ -14,8 +14,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from farm.cluster.result_tasks import ResultKind, artifact_file
+from farm.nightly import words
+from farm.nightly.headline import headline
 from farm.nightly.night import SeriesReport
-from farm.report import charts, words
+from farm.report import charts
 from farm.report.lines import sparkline
 from farm.report.matrix import matrix
 from farm.safe_text import one_line
@@ -134,8 +136,9 @@ def night(service: FarmService, request: Request) -> tuple[str, Mapping[str, Any
     return "night.html", {
         "judged": judged,
         "run": judged.night.run,
-        "headline": words.headline(judged.night),
-        "counts": words.counts(judged.night.series),
+        "headline": headline(judged.night),
+        "is_worse": any(map(words.is_worse, judged.night.series)),
+        "counts": words.tally(judged.night.series),
         "matrix": found,
         "root": f"{service.base}{_series_root(judged)}",
         "others": [run for run in service.results.nights() if run.name != judged.night.run.name],
@@ -171,7 +174,7 @@ def _names(report: SeriesReport) -> dict[str, str]:
 
 
 def _chart(report: SeriesReport) -> dict[str, Any]:
-    word = words.WORDS[report.judgement.verdict]
+    word = words.word_of(report)
     return {"title": words.title(report.key), "word": word, "chart": charts.history(report)}
 
 

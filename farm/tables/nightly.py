@@ -7,31 +7,22 @@ from collections.abc import Mapping, Sequence
 from farm.config.inventory import Unit
 from farm.decision.judgement import Judgement, Verdict
 from farm.nightly.night import CaseReport, Night, SeriesReport
+from farm.nightly.words import by_cause
 from farm.rows.duet import DuetFigures
 from farm.rows.nightly import NightlyRow
 from farm.rows.series import Case, Metric
 from farm.tables.table import Table, milliseconds
 
+AS_ABOVE = "as above"
 LEFT = frozenset(
     {"Unit", "SoC", "Model", "Runtime", "Setting", "Figure", "Verdict", "Why", "Status", "Tuned files", "Software"}
-)
-# What is said of first: the worst.
-ORDER = (
-    Verdict.WRONG_RESULT,
-    Verdict.REGRESSION,
-    Verdict.FAILED,
-    Verdict.MISSING,
-    Verdict.PROVISIONAL_REGRESSION,
-    Verdict.IMPROVEMENT,
-    Verdict.PROVISIONAL_IMPROVEMENT,
-    Verdict.SPOILED,
-    Verdict.REPLACED,
 )
 
 
 def night_tables(night: Night) -> list[Table]:
     """Series that something is said of, and all cases."""
-    changed = [report for verdict in ORDER for report in night.having(verdict)]
+    quiet = (Verdict.UNCHANGED, Verdict.NEW, Verdict.ENVIRONMENT_CHANGED)
+    changed = night.having(*(verdict for verdict in Verdict if verdict not in quiet))
     cases = [_case_cells(case) for device in night.devices for case in device.cases]
     columns = (
         "Unit",
@@ -55,13 +46,19 @@ def night_tables(night: Night) -> list[Table]:
 
 
 def _told_table(title: str, reports: Sequence[SeriesReport]) -> list[Table]:
+    """Series of one reason stand together, and it is told once."""
     columns = ("Unit", "Model", "Figure", "Change", "Verdict", "Why")
-    return [Table(title, columns, list(map(_told_cells, reports)), LEFT)] if reports else []
+    rows = [
+        [*_told_cells(report), AS_ABOVE if number else reason]
+        for reason, members in by_cause(reports)
+        for number, report in enumerate(members)
+    ]
+    return [Table(title, columns, rows, LEFT)] if rows else []
 
 
 def _duet_table(night: Night) -> list[Table]:
     """The duets, and what they cost; none where no case has one, or is to be told why not."""
-    rows = [row for row in night.rows if row.duet and (row.duet.verdict or row.duet.fallback)]
+    rows = [row for row in night.rows if row.duet and row.duet.is_told]
     share = "" if night.duet_share is None else f" of the blocks' time: {100 * night.duet_share:.1f} %"
     columns = ("Unit", "Model", "Runtime", "Setting", "Against run", "Pairs", "Ratio", "95 % interval", "Software")
     return [Table(f"Duets, {night.duet_s:.1f} s{share}", columns, list(map(_duet_cells, rows)), LEFT)] if rows else []
@@ -82,7 +79,7 @@ def _told_cells(report: SeriesReport) -> list[str]:
     case, judgement = report.key.case, report.judgement
     model = f"{case.model} ({case.runtime}, {case.setting})"
     verdict = judgement.verdict.replace("_", " ")
-    return [case.unit, model, report.key.metric.info.title, _change(judgement), verdict, judgement.reason]
+    return [case.unit, model, report.key.metric.info.title, _change(judgement), verdict]
 
 
 def _case_cells(case: CaseReport) -> list[str]:

@@ -2,9 +2,10 @@
 
 The two speak through files of a private folder:
 
-    request.json    the action (`convert` or `run`), the memory limit and the FrameworkRequest
+    request.json    the action (`describe`, `convert` or `run`), the memory limit and the FrameworkRequest
     inputs.npz      to run: an array for each input, `0`, `1`, ... in the request's order
     answer.json     what went wrong in one line, empty if nothing did, and the kind of error
+    tensors.json    described: the ModelTensors of the model; the request names no tensors then
     model.onnx      converted: the model
     outputs.npz     run: an array for each output, as for inputs
 """
@@ -24,7 +25,7 @@ from runtime.errors import ModelError, UnsupportedError
 from runtime.frameworks.frameworks import FRAMEWORKS, Framework
 from runtime.frameworks.request import FrameworkRequest
 
-Action = Literal["convert", "run"]
+Action = Literal["describe", "convert", "run"]
 
 DEADLINE_S = 900.0  # NASNetMobile, the slowest network tried, takes 90 s on one slow core
 BASE_MEMORY_BYTES = 8 * 1024**3  # of address space, of which a framework's libraries take 2 GiB
@@ -34,6 +35,8 @@ MAX_MESSAGE = 400
 TREE = Path(__file__).parents[2]
 
 REQUEST, INPUTS, ANSWER, MODEL, OUTPUTS = "request.json", "inputs.npz", "answer.json", "model.onnx", "outputs.npz"
+TENSORS = "tensors.json"
+DOING: Mapping[Action, str] = {"describe": "read", "convert": "converted", "run": "ran"}
 
 
 def run_program(action: Action, request: FrameworkRequest, folder: Path, deadline_s: float = DEADLINE_S) -> None:
@@ -118,11 +121,10 @@ def _answer(folder: Path) -> dict[str, str] | None:
 def _ending(framework: Framework, action: Action, status: int, limit_bytes: int, last_line: str) -> str:
     """Why there is no answer: the framework's native code ended the process."""
     how = signal.Signals(-status).name if status < 0 else f"status {status}"
-    doing = "converted" if action == "convert" else "ran"
     said = f" ({last_line})" if last_line else ""
     memory = f"{limit_bytes / 1024**3:.0f} GiB"
     why = f"it is damaged or needs more than {memory}"
-    return f"{framework.title} ended with {how} while it {doing} the model{said}; {why}"
+    return f"{framework.title} ended with {how} while it {DOING[action]} the model{said}; {why}"
 
 
 def _last_line(folder: Path) -> str:

@@ -14,8 +14,11 @@ from runtime.regular_file import open_regular
 MAX_NAME = 4096  # characters; exporters write a few hundred
 
 
-def load_onnx(path: Path) -> onnx.ModelProto:
-    """The model of a file. ModelError where it is no ONNX model, or a tensor's file is missing, short or elsewhere."""
+def load_onnx(path: Path, external: bool = True) -> onnx.ModelProto:
+    """The model of a file, with what it keeps in files beside it unless `external` is False.
+
+    ModelError where it is no ONNX model, or a tensor's file is missing, short or elsewhere.
+    """
     try:
         with open_regular(path) as file:
             model = onnx.load_model_from_string(file.read())
@@ -30,7 +33,7 @@ def load_onnx(path: Path) -> onnx.ModelProto:
     longest = max(map(len, _texts(model)))
     if longest > MAX_NAME:
         raise ModelError(f"{path}: it holds a name of {longest} characters; supported: up to {MAX_NAME}")
-    for tensor in _tensors(model):
+    for tensor in _tensors(model) if external else ():
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             _load_external(tensor, path)
     return model

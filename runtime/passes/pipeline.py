@@ -22,6 +22,7 @@ from runtime.passes.normalization_scale import fold_normalization_scales
 from runtime.passes.pad_fusion import fuse_pads
 from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
+from runtime.passes.rounds import repeated
 from runtime.passes.squeeze_movement import move_squeezes
 from runtime.passes.transpose_merging import merge_transposes
 from runtime.passes.transpose_movement.movement import move_transposes
@@ -64,13 +65,17 @@ class PassReport:
 
 
 def run_passes(graph: Graph) -> list[PassReport]:
-    """Runs all passes on a graph, in place, until nothing changes; one report a pass, in order."""
+    """Runs all passes on a graph, in place, until nothing changes; one report a pass, in order.
+
+    Where the bound of `rounds.py` ended that, a last report says so.
+    """
     reports = {name: PassReport(name) for name in PASSES}
-    changed = True
-    while changed:
-        changed = False
-        for name, rewrite in PASSES.items():
-            changes = rewrite(graph)
+
+    def one_round() -> bool:
+        found = {name: rewrite(graph) for name, rewrite in PASSES.items()}
+        for name, changes in found.items():
             reports[name].changes += changes
-            changed = changed or bool(changes)
-    return list(reports.values())
+        return any(found.values())
+
+    notes = repeated("rewriting", one_round)
+    return [*reports.values(), *([PassReport("repetition", notes)] if notes else [])]

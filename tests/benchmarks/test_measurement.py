@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import onnx
 import pytest
 
 from benchmarks.figures import ONNX_RUNTIME
 from benchmarks.measurement import DEFAULT, TUNED, Options, measure
-from benchmarks.networks import Network, zoo_networks
+from benchmarks.networks import Network, light_network
 from farm.farmrt.drivers import Driver
 from farm.rows.status import Status
 from tests import opencl
+from tests.farm.model.tiny_model import tiny_model
 from tuner.statistics import MINIMUM_ROUNDS
 
 
 @pytest.fixture
-def small() -> Iterator[Network]:
-    with zoo_networks(["mobilenet_v1"]) as (network,):
-        settings = network.content["models"]["mobilenet_v1"]
-        settings["model_file_path"] = "zoo://mobilenet_v1?width=0.25&size=64"
-        settings["subgraphs"][0]["input_shapes"] = ["1,3,64,64"]
+def small(tmp_path: Path) -> Iterator[Network]:
+    onnx.save(tiny_model(1), tmp_path / "tiny.onnx")
+    with light_network("tiny", tmp_path / "tiny.onnx") as network:
         yield network
 
 

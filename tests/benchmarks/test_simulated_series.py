@@ -19,8 +19,10 @@ from benchmarks.simulated_series import (
     SimulatedSeries,
     World,
 )
+from tests.opencl import EXHAUSTIVE
 
-SERIES = 12  # years of nights; benchmarks/decisions.py simulates hundreds
+SERIES = 12 if EXHAUSTIVE else 4  # years of nights; benchmarks/decisions.py simulates hundreds
+STEPS = 15 if EXHAUSTIVE else 5
 
 
 def logarithms(world: World) -> np.ndarray:
@@ -86,20 +88,22 @@ def test_the_other_rules_see_a_plain_step(name: str) -> None:
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
 def test_false_alarms_are_rare(world: World) -> None:
     found = [simulated(task) for task in tasks_of(world, Scenario(), NIGHTS, SERIES, 77, others=False)]
-    assert sum(counts[ALONE]["alarms"] for counts in found) <= 2
-    assert sum(counts[TWIN]["alarms"] for counts in found) <= 2
+    assert sum(counts[ALONE]["alarms"] for counts in found) <= SERIES / 6
+    assert sum(counts[TWIN]["alarms"] for counts in found) <= SERIES / 6
     assert sum(counts[ALONE]["again"] for counts in found) / (SERIES * NIGHTS) < 1.3
 
 
 # At 3 % noise all of the 5 % steps were seen before the decision asked for precedents; a past move of 2.5 % stops some.
 @pytest.mark.slow
-@pytest.mark.parametrize(("world", "step", "which", "least"), [(NOISY, 0.1, "first", 27), (NOISY, 0.05, "three", 19)])
-def test_steps_are_seen_soon(world: World, step: float, which: str, least: int) -> None:
-    tasks = [Task(world, Scenario(step=step), 63, seed) for seed in range(300, 315)]
-    assert sum(simulated(task)[ALONE][which] for task in tasks) >= least
+@pytest.mark.parametrize(
+    ("world", "step", "which", "share"), [(NOISY, 0.1, "first", 0.9), (NOISY, 0.05, "three", 0.63)]
+)
+def test_steps_are_seen_soon(world: World, step: float, which: str, share: float) -> None:
+    tasks = [Task(world, Scenario(step=step), 63, seed) for seed in range(300, 300 + STEPS)]
+    assert sum(simulated(task)[ALONE][which] for task in tasks) >= share * 2 * STEPS
 
 
 @pytest.mark.slow
 def test_a_slow_first_measurement_is_seldom_taken_for_a_change() -> None:
-    tasks = tasks_of(QUIET, Scenario(bursts=0.02), NIGHTS, 6, 500, others=False)
+    tasks = tasks_of(QUIET, Scenario(bursts=0.02), NIGHTS, SERIES // 2, 500, others=False)
     assert sum(simulated(task)[ALONE]["alarms"] for task in tasks) <= 2

@@ -120,6 +120,23 @@ def test_history_shows_change_points_and_spoiled_nights(browser: Browser, report
     assert browser.run(f"return {plot}.querySelectorAll('.annotation').length") == 2
 
 
+@pytest.mark.parametrize("width", [PHONE_PX, SCREEN_PX])
+def test_the_nights_of_one_day_are_drawn_apart(browser: Browser, tmp_path: Path, width: int) -> None:
+    """By the coordinates of the drawn marks: equally far apart, over most of the picture."""
+    browser.size(width)
+    browser.open(page(write_reports(nights.slow_night(), tmp_path / "report").folder, "series"))
+    draw_all(browser)
+    places = sorted(
+        browser.run(
+            "return [...document.querySelectorAll('.scatterlayer .points path.point')]"
+            ".map((mark) => { const box = mark.getBoundingClientRect(); return box.left + box.width / 2; })"
+        )
+    )
+    steps = [after - before for before, after in pairwise(places)]
+    assert len(places) == 9 and min(steps) > 0.9 * max(steps)
+    assert places[-1] - places[0] > 0.7 * browser.run("return document.querySelector('.plot').clientWidth")
+
+
 def test_nights_without_a_figure_stand_off_the_axis(browser: Browser, tmp_path: Path) -> None:
     night = nights.night(30)
     series = night.devices[0].cases[0].series
@@ -325,7 +342,7 @@ def test_the_theme_can_be_chosen_and_is_remembered(browser: Browser, report: Pat
     button = browser.driver.find_element("id", "theme")
     button.click()
     button.click()
-    assert button.text == "Dark"
+    assert button.text == "Theme: dark" and button.get_attribute("title") == "Switch to automatic"
     assert browser.run(ground) != light
     assert browser.run("return document.querySelector('.plot').layout.font.color") != ink
     browser.open(report / "index.html")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import fsspec
 import pytest
 
 from farm import cli
+from farm.cli import view
 from farm.emulation.phone_unit import private_adb_server
 from farm.jobs.compare import duet
 from tests import adb_programs
@@ -29,6 +31,12 @@ def farm(capsys: pytest.CaptureFixture[str]) -> CallFarm:
         return status, captured.out, captured.err
 
     return call
+
+
+@pytest.fixture(autouse=True)
+def no_slow_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands add no line of progress because this machine is busy."""
+    monkeypatch.setattr(view, "LINE_EVERY_S", math.inf)
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def refusal(file: Path, cache: Path, trust_models: bool = False) -> str:
         ("keras", "lambda.keras", "image", "1,4", "twice", "holds a layer Lambda 'twice', which is code; --trust"),
         ("keras", "lambda.h5", "image", "1,4", "twice", "holds a layer Lambda 'twice', which is code; --trust"),
         ("tensorflow", "reading.pb", "name", "1", "length", "touch files: ReadFile (1, the first is 'ReadFile')"),
-        ("tensorflow", "net.keras", "image", "1,4", "y", "this is a zip file (platform: keras or pytorch)"),
+        ("tensorflow", "net.keras", "image", "1,4", "y", "this is a Keras model (platform: keras)"),
     ],
 )  # fmt: skip
 def test_refusals(

@@ -75,6 +75,21 @@ def test_one_call_fails(call: str, tmp_path: Path) -> None:
     assert farmrt.process.returncode == 0
 
 
+@pytest.mark.parametrize("clock", ["runs", "stands"])
+def test_a_device_whose_clock_stands_is_timed_by_the_host(clock: str, tmp_path: Path) -> None:
+    program = build_farmrt(sanitize=True)
+    library = str(program.parent / "libfake_opencl.so")
+    plan = PlanBuilder()
+    plan.step("f", [pool(plan.scratch(COUNT))], plan.program("kernel void f() {}"), [4], [2])
+    with Farmrt(program, tmp_path, library, {"FAKE_OPENCL_CLOCK": clock}) as farmrt:
+        farmrt.load(plan)
+        run, trial = farmrt.ask("run", rounds=2, profile=1), farmrt.ask("trial", step=0, reps=2)
+    assert run["by_host"] == trial["by_host"] == (clock == "stands")
+    times = [*run["steps"][0]["ns"], *trial["ns"]]
+    assert (set(times) <= {500, 1000}) == (clock == "runs")
+    assert min(times) > 0
+
+
 @pytest.mark.parametrize("failing", [8, 9])
 def test_a_long_launch_is_split_into_parts(failing: int, tmp_path: Path) -> None:
     """Each launch takes 500 ns there: the first round needs one, those behind it seven of at most 100 ns."""

@@ -18,21 +18,11 @@ import pytest
 import farm
 from farm.cli import COMMANDS
 from tests import opencl
+from tests.farm.model.tiny_model import write_deployment
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("farm", "runtime", "tuner", "pyproject.toml", "README.md", "MANIFEST.in")
-SMALL = """library_name: small
-target_abis: [host]
-models:
-  small:
-    platform: onnx
-    model_file_path: zoo://mobilenet_v1?width=0.25&size=32&classes=10
-    subgraphs:
-      - {input_tensors: [input], input_shapes: ["1,3,32,32"], output_tensors: [prob], output_shapes: ["1,10"]}
-    runtime: gpu
-    data_type: fp32_fp32
-"""
-NIGHT = "models: [small.yml]\nunits: [{device: host}]\nrepeats: 2\nrounds: 2\nmost_reruns: 0\nrest_seconds: 0\n"
+NIGHT = "models: [tiny.yml]\nunits: [{device: host}]\nrepeats: 2\nrounds: 2\nmost_reruns: 0\nrest_seconds: 0\n"
 DEADLINE_S = 300.0
 
 pytestmark = pytest.mark.slow
@@ -70,8 +60,8 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small(own_folder: Path) -> Path:
-    """A folder with a small network's deployment file alone."""
-    (own_folder / "small.yml").write_text(SMALL)
+    """A folder with a small network and its deployment file alone."""
+    write_deployment(own_folder)
     return own_folder
 
 
@@ -107,8 +97,9 @@ def test_it_runs_from_its_own_place(programs: Path, own_folder: Path) -> None:
 
 
 def test_help_names_no_file_that_is_not_there(programs: Path, own_folder: Path) -> None:
-    for command in COMMANDS:
-        assert "docs/" not in call(programs, command, "--help").stdout
+    code = "from farm import cli; print([cli.call([name, '--help']) for name in cli.COMMANDS])"
+    done = subprocess.run([programs / "python", "-c", code], env=environment(programs), capture_output=True, text=True)
+    assert "docs/" not in done.stdout and done.stdout.endswith(f"{[0] * len(COMMANDS)}\n"), done.stderr
 
 
 def test_zoo(programs: Path, own_folder: Path) -> None:
@@ -128,8 +119,8 @@ def test_build(programs: Path, own_folder: Path) -> None:
 
 @pytest.mark.opencl
 def test_run_tune_nightly_and_report(programs: Path, small: Path) -> None:
-    assert "mobilenet" not in call(programs, "run", "small.yml", "--validate", "--round", "2").stdout
-    call(programs, "tune", "small.yml", "--soc", "host", "--budget", "1")
+    assert "tiny" in call(programs, "run", "tiny.yml", "--validate", "--round", "2").stdout
+    call(programs, "tune", "tiny.yml", "--soc", "host", "--budget", "1")
     (small / "night.yml").write_text(NIGHT)
     call(programs, "nightly", "night.yml")
     call(programs, "report", "-o", "pages")
@@ -179,6 +170,6 @@ def test_emulate(emulated: subprocess.Popen[str]) -> None:
 
 
 def test_comparing_commits_says_that_there_is_no_repository(programs: Path, small: Path) -> None:
-    done = call(programs, "compare", "main", "branch", "small.yml", status=2)
+    done = call(programs, "compare", "main", "branch", "tiny.yml", status=2)
     assert "which is no git repository" in done.stderr and "name a folder" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from runtime import signed_ranks
 
 
 @pytest.mark.parametrize("count", [3, 6, 11, 20])
 def test_the_chance_is_that_of_wilcoxons_test(count: int) -> None:
+    from scipy import stats  # takes a second to import
+
     values = np.random.default_rng(count).normal(0.3, 1, count)
     assert signed_ranks.chance(values) == pytest.approx(stats.wilcoxon(values, method="exact").pvalue)
 

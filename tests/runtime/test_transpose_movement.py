@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -17,14 +20,19 @@ from runtime.graph import Array, Graph
 from runtime.operators import check_graph
 from runtime.passes.dead_code import remove_dead_code
 from runtime.passes.editor import GraphEditor
+from runtime.passes.pipeline import run_passes
+from runtime.passes.rounds import UnendingRewriting, repeated
+from runtime.passes.transpose_movement.cost import graph_cost
 from runtime.passes.transpose_movement.minimum_cut import best_frames, cut_cost
 from runtime.passes.transpose_movement.movement import move_transposes
 from runtime.passes.transpose_movement.rebuilding import Choice, Rebuilding
-from runtime.passes.transpose_movement.regions import NEVER, Region, find_regions, transpose_bytes
+from runtime.passes.transpose_movement.regions import NEVER, Region, find_regions
 from tests.runtime.format_graphs import format_graphs
 from tests.runtime.graphs import GraphMaker
+from tests.time_limit import within, within_memory
 
 Case = tuple[Graph, GraphMaker]
+EXHAUSTIVE = os.environ.get("FARM_EXHAUSTIVE") == "1"
 TO_NHWC, TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
@@ -33,21 +41,16 @@ def make() -> GraphMaker:
     return GraphMaker()
 
 
-def moved_bytes(graph: Graph) -> int:
-    """Bytes that the Transposes of a graph move."""
-    nodes = [node for node in graph.nodes if node.op == "Transpose"]
-    return sum(transpose_bytes(graph, node.inputs[0], node.attrs["perm"]) for node in nodes)
-
-
 def check_moved(graph: Graph, make: GraphMaker) -> Graph:
     """Runs the pass; checks the graph's rules, every output's value and that no more bytes are moved than before."""
     check_graph(graph)
     inputs = {name: value.astype(np.float64) for name, value in make.noise().items()}
-    outputs, before, size = list(graph.outputs), evaluate(graph, inputs), moved_bytes(graph)
-    move_transposes(graph)
+    outputs, before, size = list(graph.outputs), evaluate(graph, inputs), graph_cost(graph).size_bytes
+    with within(60), within_memory(1024):
+        move_transposes(graph)
     check_graph(graph)
     assert graph.outputs == outputs
-    assert moved_bytes(graph) <= size
+    assert graph_cost(graph).size_bytes <= size
     moved = [node.inputs[0] for node in graph.nodes if node.op in ("Transpose", "Reshape")]
     assert all(graph.tensors[name].dtype == np.float32 for name in moved)
     assert_same(evaluate(graph, inputs), before, outputs)
@@ -64,26 +67,53 @@ def operators(graph: Graph) -> list[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
-@given(case=format_graphs())
-def test_no_value_changes_and_no_more_bytes_move(case: Case) -> None:
-    check_moved(*case)
-
-
-@pytest.mark.slow
-@settings(max_examples=1000)
+@settings(max_examples=3000 if EXHAUSTIVE else 80)
 @given(case=format_graphs(most_steps=25))
 def test_no_value_of_many_graphs_changes(case: Case) -> None:
-    check_moved(*case)
+    graph = check_moved(*case)
+    assert move_transposes(graph) == []
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
-@given(case=format_graphs())
-def test_a_second_run_finds_nothing(case: Case) -> None:
+@settings(max_examples=3000 if EXHAUSTIVE else 60)
+@given(case=format_graphs(most_steps=25))
+def test_all_passes_end_on_many_graphs(case: Case) -> None:
+    """What one pass does no other undoes: with the bound on rounds, which is an error here, they reach an end."""
     graph, _ = case
-    move_transposes(graph)
+    with within(60), within_memory(1024):
+        run_passes(graph)
+        assert not any(report.changes for report in run_passes(graph))
+
+
+def test_what_one_region_gains_another_does_not_lose(make: GraphMaker) -> None:
+    """The sorting is in the order of the sums or in that of the activation, by where a region begins.
+
+    So with the one it seems to be of use to move the activation there, and then with the other to move it back.
+    """
+    x = make.input(1, 2, 2, 2)
+    most = make.add("Sorting", make.add("Tanh", x), axis=2, count=1, largest=True, positions=False)
+    there = make.add("Relu", make.add("Transpose", make.add("Add", x, make.input(2, 2, 2)), perm=TO_NCHW))
+    both = make.add("Add", make.add("Softmax", there, axis=3), most)
+    graph = check_moved(make.finish(make.conv(most, 3, k=1), make.add("Neg", there), both), make)
     assert move_transposes(graph) == []
+
+
+def test_merging_does_not_move_more_bytes_than_the_movement_that_it_follows(make: GraphMaker) -> None:
+    """Else one pass undoes the other for ever: the first Transpose is an output, the second moves an axis of size 1."""
+    first = make.add("Transpose", make.add("Relu", make.input(1, 2, 1, 2)), perm=TO_NHWC)
+    graph = make.finish(first, make.add("Transpose", first, perm=(0, 2, 1, 3)))
+    size = graph_cost(graph).size_bytes
+    run_passes(graph)
+    assert graph_cost(graph).size_bytes == size
+    assert operators(graph) == ["Relu", "Transpose", "Reshape"]
+
+
+def test_a_rewriting_without_an_end_is_an_error_in_tests_and_a_note_for_users() -> None:
+    with pytest.raises(UnendingRewriting, match="a pass stopped after 100 rounds"):
+        repeated("a pass", lambda: True)
+    hidden = ["from runtime.passes.rounds import repeated; print(*repeated('a pass', lambda: True))"]
+    shown = subprocess.run([sys.executable, "-c", *hidden], capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith("a pass stopped after 100 rounds: the graph is right") and not shown.stderr
 
 
 # What moves
@@ -256,7 +286,7 @@ def test_no_choice_of_frames_moves_fewer_bytes_than_the_cut(case: Case) -> None:
             other = rebuilt(graph, number, frames)
             check_graph(other)
             assert_same(evaluate(other, inputs), before, graph.outputs)
-            sizes[frames] = moved_bytes(other)
+            sizes[frames] = graph_cost(other).size_bytes
         best = best_frames(region)
-        chosen = moved_bytes(graph) if best is None else sizes[tuple(best)]
-        assert chosen == min(*sizes.values(), moved_bytes(graph))
+        chosen = graph_cost(graph).size_bytes if best is None else sizes[tuple(best)]
+        assert chosen == min(*sizes.values(), graph_cost(graph).size_bytes)

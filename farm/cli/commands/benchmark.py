@@ -21,7 +21,7 @@ from farm.cli.envelope import CommandResult
 @options.fleet_options("farm benchmark", spreads=True)
 @click.option("--trace", metavar="FILE", type=paths.NEW_FILE, help="Write a trace for Perfetto or chrome://tracing.")
 @options.cluster_options
-@options.trust_model_option
+@options.model_file_options
 @options.store_option
 @options.json_option
 def command(**given: Any) -> CommandResult:

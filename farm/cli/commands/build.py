@@ -33,8 +33,9 @@ from runtime.native.features import ENGINES
     "--output", metavar="DIR", type=paths.NEW_FOLDER, help="Where the ABIs' folders are made.  [default: build/farmrt]"
 )
 @options.skip_missing_option
+@options.model_file_options
 @options.json_option
-def command(model_files: Any, as_json: bool, **given: Any) -> CommandResult:
+def command(models: Any, as_json: bool, **given: Any) -> CommandResult:
     """Compile farmrt, the runtime that executes plans on a unit.
 
     Jobs do so themselves when a unit needs it. Give --abi several times for several. For Android the NDK that
@@ -45,4 +46,4 @@ def command(model_files: Any, as_json: bool, **given: Any) -> CommandResult:
     """
     from farm.cli import build
 
-    return build.build(model_files, build.Wanted(**given), as_json)
+    return build.build(models, build.Wanted(**given), as_json)

@@ -37,6 +37,8 @@ from farm.cli.envelope import CommandResult
 )
 @click.option("--profiled-turns", type=click.IntRange(0), default=0, hidden=True, help="How often operators are timed.")
 @click.option("--fresh", is_flag=True, help="Forget the turns that an interrupted call has measured.")
+@options.shape_option
+@options.weights_option
 @options.memory_option
 @execution_options
 @options.fleet_options("farm compare")

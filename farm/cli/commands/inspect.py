@@ -11,13 +11,13 @@ from farm.cli.envelope import CommandResult
 
 
 @click.command(name="inspect")
-@click.argument("file", metavar="MODEL.yml|PLAN", type=options.MODEL_FILE)
+@click.argument("model_file", metavar="MODEL.yml|PLAN", type=options.MODEL_FILE)
 @click.option("--tensors", "with_tensors", is_flag=True, help="Show every tensor: origin, storage, bytes, padding.")
 @options.unit_options
 @click.option("--target-file", metavar="FILE", type=options.FILE, help="What `farmrt probe` printed on another unit.")
 @options.fleet_options("farm inspect")
 @options.memory_option
-@options.trust_model_option
+@options.model_file_options
 @options.json_option
 def command(**given: Any) -> CommandResult:
     """Show the plans of the models of MODEL.yml, or a plan file: operators, conversions, and how each tensor lies.

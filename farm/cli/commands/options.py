@@ -56,6 +56,33 @@ trust_model_option = click.option(
     is_flag=True,
     help="Accept models that carry code (Keras Lambda layers, pickles, TorchScript).",
 )
+
+
+def _parsed_shapes(_context: click.Context, _option: click.Parameter, words: tuple[str, ...]) -> tuple[Any, ...]:
+    """Input and shape of each word."""
+    from farm.config.given_model import parsed_shape
+
+    try:
+        return tuple(map(parsed_shape, words))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+shape_option = click.option(
+    "--shape",
+    "shapes",
+    metavar="INPUT=SIZES",
+    multiple=True,
+    callback=_parsed_shapes,
+    help="Shape of an input that a model file leaves open, as in image=1,3,224,224; repeat for further inputs, and for "
+    "further shapes of one: each is a row.",
+)
+weights_option = click.option(
+    "--weights",
+    metavar="FILE",
+    type=FILE,
+    help="Weights of a Caffe network.  [default: the .caffemodel beside its .prototxt, of the same name]",
+)
 memory_option = click.option(
     "--memory", type=click.Choice(["buffer", "image"]), help="OpenCL memory.  [default: what suits the GPU]"
 )
@@ -118,6 +145,31 @@ def unit_options(function: Function) -> Function:
         click.option("--all", "every", is_flag=True, help="All units, whatever the deployment file is for."),
         click.option("--one-per-soc", is_flag=True, help="Of units with the same SoC only one, a ready one first."),
     )
+
+
+def model_file_options(function: Function) -> Function:
+    """What is said of a model file beside its name.
+
+    The function gets a GivenModel as `model` for its argument `model_file` (None where that is left out), or several as
+    `models` for `model_files`.
+    """
+
+    @functools.wraps(function)
+    def called(shapes: Any, weights: Path | None, trust_models: bool, **others: Any) -> Any:
+        from farm.config.given_model import GivenModel
+
+        def given(path: Path) -> GivenModel:
+            return GivenModel(path, shapes, weights, trust_models)
+
+        if "model_file" in others:
+            path = others.pop("model_file")
+            return function(model=given(path) if path else None, **others)
+        paths = others.pop("model_files")
+        if len(paths) != 1 and (shapes or weights):
+            raise click.UsageError("--shape and --weights are of one model file: name it alone")
+        return function(models=tuple(map(given, paths)), **others)
+
+    return _with_options(called, shape_option, weights_option, trust_model_option)  # type: ignore[no-any-return]
 
 
 def share_option(purpose: str) -> Callable[[Function], Function]:

@@ -46,7 +46,7 @@ from farm.cli.envelope import CommandResult
 @options.load_options
 @options.fleet_options("farm run", spreads=True)
 @options.cluster_options
-@options.trust_model_option
+@options.model_file_options
 @options.store_option
 @options.json_option
 def command(**given: Any) -> CommandResult:

@@ -61,7 +61,7 @@ BUILD_AHEAD = ("auto", "on", "off")
 @options.cluster_options
 @options.memory_option
 @execution_options
-@options.trust_model_option
+@options.model_file_options
 @options.store_option
 @options.json_option
 def command(**given: Any) -> CommandResult:

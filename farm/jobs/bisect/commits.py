@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from farm.config import deployment
 from farm.jobs.compare import checkout, contender
 from farm.jobs.compare.contender import Contender
+from farm.model import deployments
 from farm.rows.compare import Side
 from farm.safe_text import word
 from farm.workspace import BUILD_FOLDER
@@ -53,7 +53,7 @@ class FarmCommits:
     def at(self, commit: str) -> Contender:
         """The build of a commit."""
         sources = checkout.at_commit(self.root, commit)
-        made = contender.build(str(sources.folder), self.model_file)
+        made = contender.build(str(sources.folder), deployments.of_path(self.model_file))
         return dataclasses.replace(made, side=made.side.model_copy(update={"name": commit[: checkout.SHORT]}))
 
 
@@ -85,8 +85,8 @@ class ModelCommits:
         checkout.add_worktree(self.root, commit, folder)
         if self.build:
             _build(shlex.split(self.build), folder)
-        deployment.load(folder / self.model_file)
-        return Contender(Side(name=commit[: checkout.SHORT], kind="model", commit=commit), folder / self.model_file)
+        source = deployments.of_path(folder / self.model_file)
+        return Contender(Side(name=commit[: checkout.SHORT], kind="model", commit=commit), source)
 
     @property
     def _worktrees(self) -> Path:

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from farm.config import deployment
-from farm.config.deployment import Model, Runtime
+from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
 from farm.decision.comparison import ComparisonDecision, compare_figures, decide_turns, turns_that_count
@@ -30,6 +29,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed, Prepared, least_exact, prepare_all, random_input
 from farm.jobs.validate import Validation, compare_within, thresholds_of
 from farm.model.fetch import Fetcher
+from farm.model.own_values import deployed_inputs
 from farm.rows.compare import CompareResult, CompareRow, ComparisonOutcome, OperatorDifference, Side
 from farm.rows.core_waits import mean_share
 from farm.rows.execution import ExecutionFigures
@@ -79,11 +79,11 @@ def compare_job(
     Turns are kept until all rows are there, so that an interrupted comparison goes on from them.
     """
     a, b = both
-    of_a = prepare_all(deployment.load(a.model_file))
+    of_a = prepare_all(a.source)
     wanted = [model for model in of_a if not options.models or model.name in options.models]
     models = [common for model in wanted if (common := _common(model, b, options))]
     if not models:
-        raise ConfigError(f"{a.model_file}: no model that both have runs on {' or '.join(options.runtimes)}")
+        raise ConfigError(f"{a.source.path}: no model that both have runs on {' or '.join(options.runtimes)}")
 
     files = _TurnFiles(options.fresh)
     are_over = True
@@ -142,7 +142,7 @@ class _TurnFiles:
 
 def _common(model: Prepared | Failed, b: Contender, options: CompareOptions) -> Prepared | Failed | None:
     """A model of A with the runtimes that B's has too and that were asked for; None without any."""
-    other = deployment.load(b.model_file).models.get(b.model_name(model.name))
+    other = b.source.models.get(b.model_name(model.name))
     shared = [runtime for runtime in model.settings.runtimes if other and runtime in other.runtimes]
     wanted = [runtime for runtime in shared if runtime in options.runtimes]
     settings = model.settings.model_copy(update={"runtime": "+".join(wanted)})
@@ -195,7 +195,7 @@ class _Duel:
             probed = Probed.of(self.opened, self.options.memory)
             bundle = contender.bundle(self.prepared.name, self.runtime, probed, folder)
             bundle = bundle.with_execution(self.options.execution)
-        return Entry(arm, bundle, folder, _inputs(contender.model_file, name))
+        return Entry(arm, bundle, folder, _inputs(contender.source, name))
 
     def _key(self, entries: Sequence[Entry]) -> str:
         """Names all that a turn follows from but the seed."""
@@ -289,11 +289,11 @@ def figures_of(side: Side, execution: ExecutionFigures) -> RunFigures:
     )
 
 
-def _inputs(model_file: Path, name: str) -> dict[str, Array]:
+def _inputs(source: Deployment, name: str) -> dict[str, Array]:
     """The inputs of the deployment file; seeded noise, the same for inputs of the same name, where it gives none."""
-    source = deployment.load(model_file)
-    given = Fetcher(source).validation_inputs(name)
-    tensors = source.models[name].subgraph.inputs
+    fetcher = Fetcher(source)
+    tensors = deployed_inputs(source, name, fetcher)
+    given = fetcher.validation_inputs(name, tensors)
     return {tensor.name: given[tensor.name] if tensor.name in given else random_input(tensor) for tensor in tensors}
 
 

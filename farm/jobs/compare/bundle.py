@@ -23,8 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 import farm
 from farm import atomic_file
-from farm.config import deployment
-from farm.config.deployment import Runtime
+from farm.config.deployment import Deployment, Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.config.fields import Abi
 from farm.config.inventory import Unit
@@ -33,6 +32,7 @@ from farm.jobs.choices.kept_way import kept_way
 from farm.jobs.compare.checkout import Checkout
 from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
 from farm.jobs.models.prepare import plan_data_type, prepare
+from farm.model import deployments
 from farm.model.fetch import Fetcher
 from farm.rows.row import row_fingerprint, versions
 from farm.safe_text import one_line
@@ -112,11 +112,10 @@ class Probed(_Described):
         return cls(unit=unit.name, soc=unit.soc, abi=unit.abi, memory=memory, probe=opened.probe)
 
 
-def make_bundle(model_file: Path, model: str, runtime: Runtime, probed: Probed, folder: Path) -> Bundle:
+def make_bundle(source: Deployment, model: str, runtime: Runtime, probed: Probed, folder: Path) -> Bundle:
     """Makes a bundle with this farm; raises what fetching, converting, lowering or compiling raises."""
-    source = deployment.load(model_file)
     if model not in source.models:
-        raise ConfigError(f"{model_file}: no model {model!r}; there are: {', '.join(source.models)}")
+        raise ConfigError(f"{source.path}: no model {model!r}; there are: {', '.join(source.models)}")
     prepared = prepare(source, model, Fetcher(source))
     unit = Unit(name=probed.unit, transport="local", soc=probed.soc, model=probed.unit, abis=(probed.abi,))
     target = choose_target(unit, probed.probe, prepared, runtime, probed.memory)
@@ -151,7 +150,7 @@ def make_bundle(model_file: Path, model: str, runtime: Runtime, probed: Probed, 
 
 
 def make_bundle_with(
-    checkout: Checkout, model_file: Path, model: str, runtime: Runtime, probed: Probed, folder: Path
+    checkout: Checkout, source: Deployment, model: str, runtime: Runtime, probed: Probed, folder: Path
 ) -> Bundle:
     """Makes a bundle with another farm, in a process of its own.
 
@@ -163,8 +162,8 @@ def make_bundle_with(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / BUNDLE_FILE).unlink(missing_ok=True)
     atomic_file.write(folder / PROBE_FILE, probed.model_dump_json().encode())
-    words = [str(model_file.resolve()), "--model", model, "--runtime", runtime, "--probe", str(folder / PROBE_FILE)]
-    _call(checkout, [*words, "-o", str(folder)])
+    words = ["--model", model, "--runtime", runtime, "--probe", str(folder / PROBE_FILE), "-o", str(folder)]
+    _call(checkout, [str(source.file_in(folder).resolve()), *words])
     made = read_bundle(folder)
     if Path(made.source) != checkout.folder:
         raise FormatError(f"{folder}: made by the farm in {made.source} instead of {checkout.folder}")
@@ -225,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         probed = Probed.model_validate_json(options.probe.read_bytes())
-        make_bundle(options.model_file, options.model, options.runtime, probed, options.output)
+        make_bundle(deployments.of_path(options.model_file), options.model, options.runtime, probed, options.output)
     except (FarmError, OSError, ValidationError) as error:
         print(f"error: {one_line(str(error))}", file=sys.stderr)
         return error.exit_status if isinstance(error, FarmError) else 2

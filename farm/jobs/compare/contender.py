@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
-from farm.config import deployment
 from farm.config.deployment import Deployment, Runtime
 from farm.jobs.compare import checkout
 from farm.jobs.compare.bundle import Bundle, Probed, check_makes_bundles, make_bundle, make_bundle_with
@@ -21,13 +20,13 @@ class Contender:
 
     Attributes:
         side: what the user called it, and what it is.
-        model_file: the deployment file.
+        source: the deployment of its models.
         checkout: the farm that makes it; None: this one.
         names: its name for a model of A, where that is another.
     """
 
     side: Side
-    model_file: Path
+    source: Deployment
     checkout: Checkout | None = None
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -39,11 +38,11 @@ class Contender:
         """Makes all that a unit needs to run its version of a model of A; raises what making it raises."""
         name = self.model_name(model)
         if self.checkout is None:
-            return make_bundle(self.model_file, name, runtime, probed, folder)
-        return make_bundle_with(self.checkout, self.model_file, name, runtime, probed, folder)
+            return make_bundle(self.source, name, runtime, probed, folder)
+        return make_bundle_with(self.checkout, self.source, name, runtime, probed, folder)
 
 
-def build(text: str, model_file: Path) -> Contender:
+def build(text: str, source: Deployment) -> Contender:
     """A build: the farm in a folder, else that of a commit, for which a worktree is made.
 
     Raises ConfigError where there is none, or it is too old.
@@ -55,23 +54,22 @@ def build(text: str, model_file: Path) -> Contender:
         root = checkout.repository()
         sources = checkout.at_commit(root, checkout.commit_of(root, text))
     check_makes_bundles(sources)
-    return Contender(Side(name=text, kind="build", commit=sources.commit, changed=sources.changed), model_file, sources)
+    return Contender(Side(name=text, kind="build", commit=sources.commit, changed=sources.changed), source, sources)
 
 
-def models(a_file: Path, b_file: Path, called: tuple[str, str] | None = None) -> tuple[Contender, Contender]:
+def models(a: Deployment, b: Deployment, called: tuple[str, str] | None = None) -> tuple[Contender, Contender]:
     """Two versions of a model: of one name, or the only one of each file; ConfigError where none belong together.
 
     `called` is what the user calls the files, such as `zoo://NAME`; None: by their paths.
     """
-    a, b = deployment.load(a_file), deployment.load(b_file)
     names = _pairs(a, b)
     if not names:
-        theirs = f"{a_file} has {', '.join(a.models)}, {b_file} has {', '.join(b.models)}"
+        theirs = f"{a.path} has {', '.join(a.models)}, {b.path} has {', '.join(b.models)}"
         raise ConfigError(f"no model is in both files: {theirs}")
-    a_called, b_called = called or (str(a_file), str(b_file))
+    a_called, b_called = called or (str(a.path), str(b.path))
     return (
-        Contender(Side(name=a_called, kind="model"), a_file),
-        Contender(Side(name=b_called, kind="model"), b_file, names=names),
+        Contender(Side(name=a_called, kind="model"), a),
+        Contender(Side(name=b_called, kind="model"), b, names=names),
     )
 
 

@@ -7,19 +7,23 @@ from pathlib import Path
 from typing import Literal
 
 from farm.config import samples
+from farm.config.given_model import GivenModel, Shape
 from farm.jobs.compare import contender
 from farm.jobs.compare.contender import Contender
 from farm.jobs.compare.runs import compare_runs, only_in_one
 from farm.jobs.compare.stored_runs import PREFIX, stored_run
+from farm.model import deployments
 from farm.rows.compare import CompareRow
 from farm.store import Store
 from runtime.errors import ConfigError
+from runtime.frameworks.file_kinds import SAVED_MODEL
 
 Kind = Literal["run", "model", "build"]
+Shapes = tuple[tuple[str, Shape], ...]
 
 MARGIN_PERCENT = 1.0
 MARGIN_OF_RUNS_PERCENT = 4.0  # a phone's nights differ by so much when nothing has changed
-KINDS: dict[Kind, str] = {"run": "a stored run", "model": "a deployment file", "build": "a build of farm"}
+KINDS: dict[Kind, str] = {"run": "a stored run", "model": "a model", "build": "a build of farm"}
 
 
 def common_kind(a: str, b: str, store: str | None) -> Kind:
@@ -35,7 +39,7 @@ def _kind(text: str, store: str | None) -> Kind:
     if text.startswith(PREFIX):
         return "run"
     if path.is_dir():
-        return "build"
+        return "model" if (path / SAVED_MODEL).is_file() else "build"
     if text.startswith(samples.SCHEME) or path.suffix in (".yml", ".yaml") or path.is_file():
         return "model"
     with Store.open(store) as opened:
@@ -56,12 +60,16 @@ def compare_stored(
     return rows
 
 
-def contenders(kind: Kind, a: str, b: str, model_file: Path | None) -> tuple[Contender, Contender]:
-    """Two models, or two builds with the deployment file that they run."""
+def contenders(
+    kind: Kind, a: str, b: str, model_file: Path | None, shapes: Shapes = (), weights: Path | None = None
+) -> tuple[Contender, Contender]:
+    """Two models, or two builds with the model that they run; `shapes` and `weights` are those of model files."""
     if kind == "model":
         if model_file:
-            raise ConfigError(f"{model_file}: {a} and {b} are deployment files themselves; leave it out")
-        return contender.models(samples.deployment_file(a), samples.deployment_file(b), (a, b))
+            raise ConfigError(f"{model_file}: {a} and {b} are models themselves; leave it out")
+        of_a, of_b = (deployments.load(GivenModel(samples.deployment_file(name), shapes, weights)) for name in (a, b))
+        return contender.models(of_a, of_b, (a, b))
     if model_file is None:
-        raise ConfigError(f"MODEL.yml is missing: what shall the builds {a} and {b} run?")
-    return contender.build(a, model_file), contender.build(b, model_file)
+        raise ConfigError(f"MODEL is missing: what shall the builds {a} and {b} run?")
+    source = deployments.load(GivenModel(model_file, shapes, weights))
+    return contender.build(a, source), contender.build(b, source)

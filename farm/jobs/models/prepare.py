@@ -18,7 +18,7 @@ from farm.config.deployment import DataType, Deployment, Input, Model, Output, R
 from farm.config.execution import Execution
 from farm.config.platforms import PLATFORMS, DataFormat
 from farm.jobs.models.custom import custom_names, custom_report
-from farm.model import boundary, data_formats, fetch
+from farm.model import boundary, data_formats, fetch, own_values
 from farm.model.framework_model import FrameworkModel
 from farm.model.half_range import beyond_half
 from farm.model.oracle import expected_outputs
@@ -68,6 +68,7 @@ class Prepared:
     """A model that is ready for any target.
 
     Attributes:
+        settings: the deployment file's, completed by what the model has.
         outputs: the deployment file's outputs, then its check_tensors where those are compared too.
         source: the bounded ONNX model, what the oracle runs.
         graph: the same, converted.
@@ -120,15 +121,19 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
         ModelError: the model is damaged, unsupported, or not what the deployment file says.
     """
     settings = source.models[name]
-    named = settings.subgraph.outputs + (_checked(settings) if check else ())
     path, weights = fetcher.model_file(name), fetcher.weight_file(name)
     own = PLATFORMS[settings.platform].own_format
     custom = custom_names(source, name)
     with _located(source, name):
-        found = _framework_model(source, name, path, named)
+        if settings.subgraph.is_open:
+            settings = own_values.completed(settings, own_values.own_tensors(source, name, fetcher))
+        named = settings.subgraph.outputs + (_checked(settings) if check else ())
+        found = _framework_model(settings, path, named, source.trusts_models)
         onnx_file = found.onnx_file(fetcher.cache_folder) if found else path
         read = read_source_model(settings.platform, onnx_file, weights, settings.subgraph.inputs, named)
-        inputs = data_formats.infer_inputs(read.model, settings.subgraph.inputs)
+        boundary.check_names(read.model, settings.subgraph.inputs, named)
+        inputs = own_values.typed_inputs(settings.subgraph.inputs, own_values.element_types(read.model))
+        inputs = data_formats.infer_inputs(read.model, inputs)
         model = boundary.cut_at_boundary(read.model, inputs, named, own)
         graph, reports = convert(model, formats=_known_formats(inputs, named), custom=custom)
         outputs = data_formats.infer_outputs([graph.shape(tensor.name) for tensor in named], named, inputs)
@@ -149,13 +154,12 @@ def _known_formats(inputs: Sequence[Input], outputs: Sequence[Output]) -> dict[s
     return {tensor.name: OriginFormat(tensor.data_format) for tensor in known}
 
 
-def _framework_model(source: Deployment, name: str, path: Path, outputs: tuple[Output, ...]) -> FrameworkModel | None:
+def _framework_model(settings: Model, path: Path, outputs: tuple[Output, ...], trusted: bool) -> FrameworkModel | None:
     """The model as its framework has it; None for one that farm reads by itself."""
-    settings = source.models[name]
     if settings.platform in READERS:
         return None
     own = PLATFORMS[settings.platform].own_format
-    return FrameworkModel(settings.platform, path, settings.subgraph.inputs, outputs, own, source.trusts_models)
+    return FrameworkModel(settings.platform, path, settings.subgraph.inputs, outputs, own, trusted)
 
 
 def prepare_all(source: Deployment, check: bool = False) -> list[Prepared | Failed]:

@@ -90,7 +90,7 @@ def _subjects(
 def _test_data(model: Prepared | Failed) -> TestData | None:
     if isinstance(model, Failed):
         return None
-    return TestData(model, fetch.Fetcher(model.deployment).validation_inputs(model.name))
+    return TestData(model, fetch.Fetcher(model.deployment).validation_inputs(model.name, model.inputs))
 
 
 def _load_options(nightly: NightlyConfiguration, setting: Setting) -> LoadOptions:

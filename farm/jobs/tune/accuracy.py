@@ -48,7 +48,10 @@ class Accuracy:
     @functools.cached_property
     def data(self) -> TestData:
         """Inputs, and the outputs that the oracle makes of them."""
-        return TestData(self.prepared, fetch.Fetcher(self.prepared.deployment).validation_inputs(self.prepared.name))
+        return TestData(
+            self.prepared,
+            fetch.Fetcher(self.prepared.deployment).validation_inputs(self.prepared.name, self.prepared.inputs),
+        )
 
     def is_enough(self, precisions: Precisions, plan: Plan, plan_file: Path, choice: GraphChoice | None) -> bool:
         """Whether the outputs of a plan are right. Where they are not, its precisions are dropped, or limited."""

@@ -59,7 +59,7 @@ def tune_cpu(opened: OpenUnit, prepared: Prepared, budget_s: float | None = None
     `budget_s`: wall time after which no further process of the proof is started.
     """
     ends_s = math.inf if budget_s is None else time.monotonic() + budget_s
-    data = TestData(prepared, fetch.Fetcher(prepared.deployment).validation_inputs(prepared.name))
+    data = TestData(prepared, fetch.Fetcher(prepared.deployment).validation_inputs(prepared.name, prepared.inputs))
     in_force = opened.cpu_choice(prepared, "cpu")
     with TemporaryDirectory() as folder:
         found = search_cpu(opened, prepared, data, Path(folder))

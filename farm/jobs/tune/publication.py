@@ -98,4 +98,7 @@ def _proof(
 
 
 def _data(tuned: Tuned) -> TestData:
-    return TestData(tuned.prepared, fetch.Fetcher(tuned.prepared.deployment).validation_inputs(tuned.prepared.name))
+    return TestData(
+        tuned.prepared,
+        fetch.Fetcher(tuned.prepared.deployment).validation_inputs(tuned.prepared.name, tuned.prepared.inputs),
+    )

@@ -39,37 +39,39 @@
 
   function history(chart, c) {
     const {factor, unit} = scaled(chart), times = (value) => (value === null ? null : value * factor);
+    const told = (i) => [chart.time[i] && `${chart.time[i].replace("T", " ")} UTC`, chart.note[i]].filter(Boolean).join(", ");
     const points = (name, states, marker) => {
       const at = chart.time.map((_, i) => i)
         .filter((i) => states.includes(chart.state[i]) && chart.value[i] !== null);
       return {
-        name, type: "scatter", mode: "markers", x: at.map((i) => chart.time[i]),
+        name, type: "scatter", mode: "markers", x: at,
         y: at.map((i) => times(chart.value[i])), marker,
-        hovertext: at.map((i) => plain(`${digits(times(chart.value[i]))} ${unit}\n${chart.note[i]}`).replace("\n", "<br>")),
-        hoverinfo: "text+x",
+        hovertext: at.map((i) => plain(`${digits(times(chart.value[i]))} ${unit}\n${told(i)}`).replace("\n", "<br>")),
+        hoverinfo: "text",
       };
     };
     const without = chart.time.map((_, i) => i).filter((i) => chart.value[i] === null);
     const failed = (i) => chart.state[i] === "failed";
     const absent = {
-      name: "no figure", type: "scatter", mode: "markers", yaxis: "y2", x: without.map((i) => chart.time[i]),
-      y: without.map(() => 0.5), hovertext: without.map((i) => plain(chart.note[i])), hoverinfo: "text+x", cliponaxis: false,
+      name: "no figure", type: "scatter", mode: "markers", yaxis: "y2", x: without,
+      y: without.map(() => 0.5), hovertext: without.map((i) => plain(told(i))), hoverinfo: "text", cliponaxis: false,
       marker: {size: 9, symbol: without.map((i) => (failed(i) ? "x-thin" : "circle-open")),
         color: without.map((i) => (failed(i) ? c.worse : c.quiet)),
         line: {width: 2, color: without.map((i) => (failed(i) ? c.worse : c.quiet))}},
     };
-    const upright = (time, dash) => ({type: "line", x0: time, x1: time, yref: "paper", y0: 0, y1: 1,
+    // A change lies between the night before it and its first one.
+    const upright = (at, dash) => ({type: "line", x0: at - 0.5, x1: at - 0.5, yref: "paper", y0: 0, y1: 1,
       line: {color: c.quiet, width: 1.5, dash}});
     const size = chart.time.length > 120 ? 4.5 : 6;
     const steady = chart.time.map((_, i) => i).filter((i) => chart.low[i] !== null && chart.low[i] !== chart.high[i]);
     const spread = {
       name: "range of a night", type: "scatter", mode: "lines", hoverinfo: "skip", line: {color: c.wash, width: 3},
-      x: steady.flatMap((i) => [chart.time[i], chart.time[i], null]),
+      x: steady.flatMap((i) => [i, i, null]),
       y: steady.flatMap((i) => [times(chart.low[i]), times(chart.high[i]), null]),
     };
     const levels = {
       name: "level", type: "scatter", mode: "lines", hoverinfo: "skip", line: {color: c.text, width: 2},
-      x: chart.levels.flatMap((each) => [each.from, each.to, null]),
+      x: chart.levels.flatMap((each) => [each.from - 0.4, each.to + 0.4, null]),
       y: chart.levels.flatMap((each) => [times(each.value), times(each.value), null]),
     };
     const traces = [
@@ -80,18 +82,17 @@
       points("failed", ["failed"], {color: c.worse, size: 9, symbol: "x-thin", line: {width: 2, color: c.worse}}),
       absent,
     ].filter((trace) => trace.x.length);
-    // The nights of one day would have an axis of milliseconds.
-    const moments = chart.time.map((time) => Date.parse(time)), day = 86400e3;
-    const first = Math.min(...moments), last = Math.max(...moments);
-    const days = last - first < day ? {range: [first - day, last + day], dtick: day, tickformat: "%b %-d, %Y"} : {};
+    const shownTicks = chart.ticks.filter((_, i) => !narrow() || (chart.ticks.length - 1 - i) % 2 === 0);
+    const nights = {range: [-0.7, chart.time.length - 0.3], tickvals: shownTicks.map((each) => each.at),
+      ticktext: shownTicks.map((each) => each.text.join("<br>")), showgrid: false, tickangle: 0};
     return [traces, layout(c, 360, {
-      xaxis: axis(c, "", {type: "date", anchor: without.length ? "y2" : "y", ...days}),
+      xaxis: axis(c, "", {anchor: without.length ? "y2" : "y", ...nights}),
       yaxis: axis(c, unit, without.length ? {domain: [0.12, 1]} : {}),
       // Nights without a figure stand in a strip of their own above the dates, which says what they are.
       yaxis2: axis(c, "", {domain: without.length ? [0, 0.08] : [0, 0], range: [0, 1], fixedrange: true, showgrid: false,
         tickvals: without.length ? [0.5] : [], ticktext: ["no figure"]}), margin: {l: 8, r: 12, t: 28, b: 8, pad: 4},
-      shapes: [...chart.changes.map((each) => upright(each.time, "dash")), ...chart.swaps.map((time) => upright(time, "dot"))],
-      annotations: chart.changes.map((each) => ({x: each.time, yref: "paper", y: 1, yanchor: "bottom", xanchor: "center",
+      shapes: [...chart.changes.map((each) => upright(each.at, "dash")), ...chart.swaps.map((at) => upright(at, "dot"))],
+      annotations: chart.changes.map((each) => ({x: each.at - 0.5, yref: "paper", y: 1, yanchor: "bottom", xanchor: "center",
         text: plain(each.text), showarrow: false, font: {color: c.text, size: 12}})),
       legend: {...layout(c).legend, y: -0.14, yanchor: "top"},
     })];

@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const KEY = "farm-theme", ORDER = ["auto", "light", "dark"];
-  const NAMES = {auto: "Automatic", light: "Light", dark: "Dark"};
+  const NAMES = {auto: "automatic", light: "light", dark: "dark"};
   const root = document.documentElement;
 
   function stored() {
@@ -18,8 +18,9 @@
     else root.setAttribute("data-theme", choice);
     const button = document.getElementById("theme");
     if (button) {
-      button.textContent = NAMES[choice];
-      button.setAttribute("aria-label", `Theme: ${NAMES[choice]}`);
+      const next = ORDER[(ORDER.indexOf(choice) + 1) % ORDER.length];
+      button.textContent = `Theme: ${NAMES[choice]}`;
+      button.title = `Switch to ${NAMES[next]}`;
     }
     document.dispatchEvent(new Event("themechange"));
   }

@@ -14,6 +14,7 @@ from runtime.errors import ModelError
 from runtime.frameworks.names import find_tensor
 from runtime.frameworks.programs.onnx_coverage import listed
 from runtime.frameworks.request import FrameworkRequest
+from runtime.model_tensors import ModelTensor, ModelTensors
 
 # They run Python code of the process, or touch files; what else a graph computes stays within it.
 CODE_OPERATORS = frozenset(
@@ -77,6 +78,22 @@ def check_trusted(graph_def: Any, request: FrameworkRequest) -> None:
             f"{request.model}: holds operators that run code or touch files: {listed(found)}; "
             "--trust-model accepts that of an author whom you trust"
         )
+
+
+def describe(whole: FrozenGraph) -> ModelTensors:
+    """The graph's own inputs and outputs."""
+    tensors = _tensors(whole)
+    return ModelTensors(
+        tuple(model_tensor(name, find_tensor("input", name, tensors, whole.inputs)) for name in whole.inputs),
+        tuple(model_tensor(name, find_tensor("output", name, tensors, whole.outputs)) for name in whole.outputs),
+    )
+
+
+def model_tensor(name: str, tensor: Any) -> ModelTensor:
+    """A symbolic tensor of TensorFlow or Keras, under a name."""
+    shape = tf.TensorShape(tensor.shape)
+    sizes = None if shape.rank is None else tuple("" if size is None else int(size) for size in shape)
+    return ModelTensor(name, sizes, tf.as_dtype(tensor.dtype).name)
 
 
 def cut(whole: FrozenGraph, request: FrameworkRequest) -> BoundedGraph:

@@ -13,9 +13,10 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 from runtime.errors import ModelError
 from runtime.frameworks.names import find_tensor
-from runtime.frameworks.programs.frozen_graph import FrozenGraph
+from runtime.frameworks.programs.frozen_graph import FrozenGraph, model_tensor
 from runtime.frameworks.programs.keras_config import check_code
 from runtime.frameworks.request import FrameworkRequest
+from runtime.model_tensors import ModelTensors
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 MAX_CONFIG_BYTES = 64 * 1024**2
@@ -23,17 +24,13 @@ MAX_CONFIG_BYTES = 64 * 1024**2
 
 def load(request: FrameworkRequest, folder: Path) -> FrozenGraph:
     """The part of the model between the request's layers, as a graph; the names are those of layers."""
-    config = _config(request.path)
-    if not request.trusted:
-        check_code(config, request)
     model = _model(request, folder)
     layers = _tensors(model)
     named_inputs = {tensor.name: tensor for tensor in model.inputs}
     inputs = [
         find_tensor("input", name, {**layers, **named_inputs}, list(named_inputs)) for name in request.input_names
     ]
-    own_outputs = [tensor._keras_history.operation.name for tensor in model.outputs]
-    outputs = [find_tensor("output", name, layers, own_outputs) for name in request.outputs]
+    outputs = [find_tensor("output", name, layers, _output_names(model)) for name in request.outputs]
     part = tf.keras.Model(inputs, outputs)
     specs = [tf.TensorSpec(shape, tensor.dtype) for (_, shape), tensor in zip(request.inputs, inputs, strict=True)]
     _check_shapes(request, inputs)
@@ -44,6 +41,19 @@ def load(request: FrameworkRequest, folder: Path) -> FrozenGraph:
         **dict(zip(request.outputs, (tensor.name for tensor in frozen.outputs), strict=True)),
     }
     return FrozenGraph(frozen.graph.as_graph_def(), request.input_names, request.outputs, names)
+
+
+def describe(request: FrameworkRequest, folder: Path) -> ModelTensors:
+    """The model's own inputs, and the layers that write its outputs."""
+    model = _model(request, folder)
+    return ModelTensors(
+        tuple(model_tensor(tensor.name, tensor) for tensor in model.inputs),
+        tuple(map(model_tensor, _output_names(model), model.outputs)),
+    )
+
+
+def _output_names(model: Any) -> list[str]:
+    return [tensor._keras_history.operation.name for tensor in model.outputs]
 
 
 def _config(path: Path) -> Any:
@@ -71,7 +81,10 @@ def _zip_config(path: Path) -> str:
 
 
 def _model(request: FrameworkRequest, folder: Path) -> Any:
-    """The model, under a name whose ending Keras knows."""
+    """The model, under a name whose ending Keras knows; ModelError for one with code that the user does not trust."""
+    config = _config(request.path)
+    if not request.trusted:
+        check_code(config, request)
     with request.path.open("rb") as file:
         suffix = ".h5" if file.read(len(HDF5)) == HDF5 else ".keras"
     link = folder / f"model{suffix}"

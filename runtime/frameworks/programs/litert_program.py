@@ -6,10 +6,11 @@ LiteRT's interpreter reads the model first, and names and shapes its tensors; tf
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import onnx
 from ai_edge_litert.interpreter import Interpreter
 
@@ -19,9 +20,30 @@ from runtime.frameworks.names import find_tensor
 from runtime.frameworks.programs import program
 from runtime.frameworks.programs.onnx_coverage import check_operators
 from runtime.frameworks.request import FrameworkRequest
+from runtime.model_tensors import ModelTensor, ModelTensors
 
 TITLE = "LiteRT"
 OPSET = 17
+
+
+def describe(request: FrameworkRequest, folder: Path) -> ModelTensors:
+    """The inputs and outputs that the model has of its own, under their keys in its only signature, where it has one.
+
+    A size that the file leaves open is what the interpreter takes for it.
+    """
+    interpreter = _interpreter(request)
+    sides: list[tuple[Literal["input", "output"], Any]] = [
+        ("input", interpreter.get_input_details()),
+        ("output", interpreter.get_output_details()),
+    ]
+    return ModelTensors(*(tuple(_described(interpreter, kind, details)) for kind, details in sides))
+
+
+def _described(interpreter: Any, kind: Literal["input", "output"], details: Any) -> Iterator[ModelTensor]:
+    keys = {detail["index"]: key for key, detail in _by_key(interpreter, kind).items()}
+    for detail in details:
+        shape = tuple(map(int, detail["shape"]))
+        yield ModelTensor(keys.get(detail["index"], detail["name"]), shape, np.dtype(detail["dtype"]).name)
 
 
 def to_onnx(request: FrameworkRequest, folder: Path) -> onnx.ModelProto:
@@ -94,4 +116,4 @@ def _check_shape(name: str, shape: tuple[int, ...], declared: tuple[int, ...]) -
 
 
 if __name__ == "__main__":
-    sys.exit(program.main(TITLE, to_onnx, run))
+    sys.exit(program.main(TITLE, describe, to_onnx, run))

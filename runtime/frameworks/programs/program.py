@@ -17,27 +17,31 @@ import onnx
 from runtime.errors import ModelError, UnsupportedError
 from runtime.frameworks import process
 from runtime.frameworks.request import FrameworkRequest
+from runtime.model_tensors import ModelTensors
 
 Array = npt.NDArray[Any]
+Describe = Callable[[FrameworkRequest, Path], ModelTensors]
 Convert = Callable[[FrameworkRequest, Path], onnx.ModelProto]
 Run = Callable[[FrameworkRequest, Path, Sequence[Array]], Sequence[Array]]
 
 MAX_MESSAGE = 400
 
 
-def main(title: str, to_onnx: Convert, run: Run) -> int:
+def main(title: str, describe: Describe, to_onnx: Convert, run: Run) -> int:
     """Does what the folder of the command line asks: `to_onnx` gives the model, `run` the outputs' arrays."""
-    return serve(Path(sys.argv[1]), title, to_onnx, run)
+    return serve(Path(sys.argv[1]), title, describe, to_onnx, run)
 
 
-def serve(folder: Path, title: str, to_onnx: Convert, run: Run) -> int:
+def serve(folder: Path, title: str, describe: Describe, to_onnx: Convert, run: Run) -> int:
     """Answers one request; the exit status is 0 whenever there is an answer."""
     asked = json.loads((folder / process.REQUEST).read_text())
     _limit(asked["memory_bytes"])
     request = FrameworkRequest.of_json(asked["request"])
     kind, error = "model", ""
     try:
-        if asked["action"] == "convert":
+        if asked["action"] == "describe":
+            (folder / process.TENSORS).write_text(describe(request, folder).to_json())
+        elif asked["action"] == "convert":
             (folder / process.MODEL).write_bytes(to_onnx(request, folder).SerializeToString(deterministic=True))
         else:
             _run(request, folder, run)

@@ -19,9 +19,40 @@ from runtime.frameworks import names
 from runtime.frameworks.programs import program, pytorch_archive
 from runtime.frameworks.programs.onnx_coverage import check_operators
 from runtime.frameworks.request import FrameworkRequest
+from runtime.model_tensors import ModelTensor, ModelTensors
 
 TITLE = "PyTorch"
 OPSET = 18
+
+
+def describe(request: FrameworkRequest, folder: Path) -> ModelTensors:
+    """The arguments of `forward` and its results; of TorchScript only their number is known."""
+    found = _load(request, folder)
+    if not isinstance(found, torch.export.ExportedProgram):
+        return _script_tensors(found)
+    signature = found.graph_signature
+    values = {node.name: node.meta.get("val") for node in found.graph.nodes}
+    return ModelTensors(
+        *(
+            tuple(_described(str(name), values.get(name)) for name in names)
+            for names in (signature.user_inputs, signature.user_outputs)
+        )
+    )
+
+
+def _described(name: str, value: Any) -> ModelTensor:
+    if not isinstance(value, torch.Tensor):
+        return ModelTensor(name, None, type(value).__name__)
+    sizes = tuple(size if isinstance(size, int) else str(size) for size in value.shape)
+    return ModelTensor(name, sizes, str(value.dtype).removeprefix("torch."))
+
+
+def _script_tensors(found: Any) -> ModelTensors:
+    inputs = [value.debugName().partition(".")[0] for value in list(found.graph.inputs())[1:]]
+    kinds = [value.type() for value in found.graph.outputs()]
+    count = sum(len(kind.elements()) if kind.kind() == "TupleType" else 1 for kind in kinds)
+    outputs = ["output"] if count == 1 else [f"output_{index}" for index in range(count)]
+    return ModelTensors(*(tuple(ModelTensor(name, None, "") for name in names) for names in (inputs, outputs)))
 
 
 def to_onnx(request: FrameworkRequest, folder: Path) -> onnx.ModelProto:
@@ -106,4 +137,4 @@ def _flat(value: Any) -> list[Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(program.main(TITLE, to_onnx, run))
+    sys.exit(program.main(TITLE, describe, to_onnx, run))

@@ -19,9 +19,19 @@ from runtime.frameworks.programs import frozen_graph, keras_model, program, save
 from runtime.frameworks.programs.frozen_graph import BoundedGraph
 from runtime.frameworks.programs.onnx_coverage import check_operators
 from runtime.frameworks.request import FrameworkRequest
+from runtime.model_tensors import ModelTensors
 
 TITLE = "TensorFlow"
 OPSET = 17
+
+
+def describe(request: FrameworkRequest, folder: Path) -> ModelTensors:
+    """The inputs and outputs that the model has of its own."""
+    if request.platform == "keras":
+        return keras_model.describe(request, folder)
+    whole = _load(request, folder)
+    frozen_graph.check_trusted(whole.graph_def, request)
+    return frozen_graph.describe(whole)
 
 
 def to_onnx(request: FrameworkRequest, folder: Path) -> onnx.ModelProto:
@@ -66,4 +76,4 @@ def _load(request: FrameworkRequest, folder: Path) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(program.main(TITLE, to_onnx, run))
+    sys.exit(program.main(TITLE, describe, to_onnx, run))

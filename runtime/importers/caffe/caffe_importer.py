@@ -32,6 +32,7 @@ from runtime.importers.caffe.layers import CaffeLayer
 from runtime.importers.caffe.network import LinkedLayer, LinkedNetwork, link
 from runtime.importers.caffe.onnx_writer import OnnxWriter, Shape
 from runtime.importers.caffe.prototxt import load_prototxt
+from runtime.model_tensors import ModelTensor, ModelTensors, Sizes
 
 _FAMILIES = (activation, arithmetic, convolution, detection, movement, normalization, pooling, resizing)
 LAYERS: Mapping[str, Handler] = {kind: handler for family in _FAMILIES for kind, handler in family.LAYERS.items()}
@@ -70,6 +71,20 @@ def load_caffe(
         for linked in layers:
             _import_layer(linked, weights, writer)
     return CaffeModel(writer.model(network.outputs), (*network.notes, *_unused(network, weights)))
+
+
+def caffe_tensors(prototxt: Path) -> ModelTensors:
+    """The inputs that a network needs, with the shapes that its file says, and the blobs that no layer reads."""
+    network = link(load_prototxt(prototxt), {}, None)
+    _, inputs = network.needed()
+    return ModelTensors(
+        tuple(ModelTensor(name, _sizes(network.inputs[name]), "float32") for name in inputs),
+        tuple(ModelTensor(name, None, "float32") for name in network.outputs),
+    )
+
+
+def _sizes(shape: Shape | None) -> Sizes | None:
+    return None if shape is None else tuple(size if size > 0 else "" for size in shape)
 
 
 def _tensors(network: LinkedNetwork) -> set[str]:

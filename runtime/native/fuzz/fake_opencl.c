@@ -2,7 +2,8 @@
  *
  * FAKE_OPENCL_FAIL=CALL:N lets the N-th call of a function (from 1) fail with CL_OUT_OF_RESOURCES. A program whose
  * source or options have the word `refuse` is not built; one with the option -DHANG or -DCRASH hangs or crashes the
- * compiler. A build takes FAKE_OPENCL_BUILD_MS (0). Time is a counter; a launch takes FAKE_OPENCL_LAUNCH_NS (500) of it.
+ * compiler. A build takes FAKE_OPENCL_BUILD_MS (0). Time is a counter; a launch takes FAKE_OPENCL_LAUNCH_NS (500) of it;
+ * with FAKE_OPENCL_CLOCK=stands every event tells the same.
  *
  * FAKE_OPENCL_EXTENSIONS are what the device lists, FAKE_OPENCL_VERSION the platform's version (1.1). A context or queue
  * with the property FAKE_OPENCL_REFUSE (hexadecimal) is refused. To the file FAKE_OPENCL_RECORD goes a line for each
@@ -235,6 +236,18 @@ static int inside(const memory *object, size_t offset, size_t size) {
     return offset <= object->size && size <= object->size - offset;
 }
 
+static cl_ulong launch_ns(void) { return strtoull(setting("FAKE_OPENCL_LAUNCH_NS", "500"), NULL, 10); }
+
+static cl_int event_create(cl_event *event) {
+    if (event == NULL) return 0;
+    uint64_t *made = calloc(1, sizeof *made);
+    if (made == NULL) return FAILURE;
+    if (strcmp(setting("FAKE_OPENCL_CLOCK", ""), "stands") != 0) clock_ns += launch_ns() + 500;
+    *made = clock_ns;
+    *event = (cl_event)(void *)made;
+    return 0;
+}
+
 EXPORT cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem object, cl_bool blocking, size_t offset, size_t size,
                                   void *target, cl_uint count, const cl_event *wait, cl_event *event) {
     (void)queue, (void)blocking, (void)count, (void)wait, (void)event;
@@ -247,12 +260,12 @@ EXPORT cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem object, cl_bool
 
 EXPORT cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem object, cl_bool blocking, size_t offset, size_t size,
                                    const void *source, cl_uint count, const cl_event *wait, cl_event *event) {
-    (void)queue, (void)blocking, (void)count, (void)wait, (void)event;
+    (void)queue, (void)blocking, (void)count, (void)wait;
     memory *own = (memory *)(void *)object;
     MAY_FAIL("clEnqueueWriteBuffer");
     if (!inside(own, offset, size)) return INVALID_VALUE;
     memcpy(own->content + offset, source, size);
-    return 0;
+    return event_create(event);
 }
 
 EXPORT cl_int clEnqueueWriteImage(cl_command_queue queue, cl_mem image, cl_bool blocking, const size_t *origin,
@@ -261,17 +274,6 @@ EXPORT cl_int clEnqueueWriteImage(cl_command_queue queue, cl_mem image, cl_bool 
     (void)queue, (void)image, (void)blocking, (void)origin, (void)region, (void)row_pitch, (void)slice_pitch;
     (void)source, (void)count, (void)wait, (void)event;
     MAY_FAIL("clEnqueueWriteImage");
-    return 0;
-}
-
-static cl_ulong launch_ns(void) { return strtoull(setting("FAKE_OPENCL_LAUNCH_NS", "500"), NULL, 10); }
-
-static cl_int event_create(cl_event *event) {
-    if (event == NULL) return 0;
-    uint64_t *made = calloc(1, sizeof *made);
-    if (made == NULL) return FAILURE;
-    *made = clock_ns += launch_ns() + 500;
-    *event = (cl_event)(void *)made;
     return 0;
 }
 

@@ -42,12 +42,14 @@ rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, rt_h
     *device = NULL;
     if (made == NULL) return rt_error_no_memory(error, "a device");
     made->opencl = *opencl;
+    made->event_clock = rt_memory_allocate(1, sizeof *made->event_clock);
     rt_device_text(opencl, CL_DEVICE_NAME, made->name, sizeof made->name);
     rt_device_text(opencl, CL_DRIVER_VERSION, made->driver, sizeof made->driver);
     rt_device_text(opencl, CL_DEVICE_VERSION, made->version, sizeof made->version);
     made->unified_memory = rt_device_number(opencl, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
     made->max_allocation_bytes = rt_device_number(opencl, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-    rt_status status = context_create(made, perf, priority, error);
+    rt_status status = made->event_clock == NULL ? rt_error_no_memory(error, "a device")
+                                                 : context_create(made, perf, priority, error);
     if (status == RT_OK) {
         *device = made;
     } else {
@@ -63,6 +65,7 @@ void rt_device_close(const rt_device *device) {
     if (device->profiling != NULL) cl->ReleaseCommandQueue(device->profiling);
     if (device->context != NULL) cl->ReleaseContext(device->context);
     rt_hints_destroy(device->hints);
+    rt_memory_free(device->event_clock);
     rt_memory_free((void *)(uintptr_t)device);
 }
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "../include/farmrt.h"
+#include "event_clock.h"
 #include "hints.h"
 #include "opencl.h"
 
@@ -21,6 +22,7 @@ typedef struct {
     cl_context context;
     cl_command_queue plain;
     cl_command_queue profiling;
+    rt_event_clock *event_clock; /* of the queue that profiles; it is not asked before a profile is made */
     char name[256];
     char driver[256];
     char version[256]; /* OpenCL version of the device */

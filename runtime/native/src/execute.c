@@ -214,7 +214,7 @@ static rt_status limiting_round(rt_executor *executor, rt_profile *profile, uint
     const rt_executor_parts *parts = &executor->parts;
     rt_profile *own = NULL;
     if (profile == NULL) {
-        rt_status status = rt_profile_create(&own, rt_device_cl(parts->device), parts->plan->step_count, error);
+        rt_status status = rt_profile_create(&own, parts->device, parts->plan->step_count, error);
         if (status != RT_OK) return status;
         profile = own;
     }

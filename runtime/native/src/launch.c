@@ -29,6 +29,7 @@ static rt_status part_enqueue(const rt_queue *queue, uint32_t step, cl_kernel ke
     cl_int code =
         queue->cl->EnqueueNDRangeKernel(queue->object, kernel, launch->work_dim, offset, size, local[0] ? local : NULL,
                                         0, NULL, queue->profile ? rt_profile_next(queue->profile, step) : NULL);
+    if (code == CL_SUCCESS && queue->profile) return rt_profile_launched(queue->profile, queue->object, step, error);
     return rt_opencl_check(error, "clEnqueueNDRangeKernel", code, (int32_t)step);
 }
 

@@ -1,9 +1,11 @@
 /* Two clocks: the device's, which events tell, and the host's, which times CPU steps. Before CPU steps a pool is
  * mapped, and the end of that map is an instant that both know: it gives the offset from one clock to the other. In a
- * plan without OpenCL steps the offset stays 0, and only the host's clock counts.
+ * plan without OpenCL steps the offset stays 0, and only the host's clock counts; so it does where the device's stands
+ * (event_clock.h): then each launch is waited for.
  */
 #include "profile.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "allocation.h"
@@ -12,14 +14,16 @@
 
 static const uint64_t not_started = UINT64_MAX;
 
-/* The event of one launch; NULL where the launch was refused. */
+/* The event of one launch; NULL where the launch was refused. With the times that the host took, 0 where it took none. */
 typedef struct {
     cl_event event;
     uint32_t step;
+    uint64_t start_ns, end_ns;
 } timed_event;
 
 struct rt_profile {
     const rt_opencl_functions *cl;
+    bool by_host;
     timed_event *events;
     uint32_t event_count, event_capacity;
     uint32_t step_count;
@@ -46,18 +50,30 @@ void rt_profile_destroy(rt_profile *profile) {
     rt_memory_free(profile);
 }
 
-rt_status rt_profile_create(rt_profile **profile, const rt_opencl_functions *cl, uint32_t step_count, rt_error *error) {
+/* Asks the device, if there is one, whether its clock runs. */
+static rt_status clock_choose(rt_profile *profile, const rt_device *device, rt_error *error) {
+    if (device == NULL) return RT_OK;
+    rt_status status = rt_event_clock_read(device->event_clock, profile->cl, device->context, device->profiling, error);
+    profile->by_host = *device->event_clock == RT_EVENT_CLOCK_STANDS;
+    return status;
+}
+
+rt_status rt_profile_create(rt_profile **profile, const rt_device *device, uint32_t step_count, rt_error *error) {
     rt_profile *made = *profile = rt_memory_allocate(1, sizeof *made);
     if (made == NULL) return rt_error_no_memory(error, "a profile");
-    *made = (rt_profile){.cl = cl, .step_count = step_count};
+    *made = (rt_profile){.cl = device ? rt_device_cl(device) : NULL, .step_count = step_count};
     made->start_ns = rt_memory_allocate(step_count, sizeof *made->start_ns);
     made->duration_ns = rt_memory_allocate(step_count, sizeof *made->duration_ns);
     made->end_ns = rt_memory_allocate(step_count, sizeof *made->end_ns);
-    if (made->start_ns != NULL && made->duration_ns != NULL && made->end_ns != NULL) return RT_OK;
+    bool whole = made->start_ns != NULL && made->duration_ns != NULL && made->end_ns != NULL;
+    rt_status status = whole ? clock_choose(made, device, error) : rt_error_no_memory(error, "a profile");
+    if (status == RT_OK) return RT_OK;
     rt_profile_destroy(made);
     *profile = NULL;
-    return rt_error_no_memory(error, "a profile");
+    return status;
 }
+
+bool rt_profile_is_by_host(const rt_profile *profile) { return profile->by_host; }
 
 void rt_profile_reset(rt_profile *profile) {
     events_release(profile);
@@ -76,8 +92,15 @@ cl_event *rt_profile_next(rt_profile *profile, uint32_t step) {
         profile->event_capacity = capacity;
     }
     timed_event *next = &profile->events[profile->event_count++];
-    *next = (timed_event){.event = NULL, .step = step};
+    *next = (timed_event){.event = NULL, .step = step, .start_ns = profile->by_host ? rt_clock_ns() : 0};
     return &next->event;
+}
+
+rt_status rt_profile_launched(rt_profile *profile, cl_command_queue queue, uint32_t step, rt_error *error) {
+    if (!profile->by_host) return RT_OK;
+    cl_int code = profile->cl->Finish(queue);
+    if (profile->event_count > 0) profile->events[profile->event_count - 1].end_ns = rt_clock_ns();
+    return rt_opencl_check(error, "clFinish", code, (int32_t)step);
 }
 
 void rt_profile_host_step(rt_profile *profile, uint32_t step, uint64_t start_ns, uint64_t end_ns) {
@@ -88,21 +111,23 @@ void rt_profile_host_step(rt_profile *profile, uint32_t step, uint64_t start_ns,
 
 rt_status rt_profile_align(rt_profile *profile, cl_event event, rt_error *error) {
     cl_ulong end_ns = 0;
-    cl_int code = profile->cl->GetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end_ns, &end_ns, NULL);
-    profile->host_offset_ns = rt_clock_ns() - end_ns;
+    cl_int code = profile->by_host ? CL_SUCCESS : profile->cl->GetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end_ns, &end_ns, NULL);
+    profile->host_offset_ns = profile->by_host ? 0 : rt_clock_ns() - end_ns;
     profile->cl->ReleaseEvent(event);
     return rt_opencl_check(error, "clGetEventProfilingInfo", code, RT_NO_STEP);
 }
 
 /* Times of an event that has ended, on the device's clock; an error where its launch failed. Drivers have been seen
  * whose end is before the start: that counts as no time. */
-static rt_status event_times(const rt_opencl_functions *cl, const timed_event *entry, uint64_t *start_ns,
+static rt_status event_times(const rt_profile *profile, const timed_event *entry, uint64_t *start_ns,
                              uint64_t *end_ns, rt_error *error) {
+    const rt_opencl_functions *cl = profile->cl;
     cl_int state = 0;
     cl_int step = (int32_t)entry->step;
-    *start_ns = *end_ns = 0;
+    *start_ns = entry->start_ns, *end_ns = entry->end_ns;
     cl->GetEventInfo(entry->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
     if (state < 0) return rt_opencl_check(error, "clEnqueueNDRangeKernel", state, step);
+    if (profile->by_host) return RT_OK;
     cl_int code = cl->GetEventProfilingInfo(entry->event, CL_PROFILING_COMMAND_START, sizeof *start_ns, start_ns, NULL);
     if (code == CL_SUCCESS) {
         code = cl->GetEventProfilingInfo(entry->event, CL_PROFILING_COMMAND_END, sizeof *end_ns, end_ns, NULL);
@@ -115,7 +140,7 @@ static rt_status event_times(const rt_opencl_functions *cl, const timed_event *e
 static rt_status event_read(rt_profile *profile, const timed_event *entry, rt_error *error) {
     uint64_t start_ns, end_ns;
     if (entry->event == NULL) return RT_OK; /* its launch was refused, which was said then */
-    rt_status status = event_times(profile->cl, entry, &start_ns, &end_ns, error);
+    rt_status status = event_times(profile, entry, &start_ns, &end_ns, error);
     if (status != RT_OK) return status;
     if (start_ns < profile->start_ns[entry->step]) profile->start_ns[entry->step] = start_ns;
     if (end_ns > profile->end_ns[entry->step]) profile->end_ns[entry->step] = end_ns;
@@ -168,10 +193,10 @@ uint32_t rt_profile_event_count(const rt_profile *profile) { return profile->eve
 rt_status rt_profile_event_ns(const rt_profile *profile, uint32_t index, uint64_t *ns, rt_error *error) {
     uint64_t start_ns, end_ns, none_ns, before_ns = not_started;
     if (index > 0 && profile->events[index - 1].event != NULL) {
-        rt_status before = event_times(profile->cl, &profile->events[index - 1], &none_ns, &before_ns, error);
+        rt_status before = event_times(profile, &profile->events[index - 1], &none_ns, &before_ns, error);
         if (before != RT_OK) return before;
     }
-    rt_status status = event_times(profile->cl, &profile->events[index], &start_ns, &end_ns, error);
+    rt_status status = event_times(profile, &profile->events[index], &start_ns, &end_ns, error);
     *ns = end_ns - (before_ns < start_ns ? before_ns : start_ns);
     return status;
 }

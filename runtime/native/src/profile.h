@@ -7,16 +7,20 @@
 #ifndef RT_PROFILE_H
 #define RT_PROFILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "../include/farmrt.h"
-#include "opencl.h"
+#include "device.h"
 
 typedef struct rt_profile rt_profile;
 
-/* An empty one for so many steps, for rt_profile_destroy; `cl` may be NULL where there is no device. RT_NO_MEMORY;
- * `*profile` is NULL then. */
-rt_status rt_profile_create(rt_profile **profile, const rt_opencl_functions *cl, uint32_t step_count, rt_error *error);
+/* An empty one for so many steps, for rt_profile_destroy; `device` may be NULL where there is none. RT_NO_MEMORY, or
+ * RT_OPENCL where the device does not tell whether its clock runs; `*profile` is NULL then. */
+rt_status rt_profile_create(rt_profile **profile, const rt_device *device, uint32_t step_count, rt_error *error);
+
+/* Whether launches are waited for one by one and timed by the host, because the clock of the device's events stands. */
+bool rt_profile_is_by_host(const rt_profile *profile);
 
 /* Releases it and its events; NULL is ignored. */
 void rt_profile_destroy(rt_profile *profile);
@@ -27,6 +31,9 @@ void rt_profile_reset(rt_profile *profile);
 /* Where the next launch of a step puts its event, which becomes the profile's; valid until the next call. NULL without
  * memory, which means no event: the times of the launch are then missing. */
 cl_event *rt_profile_next(rt_profile *profile, uint32_t step);
+
+/* Says that this launch was enqueued. One that the host times is waited for; RT_OPENCL names the step where that fails. */
+rt_status rt_profile_launched(rt_profile *profile, cl_command_queue queue, uint32_t step, rt_error *error);
 
 /* Takes the time of a step from the host's clock. */
 void rt_profile_host_step(rt_profile *profile, uint32_t step, uint64_t start_ns, uint64_t end_ns);

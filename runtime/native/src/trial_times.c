@@ -51,8 +51,7 @@ rt_status rt_trial_times_create(rt_trial_times **times, const rt_parts *parts, c
     made->ns = rt_memory_allocate(trial->reps, sizeof *made->ns);
     made->own_ns = rt_memory_allocate(trial->reps, sizeof *made->own_ns);
     bool whole = made->event != NULL && made->own_event != NULL && made->ns != NULL && made->own_ns != NULL;
-    rt_status status = whole ? rt_profile_create(&made->profile, rt_device_cl(parts->device), parts->plan->step_count,
-                                                 error)
+    rt_status status = whole ? rt_profile_create(&made->profile, parts->device, parts->plan->step_count, error)
                              : rt_error_no_memory(error, "the times");
     if (status == RT_OK) return RT_OK;
     rt_trial_times_destroy(made);
@@ -202,6 +201,7 @@ void rt_trial_times_write(const rt_trial_times *times, rt_json *json) {
     array_write(json, "ns", times->ns, times->trial->reps);
     if (times->pairs) array_write(json, "own_ns", times->own_ns, times->trial->reps);
     rt_json_unsigned(json, "wall_ns", times->wall_ns);
+    rt_json_bool(json, "by_host", rt_profile_is_by_host(times->profile));
     rt_json_bool(json, "beside_build", times->beside_build);
     if (times->trial->ramp_ms == 0) return;
     rt_json_unsigned(json, "ramp", times->ramp);

@@ -13,35 +13,26 @@ in no group; an operand of fewer axes is a group that is pinned to the frame tha
 Of the cuts of the fewest bytes one with the fewest Transposes is wanted: capacities are multiplied, and a one is added
 to each. Two minimum cuts come out of one flow: what the source still reaches, and what does not reach the sink any
 more. The one is taken that has more operators in one frame, without a Transpose between, with an operator of
-fixed format, since there they can be fused; and the current choice stays where neither is better. Bytes, Transposes
-and operators that can be fused are compared in this order, so that repetition ends.
+fixed format, since there they can be fused; and the current choice stays where neither is better. `cost.py` says why
+repetition ends.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
+from runtime.passes.transpose_movement.cost import Cost, DisjointSets
 from runtime.passes.transpose_movement.regions import NEVER, Region, TensorGroup
 
 SOURCE, SINK = 0, 1
 UNLIMITED = 2**31 - 1  # SciPy's flows are of int32
 
 Frames = Sequence[int]
-
-
-@dataclasses.dataclass(frozen=True, order=True)
-class Cost:
-    """What a choice of frames costs, in the order of importance; `apart` operators cannot be fused."""
-
-    size_bytes: int
-    transposes: int
-    apart: int
 
 
 def best_frames(region: Region) -> list[int] | None:
@@ -70,24 +61,15 @@ def _is_cut(group: TensorGroup, frames: Frames) -> bool:
 
 
 def _apart(region: Region, frames: Frames) -> int:
-    """Operators that no path without a Transpose joins with one of fixed format."""
-    fixed = len(frames)  # all that is of fixed format is one more element
-    parents = list(range(len(frames) + 1))
-
-    def found(index: int) -> int:
-        while parents[index] != index:
-            parents[index] = parents[parents[index]]
-            index = parents[index]
-        return index
-
+    """Operators that no path without a Transpose joins with one of fixed format, within the region."""
+    sets = DisjointSets()
     for group in region.groups.values():
         for frame in (0, 1):
-            members = [index for index in group.operators if frames[index] == frame]
-            members += [fixed] if (frame, True) in group.pins else []
-            for index in members[1:]:
-                parents[found(index)] = found(members[0])
+            members: list[Hashable] = [index for index in group.operators if frames[index] == frame]
+            members += ["fixed"] if (frame, True) in group.pins else []
+            sets.join(*members) if members else None
     fusible = (index for index, movable in enumerate(region.operators) if movable.node.op != "Transpose")
-    return sum(found(index) != found(fixed) for index in fusible)
+    return sum(sets.found(index) != sets.found("fixed") for index in fusible)
 
 
 def minimum_cuts(region: Region) -> list[list[int]]:

@@ -20,11 +20,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from runtime.formats.categories import FormatCategory, format_category, rewritten
+from runtime.formats.categories import rewritten
 from runtime.formats.permutation import Permutation, inverse, moves_elements, permuted
 from runtime.formats.rewriting import Rewriting, writing_permuted
 from runtime.graph import Graph, Node
 from runtime.passes.editor import GraphEditor
+from runtime.passes.transpose_movement.cost import is_fixed, transpose_bytes
 
 NEVER = 1 << 62  # more bytes than any choice moves
 
@@ -89,12 +90,6 @@ class Region:
         while tensor in self.dissolved:
             tensor = self.dissolved[tensor].inputs[0]
         return tensor
-
-
-def transpose_bytes(graph: Graph, tensor: str, perm: Permutation) -> int:
-    """Bytes that a transposition moves: none where no element changes its place."""
-    info = graph.tensors[tensor]
-    return info.size * info.dtype.itemsize if moves_elements(info.shape, perm) else 0
 
 
 def _step_bytes(graph: Graph, tensor: str, perm: Permutation) -> int:
@@ -225,15 +220,9 @@ def _tie(editor: GraphEditor, region: Region) -> None:
             if index is not None and tensor in region.operators[index].tensors:
                 group.operators.add(index)
             elif region.dissolved.get(node.output) is not node:
-                group.pins.add((frame, _is_fixed(editor, node)))
+                group.pins.add((frame, is_fixed(editor, node)))
     for index, movable in enumerate(region.operators):
         _tie_narrow_operands(graph, region, movable, index)
-
-
-def _is_fixed(editor: GraphEditor, node: Node) -> bool:
-    """Whether a node is of fixed format, or a Reshape of what such a node writes: a convolution along one axis."""
-    writer = editor.producer(node.inputs[0]) if node.op == "Reshape" else node
-    return writer is not None and format_category(writer.op) == FormatCategory.FIXED
 
 
 def aligned(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:

@@ -119,10 +119,10 @@ def test_another_store(say: CallFarm, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["run:1", "tiny.yml"], "run:1 is a stored run, tiny.yml is a deployment file: compare like with like"),
-        (["tiny.yml", "folder"], "tiny.yml is a deployment file, folder is a build of farm: compare like with like"),
-        (["tiny.yml", "tiny.yml", "tiny.yml"], "are deployment files themselves; leave it out"),
-        (["folder", "folder"], "MODEL.yml is missing: what shall the builds folder and folder run?"),
+        (["run:1", "tiny.yml"], "run:1 is a stored run, tiny.yml is a model: compare like with like"),
+        (["tiny.yml", "folder"], "tiny.yml is a model, folder is a build of farm: compare like with like"),
+        (["tiny.yml", "tiny.yml", "tiny.yml"], "are models themselves; leave it out"),
+        (["folder", "folder"], "MODEL is missing: what shall the builds folder and folder run?"),
         (["folder", "folder", "tiny.yml"], "/folder: no checkout of farm (farm/__init__.py is missing)"),
         (["no-such-branch", "HEAD", "tiny.yml"], "no-such-branch: no file, folder, baseline or commit of"),
         (["none.yml", "tiny.yml"], "none.yml"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,27 +117,36 @@ JOBS = {"demo": "run", "bisect": "compare"}  # the job that rows are of, where i
 NEEDS_OPENCL = {"opbench"}
 
 
-@pytest.fixture
-def folder(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model for the CPU, two stored nights, a baseline, artifacts, and lines to import."""
-    write_deployment(own_folder, runtime="cpu")
-    (own_folder / "nightly.yml").write_text(NIGHTLY)
-    model_repository(own_folder / "models", 2, 1)
-    with Store.open() as store:
-        for seed in (1, 2):
-            number = store.begin("lab", "farm nightly nightly.yml")
-            store.add(number, [nightly_case(seed=seed)])
-            store.end(number)
-        store.set_baseline("good", 1)
-    assert cli.call(["store", "export", "rows.jsonl"]) == 0
-    publish(own_folder)
-    assert cli.call(["serve", "token", "add", "alice", "--tokens", "tokens.json"]) == 0
+    folder = tmp_path_factory.mktemp("made")
+    write_deployment(folder, runtime="cpu")
+    (folder / "nightly.yml").write_text(NIGHTLY)
+    model_repository(folder / "models", 2, 1)
+    create_authority(folder / "ca", "alpha")
+    publish(folder)
+    with contextlib.chdir(folder):
+        with Store.open() as store:
+            for seed in (1, 2):
+                number = store.begin("lab", "farm nightly nightly.yml")
+                store.add(number, [nightly_case(seed=seed)])
+                store.end(number)
+            store.set_baseline("good", 1)
+        assert cli.call(["store", "export", "rows.jsonl"]) == 0
+        assert cli.call(["serve", "token", "add", "alice", "--tokens", "tokens.json"]) == 0
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it to work in; what would not end ends, and no board is asked."""
+    shutil.copytree(made, own_folder, dirs_exist_ok=True)
     monkeypatch.setattr(signal, "pause", _interrupt)
     monkeypatch.setattr(demo, "demonstrate", _demonstrated)
     named = devices._named
     monkeypatch.setattr(devices, "_named", lambda name, **more: BOARD if name == BOARD.name else named(name, **more))
     monkeypatch.setattr(devices.ssh, "host_key_of", lambda unit: TRUSTED)
-    create_authority(own_folder / "ca", "alpha")
     monkeypatch.setattr(jobs, "_connected", lambda *_: contextlib.nullcontext(OneJob()))
     return own_folder
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from farm.cli import text_encoding
+from tests.conftest import require
 from tests.farm.model.tiny_model import write_deployment
 
 FARM = [sys.executable, "-c", "from farm.cli import main; main()"]
@@ -24,8 +25,10 @@ def farm(*arguments: str, **settings: str) -> tuple[int, bytes, bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("locale", ["C", "POSIX", "en_US.ISO-8859-1"])
+@pytest.mark.parametrize("locale", ["C", "en_US.ISO-8859-1"])
 def test_names_and_files_are_utf8_in_every_locale(own_folder: Path, locale: str) -> None:
+    known = subprocess.run(["locale", "-a"], capture_output=True, text=True).stdout.replace("iso8859", "ISO-8859-")
+    require("locales", "" if locale in known.split() else f"without {locale} this is the locale C once more")
     text = write_deployment(own_folder, runtime="cpu").read_text()
     (own_folder / "größe.yml").write_text(text.replace("tiny.onnx", "größe.onnx"), encoding="utf-8")
     status, _, errors = farm("inspect", "größe.yml", LC_ALL=locale)

@@ -111,7 +111,7 @@ def _check_artifact_commands(say: Any, tuned_file: Path, kernels_file: Path) -> 
 
 def test_programs_are_built_ahead_where_that_is_asked_for(say: Any) -> None:
     """On a driver for CPUs, where nobody builds ahead unasked."""
-    row = tuned_row(say, "--no-selection", "--fresh", "--build-ahead", "on")
+    row = tuned_row(say, "--no-selection", "--budget", "5", "--build-ahead", "on")
     assert row["build_ahead"]["hidden_s"] > 0 and not row["build_ahead"]["given_up"]
     assert row["cosine"] > 0.9999 and row["launches"] > 0
 
@@ -128,9 +128,9 @@ def explored() -> set[tuple[str, str]]:
 
 def test_a_second_call_goes_on_from_the_journal(say: Any) -> None:
     """Only the re-test is measured again, and what the first call had no time for."""
-    tuned_row(say)
+    tuned_row(say, "--budget", "5")
     first = explored()
-    tuned_row(say)
+    tuned_row(say, "--budget", "5")
     assert explored() >= first and len(first) > 3
 
 
@@ -219,12 +219,12 @@ def test_a_unit_that_is_lost_is_a_row_and_its_trials_are_kept(say: Any, monkeypa
 def test_a_cpu_model_is_tuned_as_a_whole(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What wins the proof is kept and used; a proof that is not won leaves things as they are."""
     Path("tiny.yml").write_text(deployment_text(runtime="cpu"))
-    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--json")
+    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--budget", "4", "--json")
     (row,) = json.loads(out)["rows"]
     assert (status, row["status"], row["runtime"]) == (0, "ok", "cpu")
     assert row["trials"] >= 4 and row["default_ms"] > 0 and row["outcome"] in ("new", "kept")
     monkeypatch.setattr(Ratio, "is_faster", property(lambda ratio: True))
-    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--json")
+    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--budget", "4", "--json")
     (row,) = json.loads(out)["rows"]
     (path,) = row["artifacts"]
     assert (status, row["outcome"]) == (0, "new")

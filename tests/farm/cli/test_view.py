@@ -5,10 +5,16 @@ from __future__ import annotations
 import io
 import time
 
+import pytest
 from rich.console import Console
 
 from farm.cli.view import LINE_EVERY_S, LiveView, SlowStagesView
 from farm.rows.device_state import DeviceState
+
+
+@pytest.fixture(autouse=True)
+def no_slow_stage() -> None:
+    """Here stages last as long as the test says."""
 
 
 def test_a_long_stage_breaks_no_figure() -> None:

@@ -52,7 +52,7 @@ def test_a_comparison_whose_client_ends_goes_on_with_its_turns(
     try:
         wait_until(lambda: _turns_on(cluster, "alpha"), "a turn is over")
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=STARTED_S)
         assert process.returncode == status
         if number == signal.SIGINT:
             assert json.loads(out)["error"]["kind"] == "interrupted"
@@ -96,7 +96,7 @@ def test_a_bisection_that_is_interrupted_goes_on(farm: CallFarm, cluster: TestCl
     try:
         wait_until(lambda: _turns_on(cluster, "alpha"), "a turn is over")
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=STARTED_S)
         assert process.returncode == 130 and "the same command goes on from here" in err
     finally:
         end(process)
@@ -104,9 +104,6 @@ def test_a_bisection_that_is_interrupted_goes_on(farm: CallFarm, cluster: TestCl
     kept = _turns_on(cluster, "alpha")
     status, out, err = farm(*words)
     document = json.loads(out)
-    if status != 0:  # this machine is so busy that nothing can be told
-        assert document["error"]["kind"] == "job" and "busy with other work" in document["error"]["message"], err
-        return
-    assert [each["subject"] for each in document["suspects"]] == ["number 1"], err
+    assert (status, [each["subject"] for each in document["suspects"]]) == (0, ["number 1"]), err
     first = CompareRow.model_validate(document["rows"][0])
     assert kept and first.blocks[: 2 * len(kept)] == tuple(block for turn in kept for block in (turn.a, turn.b))

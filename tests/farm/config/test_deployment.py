@@ -119,6 +119,15 @@ def test_maces_spelling_of_a_cpu_model_is_accepted(tmp_path: Path) -> None:
     assert (model.runtimes, model.data_type) == (("cpu",), ("fp32_fp32",))
 
 
+def test_what_a_subgraph_leaves_out_is_left_to_the_model(tmp_path: Path) -> None:
+    text = VALID.replace("    subgraphs:\n", "").replace(
+        VALID.partition("    subgraphs:\n")[2].partition("    run")[0], ""
+    )
+    assert load(tmp_path, text).models["net"].subgraph.is_open
+    whole = load(tmp_path, VALID).models["net"].subgraph
+    assert not whole.is_open and not any(tensor.has_type for tensor in whole.inputs)
+
+
 def test_text_that_looks_like_another_type_stays_text(tmp_path: Path) -> None:
     read = load(tmp_path, VALID.replace("library_name: mobile", "library_name: 007").replace("  net:", "  no:"))
     assert (read.library_name, list(read.models)) == ("007", ["no"])
@@ -200,7 +209,7 @@ REFUSALS = {
     "misspelt key of a tensor": (
         "input_tensors:",
         "input_tensor:",
-        "9: models.net.subgraphs[0].input_tensor: unknown key, did you mean 'input_tensors'? (and 1 more)",
+        "9: models.net.subgraphs[0].input_tensor: unknown key, did you mean 'input_tensors'?",
     ),
     "missing in model": ("    runtime: cpu+gpu\n", "", "5: models.net.runtime: this key is missing"),
     "missing shape": (
@@ -220,6 +229,16 @@ REFUSALS = {
         "        input_data",
         "        input_ranges: 1,-1\n        input_data",
         "13: models.net.subgraphs[0].input_ranges[0]: a range is low,high with low < high, not 1,-1",
+    ),
+    "two missing keys": (
+        "library_name: mobile\ntarget_abis: host, arm64-v8a\n",
+        "",
+        "1: library_name: this key is missing, and so is target_abis",
+    ),
+    "missing keys of both levels": (
+        "target_abis: host, arm64-v8a\ntarget_socs: [SDM845]\nmodels:\n  net:\n    platform: onnx\n",
+        "models:\n  net:\n",
+        "1: target_abis: this key is missing, and so is models.net.platform",
     ),
     "no tensors": ("[image, mask]", "[]", "9: models.net.subgraphs[0].input_tensors: at least one is needed"),
     "two subgraphs": (

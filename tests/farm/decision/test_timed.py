@@ -39,6 +39,12 @@ def test_a_level_shift_is_confirmed_by_further_measurements_of_the_same_night(fa
     assert judgement.effect == pytest.approx(1 if factor > 1 else -1)
 
 
+@pytest.mark.parametrize(("percent", "verdict"), [(4.5, Verdict.PROVISIONAL_REGRESSION), (6.0, Verdict.REGRESSION)])
+def test_one_night_confirms_what_is_far_beyond_the_noise(percent: float, verdict: Verdict) -> None:
+    level = 10 + percent / 10
+    assert settled(history(), night(40, level), level)[0].verdict == verdict
+
+
 def test_a_slow_first_measurement_is_not_confirmed() -> None:
     judgement, measured = settled(history(), night(40, 11.0), 10.0)
     assert measured.reruns > 0

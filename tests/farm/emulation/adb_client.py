@@ -10,7 +10,7 @@ from types import TracebackType
 from farm.emulation import packets
 from farm.emulation.packets import HEADER, Command, PacketHeader, encode
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 FRAME = struct.Struct("<BI")
 BANNER = b"host::features=shell_v2,cmd,stat_v2,ls_v2,sendrecv_v2"
 

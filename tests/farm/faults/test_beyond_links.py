@@ -23,6 +23,7 @@ from farm.farmrt import unit_file_store
 from farm.farmrt.unit_file_store import UnitFileStore
 from farm.lease import lease
 from farm.lease.lease import LeaseTerms
+from farm.lease.marker import Marker
 from farm.transport import adb, adb_server, ssh
 from farm.transport.base import Transport
 from runtime.errors import JobError, LeaseLostError, UnitBusyError
@@ -175,10 +176,13 @@ def test_state_is_read(behind: Behind, transport: Transport) -> None:
 
 @pytest.mark.slow
 def test_the_lease_outlives_the_jobs_own_connection(behind: Behind, transport: Transport) -> None:
-    terms = LeaseTerms(lease_s=5.0, renew_s=0.3, retry_s=0.3)
+    terms = LeaseTerms(lease_s=600.0, renew_s=0.1, retry_s=0.1)
     with contextlib.closing(behind.connect()) as own, behind.acquire(own, "a", terms) as held:
         own.close()
-        time.sleep(5.5)
+        for _ in range(2):  # the first may have been under way
+            seen, end = Marker(transport).read().heartbeat, time.monotonic() + DEADLINE_S
+            while Marker(transport).read().heartbeat == seen:
+                assert time.monotonic() < end, "it is not renewed"
         with pytest.raises(UnitBusyError), behind.acquire(transport, "b"):
             pass
         with contextlib.suppress(JobError):

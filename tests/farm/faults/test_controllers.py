@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ RUN = ("run", "tiny.yml", "--all")
 TUNE = ("tune", "tiny.yml", "--all", "--budget", "30")
 KNOWN = re.compile(r"mi8: (\d+) trials are known from before")
 JOURNAL = Path("build/tuning/sdm845.jsonl")
-INTERRUPTED_S = 30.0  # of a busy machine; 2 s are the aim
+INTERRUPTED_S = 120.0  # of a busy machine; 2 s are the aim
 
 
 @contextlib.contextmanager
@@ -56,8 +57,10 @@ def until(there: Callable[[], bool]) -> None:
 
 def test_of_two_controllers_one_waits_and_both_do_their_jobs(emulated: EmulatedUnits) -> None:
     phone = emulated.phone()
-    with busy(emulated, phone, *RUN, "--round", "20000") as first:
-        second = emulated.run("--wait", "60")
+    with busy(emulated, phone, *RUN, "--round", "2000") as first:
+        first.send_signal(signal.SIGSTOP)  # so that it is not done before the other one asks
+        threading.Timer(1.0, first.send_signal, (signal.SIGCONT,)).start()
+        second = emulated.run("--wait", "300")
         done = wait_for_result(first)
     assert (done.status, done.row["status"]) == (0, "ok"), done
     assert (second.status, second.row["status"]) == (0, "ok"), second
@@ -67,8 +70,10 @@ def test_of_two_controllers_one_waits_and_both_do_their_jobs(emulated: EmulatedU
 
 def test_who_does_not_wait_is_told_who_holds_the_phone(emulated: EmulatedUnits) -> None:
     phone = emulated.phone()
-    with busy(emulated, phone, *TUNE) as first:
+    with busy(emulated, phone, *RUN, "--round", "2000") as first:
+        first.send_signal(signal.SIGSTOP)
         second = emulated.run("--wait", "0")
+        first.send_signal(signal.SIGCONT)
         done = wait_for_result(first)
     assert (done.status, done.row["status"]) == (0, "ok"), done
     assert (second.status, second.row["status"]) == (1, "failed"), second
@@ -133,7 +138,7 @@ def test_a_search_that_is_killed_goes_on_from_its_journal(emulated: EmulatedUnit
 
 def test_a_tuning_that_is_killed_while_artifacts_are_made_is_repeated(emulated: EmulatedUnits) -> None:
     phone = emulated.phone()
-    process = emulated.start(*TUNE)
+    process = emulated.start("tune", "tiny.yml", "--all", "--budget", "5")
     assert process.stderr
     for line in process.stderr:
         if "compiling the tuned kernels" in line:

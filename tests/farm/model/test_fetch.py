@@ -13,11 +13,13 @@ import onnx
 import pytest
 
 from farm.config import deployment
+from farm.config.deployment import Input
 from farm.model import fetch
 from farm.model.fetch import Fetcher
 from runtime import zoo
 from runtime.errors import ConfigError
 
+X = (Input("x", (1, 4), "float32", "NONE", (-1.0, 1.0)),)
 CONTENT = b"the model's bytes" * 1000
 CHECKSUM = hashlib.sha256(CONTENT).hexdigest()
 ZOO_URL = "zoo://mobilenet_v1?width=0.25&size=32&classes=10"
@@ -259,7 +261,7 @@ def test_validation_inputs_are_read_and_checked(tmp_path: Path) -> None:
     fetcher = make_fetcher(tmp_path, "net.onnx")
     array = np.arange(4, dtype=np.float32)[None]
     np.save(tmp_path / "x.npy", array)
-    inputs = fetcher.validation_inputs("net")
+    inputs = fetcher.validation_inputs("net", X)
     assert list(inputs) == ["x"]
     assert np.array_equal(inputs["x"], array)
     assert not isinstance(inputs["x"], np.memmap)
@@ -278,7 +280,7 @@ def test_unfit_arrays_are_refused(tmp_path: Path, name: str) -> None:
     array, message = ARRAYS[name]
     np.save(tmp_path / "x.npy", array)
     with pytest.raises(ConfigError) as caught:
-        make_fetcher(tmp_path, "net.onnx").validation_inputs("net")
+        make_fetcher(tmp_path, "net.onnx").validation_inputs("net", X)
     assert "net.yml:9: models.net.subgraphs[0].validation_inputs_data[0]: " in str(caught.value)
     assert message in str(caught.value)
 
@@ -287,7 +289,7 @@ def test_unfit_arrays_are_refused(tmp_path: Path, name: str) -> None:
 def test_files_that_are_no_arrays_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.npy").write_bytes(content)
     with pytest.raises(ConfigError, match=r"x.npy is not a NumPy .npy file"):
-        make_fetcher(tmp_path, "net.onnx").validation_inputs("net")
+        make_fetcher(tmp_path, "net.onnx").validation_inputs("net", X)
 
 
 def test_an_array_whose_header_claims_more_than_the_file_holds_is_refused(tmp_path: Path) -> None:
@@ -295,4 +297,4 @@ def test_an_array_whose_header_claims_more_than_the_file_holds_is_refused(tmp_pa
         header = {"descr": "<f4", "fortran_order": False, "shape": (1 << 40, 1 << 20)}
         np.lib.format.write_array_header_1_0(file, header)
     with pytest.raises(ConfigError, match=r"x.npy is not a NumPy .npy file"):
-        make_fetcher(tmp_path, "net.onnx").validation_inputs("net")
+        make_fetcher(tmp_path, "net.onnx").validation_inputs("net", X)

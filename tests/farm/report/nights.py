@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from farm.decision.control_report import ControlReport
+from farm.decision.duet_verdict import with_duet
 from farm.decision.judgement import ChangePoint, Judgement, Noise, Verdict
 from farm.decision.operator_changes import OperatorChange, operator_changes
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
 from farm.rows.device_state import DeviceState
+from farm.rows.duet import DuetFigures, SoftwareVerdict
 from farm.rows.nightly import Block, NightlyRow, OperatorTime
 from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Metric, Point, SeriesKey
@@ -66,6 +68,44 @@ def night(nights: int = 60, phones: Sequence[Phone] = PHONES, seed: int = 1) -> 
     devices = [_device(phone, nights, drawn) for phone in phones]
     earlier = [dataclasses.replace(run, id=number, started=time_of(number - 1)) for number in range(nights - 1, 0, -1)]
     return Night(run, "series", devices, ControlReport(5480, 2, 0.31, 0.04, 0.9, 200), earlier)
+
+
+def slow_night(nights: int = 9, minutes: float = 2.0) -> Night:
+    """The first nights of a farm, all of one day: in the last one both phones are slow, with the same software."""
+    made = night(nights, PHONES[:2])
+    return dataclasses.replace(made, devices=[_slow_device(device, minutes) for device in made.devices])
+
+
+SLOWER = {Metric.LATENCY: 2.11, Metric.INIT: 1.62, Metric.FIRST: 1.93}
+
+
+def _slow_device(device: DeviceReport, minutes: float) -> DeviceReport:
+    case, duet = device.cases[0], DuetFigures(against=8, suspected=True, verdict=SoftwareVerdict.SAME, identical=True)
+    assert case.row
+    row = case.row.model_copy(update={"duet": duet})
+    series = [_slow_series(each, duet, minutes) for each in case.series]
+    return dataclasses.replace(device, cases=[dataclasses.replace(case, row=row, series=series, operator_changes=())])
+
+
+def _slow_series(series: SeriesReport, duet: DuetFigures, minutes: float) -> SeriesReport:
+    points = [
+        dataclasses.replace(
+            point, time=(FIRST_NIGHT + datetime.timedelta(minutes=minutes * number)).isoformat(), reruns=0
+        )
+        for number, point in enumerate(series.points)
+    ]
+    factor = SLOWER.get(series.key.metric)
+    if factor is None:
+        return SeriesReport(series.key, points, Judgement(Verdict.UNCHANGED, "as before", value=points[-1].value))
+    level = points[-2].value or 1.0
+    points[-1] = dataclasses.replace(points[-1], runs=tuple(factor * level * (1 + at / 200) for at in range(-3, 4)))
+    measured = f"{100 * (factor - 1):+.1f} % against {len(points) - 1} nights"
+    judgement = Judgement(
+        *(Verdict.REGRESSION, f"{measured}, confirmed by its twin", factor * level, level, len(points) - 1),
+        *(factor, factor - 0.02, factor + 0.02),
+        measured=measured,
+    )
+    return SeriesReport(series.key, points, with_duet(judgement, duet))
 
 
 def many(series: int, nights: int, seed: int = 1) -> Night:

@@ -30,11 +30,29 @@ def test_history_has_levels_between_change_points(device: DeviceReport) -> None:
     assert chart["state"][-1] == "rerun" and "spoiled" in chart["state"]
 
 
+def test_the_nights_of_one_day_stand_side_by_side_and_the_axis_says_the_hour() -> None:
+    """A first week is often one day: places are those of the nights, and ticks tell the hours."""
+    chart = charts.history(nights.slow_night().devices[0].cases[0].series[0])
+    (level,) = chart["levels"]
+    assert (level["from"], level["to"]) == (0, 8)
+    ticks = chart["ticks"]
+    assert [tick["at"] for tick in ticks] == [0, 2, 4, 6, 8]
+    assert [tick["text"] for tick in ticks] == [["02:00", "21 Nov 2025"], ["02:04"], ["02:08"], ["02:12"], ["02:16"]]
+
+
+def test_the_axis_of_many_nights_says_dates_and_changes_stand_at_their_night(device: DeviceReport) -> None:
+    chart = charts.history(device.cases[0].series[0])
+    assert [tick["text"] for tick in chart["ticks"]][:2] == [["22 Nov 2025"], ["26 Nov"]]
+    assert len(chart["ticks"]) == charts.MOST_TICKS and chart["ticks"][-1]["at"] == 29
+    assert [change["at"] for change in chart["changes"]] == [10, 29]
+    assert [(level["from"], level["to"]) for level in chart["levels"]] == [(0, 9), (10, 28), (29, 29)]
+
+
 def test_a_packed_history_has_the_same_figures_in_half_of_the_bytes(device: DeviceReport) -> None:
     each = device.cases[0].series[0]
     whole, packed = charts.history(each), charts.packed_history(each)
-    assert {name: packed[name] for name in ("run", "value", "changes", "levels")} == {
-        name: whole[name] for name in ("run", "value", "changes", "levels")
+    assert {name: packed[name] for name in ("run", "value", "ticks", "changes", "levels")} == {
+        name: whole[name] for name in ("run", "value", "ticks", "changes", "levels")
     }
     assert packed["states"] == "".join(state[0] for state in whole["state"])
     assert len(json.dumps(packed)) < 0.6 * len(json.dumps(whole))

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from farm.decision.judgement import Judgement, Verdict
-from farm.report.figures import change, duration, figure, interval, milliseconds, moment, percent, relative_change
+from farm.report.figures import change, duration, figure, interval, milliseconds, moment, percent
 from farm.rows.series import Metric
 
 
@@ -37,7 +37,7 @@ def test_changes_are_ratios_or_differences() -> None:
     assert (change(Metric.LATENCY, timed), interval(timed.low, timed.high)) == ("+9.8 %", "+7.9 to +11.6 %")
     sqnr = Judgement(Verdict.REGRESSION, "", value=41.0, baseline=46.0)
     assert change(Metric.SQNR, sqnr) == "−5.0 dB"
-    assert relative_change(sqnr) == pytest.approx(-5 / 46)
+    assert sqnr.relative_change == pytest.approx(-5 / 46)
     smaller = Judgement(Verdict.IMPROVEMENT, "", value=1.0 * 2**20, baseline=3.0 * 2**20)
     assert change(Metric.MEMORY, smaller) == "−2.0 MiB"
     assert change(Metric.NAN, Judgement(Verdict.UNCHANGED, "", value=0.0, baseline=0.0)) == "0"
@@ -46,7 +46,7 @@ def test_changes_are_ratios_or_differences() -> None:
 
 def test_what_is_no_number_is_no_change() -> None:
     broken = Judgement(Verdict.FAILED, "", value=math.nan, baseline=1.0, ratio=math.inf, low=math.nan, high=1.0)
-    assert (change(Metric.LATENCY, broken), interval(broken.low, broken.high), relative_change(broken)) == ("–", "", 0)
+    assert (change(Metric.LATENCY, broken), interval(broken.low, broken.high), broken.relative_change) == ("–", "", 0)
 
 
 def test_percent_and_times() -> None:

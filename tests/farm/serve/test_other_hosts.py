@@ -148,7 +148,7 @@ def test_nights_and_runs_of_hosts_with_one_store(tmp_path: Path, postgresql_url:
     with serving(service) as address, httpx.Client(base_url=address, timeout=60) as client:
         assert [run["host"] for run in client.get("/api/runs").json()["runs"]] == ["alpha", "beta", "alpha"]
         page = client.get("/runs").text
-        assert page.count('<td data-label="Host">alpha') == 2 and page.count('<td data-label="Host">beta') == 1
+        assert page.count('<td data-name="Host">alpha') == 2 and page.count('<td data-name="Host">beta') == 1
         latest = client.get("/api/night").json()
         of_beta = latest["latest"][1]["name"]
         assert latest["night"]["run"] == 3

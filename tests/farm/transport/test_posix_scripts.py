@@ -64,7 +64,7 @@ def test_one_program_serves_pushes_one_after_another(tmp_path: Path, shell: str)
             _tell(program.stdin, "install")
             assert program.stdout.readline() == b"installed\n"
         program.stdin.close()
-        assert program.wait(10) == 0
+        assert program.wait(60) == 0
     assert sorted(path.name for path in folder.iterdir()) == sorted(["it's", "$HOME `id` \\n", "*", "farmrt"])
 
 

@@ -14,6 +14,11 @@ import onnx
 from runtime.errors import ModelError, UnsupportedError
 from runtime.frameworks.programs import program
 from runtime.frameworks.request import FrameworkRequest
+from runtime.model_tensors import ModelTensor, ModelTensors
+
+
+def describe(request: FrameworkRequest, folder: Path) -> ModelTensors:
+    return ModelTensors((ModelTensor("x", ("N", 3), "float32"), ModelTensor("y", None, "")), ())
 
 
 def to_onnx(request: FrameworkRequest, folder: Path) -> onnx.ModelProto:
@@ -40,4 +45,4 @@ def run(request: FrameworkRequest, folder: Path, inputs: Sequence[program.Array]
 
 
 if __name__ == "__main__":
-    sys.exit(program.main("Misbehaving", to_onnx, run))
+    sys.exit(program.main("Misbehaving", describe, to_onnx, run))

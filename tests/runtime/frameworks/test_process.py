@@ -14,6 +14,7 @@ from runtime.errors import ModelError, UnsupportedError
 from runtime.frameworks import process
 from runtime.frameworks.frameworks import FRAMEWORKS
 from runtime.frameworks.request import FrameworkRequest
+from runtime.model_tensors import ModelTensor, ModelTensors
 
 PLATFORM = "misbehaving"
 
@@ -42,6 +43,12 @@ def test_noise_stays_in_the_process(tmp_path: Path, capfd: pytest.CaptureFixture
     process.run_program("convert", request(tmp_path, "fine"), tmp_path)
     assert onnx.load(tmp_path / process.MODEL).graph.name == "empty"
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_description_comes_back_as_it_was(tmp_path: Path) -> None:
+    process.run_program("describe", request(tmp_path, "fine"), tmp_path)
+    found = ModelTensors.of_json((tmp_path / process.TENSORS).read_text())
+    assert found == ModelTensors((ModelTensor("x", ("N", 3), "float32"), ModelTensor("y", None, "")), ())
 
 
 def test_arrays_go_there_and_back_in_order(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_ends_that_do_not_fit(root: Path, good: str, bad: str, message: str) -> 
 
 def test_a_commit_is_built_in_a_checkout_of_its_own(root: Path) -> None:
     commits = ModelCommits(root, Path("made.yml"), "cp tiny.yml made.yml")
-    made = commits.at(git(root, "rev-parse", "HEAD~3")).model_file
+    made = commits.at(git(root, "rev-parse", "HEAD~3")).source.path
     assert "1,3,8,8" in made.read_text() and root not in made.parents
     assert git(root, "status", "--porcelain") == ""
 
@@ -59,7 +59,7 @@ def test_a_commit_is_made_once(root: Path) -> None:
     commits = ModelCommits(root, Path("tiny.yml"), "sh -c 'echo built >> built.txt'")
     commit = git(root, "rev-parse", "HEAD")
     assert commits.at(commit) == commits.at(commit)
-    assert (commits.at(commit).model_file.parent / "built.txt").read_text() == "built\n"
+    assert (commits.at(commit).source.path.parent / "built.txt").read_text() == "built\n"
 
 
 @pytest.mark.parametrize(

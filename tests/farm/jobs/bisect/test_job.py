@@ -216,7 +216,7 @@ def test_with_real_times_on_this_machine(tmp_path: Path, monkeypatch: pytest.Mon
     On one thread: on a busy machine threads that wait for each other time the scheduler.
     """
     monkeypatch.chdir(tmp_path)
-    batches = {"small": "50,3,8,8", "large": "2000,3,8,8"}
+    batches = {"small": "20,3,8,8", "large": "800,3,8,8"}
     root = model_repository(tmp_path / "models", 5, 3, **batches, num_threads="1")
     hashes = commits_between(root, "HEAD~4", "main")
     made = Bisector(ModelCommits(root, Path("tiny.yml")), hashes, inventory.HOST, BisectOptions("tiny", "cpu", 5, 10))

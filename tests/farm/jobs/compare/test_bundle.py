@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from farm.config import inventory
+from farm.config import deployment, inventory
+from farm.config.deployment import Deployment
+from farm.config.given_model import GivenModel
 from farm.farmrt.answers import ProbeAnswer
 from farm.jobs.compare import bundle
 from farm.jobs.compare.builds import plan_notes
@@ -24,6 +26,7 @@ from farm.jobs.compare.bundle import (
 )
 from farm.jobs.compare.checkout import Checkout
 from farm.jobs.fleet.unit import open_unit
+from farm.model import deployments
 from runtime.errors import BuildError, ConfigError, FormatError, UnsupportedError
 from tests.farm.model.tiny_model import write_deployment
 
@@ -45,6 +48,10 @@ def other_farm(folder: Path, program: str, entry: str = ENTRIES[0]) -> Checkout:
     return Checkout(folder, "0123456789abcdef")
 
 
+def source(folder: Path) -> Deployment:
+    return deployment.load(write_deployment(folder))
+
+
 def unreal() -> Probed:
     probe = ProbeAnswer.model_validate({"abi": "x86_64-linux", "cpu": {}, "opencl": {"error": "none here"}})
     return Probed(unit="mi8", soc="sdm845", abi="host", memory=None, probe=probe)
@@ -60,7 +67,7 @@ class TestOfThisMachine:
     @pytest.mark.slow
     def test_a_bundle_has_all_that_a_unit_needs(self, probed: Probed, tmp_path: Path) -> None:
         path = write_deployment(tmp_path, runtime="cpu+gpu", limit_opencl_kernel_time="1")
-        made = make_bundle(path, "tiny", "gpu", probed, tmp_path / "out")
+        made = make_bundle(deployment.load(path), "tiny", "gpu", probed, tmp_path / "out")
         assert read_bundle(tmp_path / "out") == made
         assert (made.library, made.model, made.runtime, made.limit_kernel_time) == ("tinylib", "tiny", "gpu", True)
         assert [(tensor.name, tensor.shape) for tensor in made.outputs] == [("y", (1, 5))]
@@ -75,8 +82,8 @@ class TestOfThisMachine:
         path = write_deployment(tmp_path)
         (tmp_path / "farm").mkdir()  # the working folder is not taken for the farm
         (tmp_path / "farm/__init__.py").write_text("raise SystemExit(9)")
-        here = make_bundle(path, "tiny", "gpu", probed, tmp_path / "here")
-        there = make_bundle_with(Checkout(ROOT), path, "tiny", "gpu", probed, tmp_path / "there")
+        here = make_bundle(deployment.load(path), "tiny", "gpu", probed, tmp_path / "here")
+        there = make_bundle_with(Checkout(ROOT), deployment.load(path), "tiny", "gpu", probed, tmp_path / "there")
         assert here == there
         for name in ("model.plan", "model.data", "farmrt"):
             assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes(), name
@@ -95,14 +102,14 @@ def test_a_farm_that_fails_is_told_with_its_own_words(tmp_path: Path) -> None:
     program = "import sys; print('warning: x', file=sys.stderr); sys.exit('error: model.yml:3: no\\x1b[31mt so')"
     found = other_farm(tmp_path / "old", program)
     with pytest.raises(BuildError) as error:
-        make_bundle_with(found, Path("m.yml"), "tiny", "gpu", unreal(), tmp_path / "out")
+        make_bundle_with(found, source(tmp_path), "tiny", "gpu", unreal(), tmp_path / "out")
     assert str(error.value) == f"{tmp_path}/old (0123456789ab): model.yml:3: no\\x1b[31mt so"
 
 
 def test_a_farm_that_says_nothing(tmp_path: Path) -> None:
     found = other_farm(tmp_path / "old", "raise SystemExit(3)")
     with pytest.raises(BuildError, match="it said nothing"):
-        make_bundle_with(found, Path("m.yml"), "tiny", "gpu", unreal(), tmp_path / "out")
+        make_bundle_with(found, source(tmp_path), "tiny", "gpu", unreal(), tmp_path / "out")
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -111,10 +118,10 @@ def test_the_other_farm_is_asked_in_its_own_words(entry: str, tmp_path: Path) ->
     program = "import json, sys; json.dump(sys.argv[1:], open('asked.json', 'w')); sys.exit('error: enough')"
     found = other_farm(tmp_path / "old", program, entry)
     with pytest.raises(BuildError, match="enough"):
-        make_bundle_with(found, Path("m.yml"), "tiny", "gpu", unreal(), tmp_path / "out")
+        make_bundle_with(found, source(tmp_path), "tiny", "gpu", unreal(), tmp_path / "out")
     out = tmp_path / "out"
     wanted = [
-        f"{tmp_path}/m.yml",
+        f"{tmp_path}/tiny.yml",
         "--model",
         "tiny",
         "--runtime",
@@ -128,11 +135,22 @@ def test_the_other_farm_is_asked_in_its_own_words(entry: str, tmp_path: Path) ->
     assert Probed.model_validate_json((out / "probe.json").read_bytes()) == unreal()
 
 
+def test_the_other_farm_gets_a_deployment_file_of_a_model_file(tmp_path: Path) -> None:
+    program = "import shutil, sys; shutil.copy(sys.argv[1], 'asked.yml'); sys.exit('error: enough')"
+    write_deployment(tmp_path)
+    given = deployments.load(GivenModel(Path("tiny.onnx"), (("x", (2, 3, 8, 8)),)))
+    with pytest.raises(BuildError, match="enough"):
+        make_bundle_with(other_farm(tmp_path / "old", program), given, "tiny", "gpu", unreal(), tmp_path / "out")
+    asked = deployment.load(Path("asked.yml")).models["tiny"]
+    assert asked.subgraph == given.models["tiny"].subgraph
+    assert Path(asked.model_file_path) == tmp_path / "tiny.onnx"
+
+
 def test_a_bundle_that_was_there_before_is_not_taken_for_the_new_one(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/bundle.json").write_text("{}")
     with pytest.raises(FormatError, match="no bundle"):
-        make_bundle_with(other_farm(tmp_path / "old", ""), Path("m.yml"), "tiny", "gpu", unreal(), tmp_path / "out")
+        make_bundle_with(other_farm(tmp_path / "old", ""), source(tmp_path), "tiny", "gpu", unreal(), tmp_path / "out")
 
 
 def described(**more: Any) -> dict[str, Any]:
@@ -144,7 +162,7 @@ def test_a_bundle_that_another_farm_made_than_was_asked(tmp_path: Path) -> None:
     program = f"open('out/bundle.json', 'w').write({json.dumps(described())!r})"
     with pytest.raises(FormatError, match=f"made by the farm in /elsewhere instead of {tmp_path}/old"):
         make_bundle_with(
-            other_farm(tmp_path / "old", program), Path("m.yml"), "tiny", "gpu", unreal(), tmp_path / "out"
+            other_farm(tmp_path / "old", program), source(tmp_path), "tiny", "gpu", unreal(), tmp_path / "out"
         )
 
 
@@ -178,7 +196,7 @@ def test_a_farm_that_makes_no_bundles(tmp_path: Path) -> None:
 def test_what_the_unit_cannot_run_is_said(tmp_path: Path) -> None:
     path = write_deployment(tmp_path)
     with pytest.raises(UnsupportedError, match="unit 'mi8' has no OpenCL driver"):
-        make_bundle(path, "tiny", "gpu", unreal(), tmp_path / "out")
+        make_bundle(deployment.load(path), "tiny", "gpu", unreal(), tmp_path / "out")
 
 
 def test_the_command_line_fails_with_one_line(tmp_path: Path, capsys: Any) -> None:

@@ -8,4 +8,4 @@ from farm.jobs.compare import sides
 def test_sample_models_are_told_by_the_names_that_the_user_gave() -> None:
     both = sides.contenders("model", "zoo://squeezenet_v11", "zoo://mobilenet_v1", None)
     assert [contender.side.name for contender in both] == ["zoo://squeezenet_v11", "zoo://mobilenet_v1"]
-    assert all(contender.model_file.is_file() for contender in both)
+    assert all(contender.source.path.is_file() for contender in both)
