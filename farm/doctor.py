@@ -26,7 +26,7 @@ from farm.transport.adb_server import AdbServer
 from runtime import extras
 from runtime.errors import ConfigError, FarmError, JobError
 
-State = Literal["ok", "advice", "missing"]
+State = Literal["ok", "advice", "missing", "not tried"]
 Probe = Callable[[Driver], str]
 
 DISTRIBUTION = "farm"
@@ -45,7 +45,10 @@ ORIGINS = {
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One thing that was looked at: `missing` stops the main job, `advice` only limits or slows it."""
+    """One thing that was looked at: `missing` stops the main job, `advice` only limits or slows it.
+
+    `not tried` is a driver behind one that works: starting one may take tens of seconds.
+    """
 
     name: str
     state: State
@@ -53,22 +56,25 @@ class Check:
     advice: str = ""
 
 
-def examine(probe: Probe | None = None, environment: Mapping[str, str] | None = None) -> list[Check]:
-    """All checks. `probe(driver)` returns the device that a driver offers in a word, or raises JobError."""
+def examine(
+    probe: Probe | None = None, environment: Mapping[str, str] | None = None, every: bool = False
+) -> Iterator[Check]:
+    """All checks, each as soon as it is known.
+
+    `probe(driver)` returns the device that a driver offers in a word, or raises JobError; `every`: drivers behind the
+    first one that works are asked too.
+    """
     environment = os.environ if environment is None else environment
     search_path = environment.get("PATH", os.defpath)
-    found_drivers = drivers.find_drivers(environment)
-    return [
-        _python(),
-        _packages(),
-        _compiler(search_path),
-        _linker(search_path),
-        *_opencl(found_drivers, probe),
-        *_dangling(environment),
-        *_adb(),
-        _program("ssh", "boards", search_path, "apt install openssh-client"),
-        _disk(Path.cwd()),
-    ]
+    yield _python()
+    yield _packages()
+    yield _compiler(search_path)
+    yield _linker(search_path)
+    yield from _opencl(drivers.find_drivers(environment), probe, every)
+    yield from _dangling(environment)
+    yield from _adb()
+    yield _program("ssh", "boards", search_path, "apt install openssh-client")
+    yield _disk(Path.cwd())
 
 
 def _python() -> Check:
@@ -126,20 +132,27 @@ def _linker(search_path: str) -> Check:
     )
 
 
-def _opencl(found: Sequence[Driver], probe: Probe | None) -> Iterator[Check]:
+def _opencl(found: Sequence[Driver], probe: Probe | None, every: bool) -> Iterator[Check]:
     """Each driver; the first that works is the preferred one, and those that do not only matter where none does."""
     if not found:
         yield Check("OpenCL driver", "missing", "none", f"{INSTALL} (brings PoCL), or {install_advice()}")
-    answers = [_answer(driver, probe) for driver in found]
-    works = [driver for driver, (_, error) in zip(found, answers, strict=True) if not error]
-    for driver, (device, error) in zip(found, answers, strict=True):
-        words = f"{driver.name} {ORIGINS[driver.origin]}{', preferred' if driver in works[:1] else ''}: {driver.path}"
-        if error:
-            advice = f"not needed: {works[0].name} works" if works else f"{install_advice()}, or reinstall it"
-            yield Check("OpenCL driver", "advice" if works else "missing", f"{words}: {error}", advice)
-        else:
+    works: Driver | None = None
+    faulty: list[tuple[str, str]] = []
+    for driver in found:
+        words = f"{driver.name} {ORIGINS[driver.origin]}{'' if works else ', preferred'}: {driver.path}"
+        if works and not every:
+            yield Check("OpenCL driver", "not tried", f"{words}; `farm doctor --all` tries it")
+            continue
+        device, error = _answer(driver, probe)
+        if not error:
+            works = works or driver
             yield Check("OpenCL driver", "ok", f"{words}{device}")
-    if works and all((driver.origin, driver.name) == ("pypi", "PoCL") for driver in works):
+        else:
+            faulty.append((words.replace(", preferred", ""), error))
+    for words, error in faulty:
+        advice = f"not needed: {works.name} works" if works else f"{install_advice()}, or reinstall it"
+        yield Check("OpenCL driver", "advice" if works else "missing", f"{words}: {error}", advice)
+    if works and (works.origin, works.name) == ("pypi", "PoCL"):
         yield Check("OpenCL speed", "advice", "only PoCL from PyPI", f"{install_advice()}: up to ten times faster")
 
 

@@ -116,7 +116,10 @@ def _usage_text(error: click.ClickException) -> str:
 
 
 def _message(error: click.ClickException) -> str:
-    """Click's message, but the options that may be meant in the order of likeness, not of the alphabet."""
+    """Click's message, but a bad value under one name of its option, and options that may be meant by likeness."""
+    if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter) and error.param:
+        option = isinstance(error.param, click.Option)
+        return f"{error.param.opts[0] if option else error.param.human_readable_name}: {error.message}"
     if not isinstance(error, click.NoSuchOption) or not error.possibilities:
         return error.format_message()
     nearest = difflib.get_close_matches(error.option_name, error.possibilities, n=len(error.possibilities), cutoff=0)

@@ -14,7 +14,7 @@ from farm.config.deployment import Deployment
 from farm.config.given_model import GivenModel
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_for_soc, forecast_job
-from farm.jobs.targets import TargetFiles, is_known, names_single_units
+from farm.jobs.targets import TargetFiles, known_socs, names_single_units
 from farm.model import deployments
 from farm.rows.forecast import ForecastRow
 from farm.rows.status import Status
@@ -47,8 +47,7 @@ def forecast(
 
 def _of_socs(source: Deployment, choice: Selection, memory: str | None, fleet: FleetOptions) -> Iterator[ForecastRow]:
     """Forecasts for the units of some SoCs, and from stored facts for SoCs of which no unit is here."""
-    files = TargetFiles(())
-    units = lookup.units_of_socs(choice, lambda word: is_known(word, files))
+    units = lookup.units_of_socs(choice, known_socs(TargetFiles(())))
     yield from forecast_job(source, units, memory, fleet) if units else ()
     present = {soc.normalise(unit.soc) for unit in units}
     for key in dict.fromkeys(map(soc.normalise, choice.socs)):

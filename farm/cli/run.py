@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
-from farm.cli import clusters, interruption, options, store_options, view
+from farm.cli import clusters, interruption, options, store_options, verbosity, view
 from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
+from farm.cli.next_step import next_command
 from farm.cluster import sent_jobs
 from farm.cluster.address import ClusterChoice
 from farm.config.given_model import GivenModel
@@ -19,9 +20,11 @@ from farm.jobs.loading import LoadOptions
 from farm.jobs.run import RunOptions, run_job, run_settings
 from farm.model import deployments
 from farm.rows.run import RunRow
+from farm.safe_text import one_line
 from farm.tables import table
 from farm.tables.execution import execution_lines
 from farm.tables.run import artifact_lines, run_tables
+from farm.tables.run_end import end_lines, end_tables, next_step
 from farm.units.selection import Selection
 
 GOES_ON = "interrupted; what was measured is kept below build/, the next call goes on from it"
@@ -61,7 +64,18 @@ def run(
 
 
 def show(rows: Sequence[RunRow]) -> None:
-    """What people see of the rows."""
-    table.show(run_tables(rows))
-    for line in (*artifact_lines(rows), *execution_lines(rows)):
-        click.echo(line)
+    """What people see of the rows: how it ended; with -v all figures before that."""
+    verbose = verbosity.is_wanted()
+    tables = run_tables(rows) if verbose else end_tables(rows)
+    table.show(tables)
+    lines = [*artifact_lines(rows, only_unused=not verbose), *execution_lines(rows), *end_lines(rows)]
+    step = next_step(rows)
+    following = next_command(*step) if step else ""
+    if following and len(rows) == 1:
+        lines[-1] += f"; next: {following}"
+    elif following:
+        lines.append(f"next: {following}")
+    if tables and lines:
+        click.echo()
+    for line in lines:
+        click.echo(one_line(line))

@@ -6,13 +6,14 @@ import logging
 
 import click
 
+from farm.cli.ranges import WholeNumber
 from farm.safe_text import one_line
 
 FORM = "%(asctime)s.%(msecs)03d %(message)s"
 LEVELS = {0: logging.WARNING, 1: logging.INFO}
 HELP = (
     "Say on stderr what is done: -v each command on a unit, each push and what is decided, -vv also what programs "
-    "there print, farmrt's log among it."
+    "there print, farmrt's log among it. `farm run -v` shows all figures, too."
 )
 
 
@@ -39,4 +40,18 @@ def _listen(context: click.Context, parameter: click.Parameter, count: int) -> N
     log.setLevel(LEVELS.get(wanted, logging.DEBUG))
 
 
+def is_wanted() -> bool:
+    """Whether -v was given to the command that is being called."""
+    return bool(click.get_current_context().find_root().meta.get(__name__, 0))
+
+
 option = click.option("-v", "--verbose", count=True, expose_value=False, callback=_listen, help=HELP)
+vlog_option = click.option(
+    *("--vlog_level", "--vlog-level"),
+    type=WholeNumber(0, 4),
+    default=0,
+    hidden=True,
+    help="MACE's name: 1 is -v, 2 and above -vv.",
+    expose_value=False,
+    callback=_listen,
+)

@@ -42,6 +42,11 @@ class _Line:
     ended: bool = False
 
     @property
+    def head(self) -> str:
+        """The stage without how far it is, which follows a colon."""
+        return self.stage.partition(":")[0]
+
+    @property
     def left_s(self) -> float | None:
         """Seconds that the search still takes, if it goes on as it did."""
         share = self.search.share if self.search else 0.0
@@ -60,8 +65,12 @@ class PlainView:
     def stage(self, unit: str, text: str) -> None:
         """See ProgressView."""
         with self._lock:
-            self._lines[unit] = _Line(text)
-            self._say(unit, text)
+            line = _Line(text)
+            known = self._lines.get(unit)
+            goes_on = known is not None and text != line.head == known.head
+            self._lines[unit] = line
+            if not goes_on or line.since_s - self._said_s[unit] >= LINE_EVERY_S:
+                self._say(unit, text)
 
     def waiting(self, unit: str, text: str) -> None:
         """See ProgressView."""
@@ -89,17 +98,23 @@ class PlainView:
 
 
 class SlowStagesView(Silent):
-    """A line for a stage that has lasted ten seconds, and none for any other: short jobs stay silent."""
+    """A line for a stage that has lasted ten seconds, and every ten seconds from then on: short jobs stay silent."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._ended = stream, threading.Event()
-        self._waiting: dict[str, _Line] = {}
+        self._lines: dict[str, _Line] = {}
+        self._said_s: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def stage(self, unit: str, text: str) -> None:
         """See ProgressView."""
         with self._lock:
-            self._waiting[unit] = _Line(text)
+            line, known = _Line(text), self._lines.get(unit)
+            if known and known.head == line.head:
+                line.since_s = known.since_s
+            else:
+                self._said_s[unit] = line.since_s
+            self._lines[unit] = line
 
     def waiting(self, unit: str, text: str) -> None:
         """See ProgressView."""
@@ -108,7 +123,7 @@ class SlowStagesView(Silent):
     def ended(self, unit: str, text: str) -> None:
         """See ProgressView."""
         with self._lock:
-            self._waiting.pop(unit, None)
+            self._lines.pop(unit, None)
 
     @contextmanager
     def watched(self) -> Iterator[SlowStagesView]:
@@ -122,11 +137,13 @@ class SlowStagesView(Silent):
             thread.join()
 
     def say_slow(self, now_s: float) -> None:
-        """Says those that have lasted long enough, once each."""
+        """Says those that have lasted long enough since they were said, or since they began."""
         with self._lock:
-            slow = {unit for unit, line in self._waiting.items() if now_s - line.since_s >= LINE_EVERY_S}
-            for unit in sorted(slow):
-                click.echo(f"{unit}: {word(self._waiting.pop(unit).stage, 4 * MAX_STAGE)}", file=self._stream)
+            for unit, line in sorted(self._lines.items()):
+                if now_s - self._said_s[unit] >= LINE_EVERY_S:
+                    self._said_s[unit] = now_s
+                    for_s = f" ({now_s - line.since_s:.0f} s)" if now_s - line.since_s >= 2 * LINE_EVERY_S else ""
+                    click.echo(f"{unit}: {word(line.stage, 4 * MAX_STAGE)}{for_s}", file=self._stream)
 
     def _watch(self) -> None:
         while not self._ended.wait(1.0):
@@ -144,8 +161,11 @@ class LiveView:
     def stage(self, unit: str, text: str) -> None:
         """See ProgressView."""
         with self._lock:
-            known = self._lines.get(unit)
-            self._lines[unit] = _Line(text, temperature_c=known.temperature_c if known else None)
+            line, known = _Line(text), self._lines.get(unit)
+            if known:
+                line.temperature_c = known.temperature_c
+                line.since_s = known.since_s if known.head == line.head else line.since_s
+            self._lines[unit] = line
 
     def waiting(self, unit: str, text: str) -> None:
         """See ProgressView."""

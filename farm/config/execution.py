@@ -7,6 +7,9 @@ In a deployment file's models, and in the settings of a nightly.yml:
     gpu_perf_hint: high             # how high the GPU shall clock: default, low, normal, high
     gpu_priority_hint: low          # whose work goes first on the GPU: likewise
 
+MACE's numbers mean what they mean there: the affinity 0, 1, 2 is none, big_only, little_only, and a hint 0, 1, 2, 3 is
+default, low, normal, high. So a single CPU is written as a list: 4-4.
+
 A hint works where the GPU's driver takes one: Qualcomm's by cl_qcom_perf_hint and cl_qcom_priority_hint, others by
 cl_khr_throttle_hints and cl_khr_priority_hints. A row says what became of it.
 """
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import pydantic
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -27,23 +30,39 @@ Hint = Literal["default", "low", "normal", "high"]
 
 MAX_THREADS = 1024
 POLICIES = {"none": "none", "big_only": "big", "little_only": "little"}  # ours -> farmrt's word
+POLICY_NUMBERS = dict(enumerate(POLICIES))
+HINTS: tuple[Hint, ...] = get_args(Hint)
 _CPU_LIST = re.compile(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*")
 
 
 def check_affinity(text: str) -> str:
-    """Accepts a policy's word or a list of CPUs; raises ValueError for anything else."""
+    """A policy's word, also of its number in MACE, or a list of CPUs; raises ValueError for anything else."""
+    if text.isdecimal():
+        if int(text) in POLICY_NUMBERS:
+            return POLICY_NUMBERS[int(text)]
+        numbers = ", ".join(f"{number} {policy}" for number, policy in POLICY_NUMBERS.items())
+        raise ValueError(f"{text} is none of MACE's policies ({numbers}); write {text}-{text} for CPU {text}")
     if text not in POLICIES and not _CPU_LIST.fullmatch(text):
         raise ValueError(f"{text!r} is no affinity; write {', '.join(POLICIES)}, or a list of CPUs such as 4-7 or 0,2")
     return text
 
 
+def hint_word(value: Any) -> Any:
+    """The word of a hint that is given by its number in MACE; anything else unchanged."""
+    text = str(value)
+    return HINTS[int(text)] if text.isdecimal() and int(text) < len(HINTS) else value
+
+
 def _as_text(value: Any) -> Any:
-    """Accepts `[0, 2]` for `0,2`."""
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+    """Accepts `[0, 2]` for `0,2`, and MACE's number as a number."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) if len(value) != 1 else f"{value[0]}-{value[0]}"
+    return str(value) if isinstance(value, int) else value
 
 
 Threads = Annotated[int, Field(ge=1, le=MAX_THREADS)]
 Affinity = Annotated[str, BeforeValidator(_as_text), AfterValidator(check_affinity)]
+GpuHint = Annotated[Hint, BeforeValidator(hint_word)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +71,8 @@ class Execution:
 
     num_threads: Threads | None = None
     cpu_affinity_policy: Affinity | None = None
-    gpu_perf_hint: Hint | None = None
-    gpu_priority_hint: Hint | None = None
+    gpu_perf_hint: GpuHint | None = None
+    gpu_priority_hint: GpuHint | None = None
 
     @property
     def given(self) -> dict[str, int | str]:
@@ -101,8 +120,8 @@ class ExecutionKeys(YamlSection):
 
     num_threads: Threads | None = None
     cpu_affinity_policy: Affinity | None = None
-    gpu_perf_hint: Hint | None = None
-    gpu_priority_hint: Hint | None = None
+    gpu_perf_hint: GpuHint | None = None
+    gpu_priority_hint: GpuHint | None = None
 
     @property
     def execution(self) -> Execution:

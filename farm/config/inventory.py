@@ -17,9 +17,11 @@ docs/devices.md lists all keys. Without the file the machine itself is the only 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -232,11 +234,25 @@ def load_units(path: Path | None = None) -> list[Unit]:
     return list(load_inventory(path).units)
 
 
+_read: list[Path] = []  # the files that commands name in place of devices.yml, the last one in force
+
+
+@contextlib.contextmanager
+def read_from(path: Path) -> Iterator[None]:
+    """Units are those of another file than devices.yml, as long as the block runs."""
+    _read.append(path)
+    try:
+        yield
+    finally:
+        _read.pop()
+
+
 def load_inventory(path: Path | None = None) -> Inventory:
     """Reads the file at `path`, by default `./devices.yml`; without either the inventory holds only the host."""
-    if path is None and not DEFAULT_FILE.exists():
+    named = path or (_read[-1] if _read else None)
+    if named is None and not DEFAULT_FILE.exists():
         return Inventory((HOST,))
-    source = yaml_source.load(path or DEFAULT_FILE)
+    source = yaml_source.load(named or DEFAULT_FILE)
     file = source.validate(_DevicesFile)
     units = tuple(_unit(source, name, device, file.adb) for name, device in file.devices.items())
     _refuse_duplicates(source, units)

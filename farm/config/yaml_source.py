@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar, get_args
 import pydantic
 import yaml
 
+from farm.config import named_file
 from farm.config.suggestion import suggestion
 from runtime.errors import ConfigError
 from runtime.regular_file import open_regular
@@ -111,6 +112,10 @@ def _read_text(path: Path) -> str:
     try:
         with open_regular(path) as file:
             content = file.read(MAX_SIZE_BYTES + 1)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: {named_file.missing(path)}") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: {named_file.folder(path)}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     if len(content) > MAX_SIZE_BYTES:

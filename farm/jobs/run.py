@@ -19,6 +19,7 @@ from farm.jobs.example import ExampleModel, run_example
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.job_rows import KnownSettings, Settings, rows_of_each
+from farm.jobs.fleet.placement import measured_placement, placement_of
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of, ready_model
@@ -28,7 +29,7 @@ from farm.jobs.validate import Validation, compare_layers, compare_outputs, thre
 from farm.model import fetch
 from farm.rows.execution import ExecutionFigures
 from farm.rows.latency import Latency
-from farm.rows.run import RunFigures, RunResult, RunRow
+from farm.rows.run import Placement, RunFigures, RunResult, RunRow
 from farm.workspace import file_part
 from runtime.errors import ConfigError
 from runtime.evaluate import evaluate
@@ -142,13 +143,14 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: Test
     times, throttling = opened.cool(lambda: run_rounds(opened, options.rounds, options.warmup))
     provenance = provenance_of(opened, loaded)
     executed = execution_figures(loaded.answer, loaded.execution, times.answer, peak_memory(opened, runtime))
+    placement = measured_placement(opened, loaded.plan.steps, times.first_ms)
     validation = _validated(opened, loaded, data, options)
     return RunResult(
         ending=validation.ending,
         device_model=opened.device_model,
         provenance=provenance,
         throttling=throttling.with_waits(waited_share([times.answer])),
-        figures=_figures(loaded, times.first_ms, Latency.of(times.samples_ms), executed),
+        figures=_figures(loaded, times.first_ms, Latency.of(times.samples_ms), executed, placement),
         comparison=validation.comparison,
     )
 
@@ -192,7 +194,13 @@ def _example(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: TestD
     )
 
 
-def _figures(loaded: Loaded, first_ms: float, latency: Latency, executed: ExecutionFigures | None = None) -> RunFigures:
+def _figures(
+    loaded: Loaded,
+    first_ms: float,
+    latency: Latency,
+    executed: ExecutionFigures | None = None,
+    placement: Placement | None = None,
+) -> RunFigures:
     answer = loaded.answer
     return RunFigures(
         init_ms=answer.init_ms,
@@ -202,6 +210,7 @@ def _figures(loaded: Loaded, first_ms: float, latency: Latency, executed: Execut
         tuned=answer.tuned_use,
         kernels=answer.kernels_use,
         selection=loaded.planned.use,
+        placement=placement or placement_of(loaded.plan.steps),
         **dict(executed or ()),
     )
 

@@ -18,7 +18,7 @@ from farm.config.inventory import HOST, Unit
 from farm.farmrt.answers import ProbeAnswer
 from farm.units import lookup, target_files
 from farm.units.selection import ANY, Selection
-from farm.units.shipped_facts import shipped_probe
+from farm.units.shipped_facts import GPUS, shipped_probe
 from runtime.errors import ConfigError, UnsupportedError
 from runtime.native.abi import ABIS
 from runtime.native.abi import HOST as HOST_ABI
@@ -72,7 +72,7 @@ def units_to_ask(deployment: Deployment, files: TargetFiles, choice: Selection =
     SoC that is known either.
     """
     if choice.socs and not names_single_units(choice):
-        return lookup.units_of_socs(choice, lambda word: is_known(word, files))
+        return lookup.units_of_socs(choice, known_socs(files))
     units = lookup.units_if_any(deployment, choice)
     has_host = any(HOST_ABI in unit.abis for unit in units)
     return units if choice.names_units or has_host or HOST_ABI not in deployment.target_abis else [HOST, *units]
@@ -114,9 +114,9 @@ def known_facts(pair: TargetPair, files: TargetFiles) -> TargetFacts | None:
     return None
 
 
-def is_known(key: str, files: TargetFiles) -> bool:
-    """Whether a SoC that no unit has is one that farm knows, so that its name is no mistake."""
-    return known_facts(TargetPair("arm64-v8a", soc.normalise(key)), files) is not None
+def known_socs(files: TargetFiles) -> set[str]:
+    """The SoCs of which farm knows what their GPU can do, so that naming one is no mistake where no unit is of it."""
+    return {*files.probes, *target_files.stored_socs(), *GPUS}
 
 
 def nothing_known(pair: TargetPair) -> UnsupportedError:

@@ -112,6 +112,19 @@ class SelectionUse(Record):
     reason: str = ""
 
 
+class Placement(Record):
+    """How many of a plan's steps, without conversions, run on the GPU and on the CPU.
+
+    `gpu_time_share` is the GPU's share of the time of all steps, 0 to 1, measured where both work; `cpu_types` are the
+    types of the operators that a plan for a GPU leaves to the CPU.
+    """
+
+    gpu: int
+    cpu: int
+    gpu_time_share: Figure = None
+    cpu_types: tuple[str, ...] = ()
+
+
 class RunFigures(ExecutionFigures):
     """Times of a model, what farmrt allocated for it, whether it used the files of tuning, and how it was executed."""
 
@@ -122,6 +135,7 @@ class RunFigures(ExecutionFigures):
     tuned: TunedUse | NoFile = NoFile()
     kernels: KernelsUse | NoFile = NoFile()
     selection: SelectionUse | NoFile = NoFile()
+    placement: Placement | None = None
 
 
 class RunRow(RunFigures, OutputComparison, Row):

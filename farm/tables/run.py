@@ -9,6 +9,7 @@ from farm.rows.benchmark import BenchmarkRow
 from farm.rows.convert import ConvertRow
 from farm.rows.run import MeanMetrics, NoFile, RunRow, SampleReport, SelectionUse, TensorComparison
 from farm.tables.execution import memory_table
+from farm.tables.run_end import marked
 from farm.tables.table import Table, milliseconds
 
 TIME_COLUMNS = (
@@ -60,7 +61,8 @@ def _samples(row: RunRow, report: SampleReport) -> list[str]:
 def _times(row: RunRow) -> list[str]:
     latency = row.latency_ms
     times = (latency.median, latency.p90, latency.min, latency.std) if latency else (None,) * 4
-    figures = (milliseconds(value) for value in (row.init_ms, row.first_ms, *times))
+    init, first, median, *others = (milliseconds(value) for value in (row.init_ms, row.first_ms, *times))
+    figures = (init, first, marked(median, latency), *others)
     return [row.model, row.unit, row.soc, row.runtime, row.status.value, *figures]
 
 
@@ -81,9 +83,21 @@ def _figure(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def artifact_lines(rows: Sequence[RunRow]) -> list[str]:
-    """Whether choice, tuned parameters and compiled kernels were used, for each row that was given some."""
-    return [line for row in rows for line in (*selection_lines([row]), _tuned_line(row), _kernels_line(row)) if line]
+def artifact_lines(rows: Sequence[RunRow], only_unused: bool = False) -> list[str]:
+    """Whether choice, tuned parameters and compiled kernels were used, for each row that was given some.
+
+    `only_unused`: of those alone that do not fit.
+    """
+    return [
+        line
+        for row in rows
+        for use, line in (
+            *((row.selection, line) for line in selection_lines([row])),
+            (row.tuned, _tuned_line(row)),
+            (row.kernels, _kernels_line(row)),
+        )
+        if line and (not only_unused or (not isinstance(use, NoFile) and use.match == "none"))
+    ]
 
 
 def selection_lines(rows: Sequence[RunRow | BenchmarkRow | ConvertRow]) -> list[str]:

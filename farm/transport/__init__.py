@@ -7,7 +7,7 @@ from pathlib import Path
 from farm import toolchain
 from farm.config.inventory import Unit
 from farm.host_system import why_no_linux
-from farm.transport import adb, command_log, ssh
+from farm.transport import adb, command_log
 from farm.transport.base import CompletedProgram, Process, Transport
 from farm.transport.interruption import Interruption
 from farm.transport.local import LocalTransport
@@ -32,6 +32,8 @@ def _connected(unit: Unit, units_folder: Path, interruption: Interruption | None
             raise DeviceError(f"{unit.name}: {reason}")
         return LocalTransport(units_folder / unit.name, toolchain.environment(), interruption)
     if unit.transport == "ssh":
+        from farm.transport import ssh  # paramiko takes a third of a second to import
+
         return ssh.connect(unit, interruption=interruption)
     if unit.transport == "adb":
         return adb.connect(unit, interruption)

@@ -23,7 +23,6 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from farm.config.adb_address import LOCAL, AdbAddress
-from farm.transport import ssh_tunnel
 from runtime.errors import ConfigError, DeadlineError, DeviceError, DeviceLostError
 
 STANDARD_PORT = 5037
@@ -134,6 +133,8 @@ class AdbServer:
 
     def _connect(self, deadline: float) -> socket.socket:
         if self.address.ssh:
+            from farm.transport import ssh_tunnel  # paramiko takes a third of a second to import
+
             return ssh_tunnel.open_stream(self.address.ssh, self.address.host, self.port, deadline)
         connection = socket.create_connection((self.address.host, self.port), _remaining(deadline))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

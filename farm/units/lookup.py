@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 
 from farm import soc
 from farm.config import inventory
 from farm.config.adb_address import AdbAddress
 from farm.config.deployment import Deployment
 from farm.config.inventory import Inventory, Unit
+from farm.config.suggestion import suggestion
 from farm.transport import connect
 from farm.transport.adb_server import AdbServer
 from farm.units import discovery, duplicates, survey, usb
@@ -51,11 +52,17 @@ def units_if_any(deployment: Deployment, choice: Selection = ANY) -> list[Unit]:
         return []
 
 
-def units_of_socs(choice: Selection, is_known: Callable[[str], bool]) -> list[Unit]:
-    """The units of the SoCs that the user names, perhaps none; raises NoUnitError for one that is not known either."""
+def units_of_socs(choice: Selection, known: Collection[str]) -> list[Unit]:
+    """The units of the SoCs that the user names, perhaps none; raises NoUnitError for one that is not known either.
+
+    `known` are the keys of SoCs that are no mistake where no unit is of them.
+    """
     there = candidates(choice)
-    present = {soc.normalise(candidate.unit.soc) for candidate in there}
-    here = tuple(word for word in choice.socs if soc.normalise(word) in present or not is_known(word))
+    present = {soc.normalise(candidate.unit.soc) for candidate in there} - {soc.UNKNOWN}
+    for word in choice.socs:
+        if soc.normalise(word) not in present | {*known}:
+            raise NoUnitError(f"--soc {word}: no such SoC is known{suggestion(word.lower(), present | {*known})}")
+    here = tuple(word for word in choice.socs if soc.normalise(word) in present)
     return select(there, dataclasses.replace(choice, socs=here)) if here else []
 
 

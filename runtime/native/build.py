@@ -12,7 +12,7 @@ from pathlib import Path
 
 from runtime.native import android, object_cache, shared_library
 from runtime.native.abi import ABIS, HOST, Abi
-from runtime.native.compiling import TranslationUnit, run_compiler, writable_folder
+from runtime.native.compiling import Compiled, TranslationUnit, run_compiler, untold, writable_folder
 from runtime.native.features import EVERYTHING, Features
 from runtime.native.scratch import locked_folder, scratch_folder
 from runtime.native.toolchains import Toolchain, find_toolchain
@@ -55,6 +55,7 @@ def build_farmrt(
     compiler: Sequence[str] | None = None,
     features: Features = EVERYTHING,
     shared: bool = False,
+    compiled: Compiled = untold,
 ) -> Path:
     """Returns the farmrt executable for an ABI, compiled if its sources changed; library and header lie beside it.
 
@@ -65,6 +66,7 @@ def build_farmrt(
         compiler: argument list of a C compiler; default what `toolchains.find_toolchain` finds.
         features: what it is to have; each choice has a folder of its own.
         shared: beside it the library as a shared object too, `libfarmrt.so`.
+        compiled: is told how far the compiler is, where it has something to do.
 
     Raises:
         ConfigError: the ABI is unknown, or needs an NDK that is not there.
@@ -76,7 +78,7 @@ def build_farmrt(
     digest = _digest(ABIS[abi], toolchain, sanitize, features)
     with writable_folder(folder), locked_folder(folder):
         if not stamp.is_file() or stamp.read_text() != digest or not (folder / "farmrt").is_file():
-            _build(ABIS[abi], toolchain, folder, sanitize, features)
+            _build(ABIS[abi], toolchain, folder, sanitize, features, compiled)
             stamp.write_text(digest)
         if shared and not (folder / shared_library.NAME).is_file():
             _link_shared(ABIS[abi], toolchain, folder)
@@ -111,7 +113,9 @@ def _digest(target: Abi, toolchain: Toolchain, sanitize: bool, features: Feature
     return digest.hexdigest()
 
 
-def _build(target: Abi, toolchain: Toolchain, folder: Path, sanitize: bool, features: Features) -> None:
+def _build(
+    target: Abi, toolchain: Toolchain, folder: Path, sanitize: bool, features: Features, compiled: Compiled
+) -> None:
     (folder / shared_library.NAME).unlink(missing_ok=True)  # made of the old sources
     with scratch_folder(folder) as scratch:
         defines = [f'-DRT_VERSION="{RUNTIME_VERSION}"', f'-DRT_ABI="{target.name}"']
@@ -120,7 +124,7 @@ def _build(target: Abi, toolchain: Toolchain, folder: Path, sanitize: bool, feat
         link = [*toolchain.compiler, *target.flags, *toolchain.link_flags, *(checks or ("-s",)), "-Wl,--gc-sections"]
         units = [*sources(features), *([] if "cpu" in features.without else _tile_units(target))]
         units = [dataclasses.replace(unit, flags=(*unit.flags, *_CHECKED)) for unit in units] if sanitize else units
-        library = _objects(toolchain, flags, units, scratch)
+        library = _objects(toolchain, flags, units, scratch, compiled)
         main = _objects(toolchain, flags, [_unit(_FOLDER / "src" / "main.c")], scratch)
         run_compiler(_program_link(target, toolchain, link, scratch / "farmrt", [*main, *library]))
         run_compiler([*toolchain.archiver, "rcs", str(scratch / "libfarmrt.a"), *map(str, library)])
@@ -133,9 +137,15 @@ def _build(target: Abi, toolchain: Toolchain, folder: Path, sanitize: bool, feat
             path.replace(folder / path.name)
 
 
-def _objects(toolchain: Toolchain, flags: Sequence[str], units: Sequence[TranslationUnit], folder: Path) -> list[Path]:
+def _objects(
+    toolchain: Toolchain,
+    flags: Sequence[str],
+    units: Sequence[TranslationUnit],
+    folder: Path,
+    compiled: Compiled = untold,
+) -> list[Path]:
     cache = os.environ.get(object_cache.VARIABLE) or default_output_dir().with_name("objects")
-    return object_cache.compile_or_take(toolchain, flags, units, folder, Path(cache))
+    return object_cache.compile_or_take(toolchain, flags, units, folder, Path(cache), compiled)
 
 
 def _link_shared(target: Abi, toolchain: Toolchain, folder: Path) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,8 +29,19 @@ class TranslationUnit:
         return f"{self.source.stem}_{self.suffix}" if self.suffix else self.source.stem
 
 
+Compiled = Callable[[int, int], None]  # told of each unit: how many are compiled, and of how many
+
+
+def untold(done: int, units: int) -> None:
+    """Tells nobody how many units are compiled."""
+
+
 def compile_translation_units(
-    compiler: Sequence[str], flags: Sequence[str], units: Sequence[TranslationUnit], folder: Path
+    compiler: Sequence[str],
+    flags: Sequence[str],
+    units: Sequence[TranslationUnit],
+    folder: Path,
+    compiled: Compiled = untold,
 ) -> list[Path]:
     """Compiles units to objects in a folder, as many at a time as there are CPUs; raises BuildError."""
     objects = [folder / f"{unit.name}.o" for unit in units]
@@ -39,7 +50,8 @@ def compile_translation_units(
         for unit, object_file in zip(units, objects, strict=True)
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(run_compiler, commands))
+        for done, _ in enumerate(pool.map(run_compiler, commands), 1):
+            compiled(done, len(commands))
     return objects
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from runtime.native.compiling import TranslationUnit, compile_translation_units
+from runtime.native.compiling import Compiled, TranslationUnit, compile_translation_units, untold
 from runtime.native.toolchains import Toolchain
 
 VARIABLE = "FARM_OBJECTS"  # names another folder, such as one that a CI keeps
@@ -24,14 +24,19 @@ _KEPT_S = 30 * 24 * 3600.0
 
 
 def compile_or_take(
-    toolchain: Toolchain, flags: Sequence[str], units: Sequence[TranslationUnit], folder: Path, cache: Path
+    toolchain: Toolchain,
+    flags: Sequence[str],
+    units: Sequence[TranslationUnit],
+    folder: Path,
+    cache: Path,
+    compiled: Compiled = untold,
 ) -> list[Path]:
     """The objects of units, in a folder: those in the cache are copied, others compiled and kept; raises BuildError."""
     told = _digest_of_all(toolchain, flags)
     kept = {unit: cache / _key(told, unit, by_path="-g" in flags) for unit in units}
     missing = [unit for unit, path in kept.items() if not _copied(path, folder / f"{unit.name}.o")]
     if missing:
-        compile_translation_units(toolchain.compiler, flags, missing, folder)
+        compile_translation_units(toolchain.compiler, flags, missing, folder, compiled)
         with contextlib.suppress(OSError):  # a cache that cannot be written only costs time
             cache.mkdir(parents=True, exist_ok=True)
             for unit in missing:

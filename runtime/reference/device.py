@@ -25,9 +25,12 @@ def open_device(library: Path | str) -> Any:
         status = _platform_ids(library)(1, ctypes.byref(platform), ctypes.byref(count))
         if status or not count.value or not platform.value:
             raise DeviceError(f"{library}: no OpenCL platform (code {status})")
-        return cl.Platform.from_int_ptr(platform.value).get_devices()[0]
+        devices = cl.Platform.from_int_ptr(platform.value).get_devices()
     except (OSError, AttributeError, cl.Error) as error:
         raise DeviceError(str(error).partition("\n")[0]) from None
+    if not devices:
+        raise DeviceError(f"{library}: it offers no device")
+    return devices[0]
 
 
 def target_of_device(device: Any, soc: str = "host", **settings: Any) -> Target:

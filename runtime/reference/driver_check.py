@@ -1,6 +1,7 @@
 """Builds and runs a small kernel on an OpenCL driver: `python -m runtime.reference.driver_check LIBRARY`.
 
-Exit status 0 when it works; else 1, and one line that says why not. A driver may also end the process.
+Exit status 0 when it works, and a line that names its device and version; else 1, and one line that says why not. A
+driver may also end the process.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from runtime.reference.device import open_device
 SOURCE = "kernel void twice(global float *x) { x[get_global_id(0)] *= 2; }"
 
 
-def check(library: str) -> None:
-    """Raises DeviceError where the driver cannot build the kernel, or the kernel computes something wrong."""
+def check(library: str) -> str:
+    """The driver's device and version; raises DeviceError where it cannot build the kernel, or computes it wrong."""
     device = open_device(library)
     context = cl.Context([device])
     values = np.arange(16, dtype=np.float32)
@@ -28,6 +29,8 @@ def check(library: str) -> None:
         raise DeviceError(str(error).partition("\n")[0]) from None
     if not np.array_equal(doubled, 2 * values):
         raise DeviceError("it computes something wrong")
+    version = device.platform.version.partition(",")[0].split()
+    return f"{device.name.strip()}, {' '.join(version)}"
 
 
 def _built(context: Any, device: Any) -> Any:
@@ -54,7 +57,7 @@ def _doubled(context: Any, program: Any, values: Any) -> Any:
 def main() -> int:
     """Checks the driver that the command line names."""
     try:
-        check(sys.argv[1])
+        print(check(sys.argv[1]))
     except DeviceError as error:
         print(error)
         return 1

@@ -36,7 +36,7 @@ def named(name: str, checks: list[Check]) -> Check:
 
 
 def test_a_complete_machine_misses_nothing() -> None:
-    checks = doctor.examine()
+    checks = list(doctor.examine())
     assert [check for check in checks if check.state == "missing"] == []
     assert named("OpenCL driver", checks).found == "PoCL from the system, preferred: /usr/lib/libpocl.so.2"
 
@@ -49,7 +49,7 @@ def test_every_complaint_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     found(monkeypatch)
-    checks = doctor.examine(environment={"PATH": str(tmp_path)})
+    checks = list(doctor.examine(environment={"PATH": str(tmp_path)}))
     assert [check.name for check in checks if check.state == "missing"] == [
         "packages",
         "C compiler",
@@ -62,14 +62,14 @@ def test_every_complaint_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_ziglang_stands_in_for_compiler_and_linker(tmp_path: Path) -> None:
-    checks = doctor.examine(environment={"PATH": str(tmp_path)})
+    checks = list(doctor.examine(environment={"PATH": str(tmp_path)}))
     assert named("C compiler", checks).found.endswith("zig cc (ziglang)")
     assert named("linker", checks).state == "ok"
 
 
 def test_only_pypis_driver_brings_the_advice_to_install_debians(monkeypatch: pytest.MonkeyPatch) -> None:
     found(monkeypatch, PYPI)
-    check = named("OpenCL speed", doctor.examine())
+    check = named("OpenCL speed", [*doctor.examine()])
     assert (check.state, "apt install pocl-opencl-icd" in check.advice) == ("advice", True)
 
 
@@ -86,10 +86,22 @@ def test_a_probe_tells_the_device_or_why_there_is_none() -> None:
             raise DeviceError("no device")
         return "pthread-cpu, 2 units"
 
-    broken, works = [check for check in doctor.examine(probe) if check.name == "OpenCL driver"]
+    works, broken = [check for check in doctor.examine(probe) if check.name == "OpenCL driver"]
     assert (broken.state, broken.found.endswith(": no device")) == ("advice", True)
     assert broken.advice == "not needed: PoCL works"
     assert works == Check("OpenCL driver", "ok", "PoCL from PyPI, preferred: /venv/libpocl-1.so (pthread-cpu, 2 units)")
+
+
+@pytest.mark.parametrize(("every", "asked"), [(False, [DEBIAN]), (True, [DEBIAN, PYPI])])
+def test_drivers_behind_one_that_works_are_asked_only_where_all_are_wanted(every: bool, asked: list[Driver]) -> None:
+    probed: list[Driver] = []
+
+    def probe(driver: Driver) -> str:
+        probed.append(driver)
+        return "a device"
+
+    states = [check.state for check in doctor.examine(probe, every=every) if check.name == "OpenCL driver"]
+    assert (probed, states) == (asked, ["ok", "ok" if every else "not tried"])
 
 
 def test_where_no_driver_works_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +113,7 @@ def test_where_no_driver_works_it_is_said_what_to_install(monkeypatch: pytest.Mo
     assert [check.state for check in checks] == ["missing", "missing"]
     assert all("pip install intel-opencl-rt intel-cmplr-lib-rt" in check.advice for check in checks)
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert "intel" not in named("OpenCL driver", doctor.examine(probe)).advice
+    assert "intel" not in named("OpenCL driver", [*doctor.examine(probe)]).advice
 
 
 def test_required_packages_are_those_of_the_distribution() -> None:
@@ -130,7 +142,7 @@ def test_phones_are_told_with_what_to_do_about_them(monkeypatch: pytest.MonkeyPa
     phones = b"0123 device model:MI_8\n4567 unauthorized usb:1-1\nevil\x1b[2J offline\n"
     answers = {"host:version": b"OKAY00040029", "host:devices-l": b"OKAY%04x%s" % (len(phones), phones)}
     with answering(answers, monkeypatch):
-        checks = doctor.examine()
+        checks = list(doctor.examine())
     assert named("adb server", checks).found.startswith("version 41 on port ")
     ready, refused, hostile = [check for check in checks if check.name == "phone"]
     assert ready == Check("phone", "ok", "0123 MI_8: device")
@@ -141,14 +153,14 @@ def test_phones_are_told_with_what_to_do_about_them(monkeypatch: pytest.MonkeyPa
 
 def test_no_server_is_started_by_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", "1")
-    check = named("adb server", doctor.examine())
+    check = named("adb server", [*doctor.examine()])
     assert (check.state, check.found.startswith("none on port 1;")) == ("ok", True)
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request", b"OKAY0003new", b"OKAYlong", b"OK", b""])
 def test_another_program_on_the_servers_port(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
     with answering({"host:version": answer}, monkeypatch):
-        check = named("adb server", doctor.examine())
+        check = named("adb server", [*doctor.examine()])
     assert (check.state, ("is no adb server" in check.found or "it closed the connection" in check.found)) == (
         "advice",
         True,

@@ -8,13 +8,14 @@ import click
 
 from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
+from farm.cli.ranges import WholeNumber
 
 
 @click.command(name="benchmark")
 @options.model_argument
 @options.unit_options
 @click.option(
-    "--round", "rounds", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Measured rounds."
+    "--round", "rounds", type=WholeNumber(1, 100_000), default=100, show_default=True, help="Measured rounds."
 )
 @options.warmup_option
 @options.load_options

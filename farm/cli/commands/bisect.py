@@ -8,6 +8,7 @@ import click
 
 from farm.cli.commands import options
 from farm.cli.envelope import CommandResult
+from farm.cli.ranges import Number, WholeNumber
 
 
 @click.command(name="bisect")
@@ -24,15 +25,13 @@ from farm.cli.envelope import CommandResult
     help="Commits are those of this repository of models, where MODEL.yml is a path in it.  [default: farm's own]",
 )
 @click.option("--build", metavar="COMMAND", default="", help="Makes MODEL.yml in a checkout of a commit.")
-@click.option(
-    "--turns", type=click.IntRange(5, 1000), default=10, show_default=True, help="Pairs of processes at once."
-)
-@click.option("--most-turns", type=click.IntRange(5, 10_000), default=40, show_default=True, help="Of one commit.")
+@click.option("--turns", type=WholeNumber(5, 1000), default=10, show_default=True, help="Pairs of processes at once.")
+@click.option("--most-turns", type=WholeNumber(5, 10_000), default=40, show_default=True, help="Of one commit.")
 @click.option(
     "--margin",
     "margin_percent",
     metavar="PERCENT",
-    type=click.FloatRange(0, 100),
+    type=Number(0, 100),
     default=1.0,
     show_default=True,
     help="A change of no more than this is none.",

@@ -13,7 +13,7 @@ from runtime.native.features import ENGINES
 
 
 @click.command(name="build")
-@click.argument("model_files", metavar="[MODEL.yml]...", nargs=-1, type=options.MODEL_FILE)
+@options.model_arguments("[MODEL.yml ...]")
 @click.option(
     "--abi",
     "abis",

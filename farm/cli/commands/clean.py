@@ -8,6 +8,7 @@ import click
 
 from farm.cli.commands import options
 from farm.cli.envelope import CommandResult
+from farm.cli.ranges import Number
 
 
 @click.command(name="clean")
@@ -16,7 +17,7 @@ from farm.cli.envelope import CommandResult
     "--older",
     "older_days",
     metavar="DAYS",
-    type=click.FloatRange(0),
+    type=Number(0),
     default=0.0,
     help="Only files that no job used for so long.",
 )

@@ -9,6 +9,7 @@ import click
 from farm.cli.commands import options
 from farm.cli.commands.execution import execution_options
 from farm.cli.envelope import CommandResult
+from farm.cli.ranges import Number, WholeNumber
 
 
 @click.command(name="compare")
@@ -18,12 +19,12 @@ from farm.cli.envelope import CommandResult
 @options.unit_options
 @click.option("--runtime", "runtimes", type=click.Choice(["cpu", "gpu"]), multiple=True, help="Only on this runtime.")
 @click.option(
-    "--turns", type=click.IntRange(5, 1000), default=10, show_default=True, help="How often A and B are measured each."
+    "--turns", type=WholeNumber(5, 1000), default=10, show_default=True, help="How often A and B are measured each."
 )
 @click.option(
     "--repeat",
     metavar="N",
-    type=click.IntRange(1, 1000),
+    type=WholeNumber(1, 1000),
     default=1,
     show_default=True,
     help="Compares A with itself, given as B too, so often, and tells how often the 95 % interval covers 1.",
@@ -32,10 +33,10 @@ from farm.cli.envelope import CommandResult
     "--margin",
     "margin_percent",
     metavar="PERCENT",
-    type=click.FloatRange(0, 100),
+    type=Number(0, 100),
     help="Differences of no more than this do not count.  [default: 1; 4 for stored runs]",
 )
-@click.option("--profiled-turns", type=click.IntRange(0), default=0, hidden=True, help="How often operators are timed.")
+@click.option("--profiled-turns", type=WholeNumber(0), default=0, hidden=True, help="How often operators are timed.")
 @click.option("--fresh", is_flag=True, help="Forget the turns that an interrupted call has measured.")
 @options.shape_option
 @options.weights_option

@@ -8,6 +8,7 @@ import click
 
 from farm.cli.commands import options
 from farm.cli.envelope import CommandResult
+from farm.cli.ranges import Number
 
 NAME = click.argument("name", metavar="NAME")
 
@@ -23,7 +24,7 @@ NAME = click.argument("name", metavar="NAME")
     "--every",
     "every_s",
     metavar="SECONDS",
-    type=click.FloatRange(0.5, 3600),
+    type=Number(0.5, 3600),
     default=5.0,
     show_default=True,
     help="How often --watch looks.",
@@ -51,9 +52,9 @@ def check_device(**given: Any) -> CommandResult:
 
     Exit status 1 when a point of the check is bad.
     """
-    from farm.cli import devices
+    from farm.cli import device_check
 
-    return devices.check_device(**given)
+    return device_check.check_device(**given)
 
 
 @command.command(name="release")
@@ -78,6 +79,6 @@ def trust_device(**given: Any) -> CommandResult:
 
     Compare the fingerprint with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` shows on the board.
     """
-    from farm.cli import devices
+    from farm.cli import trust
 
-    return devices.trust_device(**given)
+    return trust.trust_device(**given)

@@ -12,6 +12,7 @@ from farm.cli.envelope import CommandResult
 
 @click.command(name="doctor")
 @click.option("--device", metavar="UNIT", help="Of this unit, by name or serial, instead of this machine.")
+@click.option("--all", "every", is_flag=True, help="Try every OpenCL driver, those behind one that works too.")
 @options.json_option
 def command(**given: Any) -> CommandResult:
     """Say what this machine, or a unit, has, what it lacks, and what to do about it.

@@ -9,6 +9,7 @@ import click
 
 from farm.cli.commands import options
 from farm.cli.envelope import CommandResult
+from farm.cli.ranges import WholeNumber
 from farm.emulation import board as boards
 
 ACTIONS = ("make", "start", "stop", "status", "remove")
@@ -25,7 +26,7 @@ ACTIONS = ("make", "start", "stop", "status", "remove")
 )
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=WholeNumber(0, 65535),
     default=boards.DEFAULT_PORT,
     show_default=True,
     help="Port of its sshd, on 127.0.0.1; 0 is any that is free.",

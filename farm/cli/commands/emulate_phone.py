@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from farm.cli.commands import options
+from farm.cli.ranges import WholeNumber
 from farm.emulation.faults import FAULTS, FaultKind
 from farm.emulation.properties import SDK_LEVELS
 from farm.emulation.socs import SOCS
@@ -50,7 +51,7 @@ times=N is how often. Without at= and on= a fault is the phone's own and counts 
 @click.option("--serial", default="", help="Serial number.  [default: made from SoC, model and port]")
 @click.option(
     "--android",
-    type=click.IntRange(min(SDK_LEVELS), max(SDK_LEVELS)),
+    type=WholeNumber(min(SDK_LEVELS), max(SDK_LEVELS)),
     default=14,
     show_default=True,
     help="Android version.",
@@ -62,17 +63,17 @@ times=N is how often. Without at= and on= a fault is the phone's own and counts 
 @click.option(
     "--compute-units",
     metavar="N",
-    type=click.IntRange(1, 1024),
+    type=WholeNumber(1, 1024),
     help="Cores of this machine that its OpenCL device uses.  [default: all]",
 )
 @click.option(
     "--port",
-    type=click.IntRange(0, LAST_PORT),
+    type=WholeNumber(0, LAST_PORT),
     default=DEFAULT_PORT,
     show_default=True,
     help="Port on 127.0.0.1; 0 is any that is free.",
 )
-@click.option("--count", type=click.IntRange(1, 200), default=1, help="So many phones, on ports that follow.")
+@click.option("--count", type=WholeNumber(1, 200), default=1, help="So many phones, on ports that follow.")
 @click.option("--fault", "faults", metavar="SPEC", multiple=True, help="What goes wrong; see below. Repeatable.")
 @options.json_option
 def command(**given: Any) -> None:

@@ -8,11 +8,10 @@ import click
 
 from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
+from farm.cli.ranges import Number
 
 JOB = click.argument("job", metavar="JOB")
-TIMEOUT = click.option(
-    "--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(0), help="Exit status 1 after that."
-)
+TIMEOUT = click.option("--timeout", "timeout_s", metavar="SECONDS", type=Number(0), help="Exit status 1 after that.")
 
 
 def _of_cluster(function: Any) -> Any:

@@ -10,6 +10,7 @@ import click
 from farm.cli.commands import options
 from farm.cli.commands.execution import hint_options
 from farm.cli.envelope import CommandResult
+from farm.cli.ranges import Number
 from runtime.types import Precision
 
 PRECISIONS = [precision.label for precision in Precision]
@@ -20,7 +21,7 @@ PRECISIONS = [precision.label for precision in Precision]
 @click.option("--list", "only_list", is_flag=True, help="Print the names and run nothing.")
 @click.option(
     "--min-time",
-    type=click.FloatRange(0.001, 600),
+    type=Number(0.001, 600),
     default=0.2,
     show_default=True,
     help="Seconds of device time for each; up to five times that where times vary.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,9 +11,12 @@ from typing import Any, TypeVar
 import click
 
 from farm.cli import envelope, verbosity
+from farm.cli.commands import paths
 from farm.cli.commands.execution import execution_options
-from farm.config import samples
+from farm.cli.ranges import Number, WholeNumber
+from farm.config import named_file, samples
 from farm.config.duration import parse_duration
+from runtime.errors import ConfigError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -21,14 +25,19 @@ RETRIES = 1
 PRIORITIES = ("interactive", "nightly")
 
 FILE = click.Path(path_type=Path)
+CONFIG = "--config"
+TO_START = "; `farm run zoo://squeezenet_v11` needs none, `farm zoo deployment NAME` writes one to start from"
 
 
 class ModelFile(click.Path):
     """A deployment file: a path, or `zoo://NAME` for a sample that comes with farm."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The file that is meant."""
-        return samples.deployment_file(str(value))
+        """The file that is meant; that none is there is said before anything is imported that would read it."""
+        path = samples.deployment_file(str(value))
+        if not os.path.lexists(path):
+            raise ConfigError(f"{path}: {named_file.missing(path, TO_START)}")
+        return path
 
 
 MODEL_FILE = ModelFile()
@@ -42,13 +51,64 @@ def duration(_context: click.Context, _option: click.Parameter, value: str) -> f
         raise click.BadParameter(str(error)) from None
 
 
-model_argument = click.argument("model_file", metavar="MODEL.yml", type=MODEL_FILE)
+def model_argument(function: Function) -> Function:
+    """One deployment file, `model_file`; MACE's users name it by `--config`."""
+    return _with_options(  # type: ignore[no-any-return]
+        function,
+        click.argument("model_file", metavar="MODEL.yml", type=MODEL_FILE, required=False, callback=_one_file),
+        click.argument("more_files", metavar="", nargs=-1, expose_value=False, callback=_no_more_files),
+        _config_option,
+    )
+
+
+def model_arguments(metavar: str) -> Callable[[Function], Function]:
+    """Any number of deployment files, `model_files`; MACE's users name one by `--config`."""
+    files = click.argument("model_files", metavar=metavar, type=MODEL_FILE, nargs=-1, callback=_all_files)
+    return lambda function: _with_options(function, files, _config_option)
+
+
+def _keep_config(context: click.Context, _option: click.Parameter, path: Path | None) -> None:
+    context.meta[CONFIG] = [path] if path else []
+
+
+def _all_files(context: click.Context, _argument: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    return (*context.meta[CONFIG], *paths)
+
+
+def _one_file(context: click.Context, argument: click.Parameter, path: Path | None) -> Path:
+    named: list[Path] = [*context.meta[CONFIG], *([path] if path else [])]
+    if not named:
+        raise click.MissingParameter(ctx=context, param=argument)
+    if len(named) > 1:
+        _no_more_files(context, argument, tuple(map(str, named[1:])))
+    return named[0]
+
+
+def _no_more_files(context: click.Context, _argument: click.Parameter, words: tuple[str, ...]) -> None:
+    """Several files are another command's, or several commands."""
+    if words:
+        raise click.UsageError(
+            f"{context.info_name} takes one deployment file, not {' and '.join(words)} too: call it once for each, or "
+            "write their models into one file",
+            context,
+        )
+
+
+_config_option = click.option(
+    *(CONFIG, "model_config"),
+    type=MODEL_FILE,
+    hidden=True,
+    help="MACE's name for MODEL.yml.",
+    expose_value=False,
+    is_eager=True,
+    callback=_keep_config,
+)
 json_option = click.option(envelope.OPTION, "as_json", is_flag=True, help="Print JSON.")
 rounds_option = click.option(
-    "--round", "rounds", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Measured rounds."
+    "--round", "rounds", type=WholeNumber(1, 100_000), default=10, show_default=True, help="Measured rounds."
 )
 warmup_option = click.option(
-    "--warmup", type=click.IntRange(0, 10_000), default=1, show_default=True, help="Rounds before those."
+    "--warmup", type=WholeNumber(0, 10_000), default=1, show_default=True, help="Rounds before those."
 )
 trust_model_option = click.option(
     "--trust-model",
@@ -144,6 +204,15 @@ def unit_options(function: Function) -> Function:
         ),
         click.option("--all", "every", is_flag=True, help="All units, whatever the deployment file is for."),
         click.option("--one-per-soc", is_flag=True, help="Of units with the same SoC only one, a ready one first."),
+        click.option(
+            *("--device_yml", "--device-yml"),
+            type=paths.EXISTING_FILE,
+            hidden=True,
+            help="Read the units of this file, in place of devices.yml; MACE's name.",
+            expose_value=False,
+            is_eager=True,
+            callback=_read_devices_of,
+        ),
     )
 
 
@@ -170,6 +239,14 @@ def model_file_options(function: Function) -> Function:
         return function(models=tuple(map(given, paths)), **others)
 
     return _with_options(called, shape_option, weights_option, trust_model_option)  # type: ignore[no-any-return]
+
+
+def _read_devices_of(context: click.Context, _option: click.Parameter, path: Path | None) -> None:
+    """MACE's name for the file that lists the units, instead of devices.yml in this folder."""
+    if path:
+        from farm.config import inventory
+
+        context.with_resource(inventory.read_from(path))
 
 
 def share_option(purpose: str) -> Callable[[Function], Function]:
@@ -265,7 +342,7 @@ def fleet_options(purpose: str, spreads: bool = False) -> Callable[[Function], F
             )
             return function(fleet=fleet, **others)
 
-        more = [*([spread_option] if spreads else []), verbosity.option]
+        more = [*([spread_option] if spreads else []), verbosity.option, verbosity.vlog_option]
         return _with_options(called, *_FLEET, *more)  # type: ignore[no-any-return]
 
     return decorate
@@ -277,14 +354,14 @@ _FLEET = (
         "--wait",
         "wait_s",
         metavar="SECONDS",
-        type=click.FloatRange(0),
+        type=Number(0),
         default=WAIT_S,
         show_default=True,
         help="Wait so long for a unit that somebody else holds.",
     ),
     click.option(
         "--retries",
-        type=click.IntRange(0, 100),
+        type=WholeNumber(0, 100),
         default=RETRIES,
         show_default=True,
         help="Do a job again so often when its unit was lost, or farmrt killed there.",
@@ -294,7 +371,7 @@ _FLEET = (
         "--round-limit",
         "round_limit_s",
         metavar="SECONDS",
-        type=click.FloatRange(0, 1_000_000, min_open=True),
+        type=Number(0, 1_000_000, min_open=True),
         help="A round that goes so long without progress hangs.  [default: round_limit of MODEL.yml, else 120 or more]",
     ),
 )

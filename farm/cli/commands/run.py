@@ -16,7 +16,11 @@ from farm.cli.envelope import CommandResult
 @options.rounds_option
 @options.warmup_option
 @click.option("--validate", is_flag=True, help="Compare the outputs with those of the model's framework.")
-@click.option("--layers", is_flag=True, help="Compare every operator's output too; names the first that departs.")
+@click.option(
+    *("--layers", "--validate_all_layers", "layers"),
+    is_flag=True,
+    help="Compare every operator's output too; names the first that departs.",
+)
 @click.option(
     "--input",
     "inputs",

@@ -8,6 +8,7 @@ import click
 
 from farm.cli.commands import options
 from farm.cli.envelope import CommandResult
+from farm.cli.ranges import Number
 
 PERSON = click.argument("name", metavar="NAME")
 tokens_option = click.option(
@@ -35,7 +36,7 @@ tokens_option = click.option(
     "--every",
     "every_s",
     metavar="SECONDS",
-    type=click.FloatRange(1, 3600),
+    type=Number(1, 3600),
     default=15.0,
     show_default=True,
     help="How often units are looked at.",

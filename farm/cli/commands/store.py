@@ -9,6 +9,7 @@ import click
 
 from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
+from farm.cli.ranges import Number, WholeNumber
 
 FORMATS = ("jsonl", "csv", "parquet")
 
@@ -24,7 +25,7 @@ def command() -> None:
 @click.option(
     "--runs",
     "count",
-    type=click.IntRange(0),
+    type=WholeNumber(0),
     default=20,
     show_default=True,
     help="How many runs to list, newest first.",
@@ -77,11 +78,11 @@ def import_files(**given: Any) -> CommandResult:
 
 @command.command(name="prune")
 @click.option("--before", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]), help="Runs that began before (UTC).")
-@click.option("--keep", type=click.IntRange(0), metavar="N", help="All but the newest N runs of each name.")
+@click.option("--keep", type=WholeNumber(0), metavar="N", help="All but the newest N runs of each name.")
 @click.option(
     "--bundles",
     "bundles_mb",
-    type=click.FloatRange(0),
+    type=Number(0),
     metavar="MB",
     help="Nightly bundles, the oldest that nothing refers to first, until their files take no more than MB.",
 )

@@ -9,13 +9,14 @@ import click
 from farm.cli.commands import options, paths
 from farm.cli.commands.execution import execution_options
 from farm.cli.envelope import CommandResult
+from farm.cli.ranges import Number, WholeNumber
 
 LEVELS = ("quick", "normal", "exhaustive")
 BUILD_AHEAD = ("auto", "on", "off")
 
 
 @click.command(name="tune")
-@click.argument("model_files", metavar="[MODEL.yml ...]", nargs=-1, type=options.MODEL_FILE)
+@options.model_arguments("[MODEL.yml ...]")
 @options.unit_options
 @click.option(
     "--level", type=click.Choice(LEVELS), default="quick", show_default=True, help="How thorough the search is."
@@ -24,7 +25,7 @@ BUILD_AHEAD = ("auto", "on", "off")
     "--budget",
     "budget_s",
     metavar="SECONDS",
-    type=click.FloatRange(0),
+    type=Number(0),
     help="Wall time for each model, all included.  [default: a search of 18 (quick), 180 (normal), unlimited]",
 )
 @click.option(
@@ -44,7 +45,7 @@ BUILD_AHEAD = ("auto", "on", "off")
 @click.option(
     "--repeat",
     metavar="N",
-    type=click.IntRange(1, 10),
+    type=WholeNumber(1, 10),
     default=1,
     show_default=True,
     help="Tunes so often, with --fresh, and tells whether the tunings agree.",

@@ -8,6 +8,7 @@ import click
 
 from farm.cli.commands import options
 from farm.cli.envelope import CommandResult
+from farm.cli.ranges import Number
 
 
 @click.command(name="worker")
@@ -17,7 +18,7 @@ from farm.cli.envelope import CommandResult
     "--look-every",
     "look_every_s",
     metavar="SECONDS",
-    type=click.FloatRange(0.2, 3600),
+    type=Number(0.2, 3600),
     default=5.0,
     show_default=True,
     help="How often units are looked for.",

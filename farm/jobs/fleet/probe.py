@@ -1,39 +1,20 @@
-"""What an OpenCL driver of a unit, or of this machine, really offers, asked of farmrt in a process of its own."""
+"""What the OpenCL driver of a unit really offers, asked of farmrt there."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 
 from pydantic import ValidationError
 
-from farm.config.inventory import HOST, Unit
-from farm.farmrt import working_drivers
+from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
-from farm.farmrt.drivers import Driver
-from farm.transport import Transport, connect
+from farm.transport import Transport
 from farm.units import facts_cache
 from runtime.errors import DeviceError
 from runtime.native.build import build_farmrt
 
 FARMRT = "farmrt"
 PROBE_DEADLINE_S = 60.0
-
-
-def probe_driver(driver: Driver) -> str:
-    """Device and version of a driver.
-
-    Raises JobError: farmrt cannot be built, or the driver does not work: it offers no device, or builds no kernel.
-    """
-    with contextlib.closing(connect(HOST)) as transport:
-        answer, exit_status = _probe(HOST, transport, str(driver.path))
-    device = facts_cache.driver_of(answer)
-    if fault := working_drivers.fault(driver):  # says more than a probe: a library that the driver lacks, say
-        raise DeviceError(fault)
-    if device.error:
-        why = device.error if isinstance(answer, dict) else f"farmrt probe ended with status {exit_status}"
-        raise DeviceError(f"does not work: {why}")
-    return f"{device.gpu}, {device.opencl}"
 
 
 def probe_unit(unit: Unit, transport: Transport, opencl: str | None = None) -> facts_cache.DriverFacts:

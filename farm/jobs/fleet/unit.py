@@ -92,12 +92,15 @@ class UnitConnection:
 
     def session(self, program: Path | None = None, environment: Mapping[str, str] | None = None) -> Session:
         """Starts another farmrt on the unit: this farm's, or the one in a file."""
-        farmrt = program or build_farmrt(self.unit.abi)
+        farmrt = program or build_farmrt(self.unit.abi, compiled=self._say_compiled)
         logged = {"FARMRT_LOG": "debug"} if LOG.isEnabledFor(logging.DEBUG) else {}
         remote = self.store.put([farmrt])[farmrt]
         if not program:
             self.transport.hash_with(remote)
         return Session(self.transport, remote, {**logged, **(environment or {})}, wrap=self.task_profile.wrap)
+
+    def _say_compiled(self, done: int, units: int) -> None:
+        self.progress.stage(f"farmrt for {self.unit.abi}: compiled {done} of {units} files, once")
 
 
 class OpenUnit:

@@ -18,6 +18,7 @@ import onnx
 import pytest
 
 from farm import api, cli
+from farm.cli.commands.options import TO_START
 from runtime.errors import ConfigError
 from runtime.native.build import build_farmrt
 from tests.farm.model.tiny_model import deployment_text, tiny_model, write_deployment
@@ -76,7 +77,7 @@ def test_deployment_files(say: Any, command: str, content: str, text: str) -> No
 
 def test_a_missing_deployment_file(say: Any) -> None:
     status, line = say("run", "none.yml")
-    assert (status, line) == (2, "error: none.yml: cannot be read: No such file or directory")
+    assert (status, line) == (2, f"error: none.yml: no such file{TO_START}")
 
 
 @pytest.mark.slow
@@ -199,7 +200,7 @@ PATHS = {
     ("run", "tiny.yml", "--tuned", "gone.bin"): "--tuned gone.bin: no such file; `--tuned none` runs without",
     ("run", "tiny.yml", "--kernels", "gone.bin"): "--kernels gone.bin: no such file",
     ("benchmark", "tiny.yml", "--selection", "gone.bin"): "--selection gone.bin: no such file",
-    ("run", "tiny.yml", "--input", "x=gone.npy"): "'--input': gone.npy does not exist",
+    ("run", "tiny.yml", "--input", "x=gone.npy"): "--input: gone.npy does not exist",
     ("run", "tiny.yml", "--input_dir", "gone"): "'gone' does not exist",
     ("run", "tiny.yml", "--output-dir", "a file/x"): "a file/x cannot be written: a file is no folder",
     ("benchmark", "tiny.yml", "--trace", "a file/t.json"): "a file/t.json cannot be written: a file is no folder",

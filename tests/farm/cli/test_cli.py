@@ -65,7 +65,7 @@ USAGE = {
     ("zop",): "error: unknown command 'zop', did you mean 'zoo'? (see farm --help)\n",
     ("zoo", "lst"): "error: No such command 'lst'. Did you mean 'list'? (see farm zoo --help)\n",
     ("run", "--validat", "x.yml"): "error: No such option '--validat'. "
-    "Did you mean '--validate' or '--wait' or '--fail-fast'? (see farm run --help)\n",
+    "Did you mean '--validate' or '--wait' or '--validate_all_layers'? (see farm run --help)\n",
     ("doctor", "--jso"): "error: No such option '--jso'. Did you mean '--json'? (see farm doctor --help)\n",
     ("zoo", "write"): "error: Missing argument 'NAME'. (see farm zoo write --help)\n",
 }
@@ -150,14 +150,17 @@ def test_doctor_prints_what_it_found_and_what_to_do(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checks = [Check("python", "ok", "3.11.7"), Check("linker", "missing", "no ld", "make setup")]
-    monkeypatch.setattr(doctor, "examine", lambda probe: checks)
+    monkeypatch.setattr(doctor, "examine", lambda probe, every: checks)
     assert cli.call(["doctor"]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "ok       python          3.11.7",
         "missing  linker          no ld",
         "                         -> make setup",
+        "",
+        "not ready: linker is missing; do what the arrows say, then `farm doctor` again",
     ]
     assert cli.call(["doctor", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["checks"][1]["advice"] == "make setup"
-    monkeypatch.setattr(doctor, "examine", lambda probe: checks[:1])
+    monkeypatch.setattr(doctor, "examine", lambda probe, every: checks[:1])
     assert cli.call(["doctor"]) == 0
+    assert capsys.readouterr().out.endswith("\n\nready; next: farm run zoo://squeezenet_v11\n")

@@ -62,12 +62,17 @@ def test_run_validates_against_onnx_runtime(say: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_run_prints_a_table(say: Any, tmp_path: Path) -> None:
+def test_run_ends_with_a_sentence_and_shows_tables_with_v(say: Any, tmp_path: Path) -> None:
     write_deployment(tmp_path)
-    status, out, _ = say("run", "tiny.yml", "--round", "2")
-    header, _, line = out.splitlines()[:3]
-    assert status == 0
-    assert header.split(" | ")[0].strip() == "Model" and line.split(" | ")[0].strip() == "tiny"
+    status, out, _ = say("run", "tiny.yml", "--round", "2", "--validate", "--device", "host")
+    sentence = (
+        r"tiny is right on host \(gpu, SQNR \d+ dB\) and takes [\d.]+ ms \(p90 [^)]+\): (\d+) of \1 operators on the GPU; "
+        r"next: farm tune tiny.yml --device host\n"
+    )
+    assert status == 0 and re.fullmatch(sentence, out)
+    out = say("run", "tiny.yml", "--round", "2", "-v")[1]
+    assert out.startswith("Model ") and "Init(ms)" in out and "Peak(MB)" in out
+    assert out.endswith("; next: farm run tiny.yml --validate\n")
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from farm.lease.holder import Holder
 from farm.rows.device_state import DeviceState
 from farm.tables.devices import devices_json, devices_table
 from farm.tables.table import FittedTable, plain
-from farm.transport import Transport
+from farm.transport import Transport, ssh
 from farm.transport.ssh_known_hosts import HostKey
 from farm.units import lookup, survey
 from farm.units.facts import Facts
@@ -283,8 +283,8 @@ def board(say: Say, monkeypatch: pytest.MonkeyPatch) -> Callable[..., KnownHosts
     def install(*keys: HostKey) -> KnownHosts:
         Path("devices.yml").write_text("devices: {pi: {address: pi.lan}, here: {transport: local}}\n")
         known = KnownHosts(*keys)
-        monkeypatch.setattr(devices.ssh, "host_key_of", known.host_key_of)
-        monkeypatch.setattr(devices.ssh, "trust", known.trust)
+        monkeypatch.setattr(ssh, "host_key_of", known.host_key_of)
+        monkeypatch.setattr(ssh, "trust", known.trust)
         return known
 
     return install
@@ -338,7 +338,7 @@ def test_a_known_hosts_file_that_does_not_keep_it(
     say: Say, board: Callable[..., KnownHosts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board(host_key("pi.lan"))
-    monkeypatch.setattr(devices.ssh, "trust", lambda key: None)
+    monkeypatch.setattr(ssh, "trust", lambda key: None)
     status, _, err = say("devices", "trust", "pi", "--yes")
     assert (status, err) == (2, "error: pi: known_hosts does not keep the key of pi.lan\n")
 

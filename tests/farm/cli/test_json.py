@@ -14,7 +14,7 @@ import click
 import pytest
 
 from farm import cli
-from farm.cli import demo, devices, envelope, jobs, run, tune
+from farm.cli import demo, envelope, jobs, run, tune
 from farm.cli.envelope import Document, kind_of
 from farm.cluster.certificates import create_authority
 from farm.cluster.queue import JobName, JobReport, KeptJob, TaskReport
@@ -25,7 +25,9 @@ from farm.jobs.nightly.stored_night import load_night
 from farm.jobs.run import RunOptions, run_job
 from farm.store import Store
 from farm.store.adding import new_run
+from farm.transport import ssh
 from farm.transport.ssh_known_hosts import HostKey
+from farm.units import lookup
 from runtime.errors import DeviceLostError, FarmError, NoUnitError, UnsupportedError
 from tests.farm.conftest import CallFarm
 from tests.farm.jobs.bisect.repositories import model_repository
@@ -144,9 +146,9 @@ def folder(made: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     shutil.copytree(made, own_folder, dirs_exist_ok=True)
     monkeypatch.setattr(signal, "pause", _interrupt)
     monkeypatch.setattr(demo, "demonstrate", _demonstrated)
-    named = devices._named
-    monkeypatch.setattr(devices, "_named", lambda name, **more: BOARD if name == BOARD.name else named(name, **more))
-    monkeypatch.setattr(devices.ssh, "host_key_of", lambda unit: TRUSTED)
+    present = lookup.present_unit
+    monkeypatch.setattr(lookup, "present_unit", lambda name: BOARD if name == BOARD.name else present(name))
+    monkeypatch.setattr(ssh, "host_key_of", lambda unit: TRUSTED)
     monkeypatch.setattr(jobs, "_connected", lambda *_: contextlib.nullcontext(OneJob()))
     return own_folder
 

@@ -8,7 +8,7 @@ import time
 import pytest
 from rich.console import Console
 
-from farm.cli.view import LINE_EVERY_S, LiveView, SlowStagesView
+from farm.cli.view import LINE_EVERY_S, LiveView, PlainView, SlowStagesView
 from farm.rows.device_state import DeviceState
 
 
@@ -29,7 +29,7 @@ def test_a_long_stage_breaks_no_figure() -> None:
     assert unit in lines[0] and "41 °C" in lines[0] and "0 s" in lines[0]
 
 
-def test_where_nobody_looks_only_a_stage_that_lasts_is_said_and_once() -> None:
+def test_where_nobody_looks_only_a_stage_that_lasts_is_said_and_every_ten_seconds() -> None:
     stream = io.StringIO()
     view = SlowStagesView(stream)
     begun_s = time.monotonic()
@@ -38,9 +38,20 @@ def test_where_nobody_looks_only_a_stage_that_lasts_is_said_and_once() -> None:
     view.say_slow(begun_s + LINE_EVERY_S / 2)
     assert not stream.getvalue()
     view.ended("board", "done")
+    view.say_slow(begun_s + 1.5 * LINE_EVERY_S)
     view.say_slow(begun_s + 2 * LINE_EVERY_S)
-    view.say_slow(begun_s + 3 * LINE_EVERY_S)
     assert stream.getvalue() == "phone: farmrt\n"
+    view.stage("phone", "farmrt: compiled 9 of 40 files")
+    view.say_slow(begun_s + 3 * LINE_EVERY_S)
+    assert stream.getvalue().splitlines()[1:] == ["phone: farmrt: compiled 9 of 40 files (30 s)"]
     view.stage("phone", "mobilenet_v1 (gpu)")
-    view.say_slow(begun_s + 4 * LINE_EVERY_S)
-    assert stream.getvalue().splitlines()[1:] == ["phone: mobilenet_v1 (gpu)"]
+    view.say_slow(time.monotonic() + LINE_EVERY_S)
+    assert stream.getvalue().splitlines()[2:] == ["phone: mobilenet_v1 (gpu)"]
+
+
+def test_what_goes_on_is_no_line_of_its_own() -> None:
+    stream = io.StringIO()
+    view = PlainView(stream)
+    for text in ("farmrt", "farmrt: compiled 1 of 2 files", "farmrt: compiled 2 of 2 files", "net (gpu)", "net (gpu)"):
+        view.stage("phone", text)
+    assert stream.getvalue().splitlines() == ["phone: farmrt", "phone: net (gpu)", "phone: net (gpu)"]

@@ -38,12 +38,26 @@ def test_only_hints_that_ask_for_something_make_trials_others() -> None:
         ({"num_threads": 0}, "num_threads: Input should be greater than or equal to 1"),
         ({"cpu_affinity_policy": "huge"}, "cpu_affinity_policy: 'huge' is no affinity; write none, big_only, "),
         ({"cpu_affinity_policy": "4-"}, "cpu_affinity_policy: '4-' is no affinity"),
+        (
+            {"cpu_affinity_policy": "3"},
+            r"cpu_affinity_policy: 3 is none of MACE's policies \(0 none, .*write 3-3 for CPU 3",
+        ),
+        ({"gpu_perf_hint": 4}, "gpu_perf_hint: Input should be 'default', 'low', 'normal' or 'high'"),
         ({"gpu_perf_hint": "warp"}, "gpu_perf_hint: Input should be 'default', 'low', 'normal' or 'high'"),
     ],
 )
 def test_a_bad_value_of_a_script(values: dict[str, int | str], text: str) -> None:
     with pytest.raises(ConfigError, match=f"^{text}"):
         execution.checked(**values)
+
+
+def test_maces_numbers_mean_what_they_mean_there(tmp_path: Path) -> None:
+    """0 AFFINITY_NONE, 1 BIG_ONLY, 2 LITTLE_ONLY; hints 0 DEFAULT, 1 LOW, 2 NORMAL, 3 HIGH; a list is of CPUs."""
+    path = write_deployment(tmp_path, cpu_affinity_policy="1", gpu_perf_hint="3", gpu_priority_hint="1")
+    assert deployment.load(path).models["tiny"].execution == Execution(None, "big_only", "high", "low")
+    assert execution.checked(cpu_affinity_policy=2, gpu_perf_hint=0) == Execution(None, "little_only", "default")
+    write_deployment(tmp_path, cpu_affinity_policy="[1]")
+    assert deployment.load(path).models["tiny"].execution.cpu_affinity_policy == "1-1"
 
 
 def test_a_deployment_file(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from farm.farmrt import working_drivers
 from farm.farmrt.drivers import Driver
+from runtime.errors import DeviceError
 from tests import opencl
 
 each_driver = pytest.mark.parametrize("driver", opencl.every_driver())
@@ -21,7 +22,7 @@ each_driver = pytest.mark.parametrize("driver", opencl.every_driver())
 def build_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A build folder in which no answer is kept yet."""
     monkeypatch.setattr(working_drivers, "default_output_dir", lambda: tmp_path / "build" / "farmrt")
-    working_drivers._fault.cache_clear()
+    working_drivers._kept_answer.cache_clear()
     return tmp_path / "build"
 
 
@@ -47,13 +48,14 @@ class Asked:
 
 def forget() -> None:
     """As in a new process."""
-    working_drivers._fault.cache_clear()
+    working_drivers._kept_answer.cache_clear()
 
 
 @pytest.mark.slow
 @each_driver
 def test_a_driver_that_works_is_asked_once(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     assert working_drivers.fault(driver) == ""
+    assert "OpenCL" in working_drivers.device(driver)
     asked = Asked(monkeypatch, 1)
     forget()
     assert working_drivers.fault(driver) == ""
@@ -73,6 +75,23 @@ def test_a_driver_that_ends_its_process_is_passed_over(library: Driver, monkeypa
     assert working_drivers.fault(library) == "ends its process with status -6 (LLVM ERROR: out of registers)"
     assert list(working_drivers.working([library])) == []
     assert working_drivers.best([library]) is library
+
+
+def test_a_traceback_is_told_by_its_last_line(library: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked(monkeypatch, 1)
+    asked.done.stderr = b"Traceback (most recent call last):\n  File 'x', line 1\nImportError: libmpi.so: not found\n"
+    assert working_drivers.fault(library) == "builds no kernel here (ImportError: libmpi.so: not found)"
+
+
+def test_the_device_of_a_driver_is_kept_with_the_answer(library: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    Asked(monkeypatch, 0, b"noise\npthread-x, OpenCL 3.0 PoCL 3.1\n")
+    assert working_drivers.device(library) == "pthread-x, OpenCL 3.0 PoCL 3.1"
+    forget()
+    Asked(monkeypatch, 1)
+    assert working_drivers.device(library) == "pthread-x, OpenCL 3.0 PoCL 3.1"
+    monkeypatch.setenv("POCL_DEVICES", "none")
+    with pytest.raises(DeviceError, match="builds no kernel here"):
+        working_drivers.device(library)
 
 
 def test_a_driver_that_hangs_is_passed_over(library: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

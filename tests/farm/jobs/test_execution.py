@@ -18,6 +18,7 @@ from tests.farm.model.tiny_model import write_deployment
 from tests.native.fake_driver import fake_driver
 
 CPU = str(max(os.sched_getaffinity(0)))
+ONE_CPU = f"{CPU}-{CPU}"  # as a list: a number alone is one of MACE's policies
 QUALCOMM = "cl_qcom_perf_hint cl_qcom_priority_hint"
 HINTS = ("--gpu_perf_hint", "high", "--gpu_priority_hint", "low")
 SMALL = """\
@@ -47,17 +48,17 @@ def row_of(answer: tuple[int, str, str]) -> dict[str, Any]:
 def test_affinity_and_memory_of_the_host(farm: CallFarm, own_folder: Path) -> None:
     """The command line goes before the file; what the kernel says of each thread stands in the row."""
     write_deployment(own_folder, runtime="cpu", num_threads="2", cpu_affinity_policy="none")
-    words = ("run", "tiny.yml", "--round", "2", "--omp_num_threads", "1", "--cpu_affinity_policy", CPU)
+    words = ("run", "tiny.yml", "--round", "2", "--omp_num_threads", "1", "--cpu_affinity_policy", ONE_CPU)
     row = row_of(farm(*words, "--json"))
-    assert row["settings"]["num_threads"] == 1 and row["settings"]["cpu_affinity_policy"] == CPU
+    assert row["settings"]["num_threads"] == 1 and row["settings"]["cpu_affinity_policy"] == ONE_CPU
     del row["cpu"]["instruction_set"]
-    assert row["cpu"] == {"threads": 1, "policy": CPU, "cpus": CPU, "cpus_in_force": [CPU]}
+    assert row["cpu"] == {"threads": 1, "policy": ONE_CPU, "cpus": CPU, "cpus_in_force": [CPU]}
     assert row["gpu_perf_hint"] is row["launch_limit"] is None
     memory = row["peak_memory"]
     assert memory["resident_bytes"] > sum(row["memory_bytes"].values())
     assert (memory["gpu_bytes"], memory["reason"]) == (None, "runtime cpu uses no GPU memory")
-    status, shown, _ = farm(*words)
-    assert status == 0 and f"cpu_affinity_policy {CPU}: 1 threads on CPUs {CPU}\n" in shown
+    status, shown, _ = farm(*words, "-v")
+    assert status == 0 and f"cpu_affinity_policy {ONE_CPU}: 1 threads on CPUs {CPU}\n" in shown
     assert "Planned(MB) | Peak(MB) | GPU(MB)" in shown
 
 
@@ -66,7 +67,7 @@ def test_more_threads_than_cpus_are_told(farm: CallFarm, own_folder: Path) -> No
     write_deployment(own_folder, runtime="cpu", num_threads="900")
     status, shown, _ = farm("run", "tiny.yml", "--round", "1")
     assert status == 0 and "900 threads share the CPUs " in shown
-    status, _, said = farm("run", "tiny.yml", "--cpu_affinity_policy", CPU)
+    status, _, said = farm("run", "tiny.yml", "--cpu_affinity_policy", ONE_CPU)
     assert status == 1
     assert f"affinity: 900 threads do not fit on CPUs {CPU}; ask for at most 1" in said
 
@@ -81,10 +82,10 @@ def test_a_policy_that_is_none(farm: CallFarm, own_folder: Path) -> None:
 @pytest.mark.parametrize("command", ["run", "benchmark"])
 def test_a_benchmark_tells_the_same(farm: CallFarm, own_folder: Path, command: str) -> None:
     write_deployment(own_folder, runtime="cpu")
-    words = (command, "tiny.yml", "--round", "2", "--cpu_affinity_policy", CPU)
+    words = (command, "tiny.yml", "--round", "2", "--cpu_affinity_policy", ONE_CPU)
     row = row_of(farm(*words, "--json"))
     assert row["cpu"]["cpus_in_force"] == [CPU] and row["peak_memory"]["resident_bytes"] > 0
-    shown = farm(*words)[1]
+    shown = farm(*words, "-v")[1]
     assert "Peak(MB)" in shown and f"1 threads on CPUs {CPU}" in shown
 
 
@@ -185,15 +186,15 @@ def test_memory_of_an_emulated_phone(emulated: EmulatedUnits) -> None:
 def test_affinity_on_an_emulated_phone(emulated: EmulatedUnits) -> None:
     emulated.phone()
     write_deployment(emulated.folder, runtime="cpu")
-    row = emulated.run("--cpu_affinity_policy", CPU).row
+    row = emulated.run("--cpu_affinity_policy", ONE_CPU).row
     assert (row["status"], row["cpu"]["cpus_in_force"]) == ("ok", [CPU])
-    refused = emulated.run("--cpu_affinity_policy", "900").row
+    refused = emulated.run("--cpu_affinity_policy", "900-900").row
     assert refused["status"] == "unsupported" and "affinity: CPU 900 does not exist; there are 0" in refused["reason"]
 
 
 def test_a_script_gives_the_same(own_folder: Path) -> None:
     path = write_deployment(own_folder, runtime="cpu")
-    (row,) = farm.run(path, rounds=1, num_threads=1, cpu_affinity_policy=CPU)
+    (row,) = farm.run(path, rounds=1, num_threads=1, cpu_affinity_policy=ONE_CPU)
     assert row.cpu and row.cpu.cpus_in_force == (CPU,) and row.cpu.is_in_force
     with pytest.raises(ConfigError, match="gpu_perf_hint"):
         next(farm.opbench(gpu_perf_hint="warp"))

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.loopback import free_port
 from farm import transport as transports
-from farm.cli import devices as devices_command
+from farm.cli.trust import trust_device
 from farm.config.adb_address import AdbAddress
 from farm.config.inventory import Unit
 from farm.emulation import EmulatedPhone, PhoneSettings
@@ -147,7 +147,7 @@ def test_the_key_of_a_machine_is_accepted_as_that_of_a_board(
     address = AdbAddress(port=adb_port, ssh=machine)
     with pytest.raises(DeviceError, match=f"farm devices trust {machine}"):
         devices(address)
-    assert devices_command.trust_device(machine, yes=True, as_json=False) == 0
+    assert trust_device(machine, yes=True, as_json=False) == 0
     assert f"{machine}: [127.0.0.1]" in capsys.readouterr().out
     devices(address)
 
