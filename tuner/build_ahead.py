@@ -46,7 +46,7 @@ class TrialProgram:
 
     @property
     def key(self) -> ProgramKey:
-        """What tells it from others."""
+        """The key that tells the program from others."""
         return self.launch.kernel.name, self.options
 
 
@@ -70,7 +70,7 @@ NO_BUILD = BuildBeside()
 
 @dataclasses.dataclass(frozen=True)
 class BuildAheadUse:
-    """What came of building ahead in a search.
+    """How much a search gained by building programs ahead.
 
     Attributes:
         hidden_s: build time that no trial waited for.
@@ -135,7 +135,7 @@ class AheadBuilds:
 
     @property
     def use(self) -> BuildAheadUse | None:
-        """What came of it; None where nothing was built ahead."""
+        """Returns how much building ahead gained; None where nothing was built ahead."""
         was_used = self._built or self._slowness[True]
         return BuildAheadUse(self._hidden_s, self.slowdown, self._is_given_up) if was_used else None
 

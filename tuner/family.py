@@ -182,21 +182,21 @@ class Family:
                 yield from (TrialProgram(launch, variant) for launch in itertools.islice(launches, 1))
 
     def is_suspect(self, variant: Variant) -> bool:
-        """Whether a variant is likely to take the runtime down."""
+        """Returns whether a variant shares an option with variants that took the runtime down."""
         return self._runner.is_suspect(self.name, variant)
 
     @property
     def sizes_are_free(self) -> bool:
-        """Whether further local sizes cost no build, or that is still to be seen."""
+        """Returns whether further local sizes cost no build; true also while no trial has shown it."""
         return not self._runner.builds_each_size or not self._runner.knows_builds
 
     def is_promising(self, variant: Variant, tasks: Sequence[TuningTask]) -> bool:
-        """Whether a variant is nearly the best of some task."""
+        """Returns whether a variant is nearly as fast as the best one on some launch."""
         penalties = (self.ranking.variant_penalty(task.key, variant) for task in tasks)
         return any(penalty is not None and penalty < _NEAR for penalty in penalties)
 
     def is_far_behind(self, variant: Variant) -> bool:
-        """Whether a variant is not worth a build; it was not tried here then.
+        """Returns whether an untried variant is predicted to be too slow to be worth its build.
 
         Options predict worse than devices that are alike do: they only spare builds that take long.
         """

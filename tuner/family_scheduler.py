@@ -63,7 +63,7 @@ class _ScheduledFamily:
 
     @property
     def is_at_peak(self) -> bool:
-        """Whether next to nothing can be saved."""
+        """Returns whether the family's launches are so near the device's peaks that next to nothing can be saved."""
         return self._savable_ns <= NEAR * self.family.time_ns
 
     @property

@@ -182,7 +182,7 @@ class Journal:
             self._fatal.setdefault((record["kernel"], record["variant"]), set()).add(local)
 
     def _counts(self, record: dict[str, Any]) -> bool:
-        """Whether a trial of an earlier run is of use to this one."""
+        """Returns whether a trial of an earlier run counts in this run."""
         return not self._fresh or TrialStatus(record["status"]) in FATAL_STATUSES
 
     def _open(self, path: Path) -> None:

@@ -125,7 +125,7 @@ class Ranking:
         return gaps
 
     def is_behind_elsewhere(self, key: str, variant: Variant, gap: float) -> bool:
-        """Whether a variant that this launch did not try is so far behind, in logarithms, on all that did."""
+        """Returns whether every other launch that tried a variant found it this far behind, in logarithms."""
         if self._variant_gap(key, variant) is not None:
             return False
         return min(self._gaps_elsewhere(key, variant), default=0.0) > gap

@@ -217,7 +217,7 @@ class _Search:
         self._advance()
 
     def _kept_back_s(self, tasks: Iterable[TuningTask], left_s: float) -> float:
-        """Of what was left when exploring began: the time to confirm what seems faster than its default by now."""
+        """Seconds kept back, of those left when exploring began, to confirm launches that seem faster."""
         if not math.isfinite(left_s):
             return 0.0
         seconds = self._runner.timing_s * _RETEST_TRIALS * sum(map(self._has_finalists, tasks))

@@ -136,7 +136,7 @@ class TrialRunner:
 
     @property
     def has_company(self) -> bool:
-        """Whether others search at the same time, whose trials come into the journal."""
+        """Returns whether other tuners search at the same time and add their trials to the journal."""
         return self._journal.has_company
 
     def journaled_trials(self, kernel: Kernel) -> Iterator[tuple[str, Candidate, Trial]]:
@@ -171,7 +171,7 @@ class TrialRunner:
 
     @property
     def timing_s(self) -> float:
-        """What a trial takes that builds nothing; 0 as long as there was none."""
+        """Median seconds of a trial that builds nothing; 0 as long as there was none."""
         return statistics.median(self._timing_s or [0.0])
 
     @property

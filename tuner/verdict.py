@@ -38,7 +38,7 @@ class LaunchVerdict:
 
     @property
     def won(self) -> bool:
-        """Whether another candidate than the default was chosen."""
+        """Whether the verdict chose a candidate other than the default."""
         return self.chosen != default_candidate(self.launch)
 
 

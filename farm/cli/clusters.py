@@ -67,7 +67,7 @@ class JobPlace(Protocol):
     """Where units are found and jobs run."""
 
     def candidates(self) -> list[SelectableUnit]:
-        """All units, each once."""
+        """Returns all units, each once."""
 
     def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
         """See lookup.units_for; without a deployment file those that the user names, else all."""
@@ -104,7 +104,7 @@ class ThisHost:
         return lookup.units_for(source, choice) if source else lookup.chosen_units(choice)
 
     def rows(self, job: Callable[[], Iterator[RowType]], *_: Any) -> Iterator[RowType]:
-        """Those that the job makes."""
+        """Returns the rows that the job makes on this host's units."""
         return job()
 
     def nights(self, places: Places, fleet: FleetOptions, progress: ProgressView, *_: Any) -> NightJob:
@@ -126,7 +126,7 @@ class AllHosts:
     cluster: ClusterSession
 
     def candidates(self) -> list[SelectableUnit]:
-        """Those of all hosts; hosts that do not answer are told."""
+        """Returns the units of all hosts; says which hosts do not answer."""
         there: dict[str, SelectableUnit] = {}
         for host in self.cluster.reports():
             if host.error:
@@ -136,7 +136,7 @@ class AllHosts:
         return list(there.values())
 
     def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
-        """Those that the user names, else those that the deployment file is for."""
+        """Returns the units that the user names, else the units that the deployment file is for."""
         units = self.candidates()
         return lookup.units_among(units, source, choice) if source else select(units, choice)
 
@@ -148,7 +148,7 @@ class AllHosts:
         fleet: FleetOptions,
         progress: ProgressView,
     ) -> Iterator[RowType]:
-        """Those that hosts make of the same command line."""
+        """Returns the rows that hosts make when they run the same command line."""
         from farm.cluster.job_files import sent_arguments
         from farm.cluster.remote_rows import SentCommand, remote_rows
 
@@ -240,7 +240,7 @@ def detached_options(context: click.Context) -> tuple[tuple[str, ...], list[tupl
 
 
 def _given(context: click.Context) -> dict[str, Any]:
-    """What the user gave, by the parameters' names."""
+    """Returns the options that the user gave, by parameter name."""
     return {
         name: value
         for name, value in context.params.items()

@@ -45,7 +45,7 @@ def forecast(
 
 
 def _of_socs(source: Deployment, choice: Selection, memory: str | None, fleet: FleetOptions) -> Iterator[ForecastRow]:
-    """Of the units of some SoCs, and of what is known of those that no unit here is of."""
+    """Forecasts for the units of some SoCs, and from stored facts for SoCs of which no unit is here."""
     units = lookup.units_of_socs(choice, known_socs(TargetFiles(())))
     yield from forecast_job(source, units, memory, fleet) if units else ()
     present = {soc.normalise(unit.soc) for unit in units}

@@ -165,7 +165,7 @@ def _kept_text(report: JobReport) -> str:
 
 
 def _members(report: JobReport) -> dict[str, Any]:
-    """As JSON; `detached` is null for a job whose client is there."""
+    """Returns a job as JSON members; `detached` is null for a job whose client is still there."""
     kept = dataclasses.asdict(report.kept) if report.kept else None
     tasks = [dataclasses.asdict(task) for task in report.tasks]
     return {**dataclasses.asdict(report.name), "tasks": tasks, "detached": kept}

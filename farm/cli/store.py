@@ -136,7 +136,7 @@ def prune(
 
 
 def _pruned_bundles(store: Store, limit_mb: float | None, dry_run: bool) -> BundlePruneResult:
-    """Those of runs that are gone, and those that are beyond the limit."""
+    """Removes the bundles of deleted runs, then the oldest until the rest is within the limit."""
     archive = _archive(store)
     if not archive.folder.is_dir():
         return BundlePruneResult(0, 0, 0)

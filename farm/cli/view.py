@@ -33,7 +33,7 @@ MAX_STAGE = 100
 
 @dataclasses.dataclass
 class _Line:
-    """What is known of a unit."""
+    """The state of one unit, as its line shows it."""
 
     stage: str = ""
     since_s: float = dataclasses.field(default_factory=time.monotonic)

@@ -129,7 +129,7 @@ class _Conversion:
         self._deployment, self._models, self._files, self._options = deployment, models, files, options
 
     def rows(self, units: Sequence[Unit], fleet: FleetOptions) -> Iterator[ConvertRow]:
-        """Those of the units, then those of what no unit is there for."""
+        """Returns the rows of the units, then the rows of targets for which no unit is here."""
         unreached: dict[TargetPair, list[ConvertRow]] = {}
         covered: set[TargetPair] = set()
         abis = {unit.name: unit.abi for unit in units if unit.abis}
@@ -221,7 +221,7 @@ class _Conversion:
 
 
 def _was_not_reached(row: ConvertRow) -> bool:
-    """Whether the row's unit could not even be opened."""
+    """Returns whether the row says that its unit could not be opened."""
     return row.status != Status.OK and row.state_before is None
 
 

@@ -103,7 +103,7 @@ class ReadyModel:
     planned: PlannedChoice = DEFAULT_PLAN
 
     def loaded(self, runtime: Runtime, answer: LoadAnswer) -> Loaded:
-        """The same when it is loaded."""
+        """Returns the loaded model: this one with farmrt's answer and the kernels that it took."""
         model = self.model
         parts = (model.prepared, runtime, model.plan, model.plan_file, model.tuned)
         told = self.chosen.told(answer)

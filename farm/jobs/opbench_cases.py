@@ -123,7 +123,7 @@ def benchmarks(case: OperatorCase, target: Target, all_variants: bool = False) -
 
 
 def _is_inserted(step: Step) -> bool:
-    """Whether the lowering, not the model, asks for the step."""
+    """Returns whether the lowering inserted the step, so that no operator of the model is measured by it."""
     return step.op in CONVERSION_TYPES and CONVERSION_MARK in step.note
 
 

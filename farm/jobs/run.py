@@ -63,7 +63,7 @@ class RunOptions:
 
     @property
     def compares(self) -> bool:
-        """Whether outputs are compared with the oracle's."""
+        """Whether the run compares its outputs with the oracle's."""
         return self.validate or self.layers or self.example
 
 

@@ -42,7 +42,7 @@ class Samples:
 
     @property
     def compares(self) -> bool:
-        """Whether outputs are compared with the oracle's."""
+        """Whether each sample's outputs are compared with the oracle's."""
         return self._oracle is not None
 
     def expected(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -64,7 +64,7 @@ class OnUnit:
 
     @property
     def name(self) -> str:
-        """Of the model on this unit and runtime, in file names."""
+        """The part of file names that says which model, unit and runtime it is."""
         return f"{self.prepared.name}.{self.opened.unit.name}.{self.runtime}"
 
 

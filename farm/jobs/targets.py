@@ -36,7 +36,7 @@ class TargetPair:
 
     @property
     def unit(self) -> Unit:
-        """What stands for a unit of it."""
+        """Returns a stand-in for a unit of that SoC and ABI."""
         return Unit(name=self.soc, transport="file", soc=self.soc, model=self.soc, abis=(self.abi,))
 
 
@@ -60,7 +60,7 @@ class TargetFiles:
             yield TargetPair(_abi_named(probe.abi), key)
 
     def find(self, key: str) -> ProbeAnswer | None:
-        """What is said of a SoC."""
+        """Finds the facts of a SoC."""
         return self.probes.get(key)
 
 
@@ -79,7 +79,7 @@ def units_to_ask(deployment: Deployment, files: TargetFiles, choice: Selection =
 
 
 def names_single_units(choice: Selection) -> bool:
-    """Whether the user means units that are here, and no plan without one."""
+    """Returns whether the selection names units that are here, so that no plan is made without a unit."""
     return bool(choice.devices or choice.tags)
 
 

@@ -50,7 +50,7 @@ class Validation:
         return self.ending.status == Status.OK
 
     def with_layers(self, report: LayerReport, ending: Ending) -> Validation:
-        """The same with the comparison of all operators, which may change how it ends."""
+        """Returns the validation with the comparison of all operators, which may change its ending."""
         return Validation(ending, self.comparison.model_copy(update={"layers": report}))
 
 

@@ -30,7 +30,7 @@ class Converted:
 
     @property
     def is_cast(self) -> bool:
-        """Whether it changes the element type."""
+        """Returns whether the conversion changes the element type."""
         return self.source_element != self.element
 
 

@@ -48,7 +48,7 @@ def find_candidates(
 
 @dataclasses.dataclass(frozen=True)
 class _Outcome:
-    """What lowering a node emitted; wants by the position of the input."""
+    """The launches and the wanted storages of inputs (by position) that lowering one node gave."""
 
     launches: tuple[Launch, ...]
     wants: tuple[tuple[int, Conversion], ...]
@@ -124,7 +124,7 @@ class _Finder:
         return [NodeChoice(place, algorithm, precision) for place, algorithm, precision in ways]
 
     def _precisions(self, node: Node) -> Sequence[Precision | None]:
-        """Those that change what a node does: none where it has no floats."""
+        """Returns the precisions that change what a node does: none where it reads and writes no floats."""
         return self.precisions if has_floats(self.graph, node) else [None]
 
     def _chains(self, tensor: str) -> list[tuple[str, ...]]:
@@ -299,7 +299,7 @@ def winograd_algorithms(options: Options) -> list[Algorithm]:
 
 
 def _agree(chains: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether all tell the same of every tensor: what it is a part of, or that it is not."""
+    """Returns whether all outcomes agree on which tensor each tensor is a part of, or that it is none."""
     told: dict[str, str] = {}
     links = (pair for name, wide in chains.items() for pair in itertools.pairwise((name, *wide, "")))
     return all(told.setdefault(part, whole) == whole for part, whole in links)
@@ -326,7 +326,7 @@ def _adds_up(choice: NodeChoice, states: Sequence[Sequence[State]]) -> bool:
 
 
 def _copies(launch: Launch, node: Node, tensor: str) -> bool:
-    """Whether a launch of a Concat in buffers copies this input."""
+    """Returns whether a Concat in buffers copies this input by a launch of its own."""
     value = launch.tensors[0][0]
     return len(launch.tensors) == 2 and value.name == tensor
 

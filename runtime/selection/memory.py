@@ -79,7 +79,7 @@ class Lives:
         return max(uses)
 
     def _is_view(self, name: str) -> bool:
-        """Whether a node may leave a view of what it reads."""
+        """Returns whether a node's output may be a view of its input, with no memory of its own."""
         outputs = (candidate.output for candidate in self._candidates.nodes[name])
         return any(not state.whole and not state.wide for state in outputs)
 
@@ -136,7 +136,7 @@ def _live(terms: list[list[Term]], life: Life, variable: int, size: int) -> None
 
 @dataclasses.dataclass(frozen=True)
 class MemoryGoal:
-    """What activations may take, and what saving them may cost.
+    """How much memory activations may take, and how much time saving memory may cost.
 
     `limit_bytes`: at most so many at any node; None: any. `slowdown`: of all choices that take at most so much more
     time than the cheapest, as a share of it, the one that needs least memory is wanted; None: the cheapest itself.

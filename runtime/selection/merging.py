@@ -41,7 +41,7 @@ class Merger:
         return list(alike.values())
 
     def _seen(self, candidate: NodeCandidate) -> Hashable:
-        """All of a candidate but its readings."""
+        """Returns all members of a candidate except its readings, to compare it with others."""
         launches = tuple(map(self._key, candidate.launches))
         return candidate.choice, launches, candidate.output, candidate.scratch_bytes
 

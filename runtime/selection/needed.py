@@ -30,7 +30,7 @@ class Needed:
 
     @property
     def key(self) -> str:
-        """What its time is kept under."""
+        """The key under which the launch's time is kept."""
         return cost_key(self.launch)
 
 

@@ -28,7 +28,7 @@ FINE = 1 / 16  # of the noise that is allowed: operators that bring less togethe
 
 @dataclasses.dataclass(frozen=True)
 class NoiseLimit:
-    """What nodes bring to one output of a plan adds up to at most `most`.
+    """A limit on one output: the noise powers that all nodes bring to it sum to at most `most`.
 
     `powers`: noise power over signal power by the node's output and its precision; what it lacks brings none.
     """
@@ -37,7 +37,7 @@ class NoiseLimit:
     most: float
 
     def power(self, name: str, choice: NodeChoice) -> float:
-        """What a node brings that runs so."""
+        """Returns the noise power that a node brings under a choice."""
         return self.powers.get((name, choice.precision), 0.0)
 
     def share(self, name: str, choice: NodeChoice) -> float:
@@ -98,7 +98,7 @@ class HalfNoise:
 
 
 def has_floats(graph: Graph, node: Node) -> bool:
-    """Whether precision changes what a node does."""
+    """Returns whether a node reads or writes floats, so that precision changes its results."""
     return any(graph.tensors[name].dtype == np.float32 for name in (*node.inputs, node.output) if name)
 
 

@@ -108,7 +108,7 @@ def peaks_from(known: Iterable[PeakProbe], best_ms: Mapping[str, float]) -> Meas
 
 
 def measured_peaks(target: Target, best_ms: Mapping[str, float]) -> MeasuredPeaks:
-    """The same for a target whose device's fastest repetitions are known, of whatever launches."""
+    """Computes a device's peaks from the fastest repetition of each of its timed probes, in ms by probe."""
     return peaks_from(probes(target), best_ms)
 
 

@@ -103,7 +103,7 @@ def _weighed(precisions: Precisions, milliseconds: float) -> float:
 def _in_each(
     candidates: Mapping[Precisions, Candidates], find: Callable[[Candidates], Found]
 ) -> tuple[dict[Precisions, Found], list[ModelError]]:
-    """What is found for each, and why nothing is for the others."""
+    """Returns what was found for each precision, and for the others the reason why nothing was."""
     found: dict[Precisions, Found] = {}
     problems: list[ModelError] = []
     for precisions, each in candidates.items():

@@ -112,7 +112,7 @@ def _options(found: Iterable[NodeCandidate], prices: _Prices) -> Iterable[Option
 
 
 def without_dominated(options: Iterable[Option], needs: Callable[[NodeCandidate], object]) -> tuple[Option, ...]:
-    """Of options that look the same to the rest of the graph and need as much of what is limited only the cheapest."""
+    """Keeps the cheapest of all options that have one signature and need the same of every limit."""
     kept: dict[object, Option] = {}
     for option in options:
         seen = (option.signature, needs(option.candidate))

@@ -20,7 +20,7 @@ from runtime.target import Target
 
 @dataclasses.dataclass(frozen=True)
 class NodeSelection:
-    """What was chosen for a node.
+    """The choice for one node.
 
     `milliseconds`: of its launches and `origins`: where these costs come from. `alternative`: the choice that would
     cost least if this node alone ran otherwise, and `alternative_ms` the whole plan's cost then; None where there is
@@ -69,7 +69,7 @@ def select_choice(
 
 
 def select_among(candidates: Candidates, costs: LaunchCosts, memory: MemoryGoal = CHEAPEST) -> GraphSelection:
-    """The same for candidates that are known already."""
+    """Selects among candidates that were listed before, so that the graph is not lowered again."""
     problem = make_problem(candidates, costs)
     return _told(problem, costs, solutions(problem, memory)[-1])
 

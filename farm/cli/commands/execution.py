@@ -73,7 +73,7 @@ def execution_options(function: Function) -> Function:
 
 
 def hint_options(function: Function) -> Function:
-    """The same for a command that runs nothing but kernels."""
+    """Options that hint to the GPU's driver, for a command that runs kernels alone and no CPU operators."""
     return _with(function, *gpu_options)
 
 

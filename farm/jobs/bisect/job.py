@@ -56,7 +56,7 @@ class BisectStep:
 
 @dataclasses.dataclass(frozen=True)
 class Bisected:
-    """What came of it: the commits that may have made the change, none where there is no change between the ends.
+    """The commits that may have made the change; none where the two ends do not differ.
 
     `duet` compares the newest suspect, as B, with the commit before the oldest, as A, operators included.
     """
@@ -97,7 +97,7 @@ class Bisector:
 
     @property
     def _about(self) -> tuple[str, ...]:
-        """What another bisection would differ in."""
+        """Returns what tells this bisection from another one: ends, model, settings."""
         ends = (self._commits[0], self._commits[-1])
         chosen = (self._options.model, self._options.runtime, self._options.memory or "")
         return (str(self._repository.root), *self._repository.settings, *ends, self._unit.name, *chosen)
@@ -141,7 +141,7 @@ class Bisector:
             yield BisectStep(commit, row, self._change(commit), found, trial.problem)
 
     def _finding_of_bad(self, commit: str) -> Finding | None:
-        """Whether the bad end differs from the good one; None while that is not known."""
+        """Judges whether the bad end differs from the good end; None while that is not known."""
         change = self._change(commit)
         if change is None or not self._is_known(commit, None):
             return None

@@ -42,20 +42,20 @@ class BisectState(Record):
     trials: dict[str, CommitTimes] = Field(default_factory=dict)
 
     def having(self, trial: CommitTimes) -> BisectState:
-        """The same with one more trial, or with more pairs of one that is there."""
+        """Returns a state with one more trial, or with more pairs of a trial that it has."""
         before = self.trials.get(trial.commit)
         return BisectState(
             about=self.about, trials={**self.trials, trial.commit: before.with_more(trial) if before else trial}
         )
 
     def without_passing(self) -> BisectState:
-        """The same without commits whose problem may have passed: they are measured again."""
+        """Returns a state without the commits whose problem may have passed, so that they are measured again."""
         trials = {commit: trial for commit, trial in self.trials.items() if not trial.is_passing}
         return BisectState(about=self.about, trials=trials)
 
 
 def path_of(about: Sequence[str]) -> Path:
-    """Where the state of a bisection lies."""
+    """Returns the path of a bisection's state file."""
     name = hashlib.sha256(json.dumps(list(about)).encode()).hexdigest()[:16]
     return FOLDER / f"{name}.json"
 

@@ -73,11 +73,11 @@ class KnownCosts:
         return modelled_costs(self.target, self.peaks)
 
     def with_measured(self, new: Mapping[str, float]) -> KnownCosts:
-        """The same with further times of the device itself."""
+        """Returns these costs with further times that the device itself measured."""
         return dataclasses.replace(self, measured={**self.measured, **_possible(new)})
 
     def calibrated(self, launches: Mapping[str, Launch]) -> KnownCosts:
-        """The same, with the model multiplied by what those of these launches tell that the device has timed.
+        """Returns these costs with the modelled times multiplied by a factor, from launches that the device has timed.
 
         `launches` are by key. A measured peak that one of them beats becomes what that one shows.
         """

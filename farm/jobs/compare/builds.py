@@ -167,7 +167,7 @@ class _Duel:
 
     @property
     def name(self) -> str:
-        """Of the model and its runtime, in file names."""
+        """The part of file names that says which model and runtime it is."""
         return f"{self.prepared.name}.{self.runtime}"
 
     def result(self, turns_file: Path) -> CompareResult:
@@ -298,7 +298,7 @@ def _inputs(source: Deployment, name: str) -> dict[str, Array]:
 
 
 def _side(contender: Contender, rehearsal: Rehearsal, blocks: Sequence[Block]) -> Side:
-    """What is known of one of the two after the turns."""
+    """Returns the figures of one side after all turns."""
     good = [block for turn in turns_that_count(blocks) for block in turn if block.arm == rehearsal.entry.arm]
     bundle, side = rehearsal.entry.bundle, contender.side
     return Side(

@@ -92,7 +92,7 @@ class Bundle(_Described):
     steps: tuple[StepName, ...] = ()
 
     def with_execution(self, execution: Execution) -> Bundle:
-        """The same, executed so; what is not given there stays as its deployment file says."""
+        """Returns a copy with these execution settings; a setting that is None stays as its deployment file says."""
         return self.model_copy(update={"execution": execution.over(self.execution)})
 
 
@@ -107,7 +107,7 @@ class Probed(_Described):
 
     @classmethod
     def of(cls, opened: OpenUnit, memory: str | None) -> Probed:
-        """Of a unit that is open."""
+        """Reads these facts from a unit that is open."""
         unit = opened.unit
         return cls(unit=unit.name, soc=unit.soc, abi=unit.abi, memory=memory, probe=opened.probe)
 

@@ -120,7 +120,7 @@ class Measured:
 
     @property
     def latency_ms(self) -> Latency:
-        """Of all rounds."""
+        """Statistics of the latency over all rounds, in ms."""
         return Latency.of(list(itertools.chain.from_iterable(self.processes_ms)))
 
     def over(self, other: Measured) -> Ratio | None:

@@ -119,7 +119,7 @@ def _side(run: StoredRun, row: NightlyRow) -> Side:
 
 
 def _notes(before: NightlyRow, after: NightlyRow) -> list[str]:
-    """What else changed between the two runs."""
+    """Returns notes on what changed between the two runs beside the figures."""
     notes = []
     if before.identity != after.identity:
         notes.append("another piece of hardware in B")

@@ -27,7 +27,7 @@ KINDS: dict[Kind, str] = {"run": "a stored run", "model": "a model", "build": "a
 
 
 def common_kind(a: str, b: str, store: str | None) -> Kind:
-    """What both are; raises ConfigError where they are of two kinds."""
+    """Returns the kind that both sides have; raises ConfigError where their kinds differ."""
     of_a, of_b = _kind(a, store), _kind(b, store)
     if of_a != of_b:
         raise ConfigError(f"{a} is {KINDS[of_a]}, {b} is {KINDS[of_b]}: compare like with like")

@@ -45,7 +45,7 @@ class TurnJournal:
 
     @property
     def blocks(self) -> list[Block]:
-        """Those of A and B in turns."""
+        """Returns the measured blocks of A and B in the order of their turns."""
         return [block for turn in self._turns for block in (turn.a, turn.b)]
 
     def add(self, a: Block, b: Block) -> None:

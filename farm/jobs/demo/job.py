@@ -45,7 +45,7 @@ class Demo:
 
     @property
     def rows(self) -> list[Row]:
-        """All of them."""
+        """The rows of all jobs of the demonstration."""
         return [*self.runs, *self.profiles, *self.tunings]
 
     @property

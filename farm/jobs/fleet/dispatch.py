@@ -67,7 +67,7 @@ class UnitAtWork(Protocol):
     """What the fleet asks of a unit that is open; jobs know more of it."""
 
     def answers(self) -> bool:
-        """Whether the unit is still there, after its farmrt was killed."""
+        """Asks whether the unit still answers after its farmrt was killed."""
 
     def note_job(self, status: Status, reason: str) -> None:
         """Remembers how a job ended, for the unit's health."""
@@ -141,7 +141,7 @@ def run_jobs(
 def run_jobs_by(
     executor: UnitExecutor[Opened], jobs: Sequence[Job[Outcome, Opened]], options: FleetOptions, progress: ProgressView
 ) -> Iterator[Outcome]:
-    """The same with another executor than this process."""
+    """Runs jobs as `run_jobs` does, with an executor that connects to the units, such as a cluster's."""
     fleet = _Fleet(jobs, options, progress, executor)
     try:
         fleet.start()
@@ -316,7 +316,7 @@ class _Worker(Generic[Outcome, Opened]):
                 self._fleet.finish(task)
 
     def _may_return(self, error: FarmError) -> bool:
-        """Whether to try again, after a moment: only for a unit that was there before, and not for ever."""
+        """Decides whether to wait for a lost unit: only where it was there before, and for a limited time."""
         was_there = self._was_open or (self._progress.reached and self._options.retries > 0 and _is_lost(error))
         now_s = time.monotonic()
         self._lost_s = min(self._lost_s, now_s)

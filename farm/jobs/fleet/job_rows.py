@@ -69,7 +69,7 @@ def rows_without_unit(
     result: Callable[[Prepared, Runtime], Result[RowType]],
     known_settings: KnownSettings,
 ) -> Iterator[RowType]:
-    """The same for a unit that is known but not there: a row for each model and runtime."""
+    """Makes the rows of a unit that is known but away, one for each model and runtime, without opening it."""
     for model in models:
         for runtime in model.settings.runtimes:
             conditions = Conditions(known_settings(model.settings, runtime))
@@ -98,7 +98,7 @@ def unit_groups(units: Sequence[Unit], spread: bool) -> list[list[Unit]]:
 
 
 def is_ok(row: Row) -> bool:
-    """Whether a row tells of a job that went well."""
+    """Returns whether the row's job succeeded."""
     return row.status == Status.OK
 
 
@@ -162,7 +162,7 @@ class _ModelRun(Generic[RowType]):
 
 
 def _memory_text(before: DeviceState) -> str:
-    """What was free before the job, in words; empty where the unit does not tell."""
+    """Says how much memory was free before the job; empty where the unit does not tell."""
     free_bytes = before.free_memory_bytes
     return "" if free_bytes is None else f"; {free_bytes / BYTES_PER_MB:.0f} MB of memory were free before"
 

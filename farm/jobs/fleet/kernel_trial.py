@@ -50,7 +50,7 @@ class TriedModel:
 
     @property
     def limited(self) -> bool:
-        """Whether long launches are split."""
+        """Whether the plan splits long launches."""
         return self.prepared.settings.limit_opencl_kernel_time
 
 

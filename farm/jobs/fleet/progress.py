@@ -16,7 +16,7 @@ class ProgressView(Protocol):
     """Shows how far all units are; called from several threads."""
 
     def stage(self, unit: str, text: str) -> None:
-        """What a unit is at now."""
+        """Tells which stage a unit is at."""
 
     def waiting(self, unit: str, text: str) -> None:
         """Why a unit cannot be used yet: who holds it and until when, say."""
@@ -25,7 +25,7 @@ class ProgressView(Protocol):
         """How far the search is that a unit takes part in."""
 
     def state(self, unit: str, state: DeviceState) -> None:
-        """What a unit's sensors say."""
+        """Tells the state that a unit's sensors report."""
 
     def ended(self, unit: str, text: str) -> None:
         """A unit has nothing more to do, or is lost."""
@@ -62,7 +62,7 @@ class UnitProgress:
     reached: bool = False
 
     def stage(self, text: str) -> None:
-        """What the unit is at now."""
+        """Tells which stage the unit is at."""
         LOG.info("%s: %s", self.unit, text)
         self.view.stage(self.unit, text)
 
@@ -76,7 +76,7 @@ class UnitProgress:
         self.view.search(self.unit, progress)
 
     def state(self, state: DeviceState) -> DeviceState:
-        """What the unit's sensors say."""
+        """Tells the state that the unit's sensors report."""
         self.view.state(self.unit, state)
         return state
 

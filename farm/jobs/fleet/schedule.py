@@ -39,7 +39,7 @@ class _Group(Generic[Work]):
 
     @property
     def next(self) -> tuple[int, float, int]:
-        """What its next task is compared by with those of other groups, of which the least goes first."""
+        """Returns the sort key of the group's next task; among all groups the least key goes first."""
         cost, order, _ = self.waiting[0]
         return self.left, cost, order
 
@@ -101,7 +101,7 @@ class Schedule(Generic[Work]):
         return _emptied(dict.fromkeys(self._group.values()))
 
     def has(self, unit: str) -> bool:
-        """Whether a task waits that a unit can do."""
+        """Returns whether a task that the unit can do is waiting."""
         return unit not in self._gone and any(self._with_waiting(unit))
 
     def may_have(self, unit: str) -> bool:

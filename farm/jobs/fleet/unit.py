@@ -177,7 +177,7 @@ class OpenUnit:
         health.HealthRecords().record_job(self.unit, status, reason)
 
     def answers(self) -> bool:
-        """Whether the unit itself is still there, whatever became of farmrt."""
+        """Asks whether the unit still answers, whether farmrt runs or not."""
         try:
             return self.transport.run(["true"], ANSWER_DEADLINE_S).exit_status == 0
         except JobError:

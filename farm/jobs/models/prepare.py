@@ -93,7 +93,7 @@ class Prepared:
         return Options(winograd=winograd, obfuscate=obfuscate, keep_layers=keep_layers, choice=choice)
 
     def with_execution(self, execution: Execution) -> Prepared:
-        """The same model, executed so; what is not given there stays as the deployment file says."""
+        """Returns the model with these execution settings; a setting that is None stays as the deployment file says."""
         if not execution.given:
             return self
         return dataclasses.replace(self, settings=self.settings.with_execution(execution))
@@ -188,7 +188,7 @@ class Failed:
     error: FarmError
 
     def with_execution(self, execution: Execution) -> Failed:
-        """The same, with settings as those of the models that can run."""
+        """Returns a copy whose settings are completed as those of models that can run."""
         return dataclasses.replace(self, settings=self.settings.with_execution(execution))
 
 

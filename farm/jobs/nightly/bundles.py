@@ -56,7 +56,7 @@ class NightBundles:
         return self.of_case.get(case, ())
 
     def past(self, case: Case) -> list[PastNight]:
-        """The same as the schedule reads it."""
+        """Returns the past nights in the form that the duet schedule reads."""
         return [past_night(manifest) for manifest in self.before(case)]
 
 

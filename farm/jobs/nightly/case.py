@@ -59,7 +59,7 @@ class Examination:
 
     @property
     def ending(self) -> Ending:
-        """How it ends: badly where the outputs are wrong, or those with the stored tuned files."""
+        """Returns how the case ends: as wrong where its outputs are, with or without the stored tuned files."""
         return self.tuned_check.ending or self.validation.ending
 
 

@@ -73,7 +73,7 @@ class SentNight:
 
     @classmethod
     def of(cls, night: NightSettings, unit: str, notes: NightNotes, attempt: str) -> SentNight:
-        """What concerns a unit, with the notes that there are by now."""
+        """Returns the part of the night that concerns one unit, with the notes made so far."""
         bundles = night.bundles
         return cls(
             attempt=attempt,
@@ -94,7 +94,7 @@ class SentNight:
 
     @classmethod
     def read(cls, path: Path) -> SentNight:
-        """What was written."""
+        """Reads a night that `write` wrote."""
         return _SENT.validate_json(gzip.decompress(path.read_bytes()))
 
     def settings(self, nightly: NightlyConfiguration, tell: Callable[[Any], None]) -> NightSettings:

@@ -296,5 +296,5 @@ def _unit_duets(settings: NightSettings) -> UnitDuets | None:
 
 
 def is_good(rows: Sequence[NightlyRow]) -> bool:
-    """Whether all went well."""
+    """Returns whether every case succeeded."""
     return all(row.status == Status.OK for row in rows)

@@ -20,7 +20,7 @@ SHELF: Shelf = "hosts"
 
 @dataclasses.dataclass(frozen=True)
 class Shared:
-    """What came of it.
+    """The result of one sharing.
 
     Attributes:
         host: the name that this host's files have in the place.

@@ -54,7 +54,7 @@ class Accuracy:
         )
 
     def is_enough(self, precisions: Precisions, plan: Plan, plan_file: Path, choice: GraphChoice | None) -> bool:
-        """Whether the outputs of a plan are right. Where they are not, its precisions are dropped, or limited."""
+        """Checks the outputs of a plan. Where they are wrong, its precisions are dropped or limited for later plans."""
         self.opened.progress.stage(f"{self.prepared.name}: accuracy of {plan_data_type(plan)}")
         outputs = self._outputs(plan, plan_file)
         reason = compare_outputs(self.prepared, plan.target, self.data.expected, outputs).ending.reason
@@ -72,7 +72,7 @@ class Accuracy:
         return False
 
     def among(self, candidates: Mapping[Precisions, Candidates]) -> dict[Precisions, Candidates]:
-        """Those candidates that are left, and what those of several precisions have to keep."""
+        """Returns the candidates that are still allowed; those of several precisions get the noise limits."""
         left = {precisions: each for precisions, each in candidates.items() if precisions not in self.dropped}
         return {
             precisions: dataclasses.replace(each, noise=self.limits) if len(precisions) > 1 else each

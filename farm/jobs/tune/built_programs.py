@@ -30,7 +30,7 @@ class BuiltPrograms:
 
     @property
     def file(self) -> Path | None:
-        """What a plan is loaded with; None as long as there is nothing."""
+        """The compiled-kernels file that the next plan is loaded with; None as long as none was built."""
         return self._path if self._known else None
 
     def keep(self, opened: OpenUnit, gpu_family: str) -> None:

@@ -51,12 +51,12 @@ class Destination:
 
     @classmethod
     def of(cls, opened: OpenUnit, library: str, model: Tuned) -> Destination:
-        """That of a unit."""
+        """Returns the destination of a unit's artifacts."""
         return cls(*opened.artifact_files(library), fingerprint_of(model.target), opened.device_model)
 
     @property
     def files(self) -> TunedFiles:
-        """Both, as a plan is loaded with them."""
+        """The tuned parameters and the compiled kernels that a plan is loaded with."""
         return TunedFiles(self.tuned_file, self.kernels_file)
 
     def tuned_set(self, table: Table) -> TunedSet:
@@ -192,7 +192,7 @@ def _record(
 
 
 def _by_key(models: Iterable[Tuned]) -> list[LaunchVerdict]:
-    """Each launch of the models once."""
+    """Returns the launches of all models by tuning key, each once."""
     return list({verdict.launch.key: verdict for model in models for verdict in model.verdicts}.values())
 
 

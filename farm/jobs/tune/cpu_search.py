@@ -95,7 +95,7 @@ def _fastest(
 
 
 def other_threads(given: Execution, best: CpuChoice, cpu: CpuAnswer) -> Iterator[CpuChoice]:
-    """The same plan with fewer threads, and on the big cores alone; none where the user says how many there are."""
+    """Lists the plan with fewer threads and on big cores alone; empty where the user names the threads."""
     if given.num_threads is not None or given.cpu_affinity_policy is not None:
         return
     number = 1

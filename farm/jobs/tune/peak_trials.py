@@ -119,7 +119,7 @@ class PeakTrials:
         self._remember(launch.kernel.name, launch.key, candidate, trial)
 
     def _remember(self, kernel: str, key: str, candidate: Candidate, trial: Trial) -> None:
-        """As failed where it took the runtime down: that bans no candidate of a kernel that models use."""
+        """Keeps the trial as failed where it took the runtime down, which bans no candidate of the models' kernels."""
         if trial.status in FATAL_STATUSES:
             trial = dataclasses.replace(trial, status=TrialStatus.FAILED)
         self.best_ms[key] = min(trial.fastest_ns / NS_PER_MS, self.best_ms.get(key, math.inf))

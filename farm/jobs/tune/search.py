@@ -121,7 +121,7 @@ class Tuned:
 
     @property
     def plan_file(self) -> Path:
-        """Where that plan lies."""
+        """The path of the tuned plan."""
         return self.version.plan_file
 
     @property
@@ -131,7 +131,7 @@ class Tuned:
 
     @property
     def is_new_plan(self) -> bool:
-        """Whether another plan than the one in force is tuned."""
+        """Whether the tuned plan differs from the plan in force."""
         return self.version.lowering != self.in_force.lowering
 
     @property

@@ -77,7 +77,7 @@ class PlanVersion:
 
     @property
     def lowering(self) -> tuple[GraphChoice | None, Precisions]:
-        """What tells it from another plan of the model on the unit."""
+        """The choice and precisions that tell this plan from other plans of the model on the unit."""
         return self.choice, self.plan.precisions
 
     def file(self, prepared: Prepared) -> PlanFile:
@@ -215,7 +215,7 @@ class Selecting:
 
     @property
     def _precisions(self) -> tuple[Precision, ...]:
-        """What the deployment file allows here."""
+        """The precisions that the deployment file allows on this unit."""
         return self.prepared.precisions(self.target.fp16)
 
     @property
@@ -292,7 +292,7 @@ class Selecting:
         return math.inf if breaks_limit or self._is_wrong_now else 1.0 + (self._goal.slowdown or 0.0)
 
     def _saves_memory(self, precisions: Precisions, selection: GraphSelection) -> bool:
-        """Whether the plan in force takes more memory."""
+        """Returns whether the chosen plan takes less memory than the plan in force."""
         options = self.prepared.options(choice=selection.choice)
         target = chosen_target(self.target, precisions, selection.choice)
         peak_bytes = plans.lowered(self.prepared, target, options).peak_bytes

@@ -148,7 +148,7 @@ class UnitTrials:
         return {"ahead_step": program.launch.step, "ahead_options": program.options}
 
     def _beside(self, answer: TrialAnswer) -> BuildBeside:
-        """What an answer tells of builds ahead."""
+        """Reads from a trial's answer which programs were built beside it."""
         over = None if answer.building else self._building
         self._building = self._building if answer.building else None
         return BuildBeside(answer.hidden_ms / MS_PER_S, answer.beside_build, over.key if over else None)

@@ -38,7 +38,7 @@ class WallBudget:
 
     @property
     def left_s(self) -> float:
-        """What is left; never negative."""
+        """The seconds of the budget that are left; never negative."""
         return max(self._ends_s - self.clock(), 0.0)
 
     def selection_ends_s(self) -> tuple[float, float]:

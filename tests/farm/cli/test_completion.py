@@ -1,4 +1,4 @@
-"""Each real shell, set up with the README's lines, completes commands, options and files when Tab is pressed."""
+"""Each real shell, set up with docs/install.md's lines, completes commands, options and files when Tab is pressed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import require
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs/install.md"
 DEADLINE_S = 60.0
 READY = b"ready> "
 # Startup file in the home folder, and the line that makes the prompt one that can be waited for.
@@ -40,12 +40,12 @@ echo "$*" >>"$HOME/called"
 
 @pytest.fixture(params=SHELLS)
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A shell of this machine, whose startup file has the lines that the README gives for it."""
+    """A shell of this machine, whose startup file has the lines that docs/install.md gives for it."""
     name: str = request.param
     require(name, "" if shutil.which(name) else f"no {name} on this machine: apt install {name}")
     startup_file, prompt = SHELLS[name]
-    lines = [line for line in README.read_text().splitlines() if f"# in ~/{startup_file}" in line]
-    assert lines, f"the README says nothing of ~/{startup_file}"
+    lines = [line for line in PAGE.read_text().splitlines() if f"# in ~/{startup_file}" in line]
+    assert lines, f"docs/install.md says nothing of ~/{startup_file}"
     path = tmp_path / startup_file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([*map(str.strip, lines), prompt, ""]))
@@ -67,7 +67,7 @@ def wait_for_prompt(terminal: int) -> None:
 @pytest.mark.slow
 def test_tab_completes_commands_options_and_files(shell: str, tmp_path: Path) -> None:
     search = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    environment = {"HOME": str(tmp_path), "PATH": search, "TERM": "xterm", "PYTHONPATH": str(README.parent)}
+    environment = {"HOME": str(tmp_path), "PATH": search, "TERM": "xterm", "PYTHONPATH": str(PAGE.parents[1])}
     controller, terminal = pty.openpty()
     command = ["setsid", "--ctty", shell, "-i"]  # fish starts only on a terminal of its own
     streams = {"stdin": terminal, "stdout": terminal, "stderr": terminal}
