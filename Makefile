@@ -2,7 +2,7 @@
 #
 #   make demo        converts, validates, profiles and tunes two networks on this machine; with DRIVER=intel, pypi or
 #                    system on that OpenCL driver (Intel's is installed for it)
-#   make test        all tests that need no root; with FARM_EXHAUSTIVE=1 every case on each OpenCL driver
+#   make test        all tests that need no root; with FARM_EXHAUSTIVE=1 every case on each OpenCL driver (CONTRIBUTING.md)
 #   make frameworks  tests of models of TensorFlow, Keras, TFLite and PyTorch, in a .venv of their own (2 GB); PyTorch's
 #                    where TORCH_INDEX=URL names the index of its CPU wheels
 #   make integration tests on an emulated ARM64 board that runs (docs/board.md)
