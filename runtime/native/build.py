@@ -14,6 +14,7 @@ from runtime.native import android, object_cache, shared_library
 from runtime.native.abi import ABIS, HOST, Abi
 from runtime.native.compiling import Compiled, TranslationUnit, run_compiler, untold, writable_folder
 from runtime.native.features import EVERYTHING, MAIN, Features
+from runtime.native.package_files import package_files
 from runtime.native.scratch import locked_folder, scratch_folder
 from runtime.native.toolchains import Toolchain, find_toolchain
 from runtime.version import RUNTIME_VERSION
@@ -57,7 +58,9 @@ def build_farmrt(
     shared: bool = False,
     compiled: Compiled = untold,
 ) -> Path:
-    """Returns the farmrt executable for an ABI, compiled if its sources changed; library and header lie beside it.
+    """Returns the farmrt executable for an ABI, compiled if its sources changed.
+
+    Beside it lie library, header, examples, and the files by which pkg-config and CMake find them.
 
     Args:
         abi: a key of `ABIS`.
@@ -131,6 +134,9 @@ def _build(
         outputs = [scratch / "farmrt", scratch / "libfarmrt.a"]
         for_applications = [_FOLDER / "include" / "farmrt.h", *(_FOLDER / "example").glob("*.c")]
         outputs += [Path(shutil.copy(path, scratch)) for path in for_applications]
+        for name, text in package_files(_libraries(target)).items():
+            (scratch / name).write_text(text)
+            outputs.append(scratch / name)
         if sanitize:
             outputs += _build_fuzzer(toolchain, flags, link, library, scratch)
         for path in outputs:
@@ -149,7 +155,7 @@ def _objects(
 
 
 def _link_shared(target: Abi, toolchain: Toolchain, folder: Path) -> None:
-    libraries = _BIONIC_LIBRARIES if target.is_android else _LIBRARIES
+    libraries = _libraries(target)
     with scratch_folder(folder) as scratch:
         library = scratch / shared_library.NAME
         archive = folder / "libfarmrt.a"
@@ -162,8 +168,11 @@ def _program_link(
 ) -> list[str]:
     if toolchain.bare_linker:
         return android.link_command(toolchain.compiler, toolchain.bare_linker, program, objects)
-    libraries = _BIONIC_LIBRARIES if target.is_android else _LIBRARIES
-    return [*link, "-o", str(program), *map(str, objects), *libraries]
+    return [*link, "-o", str(program), *map(str, objects), *_libraries(target)]
+
+
+def _libraries(target: Abi) -> tuple[str, ...]:
+    return _BIONIC_LIBRARIES if target.is_android else _LIBRARIES
 
 
 def _build_fuzzer(

@@ -111,11 +111,11 @@ static void tensors_exchange(rt_engine *engine) {
     static float values[MAX_FLOATS];
     rt_tensor_info info;
     for (uint32_t i = 0; rt_engine_input_info(engine, i, &info) == RT_OK; i++) {
-        if (info.bytes <= sizeof values) rt_engine_input(engine, info.name, values, info.count, NULL);
+        if (info.bytes <= sizeof values) rt_engine_input(engine, info.name, values, info.bytes, NULL);
     }
     rt_engine_run(engine, NULL);
     for (uint32_t i = 0; rt_engine_output_info(engine, i, &info) == RT_OK; i++) {
-        if (info.bytes <= sizeof values) rt_engine_output(engine, info.name, values, info.count, NULL);
+        if (info.bytes <= sizeof values) rt_engine_output(engine, info.name, values, info.bytes, NULL);
     }
 }
 

@@ -27,6 +27,21 @@ const char *rt_status_name(rt_status status) {
     return (size_t)status < RT_COUNT(names) ? names[status] : "unknown";
 }
 
+/* The public types are the plan format's, by number. */
+_Static_assert((int)RT_FLOAT32 == RT_ELEMENT_TYPE_F32 && (int)RT_FLOAT16 == RT_ELEMENT_TYPE_F16, "types");
+_Static_assert((int)RT_INT32 == RT_ELEMENT_TYPE_I32 && (int)RT_FLOAT64 == RT_ELEMENT_TYPE_F64, "types");
+_Static_assert((int)RT_BFLOAT16 == RT_ELEMENT_TYPE_BF16 && (int)RT_INT8 == RT_ELEMENT_TYPE_I8, "types");
+_Static_assert((int)RT_UINT8 == RT_ELEMENT_TYPE_U8 && (int)RT_INT16 == RT_ELEMENT_TYPE_I16, "types");
+_Static_assert((int)RT_UINT16 == RT_ELEMENT_TYPE_U16 && (int)RT_UINT32 == RT_ELEMENT_TYPE_U32, "types");
+_Static_assert((int)RT_INT64 == RT_ELEMENT_TYPE_I64 && (int)RT_UINT64 == RT_ELEMENT_TYPE_U64, "types");
+_Static_assert((int)RT_BOOL == RT_ELEMENT_TYPE_BOOL, "types");
+
+const char *rt_type_name(rt_type type) {
+    static const char *const names[] = {"float32", "float16", "int32",  "float64", "bfloat16", "int8", "uint8",
+                                        "int16",   "uint16",  "uint32", "int64",   "uint64",   "bool"};
+    return (size_t)type < RT_COUNT(names) ? names[type] : "unknown";
+}
+
 /* --- loading: each of these makes one part from the options and the parts before it --- */
 
 /* On failure what it has made so far stays with the parts: parts_release takes them however far loading came. */
@@ -159,6 +174,7 @@ static rt_status tensor_info(const rt_engine *engine, uint32_t role, uint32_t in
     *info = (rt_tensor_info){.name = rt_plan_string(engine->parts.plan, tensor->name),
                              .shape = tensor->shape,
                              .rank = tensor->rank,
+                             .type = (rt_type)tensor->element_type,
                              .count = (size_t)count,
                              .bytes = (size_t)(count * rt_element_bytes(tensor->element_type))};
     return RT_OK;
@@ -172,32 +188,37 @@ rt_status rt_engine_output_info(const rt_engine *engine, uint32_t index, rt_tens
     return tensor_info(engine, RT_ROLE_OUTPUT, index, info);
 }
 
-/* The input or output of a name, with as many elements as the caller has; else RT_BAD_COMMAND. */
-static rt_status tensor_find(const rt_engine *engine, uint32_t role, const char *name, size_t count,
+/* The input or output of a name, whose elements take as many bytes as the caller has; else RT_BAD_COMMAND. */
+static rt_status tensor_find(const rt_engine *engine, uint32_t role, const char *name, size_t bytes,
                              const rt_tensor_record **tensor, rt_error *error) {
     const char *kind = role == RT_ROLE_INPUT ? "input" : "output";
     *tensor = rt_plan_tensor_by_name(engine->parts.plan, role, name);
     if (*tensor == NULL) return rt_error_set(error, RT_BAD_COMMAND, "the plan has no %s '%s'", kind, name);
-    uint64_t expected = rt_tensor_element_count(*tensor);
-    if (expected == count) return RT_OK;
-    return rt_error_set(error, RT_BAD_COMMAND, "%s '%s' has %llu elements, not %zu", kind, name,
-                        (unsigned long long)expected, count);
+    uint64_t count = rt_tensor_element_count(*tensor);
+    uint64_t expected = count * rt_element_bytes((*tensor)->element_type);
+    if (expected == bytes) return RT_OK;
+    return rt_error_set(error, RT_BAD_COMMAND, "%s '%s' has %llu bytes (%llu elements of %s), not %zu", kind, name,
+                        (unsigned long long)expected, (unsigned long long)count,
+                        rt_type_name((rt_type)(*tensor)->element_type), bytes);
 }
 
-rt_status rt_engine_input(rt_engine *engine, const char *name, const void *values, size_t count, rt_error *error) {
-    const rt_tensor_record *tensor;
-    rt_status status = tensor_find(engine, RT_ROLE_INPUT, name, count, &tensor, error);
-    if (status != RT_OK) return status;
-    uint64_t bytes = rt_element_bytes(tensor->element_type);
-    return rt_storage_write(engine->parts.storage, tensor->place, tensor->offset * bytes, values, count * bytes, error);
+/* Where a tensor's elements begin in its place. */
+static uint64_t byte_offset(const rt_tensor_record *tensor) {
+    return tensor->offset * rt_element_bytes(tensor->element_type);
 }
 
-rt_status rt_engine_output(rt_engine *engine, const char *name, void *values, size_t count, rt_error *error) {
+rt_status rt_engine_input(rt_engine *engine, const char *name, const void *values, size_t bytes, rt_error *error) {
     const rt_tensor_record *tensor;
-    rt_status status = tensor_find(engine, RT_ROLE_OUTPUT, name, count, &tensor, error);
+    rt_status status = tensor_find(engine, RT_ROLE_INPUT, name, bytes, &tensor, error);
     if (status != RT_OK) return status;
-    uint64_t bytes = rt_element_bytes(tensor->element_type);
-    return rt_storage_read(engine->parts.storage, tensor->place, tensor->offset * bytes, values, count * bytes, error);
+    return rt_storage_write(engine->parts.storage, tensor->place, byte_offset(tensor), values, bytes, error);
+}
+
+rt_status rt_engine_output(rt_engine *engine, const char *name, void *values, size_t bytes, rt_error *error) {
+    const rt_tensor_record *tensor;
+    rt_status status = tensor_find(engine, RT_ROLE_OUTPUT, name, bytes, &tensor, error);
+    if (status != RT_OK) return status;
+    return rt_storage_read(engine->parts.storage, tensor->place, byte_offset(tensor), values, bytes, error);
 }
 
 /* --- runs, and the two files --- */

@@ -50,27 +50,22 @@ static rt_status unload_handle(rt_session *session, rt_command *command, rt_erro
 
 /* --- inputs and outputs --- */
 
-/* Elements, and bytes of all of them. A value. */
-typedef struct {
-    size_t count, bytes;
-} tensor_size;
-
-/* Moves all elements of a tensor between a file and the engine, by way of `content`, which has room for them. */
-typedef rt_status transfer(rt_engine *engine, const rt_named_value *file, void *content, tensor_size size,
+/* Moves all elements of a tensor between a file and the engine, by way of `content`, which has room for their `size` bytes. */
+typedef rt_status transfer(rt_engine *engine, const rt_named_value *file, void *content, size_t size,
                            rt_error *error);
 
 /* From the file to the engine. RT_BAD_COMMAND where the file has another size than the tensor. */
-static rt_status input_transfer(rt_engine *engine, const rt_named_value *file, void *content, tensor_size size,
+static rt_status input_transfer(rt_engine *engine, const rt_named_value *file, void *content, size_t size,
                                 rt_error *error) {
-    rt_status status = rt_file_read(file->value, content, size.bytes, error);
-    return status == RT_OK ? rt_engine_input(engine, file->name, content, size.count, error) : status;
+    rt_status status = rt_file_read(file->value, content, size, error);
+    return status == RT_OK ? rt_engine_input(engine, file->name, content, size, error) : status;
 }
 
 /* From the engine to the file, which is written whole or stays as it was. */
-static rt_status output_transfer(rt_engine *engine, const rt_named_value *file, void *content, tensor_size size,
+static rt_status output_transfer(rt_engine *engine, const rt_named_value *file, void *content, size_t size,
                                  rt_error *error) {
-    rt_status status = rt_engine_output(engine, file->name, content, size.count, error);
-    return status == RT_OK ? rt_file_write(file->value, content, size.bytes, error) : status;
+    rt_status status = rt_engine_output(engine, file->name, content, size, error);
+    return status == RT_OK ? rt_file_write(file->value, content, size, error) : status;
 }
 
 /* Moves the input or output that `file` names from or to the file it names; `size` is then its bytes. RT_BAD_COMMAND
@@ -82,12 +77,11 @@ static rt_status tensor_transfer(rt_engine *engine, uint32_t role, const rt_name
     if (tensor == NULL) {
         return rt_error_set(error, RT_BAD_COMMAND, "the plan has no %s '%s'", input ? "input" : "output", file->name);
     }
-    size_t count = (size_t)rt_tensor_element_count(tensor);
-    *size = count * (size_t)rt_element_bytes(tensor->element_type);
+    *size = (size_t)(rt_tensor_element_count(tensor) * rt_element_bytes(tensor->element_type));
     void *content = rt_memory_allocate(*size, 1);
     if (content == NULL) return rt_error_no_memory(error, "a tensor");
     transfer *move = input ? input_transfer : output_transfer;
-    rt_status status = move(engine, file, content, (tensor_size){count, *size}, error);
+    rt_status status = move(engine, file, content, *size, error);
     rt_memory_free(content);
     return status;
 }
