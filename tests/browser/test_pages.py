@@ -132,6 +132,8 @@ def test_the_nights_of_one_day_are_drawn_apart(browser: Browser, tmp_path: Path,
         )
     )
     steps = [after - before for before, after in pairwise(places)]
+    axis = browser.run("return [...document.querySelectorAll('.xtick')].map((each) => each.textContent)")
+    assert axis[0].endswith("21 Nov 2025") and len(axis) >= 3 and all(":" in text for text in axis)
     assert len(places) == 9 and min(steps) > 0.9 * max(steps)
     assert places[-1] - places[0] > 0.7 * browser.run("return document.querySelector('.plot').clientWidth")
 
