@@ -24,8 +24,8 @@ BIN := $(VENV)/bin
 FRAMEWORKS := .venv-frameworks
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
-# Two more than there are cores: many tests wait, for phones that come back, leases that expire and processes that end.
-TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
+# One more than there are cores: some tests wait, for phones that come back and processes that end; each worker collects.
+TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
 # Each keeps a core busy.
 SIMULATORS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 # Images for containers set it; the hundreds of Pythons that tests start would compile the sources again each time.
