@@ -259,7 +259,9 @@ class Model(ExecutionKeys):
     @classmethod
     def _only_one(cls, value: tuple[Subgraph, ...]) -> tuple[Subgraph, ...]:
         if len(value) > 1:
-            raise ValueError("several subgraphs are not supported yet; write one model for each")
+            raise ValueError(
+                "several subgraphs of one model are not supported; write a model for each, with this model_file_path"
+            )
         return value
 
     @field_validator("runtime")

@@ -225,7 +225,7 @@ REFUSALS = {
     "two subgraphs": (
         "    runtime",
         "      - {input_tensors: a, input_shapes: 1, output_tensors: b}\n    runtime",
-        "8: models.net.subgraphs: several subgraphs are not supported yet;",
+        "8: models.net.subgraphs: several subgraphs of one model are not supported; write a model for each",
     ),
     "empty value": ("[image, mask]", "", "9: models.net.subgraphs[0].input_tensors: a list is expected, not nothing"),
     "mapping for text": ("mobile", "{a: b}", "1: library_name: a mapping is not accepted: should be a valid string"),
