@@ -37,7 +37,7 @@ BYTES_PER_MS_OF_GB = 1e6  # of 1 GB/s
 
 
 @dataclasses.dataclass(frozen=True)
-class Node:
+class DrawnNode:
     """An operator in the list beside the graph. `heat` is its time over that of the slowest, in percent."""
 
     number: int
@@ -53,18 +53,18 @@ class Node:
 
 
 @dataclasses.dataclass(frozen=True)
-class Graph:
+class DrawnGraph:
     """The graph as SVG elements beside its nodes: paths of edges, and (x, y) of nodes."""
 
     width: int
     height: int
     paths: Sequence[str]
     points: Sequence[tuple[float, float]]
-    nodes: Sequence[Node]
+    nodes: Sequence[DrawnNode]
 
 
 @dataclasses.dataclass(frozen=True)
-class Span:
+class TimeSpan:
     """An operator on the timeline: left edge and width in percent of the round."""
 
     left: float
@@ -160,9 +160,9 @@ def _slowest(ops: Sequence[ProfiledOperator]) -> list[tuple[int, ProfiledOperato
     return sorted(enumerate(ops), key=lambda each: -each[1].avg_ms)[:SLOWEST]
 
 
-def _node(number: int, op: ProfiledOperator, ops: Sequence[ProfiledOperator]) -> Node:
+def _node(number: int, op: ProfiledOperator, ops: Sequence[ProfiledOperator]) -> DrawnNode:
     most = max(each.avg_ms for each in ops) or 1.0
-    return Node(
+    return DrawnNode(
         number=number,
         name=word(op.name, 80),
         type=word(op.type, 32),
@@ -176,7 +176,7 @@ def _node(number: int, op: ProfiledOperator, ops: Sequence[ProfiledOperator]) ->
     )
 
 
-def graph_of(ops: Sequence[ProfiledOperator]) -> Graph:
+def graph_of(ops: Sequence[ProfiledOperator]) -> DrawnGraph:
     """The graph of operators in run order; a chain where no plan told what reads what."""
     reads = [list(op.reads) for op in ops]
     if not any(reads):
@@ -186,7 +186,7 @@ def graph_of(ops: Sequence[ProfiledOperator]) -> Graph:
     points = [(round((lane + 0.5) * lane_px, 1), (number + 0.5) * ROW_PX) for number, lane in enumerate(found.lanes)]
     paths = [_edge(points[source], points[node]) for source, node in found.edges]
     nodes = [_node(number, op, ops) for number, op in enumerate(ops)]
-    return Graph(math.ceil(found.count * lane_px), len(ops) * ROW_PX, paths, points, nodes)
+    return DrawnGraph(math.ceil(found.count * lane_px), len(ops) * ROW_PX, paths, points, nodes)
 
 
 def _edge(start: tuple[float, float], end: tuple[float, float]) -> str:
@@ -196,11 +196,11 @@ def _edge(start: tuple[float, float], end: tuple[float, float]) -> str:
     return f"M{x0} {y0}V{turn}C{x0} {turn + ROW_PX / 2} {x1} {turn + ROW_PX / 2} {x1} {y1}"
 
 
-def spans_of(ops: Sequence[ProfiledOperator]) -> list[Span]:
+def spans_of(ops: Sequence[ProfiledOperator]) -> list[TimeSpan]:
     """The last profiled round, operator by operator."""
     whole = max((op.start_ms + op.last_ms for op in ops), default=0.0) or 1.0
     return [
-        Span(
+        TimeSpan(
             *(round(100 * op.start_ms / whole, 3), round(100 * op.last_ms / whole, 3), op.device),
             f"{word(op.name, 60)} ({word(op.type, 32)}): {milliseconds(op.last_ms)} from {milliseconds(op.start_ms)}",
         )

@@ -140,7 +140,7 @@ def night(service: FarmService, request: Request) -> tuple[str, Mapping[str, Any
         "judged": judged,
         "run": judged.night.run,
         "headline": headline(judged.night),
-        "is_worse": any(map(words.is_worse, judged.night.series)),
+        "is_worse": any(map(words.has_worsened, judged.night.series)),
         "counts": words.tally(judged.night.series),
         "matrix": found,
         "root": f"{service.base}{_series_root(judged)}",
