@@ -203,6 +203,8 @@ def _program(name: str, purpose: str, search_path: str, install: str) -> Check:
 
 
 def _disk(folder: Path) -> Check:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return Check("disk", "missing", f"{folder} may not be written to", "call farm in a folder of your own")
     free_bytes = shutil.disk_usage(folder).free
     found = f"{free_bytes / 1024**3:.1f} GiB free in {folder}"
     if free_bytes >= MIN_FREE_BYTES:

@@ -20,7 +20,14 @@ ExecutedRow = RunRow | BenchmarkRow
 def memory_table(rows: Sequence[ExecutedRow], title: str = "") -> list[Table]:
     """What farmrt allocated for each plan, and the most that its process and the GPU's driver held; none without."""
     known = [row for row in rows if row.peak_memory]
-    return [Table(title, MEMORY_COLUMNS, [_memory(row) for row in known], LEFT)] if known else []
+    keys = telling_columns(rows)
+    return [Table(title, MEMORY_COLUMNS, [_memory(row) for row in known], LEFT, keys=keys)] if known else []
+
+
+def telling_columns(rows: Sequence[ExecutedRow]) -> tuple[str, ...]:
+    """The columns that tell rows apart: each part of a table that is too wide has them, and no others."""
+    told = (("Unit", {row.unit for row in rows}), ("Runtime", {row.runtime for row in rows}))
+    return ("Model", *(name for name, values in told if len(values) > 1))
 
 
 def _memory(row: ExecutedRow) -> list[str]:

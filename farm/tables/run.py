@@ -8,7 +8,7 @@ from pathlib import Path
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.convert import ConvertRow
 from farm.rows.run import MeanMetrics, NoFile, RunRow, SampleReport, SelectionUse, TensorComparison
-from farm.tables.execution import memory_table
+from farm.tables.execution import memory_table, telling_columns
 from farm.tables.run_end import marked
 from farm.tables.table import Table, milliseconds
 
@@ -37,13 +37,14 @@ LEFT = frozenset({"Model", "Unit", "SoC", "Runtime", "Status", "Output", "Worst 
 
 def run_tables(rows: Sequence[RunRow]) -> list[Table]:
     """One line a row, then one line an output, then the memory of each row."""
-    times = Table("", TIME_COLUMNS, [_times(row) for row in rows], LEFT)
+    keys = telling_columns(rows)
+    times = Table("", TIME_COLUMNS, [_times(row) for row in rows], LEFT, keys=keys)
     compared = [_accuracy(row, output) for row in rows for output in row.outputs]
     sampled = [_samples(row, row.samples) for row in rows if row.samples and row.samples.mean]
     return [
         times,
-        *([Table("", ACCURACY_COLUMNS, compared, LEFT)] if compared else []),
-        *([Table("Samples", SAMPLE_COLUMNS, sampled, LEFT)] if sampled else []),
+        *([Table("", ACCURACY_COLUMNS, compared, LEFT, keys=keys)] if compared else []),
+        *([Table("Samples", SAMPLE_COLUMNS, sampled, LEFT, keys=keys)] if sampled else []),
         *memory_table(rows),
     ]
 

@@ -61,6 +61,12 @@ def test_every_complaint_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Mon
     assert named("packages", checks).found == "not installed: no-such-package"
 
 
+def test_a_folder_that_may_not_be_written_to_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    check = named("disk", list(doctor.examine()))
+    assert (check.state, check.found.endswith(" may not be written to")) == ("missing", True)
+
+
 def test_ziglang_stands_in_for_compiler_and_linker(tmp_path: Path) -> None:
     checks = list(doctor.examine(environment={"PATH": str(tmp_path)}))
     assert named("C compiler", checks).found.endswith("zig cc (ziglang)")

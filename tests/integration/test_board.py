@@ -89,18 +89,8 @@ def test_the_example_of_the_c_api_runs_on_the_board(unit: Unit, say: CallFarm, t
 def test_threads_stay_on_their_cpus_and_memory_is_told(unit: Unit, say: CallFarm, tmp_path: Path) -> None:
     """What the board's kernel says of farmrt's threads while they work, and of its highest resident set."""
     deploy(tmp_path)
-    words = (
-        "run",
-        "tiny.yml",
-        "--json",
-        "--round",
-        "2",
-        "--cpu_affinity_policy",
-        f"{CPU}-{CPU}",
-        "--gpu_perf_hint",
-        "high",
-    )
-    on_cpu, on_gpu = rows_of(say(*words))
+    asked = ("--cpu_affinity_policy", f"{CPU}-{CPU}", "--gpu_perf_hint", "high")
+    on_cpu, on_gpu = rows_of(say("run", "tiny.yml", "--json", "--round", "2", *asked))
     assert (on_cpu["cpu"]["threads"], on_cpu["cpu"]["cpus_in_force"]) == (1, [CPU])
     assert on_gpu["gpu_perf_hint"] == {"asked": "high", "outcome": "not supported", "extension": ""}
     assert all(row["peak_memory"]["resident_bytes"] > sum(row["memory_bytes"].values()) for row in (on_cpu, on_gpu))
