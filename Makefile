@@ -2,7 +2,7 @@
 #
 #   make demo        converts, validates, profiles and tunes two networks on this machine; with DRIVER=intel, pypi or
 #                    system on that OpenCL driver (Intel's is installed for it)
-#   make test        all tests that need no root; with FARM_EXHAUSTIVE=1 every case on each OpenCL driver
+#   make test        all tests that need no root; with FARM_EXHAUSTIVE=1 every case on each OpenCL driver (CONTRIBUTING.md)
 #   make frameworks  tests of models of TensorFlow, Keras, TFLite and PyTorch, in a .venv of their own (2 GB); PyTorch's
 #                    where TORCH_INDEX=URL names the index of its CPU wheels
 #   make integration tests on an emulated ARM64 board that runs (docs/board.md)
@@ -24,8 +24,8 @@ BIN := $(VENV)/bin
 FRAMEWORKS := .venv-frameworks
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
-# Two more than there are cores: many tests wait, for phones that come back, leases that expire and processes that end.
-TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
+# One more than there are cores: some tests wait, for phones that come back and processes that end; each worker collects.
+TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
 # Each keeps a core busy.
 SIMULATORS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 # Images for containers set it; the hundreds of Pythons that tests start would compile the sources again each time.

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import click
-from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is searched for imports, the tree is not
 
@@ -137,6 +136,8 @@ def rate(count: float, years: float) -> str:
 
 def share(count: float, of: float) -> str:
     """In percent, with its interval."""
+    from scipy import stats  # takes longer to import than all else here
+
     low, high = stats.binomtest(round(count), round(of)).proportion_ci(method="exact")
     return f"{100 * count / of:.1f} ({100 * low:.1f}-{100 * high:.1f})"
 

@@ -69,7 +69,7 @@ nodes, and validation compares what the oracle's smaller outputs hold. Loop and 
 once a turn, where the turns are known at conversion (up to 1024).
 
 Beside ONNX's, models may use operators of the domain `farm` (version 1), which run on the CPU: SpaceToBatch,
-BatchToSpace, PSROIPooling, PSROIAlign and Proposal, described in `runtime/importers/domain_operators.py`. ONNX Runtime
+BatchToSpace, PSROIPooling, PSROIAlign and Proposal (`farm_domain.py` in `runtime/families/`). ONNX Runtime
 knows none of them: the oracle of such a model is its graph in NumPy."""
 _HEAD = (
     "| operator | right on `cpu` | right on `cpu+gpu` | runs on | refused |",

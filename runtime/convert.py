@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from runtime.formats.origin import carried_origins, origin_lines, trace_origins
 from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.onnx_importer import OnnxImport
 from runtime.operators import check_graph
+from runtime.passes.origins import carried_origins, origin_lines, trace_origins
 from runtime.passes.pipeline import PassReport, run_passes
 from runtime.types import OriginFormat
 

@@ -1,309 +1,25 @@
-"""The operators of the graph, one row each: inputs, attributes, shape function, activation, multiply-accumulates.
-
-Every attribute of a row is present in every node of that operator; the only optional ones are the activation
-attributes of a `fusible` operator (see `ACTIVATION_ATTRIBUTES`). A kind says what an attribute may be: `count` is an
-int of at least 1, `pair` two counts, `sides` four ints that are not negative, a tuple of strings lists the values of
-a str. Attributes:
-
-    strides, dilations, kernel      (vertical, horizontal)
-    pads of Conv and the pools      (top, left, bottom, right), >= 0; SAME, VALID and ceil_mode are resolved into them
-    pads of ConvTranspose           (top, left, bottom, right) cut off the full result; a negative one adds zeros
-    output_padding                  (bottom, right) added to the result: outputs that no pad has cut off
-    gate, cell, out                 functions of a recurrent operator, and (alpha, beta) of each; clip of 0.0: none
-    pads of Pad                     all begins, then all ends, one for each axis
-    starts, ends, axes, steps       the indices range(start, end, step) are taken of each axis; clamped to the axis;
-                                    axes ascending; with a negative step, end is -1 where index 0 is included
-    axis, axes, perm                not negative; `axes` ascending
-    sizes, scales of Resize         output (height, width); output/input scale of both as the model gave it
-
-Activation parameters, both as attributes of the unary operator and of an operator that it is fused into:
-clip: alpha = low, beta = high; leaky_relu, elu: alpha; hard_sigmoid: max(0, min(1, alpha * x + beta));
-swish: x * sigmoid(alpha * x); selu: beta * elu(x; alpha); celu: alpha * elu(x / alpha; 1).
-"""
+"""The operators of the graph, collected from the rooms of their families, and what their rows say of a graph."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 
-from runtime import shape_functions as shape_of
-from runtime.attention import ATTRIBUTES as ATTENTION_ATTRIBUTES
-from runtime.attention import attention_shape
+from runtime.activations import ACTIVATION_ATTRIBUTES, ACTIVATION_PARAMETERS
 from runtime.errors import ModelError, UnsupportedError
-from runtime.functions import (
-    CumulationFunction,
-    ElementFunction,
-    ReductionFunction,
-    RegionFunction,
-    UpdateFunction,
-    function_names,
-)
-from runtime.generic import SHAPE_FUNCTIONS
-from runtime.graph import ACTIVATIONS, Graph, Node, TensorInfo
-from runtime.recurrence import DIRECTIONS, FUNCTION_NAMES
-from runtime.shape_functions import Attributes, Shape, ShapeFunction
-from runtime.types import ELEMENT_TYPES
-
-AttributeKind = Literal["int", "count", "float", "bool", "ints", "pair", "sides", "floats"] | tuple[str, ...]
-MacsFunction = Callable[[Sequence[Shape], Shape], int]
-
-ACTIVATION_OF = {
-    "Relu": "relu",
-    "Clip": "clip",
-    "Sigmoid": "sigmoid",
-    "Tanh": "tanh",
-    "LeakyRelu": "leaky_relu",
-    "Elu": "elu",
-    "HardSigmoid": "hard_sigmoid",
-    "HardSwish": "hard_swish",
-    "Gelu": "gelu",
-    "GeluTanh": "gelu_tanh",
-    "Swish": "swish",
-    "Mish": "mish",
-    "Selu": "selu",
-    "Celu": "celu",
-}
-ACTIVATION_PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    "none": (),
-    "relu": (),
-    "clip": ("alpha", "beta"),
-    "sigmoid": (),
-    "tanh": (),
-    "leaky_relu": ("alpha",),
-    "elu": ("alpha",),
-    "hard_sigmoid": ("alpha", "beta"),
-    "hard_swish": (),
-    "gelu": (),
-    "gelu_tanh": (),
-    "swish": ("alpha",),
-    "mish": (),
-    "selu": ("alpha", "beta"),
-    "celu": ("alpha",),
-}
-ACTIVATION_ATTRIBUTES: Mapping[str, AttributeKind] = {"activation": ACTIVATIONS, "alpha": "float", "beta": "float"}
-
-BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow")
-UNARY = (
-    *(*ACTIVATION_OF, "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Floor", "Ceil", "Erf", "Identity"),
-    *("Round", "Softplus", "Sin", "Cos"),
-)
-REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
-
-PAD_MODES = ("constant", "reflect", "edge")
-RESIZE_MODES = ("nearest", "linear")
-RESIZE_COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
-RESIZE_ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
-
-
-def _is_ints(value: Any, least: int | None = None, length: int | None = None) -> bool:
-    return (
-        type(value) is tuple
-        and all(type(item) is int and (least is None or item >= least) for item in value)
-        and length in (None, len(value))
-    )
-
-
-_FITS: Mapping[AttributeKind, Callable[[Any], bool]] = {
-    "int": lambda value: type(value) is int,
-    "count": lambda value: type(value) is int and value >= 1,
-    "float": lambda value: type(value) is float,
-    "bool": lambda value: type(value) is bool,
-    "ints": _is_ints,
-    "pair": lambda value: _is_ints(value, 1, 2),
-    "sides": lambda value: _is_ints(value, 0, 4),
-    "floats": lambda value: type(value) is tuple and all(type(item) is float for item in value),
-}
-
-
-def fits_kind(kind: AttributeKind, value: Any) -> bool:
-    """Whether a value may stand in an attribute of a kind."""
-    return value in kind if isinstance(kind, tuple) else _FITS[kind](value)
-
-
-def _no_macs(shapes: Sequence[Shape], output: Shape) -> int:
-    return 0
-
-
-@dataclasses.dataclass(frozen=True)
-class CustomOperator:
-    """What the row of a user's operator has beyond those of ours (runtime/custom makes it).
-
-    Attributes:
-        domain, name: the operator in ONNX files.
-        defaults: values of attributes that a node may leave out.
-        input_types, output_type: element types; "" for the output is the first input's.
-        input_ranges: where noise for an input lies when the operator is tried alone.
-        data_format: `fixed`, `transposable` or `source`: what its axes mean (see farm.operators).
-    """
-
-    domain: str
-    name: str
-    defaults: Mapping[str, Any]
-    input_types: tuple[str, ...]
-    output_type: str
-    input_ranges: tuple[tuple[float, float], ...]
-    data_format: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Operator:
-    """What holds for every node of one operator.
-
-    `inputs`: least and most inputs (None: no limit). `fusible`: takes activation attributes. `macs`: input shapes and
-    output shape -> multiply-accumulates. `custom`: what a user's operator has beyond that.
-    """
-
-    inputs: tuple[int, int | None]
-    shape: ShapeFunction
-    attributes: Mapping[str, AttributeKind] = dataclasses.field(default_factory=dict)
-    fusible: bool = False
-    macs: MacsFunction = _no_macs
-    custom: CustomOperator | None = None
-
-
-def _recurrent_macs(shapes: Sequence[Shape], output: Shape) -> int:
-    return math.prod(shapes[0]) * shapes[1][1]
-
-
-def _conv_macs(shapes: Sequence[Shape], output: Shape) -> int:
-    return math.prod(output) * math.prod(shapes[1][1:])
-
-
-def _conv_transpose_macs(shapes: Sequence[Shape], output: Shape) -> int:
-    return math.prod(shapes[0]) * math.prod(shapes[1][1:])
-
-
-def _matmul_macs(shapes: Sequence[Shape], output: Shape) -> int:
-    return math.prod(output) * shapes[0][-1]
-
-
-_WINDOW: Mapping[str, AttributeKind] = {"kernel": "pair", "strides": "pair", "pads": "sides"}
-_CONV: Mapping[str, AttributeKind] = {"strides": "pair", "pads": "sides", "dilations": "pair", "group": "count"}
-_CONV_TRANSPOSE: Mapping[str, AttributeKind] = {**_CONV, "pads": "ints", "output_padding": "ints"}
-_SLICE: Mapping[str, AttributeKind] = {"starts": "ints", "ends": "ints", "axes": "ints", "steps": "ints"}
-_LRN: Mapping[str, AttributeKind] = {"alpha": "float", "beta": "float", "bias": "float", "size": "count"}
-_LAYER_NORMALIZATION: Mapping[str, AttributeKind] = {"axes": "ints", "epsilon": "float", "centered": "bool"}
-_GROUP_NORMALIZATION: Mapping[str, AttributeKind] = {"groups": "count", "epsilon": "float"}
-_PAD: Mapping[str, AttributeKind] = {"pads": "ints", "value": "float", "mode": PAD_MODES}
-_RESIZE: Mapping[str, AttributeKind] = {
-    "mode": RESIZE_MODES,
-    "coordinate_transformation_mode": RESIZE_COORDINATES,
-    "nearest_mode": RESIZE_ROUNDING,
-    "sizes": "pair",
-    "scales": "floats",
-}
-
-
-_RECURRENT: Mapping[str, AttributeKind] = {
-    "direction": tuple(DIRECTIONS),
-    **dict.fromkeys(("gate", "cell", "out"), FUNCTION_NAMES),
-    **dict.fromkeys(("gate_parameters", "cell_parameters", "out_parameters"), "floats"),
-    "clip": "float",
-}
-
-
-def _unary(op: str) -> Operator:
-    parameters = ACTIVATION_PARAMETERS[ACTIVATION_OF.get(op, "none")]
-    return Operator((1, 1), shape_of.same, dict.fromkeys(parameters, "float"))
-
-
-DTYPES = tuple(ELEMENT_TYPES)
-_INDEXED: Mapping[str, AttributeKind] = {
-    **dict.fromkeys(("shape", "strides", "index_strides", "limits", "limit_strides"), "ints"),
-    "component_stride": "int",
-}
-
-
-def _generic(op: str, inputs: tuple[int, int | None], **kinds: AttributeKind) -> Operator:
-    """A row of an operator of runtime/generic.py."""
-    macs = _product_macs if op == "StridedProduct" else _no_macs
-    return Operator(inputs, SHAPE_FUNCTIONS[op], kinds, macs=macs)
-
-
-def _product_macs(shapes: Sequence[Shape], output: Shape) -> int:
-    """An estimate for a product of matrices: the loops are not known from the shapes alone."""
-    return math.prod(output) * (shapes[0][-1] if shapes[0] else 1)
-
-
-_GENERIC: Mapping[str, Operator] = {
-    "Elementwise": _generic(
-        "Elementwise", (1, 3), function=function_names(ElementFunction), dtype=DTYPES, alpha="float", beta="float"
-    ),
-    "Strided": _generic("Strided", (1, 1), shape="ints", strides="ints", offset="int"),
-    "Embedding": _generic("Embedding", (1, 1), shape="ints", starts="ints", steps="ints", value="float"),
-    "Join": _generic("Join", (1, None), axis="int"),
-    "StridedReduction": _generic(
-        *("StridedReduction", (1, 1)),
-        function=function_names(ReductionFunction),
-        dtype=DTYPES,
-        shape="ints",
-        window="ints",
-        strides="ints",
-        offset="int",
-    ),
-    "StridedProduct": _generic(
-        *("StridedProduct", (2, 2)), shape="ints", summed="ints", a_strides="ints", b_strides="ints"
-    ),
-    "Cumulation": _generic(
-        "Cumulation", (1, 1), function=function_names(CumulationFunction), axis="int", exclusive="bool", reverse="bool"
-    ),
-    "IndexedRead": Operator((2, 2), SHAPE_FUNCTIONS["IndexedRead"], _INDEXED),
-    "IndexedWrite": Operator(
-        (3, 3), SHAPE_FUNCTIONS["IndexedWrite"], {**_INDEXED, "function": function_names(UpdateFunction)}
-    ),
-    "Sorting": _generic("Sorting", (1, 1), axis="int", count="count", largest="bool", positions="bool"),
-    "Suppression": _generic("Suppression", (4, 4), count="count", centred="bool", dtype=DTYPES),
-    "RegionPooling": _generic(
-        *("RegionPooling", (3, 3)),
-        function=function_names(RegionFunction),
-        bins="pair",
-        samples="int",
-        scale="float",
-        shift="float",
-        smallest="float",
-        grouped="bool",
-    ),
-}
+from runtime.formats.category import FormatCategory
+from runtime.formats.permutation import Permutation
+from runtime.formats.rewriting import Rewriting
+from runtime.graph import Graph, Node, TensorInfo
+from runtime.operator_row import Operator, fits_kind
+from runtime.registry import collect
+from runtime.shape_functions import Attributes, Shape
 
 # Users' operators are added by runtime/custom/registry.py.
-OPERATORS: dict[str, Operator] = {
-    **_GENERIC,
-    "Conv": Operator((2, 4), shape_of.conv, _CONV, fusible=True, macs=_conv_macs),
-    "ConvTranspose": Operator(
-        (2, 4), shape_of.conv_transpose, _CONV_TRANSPOSE, fusible=True, macs=_conv_transpose_macs
-    ),
-    "FullyConnected": Operator((2, 3), shape_of.fully_connected, fusible=True, macs=_matmul_macs),
-    "RNN": Operator((3, 3), shape_of.recurrent("RNN"), _RECURRENT, macs=_recurrent_macs),
-    "GRU": Operator(
-        (3, 5), shape_of.recurrent("GRU"), {**_RECURRENT, "linear_before_reset": "bool"}, macs=_recurrent_macs
-    ),
-    "LSTM": Operator((4, 5), shape_of.recurrent("LSTM"), {**_RECURRENT, "input_forget": "bool"}, macs=_recurrent_macs),
-    "MatMul": Operator((2, 2), shape_of.matmul, macs=_matmul_macs),
-    "BatchNormalization": Operator((3, 3), shape_of.scale_shift, fusible=True),
-    "MaxPool": Operator((1, 1), shape_of.pool, _WINDOW),
-    "AveragePool": Operator((1, 1), shape_of.pool, {**_WINDOW, "count_include_pad": "bool"}),
-    **{op: Operator((2, 2), shape_of.broadcast, fusible=True) for op in BINARY},
-    **{op: _unary(op) for op in UNARY},
-    "PRelu": Operator((2, 2), shape_of.broadcast_to_first),
-    "LRN": Operator((1, 1), shape_of.same, _LRN),
-    **{op: Operator((1, 1), shape_of.same_with_axis, {"axis": "int"}) for op in ("Softmax", "LogSoftmax")},
-    "LayerNormalization": Operator((1, 3), shape_of.layer_normalization, _LAYER_NORMALIZATION, fusible=True),
-    "GroupNormalization": Operator((1, 3), shape_of.group_normalization, _GROUP_NORMALIZATION, fusible=True),
-    "Attention": Operator((3, 4), attention_shape, ATTENTION_ATTRIBUTES),
-    "Concat": Operator((1, None), shape_of.concat, {"axis": "int"}),
-    "Slice": Operator((1, 1), shape_of.sliced, _SLICE),
-    "Pad": Operator((1, 1), shape_of.pad, _PAD),
-    "Transpose": Operator((1, 1), shape_of.transpose, {"perm": "ints"}),
-    "Reshape": Operator((1, 1), shape_of.reshape, {"shape": "ints"}),
-    "Resize": Operator((1, 1), shape_of.resize, _RESIZE),
-    "ChannelShuffle": Operator((1, 1), shape_of.shuffle, {"group": "count"}),
-    **{op: Operator((1, 1), shape_of.reduce, {"axes": "ints", "keepdims": "bool"}) for op in REDUCTIONS},
-}
+OPERATORS: dict[str, Operator] = collect("rows", "OPERATORS")
 
 
 def infer_shape(op: str, shapes: Sequence[Shape], attributes: Attributes) -> Shape:
@@ -391,3 +107,14 @@ def check_attributes(op: str, attributes: Attributes) -> None:
         if not fits_kind(kind, value):
             expects = ", ".join(kind) if isinstance(kind, tuple) else kind
             raise ModelError(f"attribute {name} is {value!r}; expected: {expects}")
+
+
+def format_category(op: str) -> FormatCategory:
+    """The category of an operator; one that the table lacks is of source format."""
+    return OPERATORS[op].format.category if op in OPERATORS else FormatCategory.SOURCE
+
+
+def rewritten(graph: Graph, node: Node, perm: Permutation) -> Rewriting | None:
+    """How a node works on permuted tensors; None where it does not."""
+    rule = OPERATORS[node.op].format.rule if node.op in OPERATORS else None
+    return rule(graph, node, perm) if rule else None

@@ -1,23 +1,24 @@
 """The OpenCL drivers that tests run on: those found on this machine that build kernels here.
 
 `THOROUGH` holds the best one of each origin, on which all tests of kernels run; any other must pass a few. Where a test
-has very many cases, the drivers take turns (`of_turn`, `others_than_of_turn`), unless FARM_EXHAUSTIVE=1 asks for every
-case on each of them.
+has very many cases, drivers and precisions take turns, which FARM_TURN=NUMBER shifts. FARM_EXHAUSTIVE=1 asks for every
+product of them, FARM_EXHAUSTIVE=KERNEL,... for those of these kernels (tests/exhaustive.py).
 """
 
 from __future__ import annotations
 
 import functools
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import pyopencl as cl
 import pytest
 
 from farm.farmrt import working_drivers
 from farm.farmrt.drivers import Driver, find_drivers
+from runtime.kernels.spec import Kernel
 from runtime.reference.device import open_device
-from runtime.types import Precision
 
 # pyopencl's own folder of headers, which no kernel includes, would be part of all build options: PoCL, which keeps what
 # it builds by source and options, then compiles all that farmrt launches a second time for pyopencl.
@@ -27,8 +28,11 @@ FAULTS = {driver: fault for driver in FOUND if (fault := working_drivers.fault(d
 WORKING = [driver for driver in FOUND if driver not in FAULTS]
 ORIGINS = tuple(dict.fromkeys(driver.origin for driver in WORKING))
 THOROUGH = [next(driver for driver in WORKING if driver.origin == origin) for origin in ORIGINS]
-EXHAUSTIVE = os.environ.get("FARM_EXHAUSTIVE") == "1"
+_ASKED = os.environ.get("FARM_EXHAUSTIVE", "").split(",")
+EXHAUSTIVE = "1" in _ASKED
+TURN = int(os.environ.get("FARM_TURN", "0"))
 open_once = functools.cache(open_device)
+T = TypeVar("T")
 
 
 def label(driver: Driver) -> str:
@@ -36,24 +40,19 @@ def label(driver: Driver) -> str:
     return f"{driver.origin} {driver.name.split()[0]}"
 
 
-def of_turn(number: int) -> list[Driver]:
-    """The drivers that a case of this number is tested on: one of `THOROUGH`, in turns; all of them if exhaustive."""
-    return THOROUGH if EXHAUSTIVE else THOROUGH[number % max(1, len(THOROUGH)) :][:1]
+def is_exhaustive(kernel: Kernel) -> bool:
+    """Whether every product of a kernel's launches is asked for, each built by itself as users do."""
+    return EXHAUSTIVE or f"{kernel.memory}-{kernel.name}" in _ASKED
 
 
-def others_than_of_turn(number: int) -> list[Driver]:
-    """All drivers but the one of this number; all of them where there is no other, or if exhaustive."""
-    return [driver for driver in THOROUGH if driver not in of_turn(number)] or THOROUGH
+def turn(number: int, choices: Sequence[T], exhaustive: bool = EXHAUSTIVE) -> list[T]:
+    """Which of the choices a case of this number takes: one of them, in turns; all of them if exhaustive."""
+    return list(choices) if exhaustive or not choices else [choices[(number + TURN) % len(choices)]]
 
 
-def is_built(variant: int, precision: Precision) -> bool:
-    """Whether a driver builds a kernel's variant of this number in a precision.
-
-    Each does in half arithmetic. In the two precisions that all drivers have, the first two variants are built in both,
-    the others in turns: Oclgrind executes every variant in both (tests/oclgrind).
-    """
-    turn = (Precision.FP32, Precision.FP16_STORAGE)[variant % 2]
-    return EXHAUSTIVE or variant < 2 or precision in (turn, Precision.FP16)
+def of_turn(number: int, exhaustive: bool = EXHAUSTIVE) -> list[Driver]:
+    """The drivers that a case of this number is tested on."""
+    return turn(number, THOROUGH, exhaustive)
 
 
 def every_driver() -> list[Any]:

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
-SOURCE = re.compile(r"[a-z_0-9/]+\.(?:py|cl|[ch])\b")
+SOURCE = re.compile(r"[a-z_0-9/.]*[a-z_0-9]\.(?:py|cl|[ch])\b")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 

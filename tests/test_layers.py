@@ -58,19 +58,21 @@ ORDER = {
         "opbench_cases choices",
         "commit models",
     ],
+    # What collects the rooms of the families, and works on whole graphs; the rooms; machinery, which is handed what is
+    # collected (runtime/registry.py) and knows no family; the ground.
     "runtime": [
-        "reference zoo",
-        "custom selection",
-        "artifacts convert exporters lowering native",
-        "frameworks importers passes plan",
-        "evaluate formats kernels",
-        "evaluate_attention evaluate_generic evaluate_recurrence evaluate_transposed_convolution generic_forms",
-        "peaks",
-        "evaluate_regions layout nearest operators target",
-        "attention shape_functions",
-        "generic",
-        "extras functions graph recurrence transposed_convolution version",
-        "errors model_tensors onnx_runtime regular_file signed_ranks types",
+        "convert",
+        "exporters passes selection",
+        "custom families",
+        "importers lowering zoo",
+        "reference",
+        "operators",
+        "activations artifacts",
+        "operator_row plan",
+        "evaluate formats kernels peaks",
+        "frameworks generic_forms layout native oracle",
+        "extras generic graph shape_functions target",
+        "errors functions model_tensors onnx_runtime recurrence registry regular_file signed_ranks types version",
     ],
 }
 # Packages that only these may import: the tuner measures what it is given, and never knows the controller.

@@ -23,7 +23,7 @@ SURFACES = ("farm.api", "farm.cli.")
 FAMILIES = {
     "connect": "farm.transport",
     "assemble": "runtime.zoo.",
-    "lower_": "runtime.lowering.",
+    "lower_": "runtime.families.",
     "state": "farm.condition.",
 }
 # Functions that are imported bare although another module has one of the same name. The list only becomes shorter.

@@ -20,6 +20,7 @@ from tuner.trial import Candidate, Trial
 from tuner.trial_runner import TrialRunner
 
 _LEAST_REPS, _MOST_REPS = 3, 10
+_LONG_NS = 5e7  # one repetition of such a launch says what three of a short one do
 _TRIAL_NS = 2e6  # repetitions aim at so much time, so that short launches are averaged and long ones stay cheap
 _LONG_BUILD_S = 0.25
 _NEAR = math.log(1.15)  # a variant so near to a launch's best may be it with another local size
@@ -227,7 +228,9 @@ def timed_trial(
     upcoming: Iterable[TrialProgram] = (),
 ) -> Trial:
     """Runs a trial of a candidate and adds its time to the ranking; `upcoming` as `TrialRunner.trial` has it."""
-    reps = runner.repetitions(launch, ranking.best_ns(launch.key), _TRIAL_NS, _LEAST_REPS, _MOST_REPS)
+    best_ns = ranking.best_ns(launch.key)
+    least = 1 if _LONG_NS <= best_ns < math.inf else _LEAST_REPS
+    reps = runner.repetitions(launch, best_ns, _TRIAL_NS, least, _MOST_REPS)
     trial = runner.trial(launch, candidate, reps, upcoming=upcoming)
     ranking.observe(launch.key, candidate, trial.typical_ns)
     return trial

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from runtime.lowering.trials import TrialLaunch
 from runtime.peaks import NOT_MEASURED, MeasuredPeaks
 from tuner.build_ahead import BuildAheadUse
+from tuner.coverage import RETEST_SHARE, covering_s, of_weight
 from tuner.exhaustive import Exhaustive
 from tuner.family import Family, TuningTask, timed_trial
 from tuner.family_scheduler import Strategy, explore_families
@@ -28,7 +29,9 @@ from tuner.verdict import LaunchVerdict, confirmed, default_kept, nothing_runs, 
 Expand = Callable[[TrialLaunch, int], Mapping[Candidate, float]]
 """Candidates of a launch with guessed costs, given the preferred multiple of the work-group size (0: unknown)."""
 
-_LEAST_RETEST, _MOST_RETEST = 0.2, 0.5  # of a budget, kept back for the re-test by what there is to confirm
+_LEAST_RETEST, _MOST_RETEST = RETEST_SHARE, 0.5  # of a budget, kept back for the re-test by what there is to confirm
+_NS_PER_S = 1e9
+_SIZES_A_BUILD = 3  # are tried where the driver builds a program once for all of them
 _RETEST_TRIALS = 12  # of a launch that has something to confirm
 _UNEXPLORED = "too small a part of the time, or of the budget, to try others"
 _CONTENDING = math.log(1.05)  # behind a launch's best: a candidate that may still be the fastest
@@ -68,7 +71,9 @@ LEVELS: Mapping[str, SearchLevel] = {
 class SearchResult:
     """The verdicts of a search, one for each launch in the given order, and its cost.
 
-    `trials` and `device_s` are by tuning key and count new trials only; `statuses` counts journaled ones too. `states`
+    `trials` and `device_s` are by tuning key and count new trials only; `tried` counts the candidates beside the
+    default whose times are known, by tuning key, and `statuses` all trials, both with those of the journal. `needed_s`
+    of device time would have covered LEAST_TRIALS of each launch of weight. `states`
     are the two speeds that the unit had meanwhile, None where it had one, `built_ahead` what came of building programs
     while others were measured, None where none was.
     """
@@ -78,6 +83,8 @@ class SearchResult:
     device_s: Mapping[str, float]
     statuses: Mapping[TrialStatus, int]
     budget_spent: bool
+    tried: Mapping[str, int]
+    needed_s: float
     states: SpeedStates | None = None
     built_ahead: BuildAheadUse | None = None
 
@@ -104,6 +111,8 @@ def search(
         dict(runner.device_s),
         dict(runner.statuses),
         runner.spent_s >= runner.budget_s,
+        run.tried(),
+        run.needed_s,
         runner.states,
         runner.built_ahead,
     )
@@ -126,12 +135,15 @@ class _Search:
         kernels = dict.fromkeys(launch.kernel.name for launch in launches)
         self._rankings = {name: Ranking(KernelRelatives(relatives, name)) for name in kernels}
         self._weight = 0.0
+        self._defaults_s = self.needed_s = 0.0
         self._done, self._planned, self._stage = 0.0, float(len(launches)), "defaults"
 
     def verdicts(self) -> tuple[LaunchVerdict, ...]:
         """Runs all three stages; the launches that promise to save most are re-tested first."""
         self._learn_from_journal(own=False)
         tasks = self._time_defaults()
+        self._defaults_s = self._runner.spent_s
+        self._cover(tasks)
         self._weight = sum(task.weight for task in tasks)
         self._explore(tasks)
         self._learn_from_journal(own=True)
@@ -141,6 +153,21 @@ class _Search:
         return without_false_discoveries(
             [verdicts.get(launch.key) or default_kept(launch, math.nan, untimed) for launch in self._launches]
         )
+
+    def tried(self) -> dict[str, int]:
+        """Candidates beside the default whose times are known, by tuning key."""
+        counts = {each.key: self._rankings[each.kernel.name].tried_count(each.key) for each in self._launches}
+        return {key: max(count - 1, 0) for key, count in counts.items()}
+
+    def _cover(self, tasks: Sequence[TuningTask]) -> None:
+        """Notes what LEAST_TRIALS of each launch of weight take here; a budget that may grow becomes so long."""
+        timed = [task for task in tasks if math.isfinite(task.weight)]
+        uses = [max(len(task.launch.uses), 1) for task in timed]
+        seconds = [task.weight / use / _NS_PER_S for task, use in zip(timed, uses, strict=True)]
+        builds = 1 if self._runner.builds_each_size else _SIZES_A_BUILD
+        needed_s = covering_s(of_weight(zip(seconds, uses, strict=True)), self._runner.build_s / builds)
+        self.needed_s = max(self.needed_s, self._defaults_s + needed_s)
+        self._runner.cover(self.needed_s)
 
     def _learn_from_journal(self, own: bool) -> None:
         """Adds journaled trials of earlier runs to the rankings: other launches' first, after exploring the `own` ones.
@@ -174,7 +201,7 @@ class _Search:
     def _explore(self, tasks: Sequence[TuningTask]) -> None:
         """Searches the families until the budget is spent, less the part that is kept for the re-test."""
         minor_ns = self._level.minor * sum(task.weight for task in tasks)
-        on_program = functools.partial(self._on_program, tasks, self._runner.budget_s - self._runner.spent_s)
+        on_program = functools.partial(self._on_program, tasks, self._runner.spent_s)
         families = [self._family(group, minor_ns, on_program) for group in _by_kernel(tasks)]
         explored = self._done + sum(self._level.strategy.estimate(family) for family in families)
         self._planned = explored + _RETEST_UNITS * len(tasks)
@@ -183,8 +210,10 @@ class _Search:
                 self._stage = family.name
         self._advance(max(explored - self._done, 0.0))
 
-    def _on_program(self, tasks: Iterable[TuningTask], left_s: float) -> None:
-        self._runner.limit_s = self._runner.budget_s - self._kept_back_s(tasks, left_s)
+    def _on_program(self, tasks: Sequence[TuningTask], begun_s: float) -> None:
+        self._cover(tasks)
+        budget_s = self._runner.budget_s
+        self._runner.limit_s = budget_s - self._kept_back_s(tasks, budget_s - begun_s)
         self._advance()
 
     def _kept_back_s(self, tasks: Iterable[TuningTask], left_s: float) -> float:

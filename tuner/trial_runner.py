@@ -63,6 +63,7 @@ class TrialRunner:
         is_over: whether the time that the whole run has is up, whatever it was spent on.
         surroundings: what the units run before each launch that they time.
         build_ahead: whether units build programs while they measure others.
+        grows: whether the budget may become longer where trials take long.
 
     Attributes:
         limit_s: device time at which `trial` raises BudgetSpent; at most the budget.
@@ -79,8 +80,10 @@ class TrialRunner:
         is_over: Callable[[], bool] = lambda: False,
         surroundings: Surroundings | None = None,
         build_ahead: BuildAhead = BuildAhead.OFF,
+        grows: bool = False,
     ) -> None:
         self.pool = pool
+        self._grows = grows
         self._surroundings = surroundings or Surroundings()
         self._is_over = is_over
         self._ahead = AheadBuilds(build_ahead)
@@ -103,6 +106,12 @@ class TrialRunner:
     def spent_s(self) -> float:
         """Device time of all new trials."""
         return sum(self.device_s.values())
+
+    def cover(self, needed_s: float) -> None:
+        """Makes a budget that may grow at least so long."""
+        if self._grows and needed_s > self.budget_s:
+            self.limit_s += needed_s - self.budget_s
+            self.budget_s = needed_s
 
     def trial(
         self,

@@ -18,7 +18,6 @@ from farm.config.given_model import GivenModel
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job, benchmark_settings
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.loading import LoadOptions
-from farm.model import deployments
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.status import Status
 from farm.safe_text import one_line
@@ -38,12 +37,13 @@ def benchmark(
     load: LoadOptions,
     fleet: FleetOptions,
     trace: Path | None,
+    html: Path | None,
     store: str | None,
     cluster: ClusterChoice | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm benchmark`; returns the exit status."""
-    source = deployments.load(model)
+    source = options.load(model)
     wanted = BenchmarkOptions(rounds, warmup, load)
     if cluster and cluster.detach:
         works = sent_jobs.all_models("benchmark", [source], benchmark_settings(wanted))
@@ -54,9 +54,18 @@ def benchmark(
         with store_options.keeping(store) as keeper, view.shown(only_slow=True) as progress:
             job = functools.partial(benchmark_job, source, units, wanted, fleet, progress)
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
+    write_files(rows, trace, html)
+    return options.finish(rows, as_json, show, keeper)
+
+
+def write_files(rows: Sequence[BenchmarkRow], trace: Path | None, html: Path | None) -> None:
+    """The files that were asked for beside the rows."""
     if trace:
         atomic_file.write(trace, trace_json(rows).encode())
-    return options.finish(rows, as_json, show, keeper)
+    if html:
+        from farm.report.benchmark_page import benchmark_page
+
+        atomic_file.write(html, benchmark_page(rows).encode())
 
 
 def show(rows: Sequence[BenchmarkRow]) -> None:

@@ -42,7 +42,7 @@ PURPOSE = "work on many hosts (--cluster)"
 # What a command does with its rows, whoever does it: no host is told of it.
 OF_ROWS = frozenset(
     {"a", "as_json", "b", "certificates", "cluster", "detach", "model_file", "model_files", "priority", "shared"}
-    | {"store", "trace", "dry_run", "nightly_file", "output", "resume", "share"}
+    | {"store", "trace", "html", "dry_run", "nightly_file", "output", "resume", "share"}
 )
 # What the client does for all hosts: one that goes on without it is told.
 OF_CLIENT = frozenset({"device", "every", "fail_fast", "one_per_soc", "retries", "soc", "spread", "tag"})

@@ -9,12 +9,12 @@ import click
 
 from farm import safe_text
 from farm.cli import options
-from farm.cli.envelope import CommandResult
+from farm.cli.envelope import CommandResult, Document
+from farm.config.deployment import Deployment
 from farm.config.given_model import GivenModel
-from farm.jobs.convert import ConvertOptions, convert_job
+from farm.jobs.convert import ConvertOptions, convert_job, write_standard
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.targets import TargetFiles, names_single_units, units_to_ask
-from farm.model import deployments
 from farm.rows.convert import ConvertRow
 from farm.tables import table
 from farm.tables.inspect import tensor_line
@@ -36,14 +36,28 @@ def convert(
     target_files: tuple[Path, ...],
     skip_missing: bool,
     explain: bool,
+    standard: bool,
+    output: Path | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm convert`; returns the exit status."""
-    source = deployments.load(model)
+    source = options.load(model)
+    if standard != (output is not None):
+        raise click.UsageError("--standard and -o FILE belong together: the one file, and where it is written")
+    if output:
+        return _standard(source, output, as_json)
     units = units_to_ask(source, TargetFiles(target_files), choice)
     wanted = ConvertOptions(target_files, choice.socs, not names_single_units(choice), skip_missing, explain)
     rows = convert_job(source, units, fleet, wanted, lambda line: click.echo(safe_text.one_line(line), err=True))
     return options.finish(rows, as_json, lambda done: _show(done, explain))
+
+
+def _standard(source: Deployment, output: Path, as_json: bool) -> CommandResult:
+    size_bytes = write_standard(source, output)
+    if as_json:
+        return Document(members={"file": str(output), "size_bytes": size_bytes})
+    click.echo(safe_text.one_line(f"{output}: {size_bytes / 1e6:.1f} MB"))
+    return 0
 
 
 def _show(rows: Sequence[ConvertRow], explain: bool) -> None:

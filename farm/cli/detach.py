@@ -58,5 +58,6 @@ def _fetch_options() -> list[str]:
     given = click.get_current_context().params
     store = str(given.get("store") or "")
     shown = without_password(store) if "://" in store else store
-    named = {"--output-dir": given.get("output_dir"), "--trace": given.get("trace"), "--store": shown}
+    files = {f"--{name.replace('_', '-')}": given.get(name) for name in ("output_dir", "trace", "html")}
+    named = {**files, "--store": shown}
     return [word for name, value in named.items() if value for word in (name, str(value))]

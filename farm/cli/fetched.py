@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from farm import atomic_file
 from farm.cli import benchmark, compare, opbench, options, run, store_options, tune
 from farm.cli.envelope import CommandResult
 from farm.rows.benchmark import BenchmarkRow
@@ -17,7 +16,6 @@ from farm.rows.run import RunRow
 from farm.rows.tune import TuneRow
 from farm.store.lines import RunData
 from farm.store.recorder import Recorder
-from farm.tables.trace import trace_json
 from runtime.errors import ConfigError, FarmError, JobError, NoUnitError
 
 if TYPE_CHECKING:
@@ -32,7 +30,9 @@ FACES: dict[str, tuple[type[Row], Callable[[Any], None]]] = {
 }
 
 
-def finish(result: KeptResult, store: str | None, trace: Path | None, as_json: bool) -> CommandResult:
+def finish(
+    result: KeptResult, store: str | None, trace: Path | None, html: Path | None, as_json: bool
+) -> CommandResult:
     """Keeps the rows in the store, each once however often it is called, and ends as the command would have.
 
     Raises the error that it ended with.
@@ -41,14 +41,13 @@ def finish(result: KeptResult, store: str | None, trace: Path | None, as_json: b
     from farm.cluster.sent_sides import with_side_names
 
     row_type, show = FACES[result.command]
-    if trace and row_type is not BenchmarkRow:
-        raise ConfigError("--trace: only farm benchmark has one")
+    if (trace or html) and row_type is not BenchmarkRow:
+        raise ConfigError(f"--{'trace' if trace else 'html'}: only farm benchmark has one")
     with Recorder(store, RunData.model_validate(result.run), store_options.tell) as keeper:
         named = (with_side_names(row, result.side_names) for row in result.document["rows"])
         rows = list(keeper.recorded(map(row_type.model_validate, named)))
     if problem := result.document["error"]:
         kinds: dict[str, type[FarmError]] = {**USERS_MISTAKES, "no_unit": NoUnitError}
         raise kinds.get(problem["kind"], JobError)(problem["message"])
-    if trace:
-        atomic_file.write(trace, trace_json([row for row in rows if isinstance(row, BenchmarkRow)]).encode())
+    benchmark.write_files([row for row in rows if isinstance(row, BenchmarkRow)], trace, html)
     return options.finish(rows, as_json, show, keeper, result.document["exit_status"])

@@ -15,7 +15,6 @@ from farm.config.given_model import GivenModel
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_for_soc, forecast_job
 from farm.jobs.targets import TargetFiles, known_socs, names_single_units
-from farm.model import deployments
 from farm.rows.forecast import ForecastRow
 from farm.rows.status import Status
 from farm.tables import table as tables
@@ -33,7 +32,7 @@ def forecast(
     as_json: bool,
 ) -> CommandResult:
     """`farm forecast`; returns the exit status."""
-    source = deployments.load(model)
+    source = options.load(model)
     if target_file:
         if choice != ANY or fleet.opencl:
             raise click.UsageError("--target-file takes the place of units and --opencl")

@@ -12,7 +12,6 @@ from farm.cli.envelope import CommandResult
 from farm.config.given_model import GivenModel
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.inspect import inspect_for_file, inspect_job, inspect_plan_file
-from farm.model import deployments
 from farm.rows.inspect import InspectRow
 from farm.rows.status import Status
 from farm.tables import table as tables
@@ -71,7 +70,7 @@ def _model_rows(
     fleet: FleetOptions,
     memory: str | None,
 ) -> Iterator[InspectRow]:
-    source = deployments.load(model)
+    source = options.load(model)
     if target_file is None:
         return inspect_job(source, lookup.units_for(source, choice), memory, fleet)
     if choice != ANY or fleet.opencl:

@@ -80,6 +80,7 @@ def fetch(
     timeout_s: float | None,
     output_dir: Path | None,
     trace: Path | None,
+    html: Path | None,
     store: str | None,
     cluster: str | None,
     certificates: Path | None,
@@ -101,7 +102,7 @@ def fetch(
             kept_jobs.fetch_left(hosts, report, result, ReceivedFiles().receive)
     if result.files and not output_dir:
         store_options.tell(f"{job}: its outputs stay where they are; --output-dir DIR brings them")
-    return fetched.finish(result, store, trace, as_json)
+    return fetched.finish(result, store, trace, html, as_json)
 
 
 @contextlib.contextmanager

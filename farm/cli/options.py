@@ -10,11 +10,22 @@ import click
 from farm import safe_text
 from farm.cli import INTERRUPTED
 from farm.cli.envelope import INTERRUPTION, Document, Problem
+from farm.config.deployment import Deployment
+from farm.config.given_model import GivenModel
+from farm.model import deployments
 from farm.rows.row import Row, exit_status
 from farm.rows.status import Status
 from farm.store.recorder import Recorder
 
 RowType = TypeVar("RowType", bound=Row)
+
+
+def load(model: GivenModel) -> Deployment:
+    """The deployment of a model; what its file says without effect is told on stderr."""
+    source = deployments.load(model)
+    for note in source.notes:
+        click.echo(f"note: {safe_text.one_line(note)}", err=True)
+    return source
 
 
 def finish(

@@ -18,7 +18,6 @@ from farm.config.given_model import GivenModel
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.loading import LoadOptions
 from farm.jobs.run import RunOptions, run_job, run_settings
-from farm.model import deployments
 from farm.rows.run import RunRow
 from farm.safe_text import one_line
 from farm.tables import table
@@ -48,7 +47,7 @@ def run(
     as_json: bool,
 ) -> CommandResult:
     """`farm run`; returns the exit status."""
-    source = deployments.load(model)
+    source = options.load(model)
     wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load, input_dir, example)
     said = GOES_ON if input_dir else interruption.INTERRUPTED
     if cluster and cluster.detach:

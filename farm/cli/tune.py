@@ -20,12 +20,11 @@ from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.received_files import ReceivedFiles
 from farm.jobs.tune.search import SearchOptions
-from farm.model import deployments
 from farm.rows.tune import TuneRow
 from farm.tables import table
 from farm.tables.execution import execution_lines
 from farm.tables.run import artifact_lines
-from farm.tables.tune import agreement_lines, choice_lines, outcome_lines, tune_table
+from farm.tables.tune import agreement_lines, choice_lines, is_untuned, outcome_lines, tune_table
 from farm.units.selection import Selection
 from farm.workspace import journal_file
 from runtime.errors import ConfigError
@@ -55,7 +54,7 @@ def tune(
     """`farm tune`; returns the exit status."""
     if repeat > 1 and not fresh:
         raise ConfigError("--repeat: a second search would find what is in the journal of the first; give --fresh too")
-    sources = [deployments.load(model) for model in models or _all_models()]
+    sources = [options.load(model) for model in models or _all_models()]
     searched = SearchOptions(level, budget_s, memory, fresh, budget_s, selection, shared, BuildAhead(build_ahead))
     wanted = TuneOptions(searched, execution, repeat)
     works = sent_jobs.all_models("tune", sources, wanted.settings)
@@ -71,7 +70,7 @@ def tune(
                 rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
         except KeyboardInterrupt:
             return options.interrupted(how_to_go_on, as_json)
-    return options.finish(rows, as_json, show, keeper)
+    return options.finish(rows, as_json, show, keeper, least_status=int(any(map(is_untuned, rows))))
 
 
 def _all_models() -> list[GivenModel]:
@@ -91,7 +90,6 @@ def show(rows: Sequence[TuneRow]) -> None:
     table.show([tune_table(rows)])
     for line in (
         *choice_lines(rows),
-        *outcome_lines(rows),
         *agreement_lines(rows),
         *artifact_lines(rows),
         *execution_lines(rows),
@@ -99,3 +97,5 @@ def show(rows: Sequence[TuneRow]) -> None:
         click.echo(line)
     for path in dict.fromkeys(path for row in rows for path in row.artifacts):
         click.echo(path)
+    for line in outcome_lines(rows):
+        click.echo(line)

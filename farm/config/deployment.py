@@ -2,7 +2,7 @@
 
     library_name: mobile_squeeze
     target_abis: [host]                     # also as text: host, arm64-v8a
-    target_socs: [sdm845]                   # optional: tune for these only
+    target_socs: [sdm845]                   # optional: tune for these only; all, or random: one unit, any
     model_graph_format: code                # optional: plans also as C source and static library; default: file
     model_data_format: code                 # optional: their weights too
     linkshared: 1                           # optional: beside that code libfarmrt.so too; default: libfarmrt.a alone
@@ -63,6 +63,7 @@ from farm.config.fields import (
     split_text,
 )
 from farm.config.platforms import PLATFORMS, DataFormat
+from farm.config.suggestion import suggestion
 from farm.config.yaml_source import KeyPath, WrittenSource, YamlSection, YamlSource
 from runtime.errors import ConfigError
 
@@ -77,6 +78,9 @@ Winograd = Literal[0, 2, 4, "auto"]
 ONNX_ORDER: DataFormat = "NCHW"
 UNKNOWN_TYPE: ElementType = "float32"  # of a tensor within the model, whose type nobody says
 FLOATS = "models run in fp32 and fp16"
+
+ELSEWHERE = ("hexagon", "dsp", "hta", "apu")  # MACE's further runtimes: a threshold for one has no effect here
+ALL, RANDOM = "all", "random"  # MACE's words for target_socs
 
 RUNTIMES: dict[str, tuple[Runtime, ...]] = {
     "cpu": ("cpu",),
@@ -275,7 +279,9 @@ class Model(ExecutionKeys):
     @classmethod
     def _only_one(cls, value: tuple[Subgraph, ...]) -> tuple[Subgraph, ...]:
         if len(value) > 1:
-            raise ValueError("several subgraphs are not supported yet; write one model for each")
+            raise ValueError(
+                "several subgraphs of one model are not supported; write a model for each, with this model_file_path"
+            )
         return value
 
     @field_validator("runtime")
@@ -298,8 +304,8 @@ class Model(ExecutionKeys):
     @classmethod
     def _known_thresholds(cls, value: dict[str, float]) -> dict[str, float]:
         for name in value:
-            if name.lower() not in get_args(Runtime):
-                raise ValueError(f"{name!r} is not supported yet; thresholds are for CPU and GPU")
+            if name.lower() not in (*get_args(Runtime), *ELSEWHERE):
+                raise ValueError(f"{name!r} is no runtime{suggestion(name.upper(), ('CPU', 'GPU', 'HEXAGON'))}")
         return {name.lower(): threshold for name, threshold in value.items()}
 
     @field_validator("winograd", mode="before")
@@ -312,12 +318,13 @@ class Model(ExecutionKeys):
 
     @property
     def subgraph(self) -> Subgraph:
-        """The only subgraph; tensors whose format the file does not say have the platform's, except ONNX's.
+        """The only subgraph; tensors whose format the file does not say have the platform's, except ONNX's and Caffe's.
 
-        What order an ONNX file has depends on where it was exported: farm.model.data_formats infers it.
+        What order an ONNX file has depends on where it was exported, and MACE writes shapes of Caffe's networks in its
+        own: farm.model.data_formats infers it.
         """
         subgraph, own = self.subgraphs[0], (PLATFORMS[self.platform].own_format,)
-        if self.platform == "onnx":
+        if self.platform in ("onnx", "caffe"):
             return subgraph
         formats = {
             "input_data_formats": subgraph.input_data_formats or own,
@@ -367,6 +374,16 @@ class Deployment(YamlSection):
     _source: YamlSource = PrivateAttr()
     _trusted: bool = PrivateAttr(default=False)
 
+    @field_validator("target_socs")
+    @classmethod
+    def _words_stand_alone(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        """`all` and `random` are no SoCs; see takes_one."""
+        if not {ALL, RANDOM} & set(value):
+            return value
+        if len(value) > 1:
+            raise ValueError(f"write {ALL}, {RANDOM} or names of SoCs, not both")
+        return ()
+
     @field_validator("model_data_format")
     @classmethod
     def _weights_go_with_their_plan(cls, value: Form, info: ValidationInfo) -> Form:
@@ -378,6 +395,23 @@ class Deployment(YamlSection):
     def path(self) -> Path:
         """The file that was read; its folder is what relative paths in it start from."""
         return self._source.path
+
+    @property
+    def takes_one(self) -> bool:
+        """Whether it is for any one unit, whose SoC is left to chance: `target_socs: random`."""
+        words = split_text(self.data.get("target_socs")) or ()
+        return [word.lower() for word in words] == [RANDOM]
+
+    @property
+    def notes(self) -> list[str]:
+        """What the file says without effect, a line each: thresholds for runtimes that a model does not use."""
+        return [
+            str(self.error(("models", name, "validation_threshold", key), f"has no effect, it runs on {used}"))
+            for name, model in self.models.items()
+            for key in self.data["models"][name].get("validation_threshold") or ()
+            if key.lower() not in model.runtimes
+            for used in [" and ".join(model.runtimes)]
+        ]
 
     @property
     def data(self) -> Any:

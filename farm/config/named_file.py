@@ -7,6 +7,7 @@ from pathlib import Path
 
 DEPLOYMENTS = (".yml", ".yaml")
 MAX_NAMED = 5
+LIKENESS = 0.8  # one letter of a short name; most files of a folder share their ending
 
 
 def missing(path: Path, otherwise: str = "") -> str:
@@ -14,7 +15,7 @@ def missing(path: Path, otherwise: str = "") -> str:
     if not path.parent.is_dir():
         return f"no such file; there is no folder {path.parent}"
     there = [entry.name for entry in path.parent.iterdir()] if path.name else []
-    near = difflib.get_close_matches(path.name, there, n=1)
+    near = difflib.get_close_matches(path.name, there, n=1, cutoff=LIKENESS)
     return f"no such file, did you mean {str(path.with_name(near[0]))!r}?" if near else f"no such file{otherwise}"
 
 

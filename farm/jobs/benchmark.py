@@ -17,7 +17,7 @@ from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.loading import LoadOptions, load_model, provenance_of
 from farm.jobs.models.prepare import Prepared, TestData, prepare_all
 from farm.jobs.run import NS_PER_MS, rounds_settings
-from farm.rows.benchmark import BenchmarkResult, BenchmarkRow, LoadFigures, PlainRounds, Rounds
+from farm.rows.benchmark import BenchmarkResult, BenchmarkRow, LoadFigures, PlainRounds
 from farm.rows.profile import StepTimes, profiled_rounds
 
 MAX_TIMES_IN_ANSWER = 100_000  # keeps an answer well below the transport's limit for a line
@@ -82,8 +82,8 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: B
             selection=loaded.planned.use,
             **dict(execution_figures(loaded.answer, loaded.execution, plain, peak_memory(opened, runtime))),
         ),
-        plain=PlainRounds(warm_up=Rounds.of(warm_up), without_statistics=Rounds.of(plain.wall_ns)),
-        profiled=profiled_rounds(loaded.plan.steps, times, wall_ns),
+        plain=PlainRounds.of(warm_up, plain.wall_ns),
+        profiled=profiled_rounds(loaded.plan.steps, times, wall_ns, loaded.plan.contents),
     )
 
 

@@ -7,6 +7,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import onnx
+
 from farm import atomic_file, soc
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
@@ -33,7 +35,7 @@ from farm.rows.run import NoFile, SelectionUse
 from farm.rows.status import Status
 from farm.workspace import Workspace, data_file
 from runtime.custom.c_library import linked_operators
-from runtime.errors import BuildError, FarmError
+from runtime.errors import BuildError, ConfigError, FarmError, UnsupportedError
 from runtime.exporters.onnx_exporter import export_onnx
 from runtime.native.model_code import c_name, write_model_code
 from runtime.native.toolchains import why_missing
@@ -61,6 +63,7 @@ class ConvertOptions:
 
 
 DEFAULT = ConvertOptions()
+STANDARD_DOMAINS = ("", "ai.onnx")
 Tell = Callable[[str], None]
 
 
@@ -95,6 +98,26 @@ def write_graph(prepared: Prepared) -> Path:
     path = Workspace(prepared.deployment.library_name).graph_file(prepared.name)
     atomic_file.write(path, export_onnx(prepared.graph).SerializeToString(deterministic=True))
     return path
+
+
+def write_standard(deployment: Deployment, path: Path) -> int:
+    """Saves the only model as ONNX of ONNX's own operators, before any are fused; returns the file's bytes.
+
+    Raises:
+        ConfigError: the deployment file has several models.
+        UnsupportedError: the model holds operators that are no others' than farm's or its user's.
+    """
+    if len(deployment.models) > 1:
+        raise ConfigError(f"{deployment.path}: --standard writes one model, there are {', '.join(deployment.models)}")
+    prepared = prepare(deployment, next(iter(deployment.models)), Fetcher(deployment))
+    own = {node.op_type for node in prepared.source.graph.node if node.domain not in STANDARD_DOMAINS}
+    if own:
+        raise UnsupportedError(f"{deployment.path}: no operators of ONNX: {', '.join(sorted(own))}")
+    model = onnx.shape_inference.infer_shapes(prepared.source)
+    onnx.checker.check_model(model)
+    content = model.SerializeToString(deterministic=True)
+    atomic_file.write(path, content)
+    return len(content)
 
 
 class _Conversion:

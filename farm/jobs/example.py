@@ -18,6 +18,7 @@ from farm.workspace import data_file
 from runtime.errors import DeviceError
 from runtime.native.example_program import NAME, build_example
 from runtime.plan.plan import Plan
+from runtime.types import ELEMENT_NAMES
 
 Array = npt.NDArray[Any]
 
@@ -80,7 +81,7 @@ def _written(folder: Path, model: ExampleModel) -> list[Path]:
     """The inputs as files, in the plan's order."""
     paths = [folder / f"input{index}.bin" for index in range(len(model.plan.inputs))]
     for path, tensor in zip(paths, model.plan.inputs, strict=True):
-        path.write_bytes(model.inputs[tensor.name].astype("<f4").tobytes())
+        path.write_bytes(model.inputs[tensor.name].astype(ELEMENT_NAMES[tensor.element_type]).tobytes())
     return paths
 
 
@@ -135,5 +136,5 @@ def _fetched(opened: OpenUnit, plan: Plan) -> dict[str, Array]:
         for index, tensor in enumerate(plan.outputs):
             local = Path(folder, OUTPUT.format(index))
             opened.transport.pull(local.name, local)
-            outputs[tensor.name] = np.fromfile(local, "<f4").reshape(tensor.shape)
+            outputs[tensor.name] = np.fromfile(local, ELEMENT_NAMES[tensor.element_type]).reshape(tensor.shape)
     return outputs

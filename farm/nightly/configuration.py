@@ -1,7 +1,7 @@
 """Reads nightly.yml: which models are measured on which units, how, how often, and who is notified.
 
     name: lab                             # of the series; default: the file's name
-    models: [zoo://mobilenet_v1, net.yml] # samples, and deployment files from this file's folder
+    models: [zoo://mobilenet_v1, net.yml] # samples, deployment files and model files, from this folder
     units:                                # any of these; the keys of one entry narrow it down
       - soc: sdm845
       - {tag: quiet, one_per_soc: yes}

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from farm.decision.judgement import SOFTWARE, Judgement, Verdict
 from farm.nightly.night import Night, SeriesReport
-from farm.nightly.words import case_title, counted, counts, gravity, is_worse, worst_first
+from farm.nightly.words import case_title, counted, counts, gravity, has_worsened, worst_first
 from farm.rows.series import Case, Metric
 from farm.safe_text import word
 
@@ -41,7 +41,7 @@ _BETTER = (Verdict.IMPROVEMENT, Verdict.ENVIRONMENT_CHANGED)
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
+class HeadlineClause:
     """Series of one figure that share verdict, direction and cause: one clause tells them all."""
 
     series: Sequence[SeriesReport]
@@ -60,7 +60,7 @@ def headline(night: Night) -> str:
     series, numbers = night.series, counts(night.series)
     if not series:
         return "Nothing was measured: no series tonight"
-    if worse := findings(night, filter(is_worse, series)):
+    if worse := findings(night, filter(has_worsened, series)):
         more = len(worse) - MOST_CLAUSES
         if len(worse) == 1:
             return f"{worse[0].text}{worse[0].reason}"
@@ -73,7 +73,7 @@ def headline(night: Night) -> str:
     return f"Nothing worse: {', '.join(rest)}, of {len(series)} series"
 
 
-def findings(night: Night, series: Iterable[SeriesReport]) -> list[Finding]:
+def findings(night: Night, series: Iterable[SeriesReport]) -> list[HeadlineClause]:
     """The given series of a night as clauses, the worst first.
 
     A case that a clause names is not named again for another figure: a model that is slower also starts more slowly.
@@ -81,14 +81,14 @@ def findings(night: Night, series: Iterable[SeriesReport]) -> list[Finding]:
     groups: dict[tuple[object, ...], list[SeriesReport]] = {}
     for report in worst_first(list(series)):
         judgement = report.judgement
-        key = (*gravity(report), is_worse(report), judgement.cause, judgement.facts)
+        key = (*gravity(report), has_worsened(report), judgement.cause, judgement.facts)
         groups.setdefault(key, []).append(report)
     found, told = [], set[Case]()
     for members in groups.values():
         fresh = [report for report in members if report.key.case not in told]
         told |= {report.key.case for report in members}
         if fresh:
-            found.append(Finding(fresh, _clause(night, fresh)))
+            found.append(HeadlineClause(fresh, _clause(night, fresh)))
     return found
 
 
@@ -116,7 +116,7 @@ def _change(series: Sequence[SeriesReport]) -> str:
         return _DONE[judgement.verdict]
     metric = series[0].key.metric
     _, worse, better = _FIGURES[metric]
-    by = worse if is_worse(series[0]) else better
+    by = worse if has_worsened(series[0]) else better
     return f"{_size([each.judgement for each in series])} {by}" if metric not in _ACCURACY else by
 
 

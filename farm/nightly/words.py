@@ -62,7 +62,7 @@ def gravity(report: SeriesReport) -> tuple[int, int]:
     return rank(report), _FELT_FIRST.index(report.key.metric)
 
 
-def is_worse(report: SeriesReport) -> bool:
+def has_worsened(report: SeriesReport) -> bool:
     """Whether the user has something worse than before: a bad verdict, or a change for the worse of whatever cause."""
     judgement = report.judgement
     if judgement.verdict != Verdict.ENVIRONMENT_CHANGED:
@@ -73,12 +73,12 @@ def is_worse(report: SeriesReport) -> bool:
 def word_of(report: SeriesReport) -> Word:
     """Its verdict's word, in the colour of what is bad where the user has something worse, whatever the cause."""
     known = WORDS[report.judgement.verdict]
-    return dataclasses.replace(known, tone="bad") if is_worse(report) and known.tone != "bad" else known
+    return dataclasses.replace(known, tone="bad") if has_worsened(report) and known.tone != "bad" else known
 
 
 def tally(series: Sequence[SeriesReport]) -> list[tuple[Verdict, str, str, str]]:
     """Each verdict that some series have, worst first: verdict, how many, its name for so many, and its colour."""
-    worse = {report.judgement.verdict for report in series if is_worse(report)}
+    worse = {report.judgement.verdict for report in series if has_worsened(report)}
     return [
         (verdict, str(count), WORDS[verdict].name(count), "bad" if verdict in worse else WORDS[verdict].tone)
         for verdict, count in counts(series).items()

@@ -209,16 +209,14 @@ def _ticks(points: Sequence[Point]) -> list[Chart]:
     moments = [utc(points[place].time) for place in places]
     dates = [when.date() if when else None for when in moments]
     by_hour = len(set(dates)) < len(dates)
-    ticks, last = [], None
-    for place, when in zip(places, moments, strict=True):
-        if when is None:
-            ticks.append({"at": place, "text": [f"run {points[place].run}"]})
-            continue
-        date = f"{when.day} {when:%b}" + (f" {when.year}" if last is None or last.year != when.year else "")
-        is_new = last is None or last.date() != when.date()
-        ticks.append({"at": place, "text": [*([f"{when:%H:%M}"] if by_hour else []), *([date] if is_new else [])]})
-        last = when
-    return ticks
+    return [
+        {
+            "at": place,
+            "hour": f"{when:%H:%M}" if when and by_hour else "",
+            "date": f"{when.day} {when:%b %Y}" if when else f"run {points[place].run}",
+        }
+        for place, when in zip(places, moments, strict=True)
+    ]
 
 
 def distribution(case: CaseReport) -> Chart | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import CaseReport, DeviceReport, SeriesReport
-from farm.nightly.words import WORDS, Word, case_title, is_worse, rank, word_of
+from farm.nightly.words import WORDS, Word, case_title, has_worsened, rank, word_of
 from farm.report import charts
 from farm.report.figures import NONE, change, digits, figure, interval, milliseconds
 from farm.rows.device_state import DeviceState
@@ -125,7 +125,7 @@ def case_view(case: CaseReport, anchor: str) -> CaseView:
         anchor=anchor,
         verdict=verdict,
         word=word_of(worst) if worst else WORDS[verdict],
-        is_slower=any(is_worse(each) for each in case.series if each.key.metric == Metric.LATENCY),
+        is_slower=any(has_worsened(each) for each in case.series if each.key.metric == Metric.LATENCY),
         reason=reason,
         measured=case.row is not None and any(not block.throttled for block in case.row.blocks),
         validation=_validation(case.row),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import DeviceReport, Night, SeriesReport
-from farm.nightly.words import Word, is_worse, rank, way, word_of
+from farm.nightly.words import Word, has_worsened, rank, way, word_of
 from farm.report.figures import change, figure, interval
 from farm.report.names import Names
 from farm.rows.series import Metric, SeriesKey
@@ -92,7 +92,7 @@ def line(report: SeriesReport, links: Links, root: str = "") -> Line:
         interval=interval(judgement.low, judgement.high),
         verdict=judgement.verdict,
         word=word_of(report),
-        is_worse=is_worse(report),
+        is_worse=has_worsened(report),
         reason=judgement.why,
         sort_value=_number(judgement.value),
         sort_baseline=_number(judgement.baseline),

@@ -135,7 +135,7 @@ def _summary(night: Night, links: Links) -> dict[str, Any]:
     lines = [line(report, links) for report in ordered]
     return {
         "headline": headline(night),
-        "is_worse": any(map(words.is_worse, ordered)),
+        "is_worse": any(map(words.has_worsened, ordered)),
         "counts": words.tally(ordered),
         "sections": [
             (title, anchor, [(reason, [line(report, links) for report in members]) for reason, members in causes])

@@ -15,6 +15,7 @@ from farm.rows.row import Row
 from farm.rows.run import KernelsUse, NoFile, SelectionUse, TunedUse
 
 NS_PER_MS = 1e6
+KEPT_ROUNDS = 1000
 
 
 class Rounds(Record):
@@ -45,7 +46,8 @@ class Rounds(Record):
 
 class ProfiledOperator(Record):
     """One operator (a step of the plan). `percent` is its share of all operators' time; `start_ms` and `last_ms` are of
-    the last round.
+    the last round. `reads` are the operators whose results it reads, by their place in the run order; `moved_bytes` is
+    what its tensors take, weights among them. Both are empty where the plan does not tell.
     """
 
     name: str
@@ -65,6 +67,8 @@ class ProfiledOperator(Record):
     output_shape: tuple[int, ...]
     dilation: tuple[int, ...]
     note: str
+    reads: tuple[int, ...] = ()
+    moved_bytes: int = 0
 
 
 class OperatorType(Record):
@@ -101,10 +105,24 @@ class LoadFigures(ExecutionFigures):
 
 
 class PlainRounds(Record):
-    """Rounds without operator statistics: before the measured ones, and those."""
+    """Rounds without operator statistics: before the measured ones, and those.
+
+    `round_ms` are the times of the measured ones in order; of more than `KEPT_ROUNDS` so many, evenly spread.
+    """
 
     warm_up: Rounds | None = None
     without_statistics: Rounds | None = None
+    round_ms: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, warm_up_ns: Sequence[float], samples_ns: Sequence[float]) -> PlainRounds:
+        """Statistics of at least one round of each."""
+        kept = samples_ns[:: -(-len(samples_ns) // KEPT_ROUNDS)]
+        return cls(
+            warm_up=Rounds.of(warm_up_ns),
+            without_statistics=Rounds.of(samples_ns),
+            round_ms=tuple(round(sample / NS_PER_MS, 6) for sample in kept),
+        )
 
 
 class ProfiledRounds(Record):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 
 from farm.rows.benchmark import NS_PER_MS, MacsSummary, OperatorType, ProfiledOperator, ProfiledRounds, Rounds
 from farm.rows.record import Record
-from runtime.plan.plan import Step
+from runtime.plan.plan import Step, StoredTensor
 from runtime.plan.records import StepKind
 
 
@@ -21,16 +21,41 @@ class StepTimes(Record):
     ns: tuple[float, ...] = Field(min_length=1)
 
 
-def operators(steps: Sequence[Step], times: Sequence[StepTimes]) -> list[ProfiledOperator]:
-    """Operators in run order."""
+def operators(
+    steps: Sequence[Step], times: Sequence[StepTimes], contents: Sequence[StoredTensor] = ()
+) -> list[ProfiledOperator]:
+    """Operators in run order, with what they read and move where the tensors of the plan are given."""
+    reads, moved = _reads(contents), _moved_bytes(contents)
     averages = [statistics.fmean(time.ns) for time in times]
     total = sum(averages)
     ops, cumulative = [], 0.0
-    for step, time, average in zip(steps, times, averages, strict=True):
+    for number, (step, time, average) in enumerate(zip(steps, times, averages, strict=True)):
         percent = share(average, total)
         cumulative += percent
-        ops.append(_operator(step, time, average, percent, cumulative))
+        flow = {"reads": tuple(sorted(reads.get(number, ()))), "moved_bytes": moved.get(number, 0)}
+        ops.append(_operator(step, time, average, percent, cumulative).model_copy(update=flow))
     return ops
+
+
+def _reads(contents: Iterable[StoredTensor]) -> dict[int, set[int]]:
+    """Step -> the steps before it that write what it reads."""
+    reads: dict[int, set[int]] = {}
+    for tensor in contents:
+        for reader in tensor.read_by:
+            reads.setdefault(reader, set()).update(writer for writer in tensor.written_by if writer < reader)
+    return reads
+
+
+def _moved_bytes(contents: Iterable[StoredTensor]) -> dict[int, int]:
+    """Step -> bytes of the tensors that it reads and writes; of one that it uses a part of, those of the part."""
+    used: dict[int, list[StoredTensor]] = {}
+    for tensor in contents:
+        for step in {*tensor.read_by, *tensor.written_by}:
+            used.setdefault(step, []).append(tensor)
+    return {
+        step: sum(each.size_bytes for each in tensors if each.name not in {part.part_of for part in tensors})
+        for step, tensors in used.items()
+    }
 
 
 def _operator(step: Step, time: StepTimes, average_ns: float, percent: float, cumulative: float) -> ProfiledOperator:
@@ -111,9 +136,14 @@ def macs_summary(macs: int, round_ns: Sequence[float]) -> MacsSummary:
     )
 
 
-def profiled_rounds(steps: Sequence[Step], times: Sequence[StepTimes], wall_ns: Sequence[float]) -> ProfiledRounds:
-    """The profiled rounds of a BenchmarkRow."""
-    ops = operators(steps, times)
+def profiled_rounds(
+    steps: Sequence[Step],
+    times: Sequence[StepTimes],
+    wall_ns: Sequence[float],
+    contents: Sequence[StoredTensor] = (),
+) -> ProfiledRounds:
+    """The profiled rounds of a BenchmarkRow; `contents` are the tensors of its plan."""
+    ops = operators(steps, times, contents)
     sums_ns = round_sums_ns(times)
     return ProfiledRounds(
         with_statistics=Rounds.of(wall_ns),

@@ -14,11 +14,14 @@ from farm.rows.run import OutputComparison, RunFigures, RunRow
 
 
 class TuneOutcome(enum.StrEnum):
-    """What became of a model's search: NEW parameters are in force, KEPT left what was, NO_CHANGE tuned none."""
+    """What became of a model's search: NEW parameters are in force, KEPT left what was, NO_CHANGE found none better
+    than the defaults, NOT_TUNED tried none, as the budget was spent before.
+    """
 
     NEW = "new"
     KEPT = "kept"
     NO_CHANGE = "no change"
+    NOT_TUNED = "not tuned"
 
 
 class ChoiceOutcome(enum.StrEnum):
@@ -98,7 +101,9 @@ class TuneFigures(Record):
 
     `gain_percent` is the time saved of the default's, with its 95 % confidence interval, `gain_on_incumbent_percent`
     that of the parameters that were in force before; fresh processes of all ran in turns. A model whose launches all
-    keep their default has no gain. `outcome` says what was published, and `outcome_reason` why.
+    keep their default has no gain. `outcome` says what was published, and `outcome_reason` why. `tried` candidates
+    beside the defaults are known; where a budget in seconds was asked for that is too short for ten trials of each
+    launch of weight, `budget_needed_s` is one that would do.
     `trials` and `device_s` are what the search measured anew, `launches_tuned` those whose default was beaten.
     `slow_state_ratio` and `slow_state_share`: where the unit had two speeds during the search, how far apart they are,
     and how often it was at the slow one.
@@ -117,6 +122,8 @@ class TuneFigures(Record):
     gain_on_incumbent_percent: Figure = None
     gain_on_incumbent_ci: tuple[float, float] | None = None
     trials: int = 0
+    tried: int = 0
+    budget_needed_s: Figure = None
     device_s: float = 0.0
     artifacts: tuple[str, ...] = ()
     launches: int = 0

@@ -12,13 +12,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from farm.cluster.queue import JobReport
-from farm.nightly.headline import headline
 from farm.nightly.night import SeriesReport
 from farm.nightly.notification import verdict_members
 from farm.report import charts
 from farm.safe_text import one_line
 from farm.serve.all_results import ShownArtifact, all_artifacts, all_reports
 from farm.serve.openapi import description
+from farm.serve.run_view import run_view
 from farm.serve.service import FarmService, http_status, service_of
 from farm.store.recent import RunProgress
 from runtime.errors import ConfigError, FarmError
@@ -84,6 +84,14 @@ def runs(service: FarmService, _request: Request) -> Any:
     return {"running": [_progress(each) for each in service.results.running()], "runs": recent}
 
 
+def one_run(service: FarmService, request: Request) -> Any:
+    """A run with its results in words and the paths of its files."""
+    run = service.results.run(request.path_params["run"])
+    view = run_view(service.results.run_rows(run.id))
+    results = [dataclasses.asdict(line) for line in view.lines]
+    return {**dataclasses.asdict(run), "results": results, "files": list(view.files)}
+
+
 def _progress(progress: RunProgress) -> dict[str, Any]:
     return {**dataclasses.asdict(progress.run), "rows": progress.rows, "last_row": _last_row(progress)}
 
@@ -100,8 +108,7 @@ def night(service: FarmService, request: Request) -> Any:
         return {"night": None}
     report = f"/reports/{judged.report}/" if judged.report else ""
     latest = [{"name": run.name, "run": run.id, "host": run.host} for run in service.results.nights()]
-    verdict = verdict_members(judged.night, report)
-    return {"night": {**verdict, "headline": headline(judged.night)}, "latest": latest}
+    return {"night": verdict_members(judged.night, report), "latest": latest}
 
 
 def history(service: FarmService, request: Request) -> Any:

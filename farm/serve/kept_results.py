@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,19 @@ class KeptResults:
         """The newest runs."""
         return [] if self.why_no_store() else self.store().runs(limit=SHOWN_RUNS)
 
+    def run(self, number: int) -> RunInfo:
+        """A run; ConfigError where there is none of this number."""
+        return self.store().run(number)
+
+    def run_rows(self, number: int) -> Iterator[dict[str, Any]]:
+        """The rows of a run, oldest first."""
+        return self.store().rows(number)
+
+    def report_of(self, run: RunInfo) -> str:
+        """The name of the report that is written of a run; empty where there is none."""
+        name = slug(run.name)
+        return name if verdict_of(self._reports / name).get("run") == str(run.id) else ""
+
     def unit_rows(self, unit: str) -> list[dict[str, Any]]:
         """The newest rows of a unit."""
         return [] if self.why_no_store() else last_rows_of_unit(self.store(), unit, SHOWN_ROWS)
@@ -110,9 +124,7 @@ class KeptResults:
                 newest = dict(list(self._judged.items())[-KEPT_NIGHTS + 1 :])
                 self._judged = {**newest, run.id: (run, JudgedNight(night, links_of(night), ""))}
             judged = self._judged[run.id][1]
-        name = slug(run.name)
-        written = verdict_of(self._reports / name).get("run") == str(run.id)
-        return dataclasses.replace(judged, report=name if written else "")
+        return dataclasses.replace(judged, report=self.report_of(run))
 
     def reports(self) -> list[WrittenReport]:
         """The reports that are written, the newest first."""

@@ -47,6 +47,7 @@ OPERATIONS = (
     ),
     Operation("/api/jobs/{job}/cancel", "Ends a job.", {"job": ("path", "string", "A job's name.")}, {}),
     Operation("/api/runs", "The runs that go on, each with its newest row, and the last ones."),
+    Operation("/api/runs/{run}", "A run with its results and files.", {"run": ("path", "integer", "A run's number.")}),
     Operation(
         "/api/runs/{run}/cancel", "Ends a run as Ctrl-C would.", {"run": ("path", "integer", "A run's number.")}, {}
     ),

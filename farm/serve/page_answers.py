@@ -26,9 +26,11 @@ from farm.serve.all_results import all_artifacts, all_reports
 from farm.serve.kept_results import JudgedNight
 from farm.serve.page_assets import asset_answer
 from farm.serve.rendering import job_row, render, unit_row
+from farm.serve.run_view import run_view
 from farm.serve.service import FarmService, http_status, service_of
 from farm.serve.watcher import Snapshot
 from farm.store.process import own_host
+from farm.tables.devices import gpu_text
 from runtime.errors import FarmError
 
 MAX_CHARTS = 24
@@ -113,6 +115,7 @@ def one_unit(service: FarmService, request: Request) -> tuple[str, Mapping[str, 
     series = [each for each in (judged.night.series if judged else ()) if each.key.case.unit == report.unit.name]
     return "unit.html", {
         "unit": unit.members,
+        "gpu": gpu_text(report),
         "held": report.holder,
         "health": service.source.health(report.unit),
         "temperatures": temperatures,
@@ -137,7 +140,7 @@ def night(service: FarmService, request: Request) -> tuple[str, Mapping[str, Any
         "judged": judged,
         "run": judged.night.run,
         "headline": headline(judged.night),
-        "is_worse": any(map(words.is_worse, judged.night.series)),
+        "is_worse": any(map(words.has_worsened, judged.night.series)),
         "counts": words.tally(judged.night.series),
         "matrix": found,
         "root": f"{service.base}{_series_root(judged)}",
@@ -186,6 +189,19 @@ def runs(service: FarmService, _request: Request) -> tuple[str, Mapping[str, Any
     why = results.why_no_store()
     own = [each.run.id for each in running if each.run.host == own_host()]  # others are cancelled where they run
     return "runs.html", {"running": running, "runs": recent, "own": own, "why": why, "has_hosts": len(hosts) > 1}
+
+
+def one_run(service: FarmService, request: Request) -> tuple[str, Mapping[str, Any]]:
+    """A run's results, slowest operators, files and log."""
+    run = service.results.run(request.path_params["run"])
+    view = run_view(service.results.run_rows(run.id))
+    report = service.results.report_of(run)
+    return "run.html", {
+        "run": run,
+        "view": view,
+        "files": [(path, artifact_file(path) is not None) for path in view.files],
+        "reports": [(f"/reports/{report}/", report)] if report else [],
+    }
 
 
 def reports(service: FarmService, _request: Request) -> tuple[str, Mapping[str, Any]]:

@@ -34,7 +34,7 @@ def _cells(report: UnitReport) -> list[str]:
         safe_text.word(unit.model if unit.model != unit.name else "-", MAX_MODEL),
         unit.soc,
         ",".join(unit.abis) or "-",
-        _gpu(report),
+        gpu_text(report) or "-",
         report.facts.os or "-",
         "-" if device.temperature_c is None else f"{device.temperature_c:.1f}",
         _battery(report),
@@ -52,10 +52,11 @@ def state_text(report: UnitReport) -> str:
     return safe_text.one_line(f"{report.state}: {told}")
 
 
-def _gpu(report: UnitReport) -> str:
+def gpu_text(report: UnitReport) -> str:
+    """`Mali-G710 (v1.r38p1)`; empty where neither the driver nor the system tells."""
     gpu = safe_text.word(report.driver.gpu or report.facts.gpu, MAX_GPU)
     driver = safe_text.word(report.driver.driver, MAX_GPU)
-    return (f"{gpu} ({driver})" if gpu and driver else gpu) or "-"
+    return f"{gpu} ({driver})" if gpu and driver else gpu
 
 
 def _battery(report: UnitReport) -> str:

@@ -44,9 +44,46 @@ def _gain_cells(row: TuneRow) -> tuple[str, str]:
 
 
 def outcome_lines(rows: Sequence[TuneRow]) -> list[str]:
-    """Why new parameters were not published, for each row of which that can be said."""
-    kept = (row for row in rows if row.outcome == TuneOutcome.KEPT)
-    return [f"{row.model} on {row.unit}: what was in force is kept: {row.outcome_reason}" for row in kept]
+    """What each tuning tried, what it gained, and what is in force now, in words; a failure says that itself."""
+    return [f"{row.model} on {row.unit}: {_outcome_text(row)}" for row in rows if row.outcome]
+
+
+def is_untuned(row: TuneRow) -> bool:
+    """Whether nothing was tried, so that what was asked for was not done."""
+    return row.outcome == TuneOutcome.NOT_TUNED
+
+
+def _outcome_text(row: TuneRow) -> str:
+    if is_untuned(row):
+        return f"not tuned: {row.outcome_reason}; nothing was published, what was in force stays{_remedy(row)}"
+    tried = f"{row.tried} candidates were tried on {row.launches} launches"
+    return f"{tried}; {_found_text(row)}{_remedy(row)}"
+
+
+def _found_text(row: TuneRow) -> str:
+    if row.outcome == TuneOutcome.NEW:
+        better = f"{row.launches_tuned} have a faster one" if row.launches_tuned else "the defaults stay"
+        plan = "another plan is chosen, " if row.choice and row.choice.outcome == ChoiceOutcome.CHOSEN else ""
+        return f"{plan}{better}: {_gain_text(row)}; the new parameters are in force"
+    if row.outcome == TuneOutcome.NO_CHANGE:
+        return "none was faster beyond the noise: every launch keeps its default"
+    return f"what was in force is kept: {row.outcome_reason}"
+
+
+def _gain_text(row: TuneRow) -> str:
+    if row.gain_percent is None:
+        return "the gain is not known"
+    low, high = row.gain_ci or (row.gain_percent, row.gain_percent)
+    times = f"{milliseconds(row.default_ms)} -> {milliseconds(row.tuned_ms)} ms"
+    return f"{row.gain_percent:.1f} % of the time saved ({low:.1f} to {high:.1f}), {times}"
+
+
+def _remedy(row: TuneRow) -> str:
+    """The budget that would do, where the one that was given is too small."""
+    if row.budget_needed_s is None:
+        return ""
+    what = "to tune it" if is_untuned(row) else "for ten trials of each launch of weight"
+    return f"; {what}: --budget {row.budget_needed_s:g}"
 
 
 def choice_lines(rows: Sequence[TuneRow]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Collection, Sequence
 
 from farm import soc
@@ -14,7 +15,7 @@ from farm.config.suggestion import suggestion
 from farm.transport import connect
 from farm.transport.adb_server import AdbServer
 from farm.units import discovery, duplicates, survey, usb
-from farm.units.selection import ANY, SelectableUnit, Selection, describe_all, may_match, select
+from farm.units.selection import ANY, READY, SelectableUnit, Selection, describe_all, may_match, select
 from farm.units.survey import AdbPhone, UnitEntry, UnitReport
 from runtime.errors import FarmError, NoUnitError
 
@@ -39,7 +40,13 @@ def units_among(there: Sequence[SelectableUnit], deployment: Deployment, choice:
         raise NoUnitError(
             f"{deployment.path}: no unit is of its target_abis and target_socs ({wanted}); {describe_all(there)}"
         )
-    return select(suitable, choice)
+    return select(_any_one(suitable) if deployment.takes_one else suitable, choice)
+
+
+def _any_one(candidates: Sequence[SelectableUnit]) -> list[SelectableUnit]:
+    """One of them, a ready one where there is one, left to chance."""
+    ready = [candidate for candidate in candidates if candidate.state == READY]
+    return [random.choice(ready or candidates)]
 
 
 def units_if_any(deployment: Deployment, choice: Selection = ANY) -> list[Unit]:

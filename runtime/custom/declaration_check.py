@@ -15,7 +15,7 @@ from runtime.custom.declaration import (
     OperatorDeclaration,
 )
 from runtime.kernels.spec import ArgumentForm, MemoryType, Variant
-from runtime.operators import fits_kind
+from runtime.operator_row import fits_kind
 from runtime.types import ELEMENT_TYPES
 
 OUTPUT = "y"

@@ -12,8 +12,7 @@ from runtime.custom.binding import BoundOperator
 from runtime.custom.lowering import lower_to_buffers, lower_to_images
 from runtime.errors import ConfigError
 from runtime.importers.custom_nodes import CustomNames
-from runtime.lowering.buffer_operators import LOWERINGS
-from runtime.lowering.image_operators import IMAGE_LOWERINGS
+from runtime.lowering.tables import IMAGE_LOWERINGS, LOWERINGS
 
 _registered: dict[tuple[str, str], tuple[str, BoundOperator]] = {}  # title and digest -> the graph's name, operator
 _TABLES: tuple[dict[str, Any], ...] = (operators.OPERATORS, evaluate.CUSTOM, LOWERINGS, IMAGE_LOWERINGS)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from runtime.activations import ACTIVATION_ATTRIBUTES
 from runtime.errors import ModelError, UnsupportedError
-from runtime.importers import domain_operators
 from runtime.importers.builder import GraphBuilder
+from runtime.importers.handlers import FARM_HANDLERS
 from runtime.importers.onnx_node import OnnxNode
-from runtime.operators import ACTIVATION_ATTRIBUTES, OPERATORS, AttributeKind
+from runtime.operator_row import AttributeKind
+from runtime.operators import OPERATORS
 
 DOMAIN = "farm"
 VERSION = 1
@@ -33,8 +35,8 @@ def read_attribute(node: OnnxNode, name: str, kind: AttributeKind) -> Any:
 
 def import_farm_node(node: OnnxNode, builder: GraphBuilder) -> None:
     """Adds a node whose operator and attributes are the graph's own, or one that models may use beside them."""
-    if node.op in domain_operators.OPERATORS:
-        domain_operators.OPERATORS[node.op](node, builder)
+    if node.op in FARM_HANDLERS:
+        FARM_HANDLERS[node.op](node, builder)
         if node.unread():
             raise node.unsupported(node.unread()[0], node.attributes[node.unread()[0]], "no attribute of this name")
         return

@@ -4,60 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runtime.importers import (
-    activation,
-    constants,
-    convolution,
-    counting,
-    deformable,
-    einsum,
-    elementwise,
-    fourier,
-    gathering,
-    linear,
-    logic,
-    movement,
-    normalization,
-    normalized_groups,
-    pooling,
-    quantization,
-    recurrence,
-    reduction,
-    regions,
-    resize,
-    scattering,
-    selection,
-    spatial,
-    suppression,
-    transposed_convolution,
-)
 from runtime.importers.registry import Handler
+from runtime.registry import collect
 
-_FAMILIES = (
-    activation,
-    constants,
-    convolution,
-    counting,
-    deformable,
-    einsum,
-    elementwise,
-    fourier,
-    gathering,
-    linear,
-    logic,
-    movement,
-    normalization,
-    normalized_groups,
-    pooling,
-    quantization,
-    recurrence,
-    regions,
-    reduction,
-    resize,
-    scattering,
-    selection,
-    spatial,
-    suppression,
-    transposed_convolution,
-)
-HANDLERS: Mapping[str, Handler] = {op: handler for family in _FAMILIES for op, handler in family.OPERATORS.items()}
+HANDLERS: Mapping[str, Handler] = collect("imports", "OPERATORS")
+FARM_HANDLERS: Mapping[str, Handler] = collect("farm_domain", "OPERATORS")  # of the domain `farm`

@@ -13,10 +13,10 @@ import onnx
 from onnx import NodeProto, helper
 
 from runtime.errors import ModelError, UnsupportedError
+from runtime.importers.axes import normalized_axis
 from runtime.importers.branches import with_constants
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.functions import instantiated
-from runtime.importers.normalization import normalized_axis
 from runtime.importers.onnx_node import OnnxNode, subgraph
 
 MAX_TURNS = 1024  # of one loop

@@ -11,12 +11,19 @@ from runtime.kernels.spec import Kernel, Variant
 from runtime.types import Precision
 
 _FOLDER = Path(__file__).parent
+_ROOMS = _FOLDER.parent / "families"
+
+
+@functools.cache
+def _places() -> dict[str, Path]:
+    """Where each kernel's own file lies, by its name."""
+    return {path.name: path for folder in (_FOLDER, _ROOMS) for path in sorted(folder.rglob("*.*.cl"))}
 
 
 def source_files(kernel: Kernel) -> list[Path]:
     """The files of a kernel's program, in order: the common prelude, that of its memory type, then its own."""
-    folder = _FOLDER / kernel.memory
-    return [path for path in (_FOLDER / "prelude.cl", folder / "prelude.cl", folder / kernel.source) if path.exists()]
+    shared = (_FOLDER / "prelude.cl", _FOLDER / kernel.memory / "prelude.cl")
+    return [*shared, *filter(None, [_places().get(kernel.source)])]
 
 
 @functools.cache
@@ -35,8 +42,8 @@ def source_hash(kernel: Kernel) -> str:
 def all_sources_hash() -> str:
     """Hash of every kernel source: part of a fingerprint."""
     digest = hashlib.sha256()
-    for path in sorted(_FOLDER.rglob("*.cl")):
-        digest.update(path.relative_to(_FOLDER).as_posix().encode() + b"\0" + path.read_bytes())
+    for path in (*sorted(_FOLDER.rglob("prelude.cl")), *(path for _, path in sorted(_places().items()))):
+        digest.update(path.relative_to(_FOLDER.parent).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -104,7 +104,7 @@ class Kernel:
 
     Attributes:
         name: OpenCL entry point; also farmrt's CPU operator of the same argument list, where there is one.
-        source: file in runtime/kernels.
+        source: name of a file in runtime/kernels or in a room of runtime/families; no two have one name.
         operator: the operator's type in profiles (`Conv2D`).
         tensors: tensor arguments in order, with their form; outputs last.
         ints, floats: scalar arguments in order; the ints are the *dims* that variants, work items and costs depend on.

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from runtime.kernels import buffer, image
+from runtime.kernels.buffer.peak import PEAK_MACS
+from runtime.kernels.buffer.spec import BufferKernel
+from runtime.kernels.image import conversion
+from runtime.kernels.image.spec import ImageKernel
 from runtime.kernels.spec import Kernel, MemoryType
+from runtime.registry import collect_rows
 
-KERNELS: tuple[Kernel, ...] = (*buffer.KERNELS, *image.KERNELS)
-PROBES: tuple[Kernel, ...] = buffer.PROBES  # of no operator: they show what a device can do
+BUFFER_KERNELS: tuple[BufferKernel, ...] = collect_rows("buffer_kernels", "KERNELS")
+IMAGE_KERNELS: tuple[ImageKernel, ...] = (*conversion.KERNELS, *collect_rows("image_kernels", "KERNELS"))
+KERNELS: tuple[Kernel, ...] = (*BUFFER_KERNELS, *IMAGE_KERNELS)
+PROBES: tuple[BufferKernel, ...] = (PEAK_MACS,)  # of no operator: they show what a device can do
 _BY_NAME = {(kernel.name, kernel.memory): kernel for kernel in (*KERNELS, *PROBES)}
 
 

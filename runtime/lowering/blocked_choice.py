@@ -15,8 +15,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from runtime.graph import Graph, Node
-from runtime.lowering.blocked_operators import BLOCKED_OPERATORS
-from runtime.lowering.blocked_operators.convolution import reads_row_major
+from runtime.lowering.tables import BLOCKED_OPERATORS
 
 _BLOCKED, _PLAIN = 0, 1  # source and sink
 _UNLIMITED = 2**31 - 1  # SciPy's flows are of int32
@@ -47,7 +46,7 @@ def _groups(graph: Graph, vertices: dict[str, int]) -> Iterable[tuple[int, set[i
     """Bytes of each tensor with four axes, and the vertices of its writer and its readers."""
     readers: dict[str, set[int]] = {name: {_PLAIN} for name in graph.outputs}
     for node in graph.nodes:
-        takes_either = node.op == "Conv" and reads_row_major(graph, node)
+        takes_either = node.op in BLOCKED_OPERATORS and BLOCKED_OPERATORS[node.op].takes_either(graph, node)
         for name in node.inputs[takes_either:]:
             readers.setdefault(name, set()).add(vertices.get(node.output, _PLAIN))
     for name, members in readers.items():

@@ -9,14 +9,11 @@ from runtime.generic_forms import generic_form
 from runtime.graph import Graph, Node
 from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.blocked_choice import choose_blocked
-from runtime.lowering.blocked_operators import BLOCKED_OPERATORS
-from runtime.lowering.buffer_operators import LOWERINGS
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.choice import GraphChoice, NodeChoice, Place
-from runtime.lowering.generic import GENERIC_LOWERINGS
-from runtime.lowering.image_operators import IMAGE_LOWERINGS
 from runtime.lowering.options import Options
 from runtime.lowering.placement import Blocked, plan_concats
+from runtime.lowering.tables import BLOCKED_OPERATORS, IMAGE_LOWERINGS, LOWERINGS, STRIDED_LOWERINGS
 from runtime.plan.plan import Plan
 from runtime.plan.records import MAX_RANK
 from runtime.target import Target
@@ -114,8 +111,8 @@ def _emit_chosen(builder: Builder, node: Node, chosen: NodeChoice) -> None:
 
 
 def _lower_node(builder: Builder, node: Node) -> None:
-    if node.op in GENERIC_LOWERINGS:
-        GENERIC_LOWERINGS[node.op](builder, node)
+    if node.op in STRIDED_LOWERINGS:
+        STRIDED_LOWERINGS[node.op](builder, node)
         return
     if node.op not in LOWERINGS:
         raise node_error(node, f"not supported on a device; supported: {', '.join(sorted(LOWERINGS))}")
@@ -140,7 +137,7 @@ def _lower_generic_form(builder: Builder, node: Node) -> bool:
     if form is None or not builder.has_cpu:
         return False
     op, attributes = form
-    GENERIC_LOWERINGS[op](builder, dataclasses.replace(node, op=op, attrs=attributes))
+    STRIDED_LOWERINGS[op](builder, dataclasses.replace(node, op=op, attrs=attributes))
     return True
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from runtime.native import android, object_cache, shared_library
 from runtime.native.abi import ABIS, HOST, Abi
 from runtime.native.compiling import Compiled, TranslationUnit, run_compiler, untold, writable_folder
-from runtime.native.features import EVERYTHING, Features
+from runtime.native.features import EVERYTHING, MAIN, Features
+from runtime.native.package_files import package_files
 from runtime.native.scratch import locked_folder, scratch_folder
 from runtime.native.toolchains import Toolchain, find_toolchain
 from runtime.version import RUNTIME_VERSION
@@ -57,7 +58,9 @@ def build_farmrt(
     shared: bool = False,
     compiled: Compiled = untold,
 ) -> Path:
-    """Returns the farmrt executable for an ABI, compiled if its sources changed; library and header lie beside it.
+    """Returns the farmrt executable for an ABI, compiled if its sources changed.
+
+    Beside it lie library, header, examples, and the files by which pkg-config and CMake find them.
 
     Args:
         abi: a key of `ABIS`.
@@ -125,12 +128,15 @@ def _build(
         units = [*sources(features), *([] if "cpu" in features.without else _tile_units(target))]
         units = [dataclasses.replace(unit, flags=(*unit.flags, *_CHECKED)) for unit in units] if sanitize else units
         library = _objects(toolchain, flags, units, scratch, compiled)
-        main = _objects(toolchain, flags, [_unit(_FOLDER / "src" / "main.c")], scratch)
+        main = _objects(toolchain, flags, [_unit(MAIN)], scratch)
         run_compiler(_program_link(target, toolchain, link, scratch / "farmrt", [*main, *library]))
         run_compiler([*toolchain.archiver, "rcs", str(scratch / "libfarmrt.a"), *map(str, library)])
         outputs = [scratch / "farmrt", scratch / "libfarmrt.a"]
         for_applications = [_FOLDER / "include" / "farmrt.h", *(_FOLDER / "example").glob("*.c")]
         outputs += [Path(shutil.copy(path, scratch)) for path in for_applications]
+        for name, text in package_files(_libraries(target)).items():
+            (scratch / name).write_text(text)
+            outputs.append(scratch / name)
         if sanitize:
             outputs += _build_fuzzer(toolchain, flags, link, library, scratch)
         for path in outputs:
@@ -149,7 +155,7 @@ def _objects(
 
 
 def _link_shared(target: Abi, toolchain: Toolchain, folder: Path) -> None:
-    libraries = _BIONIC_LIBRARIES if target.is_android else _LIBRARIES
+    libraries = _libraries(target)
     with scratch_folder(folder) as scratch:
         library = scratch / shared_library.NAME
         archive = folder / "libfarmrt.a"
@@ -162,8 +168,11 @@ def _program_link(
 ) -> list[str]:
     if toolchain.bare_linker:
         return android.link_command(toolchain.compiler, toolchain.bare_linker, program, objects)
-    libraries = _BIONIC_LIBRARIES if target.is_android else _LIBRARIES
-    return [*link, "-o", str(program), *map(str, objects), *libraries]
+    return [*link, "-o", str(program), *map(str, objects), *_libraries(target)]
+
+
+def _libraries(target: Abi) -> tuple[str, ...]:
+    return _BIONIC_LIBRARIES if target.is_android else _LIBRARIES
 
 
 def _build_fuzzer(
@@ -182,7 +191,7 @@ def _build_fuzzer(
 def _tile_units(target: Abi) -> list[TranslationUnit]:
     """Lists the units of the innermost loops, once for each instruction set of the target, and block."""
     sets = {"generic": ()} | (_X86_SETS if target.name.startswith("x86_64") else {})
-    folder = _FOLDER / "src"
+    folder = _FOLDER / "src" / "cpu"
     units = [_unit(folder / _PER_SET, name, (f"-DRT_ISA={name}", *flags)) for name, flags in sets.items()]
     for (name, flags), block in itertools.product(sets.items(), _BLOCKS):
         if (name, block) == ("avx512", 8):

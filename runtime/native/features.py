@@ -1,7 +1,8 @@
 """What a build of farmrt has: its two engines, and the operators of the CPU engine.
 
-An engine that is left out is replaced by a file of `src/without/`, which refuses the plans that need it. An operator
-that is left out is missing from the list in `cpu_operator.h`; then nothing refers to its code, and the linker drops it.
+An engine is a folder of `src/`; one that is left out is replaced by a file of `src/without/`, which refuses the plans
+that need it. An operator that is left out is missing from the list in `cpu_operator.h`; then nothing refers to its
+code, and the linker drops it.
 """
 
 from __future__ import annotations
@@ -15,13 +16,7 @@ from runtime.errors import ConfigError
 ENGINES = ("opencl", "cpu")
 
 _SOURCES = Path(__file__).parent / "src"
-_FILES = {
-    "cpu": ("cpu*.c", "workers.c"),
-    "opencl": (
-        *("device.c", "fingerprint.c", "kernels.c", "kernels_save.c", "launch.c", "opencl*.c", "program*.c"),
-        *("steps.c", "trial*.c", "tuned.c"),
-    ),
-}
+MAIN = _SOURCES / "serve" / "main.c"  # the program; all others are the library
 _OPERATOR_LIST = "cpu_call.c"  # the one file that reads it
 
 
@@ -45,8 +40,8 @@ class Features:
 
     def sources(self) -> list[Path]:
         """The C files of the library."""
-        left_out = {path for engine in self.without for pattern in _FILES[engine] for path in _SOURCES.glob(pattern)}
-        kept = sorted(path for path in _SOURCES.glob("*.c") if path not in left_out and path.name != "main.c")
+        left_out = {"without", *self.without}
+        kept = sorted(path for path in _SOURCES.glob("*/*.c") if path.parent.name not in left_out and path != MAIN)
         return kept + [_SOURCES / "without" / f"{engine}.c" for engine in sorted(self.without)]
 
     def flags(self, source: Path) -> tuple[str, ...]:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from runtime.activations import ACTIVATION_ATTRIBUTES
 from runtime.graph import Array, Graph, Node, TensorInfo
-from runtime.operators import ACTIVATION_ATTRIBUTES, infer_shape, input_shapes
+from runtime.operators import infer_shape, input_shapes
 
 
 class GraphEditor:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from runtime.families.elementwise.rows import BINARY, UNARY
 from runtime.graph import Graph, Node
-from runtime.operators import BINARY, UNARY
 from runtime.passes.editor import GraphEditor
 
 Shape = tuple[int, ...]

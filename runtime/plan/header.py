@@ -1,4 +1,4 @@
-"""Generates the C header of records and codes: `python -m runtime.plan.header > runtime/native/src/format.h`."""
+"""Generates the C header of records and codes: `python -m runtime.plan.header > runtime/native/src/plan/format.h`."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from runtime.errors import UnsupportedError
+from runtime.families.convolution.node import Convolution
 from runtime.graph import Graph, Node
 from runtime.lowering.builder import Builder
 from runtime.lowering.choice import Algorithm, NodeChoice, Place, described
-from runtime.lowering.convolution_node import Convolution
 from runtime.lowering.launch import Conversion, Launch
 from runtime.lowering.lower import lower_chosen, places
 from runtime.lowering.options import Options

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
+if TYPE_CHECKING:
+    from selenium import webdriver
 
 PROGRAMS = ("chromium", "chromedriver")
 FLAGS = (
@@ -27,6 +27,7 @@ FLAGS = (
     "--hide-scrollbars",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
+ENTER, TAB, SPACE = "\ue007", "\ue004", "\ue00d"  # keys, as WebDriver names them
 LOADED_TYPES = ("Network.requestWillBeSent", "Network.webSocketCreated")
 
 
@@ -51,6 +52,12 @@ class Browser:
     def run(self, script: str, *arguments: Any) -> Any:
         """The value of a function's body in the page."""
         return self.driver.execute_script(script, *arguments)
+
+    def wait_until(self, holds: Callable[[], Any], limit_s: float) -> None:
+        """Waits for something on the page."""
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        WebDriverWait(self.driver, limit_s).until(lambda _: holds())
 
     def complaints(self) -> list[str]:
         """Errors and warnings of the console, those of the content security policy among them."""
@@ -94,6 +101,9 @@ class Browser:
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
     """Starts one whose user data is in a new folder."""
+    from selenium import webdriver  # half a second, which only those who start one spend
+    from selenium.webdriver.chrome.service import Service
+
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which(PROGRAMS[0]) or ""
     for flag in (*FLAGS, f"--user-data-dir={profile}"):

@@ -9,7 +9,6 @@ from pathlib import Path
 import netron
 import onnx
 import pytest
-from selenium.webdriver.support.ui import WebDriverWait
 
 from runtime.convert import convert
 from runtime.exporters.onnx_exporter import export_onnx
@@ -47,7 +46,7 @@ def test_every_operator_of_a_graph_is_shown(browser: Browser, name: str, tmp_pat
         browser.driver.get(page)
         browser.driver.add_cookie(AGREED)
         browser.driver.get(page)
-        WebDriverWait(browser.driver, DRAW_S).until(lambda _: browser.run(SHOWN))
+        browser.wait_until(lambda: browser.run(SHOWN), DRAW_S)
         assert Counter(browser.run(SHOWN)) == Counter(node.op_type for node in model.graph.node)
     finally:
         netron.stop(address)

@@ -11,14 +11,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
 
 from farm.report import charts, write_reports
+from farm.report.benchmark_page import benchmark_page
 from tests.browser import chromium
 from tests.browser.chromium import Browser
 from tests.conftest import require
 from tests.farm.report import nights
+from tests.farm.report.test_benchmark_page import many
 
 pytestmark = pytest.mark.slow
 PHONE_PX, SCREEN_PX = 390, 1280
@@ -62,18 +62,14 @@ def draw_all(browser: Browser) -> int:
     drawn = "return document.querySelectorAll('.chart')[arguments[0]].dataset.drawn === 'yes'"
     for number in range(count):
         browser.run("document.querySelectorAll('.chart')[arguments[0]].scrollIntoView()", number)
-        WebDriverWait(browser.driver, DRAW_S).until(functools.partial(_is_true, browser, drawn, number))
+        browser.wait_until(functools.partial(browser.run, drawn, number), DRAW_S)
     return count
-
-
-def _is_true(browser: Browser, script: str, number: int, _driver: object) -> bool:
-    return bool(browser.run(script, number))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("whose", ["report", "hostile"])
-def test_pages_log_no_error_and_request_local_files_only(
+def test_pages_log_no_error_request_local_files_only_and_can_be_read(
     browser: Browser, request: pytest.FixtureRequest, whose: str, kind: str, theme: str
 ) -> None:
     browser.size(SCREEN_PX)
@@ -84,6 +80,9 @@ def test_pages_log_no_error_and_request_local_files_only(
     asked = browser.requests()
     assert asked
     assert [address for address in asked if not address.startswith(("file:", "data:"))] == []
+    found = browser.run(CONTRAST)
+    assert len(found) > 20
+    assert [each for each in found if each["contrast"] < LEAST_CONTRAST] == []
 
 
 def test_a_complaint_would_be_seen(browser: Browser, tmp_path: Path) -> None:
@@ -133,6 +132,8 @@ def test_the_nights_of_one_day_are_drawn_apart(browser: Browser, tmp_path: Path,
         )
     )
     steps = [after - before for before, after in pairwise(places)]
+    axis = browser.run("return [...document.querySelectorAll('.xtick')].map((each) => each.textContent)")
+    assert axis[0].endswith("21 Nov 2025") and len(axis) >= 3 and all(":" in text for text in axis)
     assert len(places) == 9 and min(steps) > 0.9 * max(steps)
     assert places[-1] - places[0] > 0.7 * browser.run("return document.querySelector('.plot').clientWidth")
 
@@ -206,7 +207,7 @@ def test_a_figure_is_saved_as_a_file(browser: Browser, report: Path, tmp_path: P
     browser.open(page(report, "series"))
     draw_all(browser)
     browser.run("document.querySelector('.chart-rows a').click()")
-    WebDriverWait(browser.driver, DRAW_S).until(lambda _: list(tmp_path.glob("*.csv")))
+    browser.wait_until(lambda: list(tmp_path.glob("*.csv")), DRAW_S)
     (saved,) = tmp_path.glob("*.csv")
     assert saved.name.endswith("-history.csv") and len(saved.read_text().splitlines()) == 31
     assert browser.complaints() == []
@@ -261,10 +262,10 @@ def test_a_key_on_a_heading_sorts(browser: Browser, report: Path) -> None:
     browser.open(report / "index.html")
     head = browser.driver.find_elements("css selector", "#series thead th")[2]
     button = head.find_element("tag name", "button")
-    button.send_keys(Keys.ENTER)
+    button.send_keys(chromium.ENTER)
     names = [row[2] for row in shown(browser)]
     assert head.get_attribute("aria-sort") == "ascending" and names == sorted(names)
-    button.send_keys(Keys.SPACE)
+    button.send_keys(chromium.SPACE)
     assert [row[2] for row in shown(browser)] == sorted(names, reverse=True)
     assert browser.run("return document.activeElement.textContent") == "Model"
 
@@ -351,18 +352,6 @@ def test_the_theme_can_be_chosen_and_is_remembered(browser: Browser, report: Pat
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_has_enough_contrast(browser: Browser, report: Path, kind: str, theme: str) -> None:
-    browser.size(SCREEN_PX)
-    browser.theme(theme)
-    browser.open(page(report, kind))
-    draw_all(browser)
-    found = browser.run(CONTRAST)
-    assert len(found) > 20
-    assert [each for each in found if each["contrast"] < LEAST_CONTRAST] == []
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_headings_tables_and_charts_are_named_for_screen_readers(browser: Browser, report: Path, kind: str) -> None:
     browser.open(page(report, kind))
     levels = browser.run("return [...document.querySelectorAll('h1,h2,h3,h4')].map((each) => Number(each.tagName[1]))")
@@ -378,3 +367,25 @@ def test_headings_tables_and_charts_are_named_for_screen_readers(browser: Browse
     ids = browser.run(f"return {repeated}")
     assert len(ids) == len(set(ids))
     assert browser.run("return document.documentElement.lang") == "en"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE_PX, SCREEN_PX])
+def test_the_page_of_a_benchmark_is_readable_alone(browser: Browser, tmp_path: Path, width: int, theme: str) -> None:
+    """One file of a thousand operators: nothing asked for, nothing cut, enough contrast, links that lead somewhere."""
+    file = tmp_path / "benchmark.html"
+    file.write_text(benchmark_page([many(1000), many(5)]))
+    browser.size(width)
+    browser.theme(theme)
+    browser.open(file)
+    assert browser.complaints() == []
+    assert [address for address in browser.requests() if not address.startswith(("file:", "data:"))] == []
+    assert browser.run("return document.documentElement.scrollWidth") <= width
+    assert browser.run("return document.querySelectorAll('#model-1-graph ~ .graph li').length") == 1000
+    cut = "[...document.querySelectorAll('.graph .n')].filter((cell) => cell.scrollWidth > cell.clientWidth + 1).length"
+    assert browser.run(f"return {cut}") == 0
+    assert [each for each in browser.run(CONTRAST) if each["contrast"] < LEAST_CONTRAST] == []
+    browser.run("document.querySelector('.slow a').click()")
+    shown = "document.querySelector('.graph li:target').getBoundingClientRect()"
+    top, bottom = browser.run(f"return [{shown}.top, {shown}.bottom]")
+    assert 0 <= top < bottom <= 900

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
 from sqlalchemy import update
 
 from farm.cluster.queue import TaskReport
@@ -92,7 +90,7 @@ def visit(browser: Browser, address: str) -> None:
 
 
 def wait_until(browser: Browser, script: str) -> None:
-    WebDriverWait(browser.driver, WAIT_S).until(lambda _: browser.run(f"return {script}"))
+    browser.wait_until(lambda: browser.run(f"return {script}"), WAIT_S)
 
 
 def test_pages_have_no_fault_in_either_theme_and_any_width(browser: Browser, address: str) -> None:
@@ -168,17 +166,17 @@ def test_a_unit_is_reserved_by_keyboard_alone(browser: Browser, service: FarmSer
 
     def tab_to(selector: str) -> None:
         for _ in range(60):
-            press(Keys.TAB)
+            press(chromium.TAB)
             if browser.run("return document.activeElement.matches(arguments[0])", selector):
                 return
         raise AssertionError(f"the tabulator never reaches {selector}")
 
     tab_to("[name=token]")
-    press(token, Keys.ENTER)
+    press(token, chromium.ENTER)
     wait_until(browser, "document.body.textContent.includes('Signed in as alice')")
     visit(browser, f"{address}/units/phone-000")
     tab_to("[name=reason]")
-    press("flashing", Keys.ENTER)
+    press("flashing", chromium.ENTER)
     wait_until(browser, "document.querySelector('.said')?.textContent.includes('reserved by alice')")
     assert rack.asked == [("reserve", "phone-000", 7200.0, "flashing", "alice", False)]
     assert browser.complaints() == []
@@ -201,7 +199,7 @@ def test_units_are_filtered_by_host_and_the_queue_is_live(browser: Browser, clus
         visit(browser, address)
         browser.driver.find_element("css selector", "[name=host]").send_keys("beta")
         assert shown_units(browser) == [f"phone-{number:03}" for number in range(1, UNITS, 3)]
-        browser.driver.find_element("css selector", "[name=token]").send_keys(token, Keys.ENTER)
+        browser.driver.find_element("css selector", "[name=token]").send_keys(token, chromium.ENTER)
         wait_until(browser, "document.body.textContent.includes('Signed in as alice')")
         for theme in ("light", "dark"):
             for width in (PHONE_PX, SCREEN_PX):
@@ -222,7 +220,7 @@ def test_units_are_filtered_by_host_and_the_queue_is_live(browser: Browser, clus
         source.queue[2] = job_report(3, TaskReport("phone-003", "tiny", "waiting"))
         cluster.queue.look()
         wait_until(browser, "document.querySelector('tr[data-name=job3]').dataset.state === 'waiting'")
-        browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
+        browser.driver.switch_to.active_element.send_keys(chromium.ENTER)
         wait_until(browser, "document.querySelector('.said')?.textContent.includes('job job3: is told to end')")
         assert source.asked == [("cancel", "job3", "alice")] and browser.complaints() == []
 

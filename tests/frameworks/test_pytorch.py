@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from farm.config.given_model import GivenModel
+from farm.jobs.models.prepare import prepare
+from farm.model import deployments
+from farm.model.fetch import Fetcher
 from runtime.errors import ModelError
 from tests.frameworks.deployments import assert_agrees, prepared, write
 
@@ -56,3 +60,11 @@ def test_a_truncated_file(tmp_path: Path, pytorch_models: Path) -> None:
     path = write(tmp_path, "pytorch", tmp_path / "cut.pt2", shape=IMAGE)
     with pytest.raises(ModelError, match="truncated; get the file again"):
         prepared(path, tmp_path)
+
+
+@pytest.mark.parametrize(("file", "trusted"), [("net.pt2", False), ("net.ts", True)])
+def test_a_model_file_needs_no_deployment_file(tmp_path: Path, pytorch_models: Path, file: str, trusted: bool) -> None:
+    """TorchScript says no more than how many inputs it has."""
+    given = GivenModel(pytorch_models / file, (("", (2, 3, 16, 16)),), trusted=trusted)
+    source = deployments.load(given)
+    assert_agrees(prepare(source, "net", Fetcher(source, tmp_path)))

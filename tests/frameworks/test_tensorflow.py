@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import farm
-from farm.model import framework_model
+from farm.config.given_model import GivenModel
+from farm.jobs.models.prepare import prepare
+from farm.model import deployments, framework_model
+from farm.model.fetch import Fetcher
 from runtime.errors import ConfigError, FarmError, ModelError
 from tests.farm.model.tiny_model import tiny_model
 from tests.frameworks.deployments import assert_agrees, prepared, write
@@ -150,3 +154,26 @@ def test_an_onnx_model_is_no_frozen_graph(tmp_path: Path) -> None:
     (tmp_path / "net.pb").write_bytes(tiny_model().SerializeToString())
     path = write(tmp_path, "tensorflow", tmp_path / "net.pb")
     assert "this is an ONNX model (platform: onnx)" in refusal(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "shape"), [("net.keras", (2, 16, 16, 3)), ("saved", (2, 16, 16, 3)), ("frozen.pb", (2, 16, 16, 3))]
+)
+def test_a_model_file_needs_no_deployment_file(tmp_path: Path, tensorflow_models: Path, file: str, shape: Any) -> None:
+    path = tensorflow_models / file
+    with pytest.raises(
+        ConfigError, match=r"input 'image' is \(\?, 16, 16, 3\): say its shape with --shape image=1,16,"
+    ):
+        deployments.of_path(path)
+    source = deployments.load(GivenModel(path, (("image", shape),)))
+    (name,) = source.models
+    found = prepare(source, name, Fetcher(source, tmp_path))
+    assert [value.shape for value in assert_agrees(found).values()] == [(2, 5)]
+
+
+def test_a_tflite_file_leaves_nothing_open(tmp_path: Path, tensorflow_models: Path) -> None:
+    source = deployments.of_path(tensorflow_models / "integer.tflite")
+    (x,) = source.models["integer"].subgraph.inputs
+    assert (x.name, x.shape, x.data_type, x.data_format) == ("image", (1, 16, 16, 3), "int8", "NHWC")
+    source = deployments.of_path(tensorflow_models / "net.tflite")
+    assert_agrees(prepare(source, "net", Fetcher(source, tmp_path)))

@@ -55,9 +55,9 @@ def ndk_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_the_header_is_what_the_records_say() -> None:
-    written = Path(build.__file__).parent / "src" / "format.h"
+    written = Path(build.__file__).parent / "src" / "plan" / "format.h"
     assert written.read_text() == header.generate(), (
-        "renew: python -m runtime.plan.header > runtime/native/src/format.h"
+        "renew: python -m runtime.plan.header > runtime/native/src/plan/format.h"
     )
 
 

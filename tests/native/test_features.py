@@ -31,7 +31,7 @@ from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import residual_block
 
 WITHOUT_OPENCL, WITHOUT_CPU = (Features(frozenset({engine})) for engine in ("opencl", "cpu"))
-SOURCES = Path(build.__file__).parent / "src"
+SOURCES = Path(build.__file__).parent / "src" / "cpu"
 EXAMPLE = Path(build.__file__).parent / "example" / "classify.c"
 LIBRARIES = ("-lpthread", "-ldl", "-lm")
 NO_OPENCL = "this farmrt was built without OpenCL: it runs plans of the runtime cpu alone"

@@ -140,4 +140,4 @@ def test_an_application_of_one_file(abi: str, tmp_path: Path, monkeypatch: pytes
     (output,) = plan.outputs
     assert_close(np.frombuffer(done.stdout, "<f4").reshape(output.shape), evaluate(graph, inputs)[output.name], 2e-5)
     done = subprocess.run(words, input=b"short", capture_output=True)
-    assert (done.returncode, done.stderr) == (1, f"embedded: {given.size} values are needed\n".encode())
+    assert (done.returncode, done.stderr) == (1, f"embedded: {given.size} values of float32 are needed\n".encode())

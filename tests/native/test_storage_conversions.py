@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,6 @@ from runtime.reference.device import target_of_device
 from runtime.target import Target
 from runtime.types import ElementType, Precision, Role, Storage
 from tests import opencl
-from tests.native.conftest import THOROUGH
 from tests.native.farmrt import Farmrt
 
 Shape = tuple[int, int, int, int]
@@ -91,11 +91,18 @@ def run(farmrt: Farmrt, plan: Plan, memory: Array) -> Array:
     return np.frombuffer((farmrt.folder / "found").read_bytes(), memory.dtype)
 
 
+def by_turns() -> list[Any]:
+    """(route, precision, driver)."""
+    return [
+        pytest.param(route, precision, name, id=f"{'-'.join(map(str, route))}-{precision.name}-{name}")
+        for number, (route, precision) in enumerate(itertools.product(ROUTES, PRECISIONS))
+        for name in map(opencl.label, opencl.of_turn(number))
+    ]
+
+
 @pytest.mark.opencl
 @pytest.mark.slow
-@pytest.mark.parametrize("gpu", list(THOROUGH), indirect=True)
-@pytest.mark.parametrize("precision", PRECISIONS, ids=lambda precision: precision.name)
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: "-".join(map(str, route)))
+@pytest.mark.parametrize(("route", "precision", "gpu"), by_turns(), indirect=["gpu"])
 def test_a_devices_conversions_are_numpys(gpu: Farmrt, route: tuple[Kind, ...], precision: Precision) -> None:
     memory = "image" if IMAGE in route else "buffer"
     target = target_of_device(opencl.open_once(gpu.library), memory=memory, precision=precision)

@@ -10,6 +10,7 @@ import pytest
 
 from runtime.types import Role
 from tests.native.artifacts import fingerprint, tuned_entry, tuned_file
+from tests.native.conftest import THOROUGH
 from tests.native.farmrt import Farmrt
 from tests.native.plans import Floats, PlanBuilder, integer, packed, pool
 
@@ -253,15 +254,16 @@ def long_plan(loops: int, steps: int) -> PlanBuilder:
     return plan
 
 
+@pytest.mark.parametrize("gpu", list(THOROUGH)[:1], indirect=True)
 def test_watchdog_lets_a_slow_round_go_on_that_progresses(gpu: Farmrt) -> None:
     """The first since its steps end one by one, later ones since the first tells how long they take."""
     assert gpu.load(long_plan(1_000_000, 1))["ok"]
     million_ns = min(gpu.done("run", rounds=3)["wall_ns"])
-    loops = int(300e6 / million_ns * 1_000_000)  # a machine that was busy meanwhile may be half as slow then
-    assert gpu.load(long_plan(loops, 16), watchdog_ms=1500)["ok"]
+    loops = int(150e6 / million_ns * 1_000_000)  # a machine that was busy meanwhile may be half as slow then
+    assert gpu.load(long_plan(loops, 16), watchdog_ms=900)["ok"]
     for _ in range(2):
         (wall_ns,) = gpu.done("run", rounds=1)["wall_ns"]
-        assert wall_ns > 2e9, "much longer than the limit"
+        assert wall_ns > 1e9, "longer than the limit"
     assert gpu.progress_lines >= 1
 
 

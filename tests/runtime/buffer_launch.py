@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from runtime.kernels.buffer import KERNELS, PROBES
 from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.codes import Binary, Unary
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import ArgumentForm, Variant
+from runtime.kernels.table import BUFFER_KERNELS as KERNELS
+from runtime.kernels.table import PROBES
 from runtime.layout.buffer import pack_rows
 from runtime.reference.device import family_of
 from runtime.target import Target
 from runtime.types import Precision
-from tests.runtime import buffer_oracle
+from tests.opencl import is_exhaustive
+from tests.runtime import buffer_oracle, joined
 
 TABLE = {kernel.name: kernel for kernel in (*KERNELS, *PROBES)}
 SENTINEL = 77.0
@@ -87,6 +89,11 @@ def program(device: Any, kernel: BufferKernel, options: str) -> Any:
     return cl.Program(context_of(device), program_source(kernel)).build(options=options.split())
 
 
+def entry(device: Any, kernel: BufferKernel, options: str) -> Any:
+    """A new pyopencl kernel from a program of its own."""
+    return cl.Kernel(program(device, kernel, options), kernel.name)
+
+
 def positive(case: Case) -> bool:
     """Whether the function is only defined for positive numbers."""
     codes = (case.defines.get("UNARY"), case.defines.get("BINARY"))
@@ -142,9 +149,18 @@ class Memory:
 
 
 def launch(
-    case: Case, variant: Variant, precision: Precision, local: tuple[int, ...] | None, device: Any, tail: int = OFFSET
+    case: Case,
+    variant: Variant,
+    precision: Precision,
+    local: tuple[int, ...] | None,
+    device: Any,
+    tail: int = OFFSET,
+    built: joined.Entry | None = None,
 ) -> tuple[Any, Any]:
-    """Launches a case, checks that the guards are intact, and returns what the kernel wrote and what NumPy computes."""
+    """Launches a case, checks that the guards are intact, and returns what the kernel wrote and what NumPy computes.
+
+    `built` has the kernel of these options where several are built as one program.
+    """
     kernel, dims = case.kernel, case.dims
     dense = dense_arrays(case, precision)
     expected = getattr(buffer_oracle, kernel.name)(dense, dims, case.defines, case.floats)
@@ -171,12 +187,13 @@ def launch(
         arguments += [buffer, *memory.scalars(form)]
     arguments += [np.int32(dims[name]) for name in kernel.ints]
     arguments += [np.float32(value) for value in case.scalars]
-    entry = cl.Kernel(program(device, kernel, build_options(variant, precision, case.defines)), kernel.name)
-    entry.set_args(*arguments)
+    options = build_options(variant, precision, case.defines)
+    launched = built(options) if built else entry(device, kernel, options)
+    launched.set_args(*arguments)
     items = kernel.work_items(dims, variant)
     local = local or kernel.local_size(dims, variant, target(device, precision))
     size = tuple(-(-item // group) * group for item, group in zip(items, local, strict=True))
-    cl.enqueue_nd_range_kernel(queue(device), entry, size, local)
+    cl.enqueue_nd_range_kernel(queue(device), launched, size, local)
     written = np.empty_like(output.host)
     cl.enqueue_copy(queue(device), written, output_buffer)
     places = output_places(case, output, expected.shape)
@@ -211,13 +228,48 @@ def check(
     precision: Precision = Precision.FP32,
     local: tuple[int, ...] | None = None,
     tail: int = OFFSET,
+    built: joined.Entry | None = None,
 ) -> None:
     """Runs the case (default variant and local size unless given) and compares within the precision's tolerance."""
     wanted = target(device, precision)
     chosen = variant or case.kernel.default_variant(case.dims, wanted)
     assert chosen is not None
     assert not case.kernel.fits(case.dims, chosen, wanted)
-    actual, expected = launch(case, chosen, precision, local, device, tail)
+    actual, expected = launch(case, chosen, precision, local, device, tail, built)
     scale = max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
     tolerance = TOLERANCE[precision]
     np.testing.assert_allclose(actual, expected, atol=tolerance * scale, rtol=tolerance)
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """A launch of a case, called `name`; the local size is the default one unless given."""
+
+    name: str
+    case: Case
+    variant: Variant
+    precision: Precision
+    local: tuple[int, ...] | None = None
+
+    @property
+    def options(self) -> str:
+        return build_options(self.variant, self.precision, self.case.defines)
+
+
+def check_all(kernel: BufferKernel, launches: list[Launch], device: Any) -> None:
+    """Checks many launches of a kernel, which is built once for them, or once for each where all is asked for."""
+    options = [each.options for each in launches]
+    built = (
+        None if is_exhaustive(kernel) else joined.entries(context_of(device), kernel, program_source(kernel), options)
+    )
+    faults = [fault for each in launches if (fault := _fault(each, device, built))]
+    assert not faults, "\n".join(faults)
+
+
+def _fault(wanted: Launch, device: Any, built: joined.Entry | None) -> str:
+    """What is wrong with a launch; empty where nothing is."""
+    try:
+        check(wanted.case, device, wanted.variant, wanted.precision, wanted.local, built=built)
+    except (AssertionError, cl.Error) as error:
+        return f"{wanted.name}, {wanted.variant.name}, {wanted.precision.name}, local {wanted.local}: {error}"
+    return ""

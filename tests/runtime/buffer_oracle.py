@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from runtime.evaluate_recurrence import COMPUTE_RECURRENT
+from runtime.families.recurrent.oracle import COMPUTE
 from runtime.kernels.codes import Activation, Binary, Pad, Pooling, Reduce, Unary
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
 from runtime.recurrence import GATES, RecurrentFunction, RecurrentKind
@@ -166,7 +166,7 @@ def recurrent_sequence(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats
     h, c = arrays["h"].reshape(state), arrays["c"].reshape(state) if op == "LSTM" else None
     p = arrays["p"].reshape(directions, -1) if defines["EXTRA"] else None
     attributes = recurrent_attributes(defines, floats, dims["backwards"], directions)
-    return COMPUTE_RECURRENT[op]([x, r, h, c, p], attributes).reshape(-1)
+    return COMPUTE[op]([x, r, h, c, p], attributes).reshape(-1)
 
 
 def recurrent_step(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:

@@ -12,6 +12,7 @@ import pyopencl as cl
 
 from runtime.kernels.source import program_source
 from runtime.kernels.spec import Kernel
+from tests.runtime import joined
 
 # PoCL's own ways to load halves count on two bytes each.
 EXACT = """
@@ -55,6 +56,16 @@ def rounded(kernel: Kernel) -> str:
     return source
 
 
+def entries(context: Any, kernel: Kernel, options: list[str]) -> joined.Entry:
+    """A kernel in half arithmetic for all of these options, built as one program."""
+    built = joined.entries(context, kernel, exact(kernel), list(map(_in_half, options)))
+    return lambda wanted: built(_in_half(wanted))
+
+
 def build(context: Any, source: str, options: str) -> Any:
     """A program whose arithmetic is the half one, though its memory holds floats (the options say PRECISION 0)."""
-    return cl.Program(context, source).build(options=options.replace("PRECISION=0", "PRECISION=2").split())
+    return cl.Program(context, source).build(options=_in_half(options).split())
+
+
+def _in_half(options: str) -> str:
+    return options.replace("PRECISION=0", "PRECISION=2")

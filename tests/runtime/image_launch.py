@@ -4,21 +4,22 @@ Input images are surrounded by NaN, which poisons a result that a pixel from out
 image is larger than the tensor and full of a sentinel, which must survive; components without a channel must be zero.
 """
 
+import contextlib
 import functools
 
 import numpy as np
 import pyopencl as cl
-import pytest
 
 from runtime.evaluate import compute
 from runtime.kernels.codes import Activation
-from runtime.kernels.image import KERNELS
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import ArgumentForm, needs_half
+from runtime.kernels.table import IMAGE_KERNELS as KERNELS
 from runtime.layout.image import ImageLayout, from_image, image_size, to_image
 from runtime.target import Target
 from runtime.types import Precision
-from tests.opencl import default_device
+from tests.opencl import default_device, is_exhaustive
+from tests.runtime import joined
 
 SENTINEL = 77.0
 TARGET = Target(soc="host", abi="x86_64")
@@ -52,12 +53,6 @@ def device():
     return context, cl.CommandQueue(context)
 
 
-def sampled(values, quick):
-    """Parameters of which all but the quick ones are marked slow: each is another program to build."""
-    marks = {True: (), False: pytest.mark.slow}
-    return [pytest.param(value, marks=marks[value in quick], id=getattr(value, "name", value)) for value in values]
-
-
 def precisions():
     """The precisions that the device has."""
     has_half = "cl_khr_fp16" in device()[0].devices[0].extensions
@@ -72,6 +67,28 @@ def element_type(precision):
 def program(name, variant, precision, defines):
     options = build_options(variant, precision, dict(defines))
     return cl.Program(device()[0], program_source(TABLE[name])).build(options=options.split())
+
+
+_JOINED = {}
+
+
+@contextlib.contextmanager
+def built_at_once(name, builds):
+    """Launches of a kernel take these (variant, precision, defines) from one program, if not all is asked for."""
+    kernel, options = TABLE[name], [build_options(*build) for build in builds]
+    if not is_exhaustive(kernel):
+        built = joined.entries(device()[0], kernel, program_source(kernel), options)
+        _JOINED.update({(name, each): built for each in options})
+    yield
+    _JOINED.clear()
+
+
+def entry(name, variant, precision, defines):
+    """A new pyopencl kernel."""
+    options = build_options(variant, precision, defines)
+    if built := _JOINED.get((name, options)):
+        return built(options)
+    return cl.Kernel(program(name, variant, precision, tuple(defines.items())), name)
 
 
 def plain_variants(name):
@@ -106,11 +123,11 @@ def launch(
     }
     is_image = form == ArgumentForm.IMAGE
     memory[output] = output_image(images[output], precision) if is_image else buffer(tensors[output])
-    entry = cl.Kernel(program(name, variant, precision, tuple((defines or {}).items())), name)
-    entry.set_args(*arguments(kernel, memory, dims, floats))
+    launched = entry(name, variant, precision, defines or {})
+    launched.set_args(*arguments(kernel, memory, dims, floats))
     grid = kernel.work_items(dims, variant)
     size = tuple(-(-items // group) * group for items, group in zip(grid, local, strict=True))
-    cl.enqueue_nd_range_kernel(device()[1], entry, size, local)
+    cl.enqueue_nd_range_kernel(device()[1], launched, size, local)
     if is_image:
         return checked_output(memory[output], images[output], precision)
     return read_buffer(memory[output], tensors[output])
@@ -184,7 +201,9 @@ def oracle(op, inputs, attributes):
     return compute(op, [None if array is None else array.astype(np.float64) for array in inputs], attributes)
 
 
-def assert_close(actual, expected, precision):
+def assert_close(actual, expected, precision, told=""):
     """Agreement within the precision's tolerance, relative to the greatest value."""
     scale = max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
-    np.testing.assert_allclose(actual, expected, atol=TOLERANCE[precision] * scale, rtol=TOLERANCE[precision])
+    np.testing.assert_allclose(
+        actual, expected, atol=TOLERANCE[precision] * scale, rtol=TOLERANCE[precision], err_msg=told
+    )

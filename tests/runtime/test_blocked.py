@@ -14,16 +14,17 @@ from runtime import zoo
 from runtime.convert import convert
 from runtime.errors import UnsupportedError
 from runtime.evaluate import evaluate
+from runtime.families.convolution.block_lowering import merged_groups
+from runtime.families.movement.block_lowering import channel_runs
 from runtime.graph import Array, Graph
 from runtime.layout.blocked import BLOCKS, blocked_shape, from_blocked, to_blocked
-from runtime.lowering.blocked_operators.convolution import merged_groups
-from runtime.lowering.blocked_operators.movement import channel_runs
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.options import CpuOptions
 from runtime.plan.plan import Plan
 from runtime.reference.blocked import BlockedExecutor
 from runtime.target import Target, preferred_cpu_block
 from runtime.types import Precision
+from tests.opencl import EXHAUSTIVE
 from tests.runtime.blocked_networks import NETWORKS, NetworkMaker, aligned_concat, winograd
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.random_graphs import random_graphs
@@ -75,11 +76,11 @@ def test_random_graphs_compute_the_same_in_blocks(case: tuple[Graph, GraphMaker]
 
 
 ZOO = {name: 299 if name == "inception_v3" else 227 if name == "squeezenet_v11" else 224 for name in zoo.names()}
+NETWORKS_OF_TURN = ZOO if EXHAUSTIVE else ("mobilenet_v2", "squeezenet_v11")  # sums, and joined branches
 
 
 @pytest.mark.slow
-@each_block
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize(("name", "block"), [(name, block) for name in NETWORKS_OF_TURN for block in BLOCKS])
 def test_networks_of_the_zoo_are_not_reordered_inside(name: str, block: int) -> None:
     """The first convolution reads the user's image as it lies, and what leaves is a row of numbers."""
     graph, _ = convert(zoo.build(name), input_shapes={"input": (1, 3, ZOO[name], ZOO[name])})

@@ -13,12 +13,14 @@ from hypothesis import given, settings
 from runtime.errors import ModelError, UnsupportedError
 from runtime.evaluate import evaluate
 from runtime.exporters.onnx_exporter import export_onnx
+from runtime.families.elementwise.rows import BINARY, UNARY
+from runtime.families.reduction.rows import REDUCTIONS
 from runtime.generic import GENERIC_OPERATORS
 from runtime.graph import Graph
 from runtime.importers.farm_domain import DOMAIN
 from runtime.importers.onnx_file import load_onnx
 from runtime.importers.onnx_importer import import_onnx
-from runtime.operators import BINARY, OPERATORS, REDUCTIONS, UNARY
+from runtime.operators import OPERATORS
 from runtime.passes.pipeline import run_passes
 from runtime.recurrence import GATES
 from tests.runtime.graphs import GraphMaker

@@ -8,13 +8,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from runtime.activations import ACTIVATION_OF, ACTIVATION_PARAMETERS
 from runtime.evaluate import compute
-from runtime.formats.categories import FORMATS, FormatCategory, OperatorFormat, format_category, rewritten
+from runtime.families.elementwise.rows import BINARY, UNARY
+from runtime.families.reduction.rows import REDUCTIONS
+from runtime.formats.category import FormatCategory, transposable
 from runtime.formats.permutation import composed, inverse, moves_elements, permuted
 from runtime.formats.rewriting import broadcasting
 from runtime.generic_forms import element_form, gather_form, reduction_form, view_form
 from runtime.graph import Array, Node
-from runtime.operators import ACTIVATION_OF, ACTIVATION_PARAMETERS, BINARY, OPERATORS, REDUCTIONS, UNARY
+from runtime.operator_row import Operator
+from runtime.operators import OPERATORS, format_category, rewritten
+from runtime.shape_functions import same
 from tests.runtime.graphs import GraphMaker
 
 SHAPE = (2, 3, 4, 5)
@@ -22,21 +27,9 @@ PERMS = [(0, 2, 3, 1), (0, 3, 1, 2), (0, 1, 3, 2), (3, 2, 1, 0), (1, 2, 3, 0)]
 Write = Callable[[GraphMaker, str], str]
 
 
-@pytest.mark.parametrize("op", OPERATORS)
-def test_every_operator_of_the_table_has_a_category(op: str) -> None:
-    assert op in FORMATS, (
-        f"{op} has no category: enter it in FORMATS of runtime/formats/categories.py, as FIXED, as SOURCE, or as "
-        "transposable with a rule of runtime/formats/rewriting.py"
-    )
-
-
-def test_the_table_has_no_operator_that_there_is_not() -> None:
-    assert FORMATS.keys() <= OPERATORS.keys()
-
-
 def test_exactly_the_transposable_operators_have_a_rule() -> None:
-    for op, each in FORMATS.items():
-        assert (each.rule is not None) == (each.category == FormatCategory.TRANSPOSABLE), op
+    for op, row in OPERATORS.items():
+        assert (row.format.rule is not None) == (row.format.category == FormatCategory.TRANSPOSABLE), op
 
 
 def test_a_users_operator_is_of_source_format_until_it_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +37,7 @@ def test_a_users_operator_is_of_source_format_until_it_says_otherwise(monkeypatc
     node = Node("Swirl", "s", [make.input(*SHAPE)], [make.input(*SHAPE)], {})
     assert format_category("Swirl") == FormatCategory.SOURCE
     assert rewritten(make.graph, node, PERMS[0]) is None
-    monkeypatch.setitem(FORMATS, "Swirl", OperatorFormat(FormatCategory.TRANSPOSABLE, broadcasting))
+    monkeypatch.setitem(OPERATORS, "Swirl", Operator((2, 2), same, format=transposable(broadcasting)))
     assert rewritten(make.graph, node, PERMS[0]) is not None
 
 
@@ -149,7 +142,7 @@ def test_a_rewritten_operator_computes_the_permuted_output(name: str, perm: tupl
 
 def test_every_transposable_operator_has_a_case() -> None:
     covered = {name.split()[0] for name in CASES} | {"IndexedRead", "Strided", "StridedReduction"}
-    assert {op for op, each in FORMATS.items() if each.rule} == covered - {"ArgMax"}
+    assert {op for op, row in OPERATORS.items() if row.format.rule} == covered - {"ArgMax"}
 
 
 def unmovable() -> dict[str, Write]:

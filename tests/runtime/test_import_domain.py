@@ -13,8 +13,8 @@ from farm.model.oracle import expected_outputs
 from runtime.convert import convert
 from runtime.errors import ModelError
 from runtime.evaluate import evaluate
+from runtime.families.regions.farm_domain import anchors
 from runtime.graph import Array
-from runtime.importers.domain_operators import anchors
 from runtime.importers.farm_domain import DOMAIN, VERSION
 from runtime.lowering.lower import lower
 from runtime.target import Target

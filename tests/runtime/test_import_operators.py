@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from runtime.errors import UnsupportedError
+from runtime.families.elementwise.rows import BINARY, UNARY
 from runtime.importers.onnx_importer import HANDLERS, import_onnx
-from runtime.operators import BINARY, OPERATORS, UNARY, check_graph
+from runtime.operators import OPERATORS, check_graph
 from runtime.recurrence import GATES
 from tests.runtime.onnx_models import (
     NEWEST_RUNTIME_OPSET,

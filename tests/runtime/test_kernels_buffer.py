@@ -1,98 +1,135 @@
 """Every buffer kernel computes what NumPy computes, in every case, variant, local size and precision.
 
-Every case runs on each driver: in half storage precision, which differs in how elements are loaded and stored, on one
-of them, in turns, and in single precision on the others; the first case of each kernel in single precision on all.
-Variants take turns at precisions and drivers at variants, so that each driver runs some variants of a kernel that has
-many in each precision. Any local size of a kernel runs on one of the drivers, each driver with one of the sizes.
+The first case of each kernel runs on each driver as users run it. All other launches of a kernel are those of one
+program, on one driver: kernels take turns at drivers, and launches at the precisions of their driver. Variants that
+only half arithmetic has run where a driver has it. FARM_EXHAUSTIVE=1 runs every launch on every driver in every
+precision.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from farm.farmrt.drivers import Driver
-from runtime.kernels import buffer
+from runtime.kernels import table
 from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.source import program_source
-from runtime.kernels.spec import ArgumentForm
+from runtime.kernels.spec import ArgumentForm, Variant
 from runtime.target import Target
 from runtime.types import Precision
 from tests import opencl
 from tests.runtime.buffer_cases import CASES
-from tests.runtime.buffer_launch import check, precisions, target
+from tests.runtime.buffer_launch import Case, Launch, check, check_all, precisions, target
 
 pytestmark = pytest.mark.opencl
-KERNELS = (*buffer.KERNELS, *buffer.PROBES)
+KERNELS = (*table.BUFFER_KERNELS, *table.PROBES)
 LOCAL = ((1, 1, 1), (3, 2, 1), (2, 1, 3))
 FIRST = {case.kernel.name: name for name, case in reversed(CASES.items())}  # of each kernel
-IN_TURNS = [
-    pytest.param(name, opencl.open_once(driver.path), id=f"{name}-{opencl.label(driver)}")
-    for number, name in enumerate(CASES)
-    for driver in opencl.of_turn(number)
-]
+each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
 
-def in_single_precision() -> list[Any]:
-    """(case, device). The first case of each kernel is quick on one driver: a program takes a quarter of a second."""
+def on_each_driver() -> list[Any]:
+    """(case, device): the first case of each kernel, quick on one driver: a program takes a quarter of a second."""
     return [
         pytest.param(name, opencl.open_once(driver.path), id=f"{name}-{opencl.label(driver)}", marks=marks)
-        for number, name in enumerate(CASES)
+        for name in FIRST.values()
         for index, driver in enumerate(opencl.THOROUGH)
-        if name in FIRST.values() or driver in opencl.others_than_of_turn(number)
-        for marks in [[pytest.mark.slow] * (index > 0 or name not in FIRST.values())]
+        for marks in [[pytest.mark.slow] * (index > 0)]
     ]
 
 
-@pytest.mark.parametrize(("name", "device"), in_single_precision())
+@pytest.mark.parametrize(("name", "device"), on_each_driver())
 def test_the_default_variant_computes_what_numpy_computes(name: str, device: Any) -> None:
     check(CASES[name], device)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "device"), IN_TURNS)
-def test_half_precision_storage_stays_within_its_tolerance(name: str, device: Any) -> None:
-    for precision in precisions(device)[1:]:
-        check(CASES[name], device, precision=precision)
+def by_turns() -> list[Any]:
+    """(kernel, driver)."""
+    return [
+        pytest.param(kernel, driver, id=f"{kernel.name}-{opencl.label(driver)}")
+        for number, kernel in enumerate(KERNELS)
+        for driver in opencl.of_turn(number, opencl.is_exhaustive(kernel))
+    ]
+
+
+def cases_of(kernel: BufferKernel) -> list[tuple[str, Case]]:
+    return [(name, case) for name, case in CASES.items() if case.kernel is kernel]
+
+
+def default_variant(case: Case, wanted: Target) -> Variant:
+    chosen = case.kernel.default_variant(case.dims, wanted)
+    assert chosen
+    return chosen
+
+
+def case_launches(kernel: BufferKernel, device: Any) -> Iterator[Launch]:
+    """Each case with its default variant, the first one with any local size too."""
+    turns = precisions(device)
+    for number, (name, case) in enumerate(cases_of(kernel)):
+        for precision in opencl.turn(number, turns, opencl.is_exhaustive(kernel)):
+            yield Launch(name, case, default_variant(case, target(device, precision)), precision)
+    name, case = cases_of(kernel)[0]
+    chosen = default_variant(case, target(device, Precision.FP32))
+    rank = len(kernel.work_items(case.dims, chosen))
+    yield from (Launch(name, case, chosen, Precision.FP32, local[:rank]) for local in LOCAL)
+
+
+def variant_launches(kernel: BufferKernel, device: Any) -> Iterator[Launch]:
+    """Each variant that the device can run, on one of the cases that it fits; cases take turns too."""
+    turns = precisions(device)
+    for number, variant in enumerate(kernel.variants):
+        fitting = {precision: fitting_cases(kernel, variant, device, precision) for precision in turns}
+        able = [precision for precision in turns if fitting[precision]]
+        for precision in opencl.turn(number, able, opencl.is_exhaustive(kernel)):
+            cases = fitting[precision]
+            yield Launch(*cases[(number + precision) % len(cases)], variant, precision)
+
+
+def fitting_cases(kernel: BufferKernel, variant: Variant, device: Any, precision: Precision) -> list[tuple[str, Case]]:
+    wanted = target(device, precision)
+    return [(name, case) for name, case in cases_of(kernel) if not kernel.fits(case.dims, variant, wanted)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("driver", opencl.THOROUGH, ids=opencl.label)
-@pytest.mark.parametrize(("number", "name"), list(enumerate(FIRST.values())))
-def test_any_local_size_gives_the_right_result(number: int, name: str, driver: Driver) -> None:
-    case = CASES[name]
-    rank = len(case.kernel.work_items(case.dims, case.kernel.variants[0]))
-    for turn, local in enumerate(LOCAL, number):
-        if driver in opencl.of_turn(turn):
-            check(case, opencl.open_once(driver.path), local=local[:rank])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("driver", opencl.THOROUGH, ids=opencl.label)
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
-def test_every_variant_computes_what_numpy_computes(kernel: BufferKernel, driver: Driver) -> None:
-    """Runs each variant that the device can run on one of the cases that it fits; cases and precisions take turns."""
-    cases = [case for case in CASES.values() if case.kernel is kernel]
+@pytest.mark.parametrize(("kernel", "driver"), by_turns())
+def test_every_case_and_variant_computes_what_numpy_computes(kernel: BufferKernel, driver: Driver) -> None:
     device = opencl.open_once(driver.path)
-    for precision in precisions(device):
-        for turn, variant in enumerate(kernel.variants):
-            wanted = target(device, precision)
-            fitting = [case for case in cases if not kernel.fits(case.dims, variant, wanted)]
-            if fitting and opencl.is_built(turn, precision) and driver in opencl.of_turn(turn // 2 + precision):
-                check(fitting[(turn + precision) % len(fitting)], device, variant, precision)
+    check_all(kernel, [*case_launches(kernel, device), *variant_launches(kernel, device)], device)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+@pytest.mark.slow
+@each_kernel
+def test_half_arithmetic_stays_within_its_tolerance(kernel: BufferKernel) -> None:
+    """The first case, and each variant of runs, where a driver has such arithmetic."""
+    devices = [
+        device for driver in opencl.THOROUGH if Precision.FP16 in precisions(device := opencl.open_once(driver.path))
+    ]
+    if not devices:
+        pytest.skip("no driver has half arithmetic")
+    device, wanted = devices[0], target(devices[0], Precision.FP16)
+    name, case = cases_of(kernel)[0]
+    launches = [Launch(name, case, default_variant(case, wanted), Precision.FP16)]
+    launches += [
+        Launch(*fitting_cases(kernel, variant, device, Precision.FP16)[0], variant, Precision.FP16)
+        for variant in kernel.variants
+        if variant.get("RUN")
+    ]
+    check_all(kernel, launches, device)
+
+
+@each_kernel
 def test_every_variant_has_a_case(kernel: BufferKernel) -> None:
     wide = Target(soc="host", abi="x86_64", gpu_family="pocl-3.1", precision=Precision.FP16)
     dims = [case.dims for case in CASES.values() if case.kernel is kernel]
     assert all(any(not kernel.fits(each, variant, wide) for each in dims) for variant in kernel.variants)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+@each_kernel
 def test_defaults_are_variants(kernel: BufferKernel) -> None:
     assert {chosen for family in kernel.defaults.values() for chosen in family} <= set(kernel.variants)
     assert "" in kernel.defaults
@@ -100,7 +137,7 @@ def test_defaults_are_variants(kernel: BufferKernel) -> None:
     assert sum(not chosen.get("RUN") for chosen in kernel.variants) <= 24, "what a search has to try in one precision"
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+@each_kernel
 def test_the_arguments_of_the_row_are_those_of_the_source(kernel: BufferKernel) -> None:
     assert list(declared_arguments(kernel)) == list(table_arguments(kernel))
 
@@ -126,9 +163,8 @@ def table_arguments(kernel: BufferKernel) -> Any:
 
 
 def test_every_source_has_a_row() -> None:
-    folder = Path(__file__).parents[2] / "runtime" / "kernels" / "buffer"
-    sources = {path.name for path in folder.glob("*.cl")} - {"prelude.cl"}
-    assert sources == {kernel.source for kernel in KERNELS}
+    sources = {path.name for path in (Path(__file__).parents[2] / "runtime").rglob("*.*.cl")}
+    assert sources == {kernel.source for kernel in (*table.KERNELS, *table.PROBES)}
 
 
 def test_every_kernel_has_cases() -> None:

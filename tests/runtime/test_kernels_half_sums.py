@@ -7,15 +7,15 @@ extension, as Intel's on CPUs with AVX512-FP16, the tests of every kernel run in
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
-from runtime.kernels import buffer, image
+from runtime.kernels import table
 from runtime.kernels.codes import Activation
+from runtime.kernels.source import build_options
 from runtime.kernels.spec import Kernel, Variant, variant
 from runtime.target import Target
 from runtime.types import Precision
@@ -37,48 +37,50 @@ def run_variants(kernel: Kernel) -> list[Variant]:
     return [kernel.variants[0], *(chosen for chosen in kernel.variants if chosen.get("RUN"))]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", table.BUFFER_KERNELS, ids=lambda kernel: kernel.name)
+def test_the_code_for_half_is_right_on_buffers(kernel: Any) -> None:
+    device = opencl.default_device()
+    launches = [(fitting_case(kernel, chosen), chosen) for chosen in run_variants(kernel)]
+    options = [build_options(chosen, Precision.FP32, case.defines) for case, chosen in launches]
+    built = half_shim.entries(buffer_launch.context_of(device), kernel, options)
+    for case, chosen in launches:
+        actual, expected = buffer_launch.launch(case, chosen, Precision.FP32, None, device, built=built)
+        np.testing.assert_allclose(actual, expected, atol=5e-5, rtol=5e-5, err_msg=chosen.name)
+
+
+def fitting_case(kernel: Any, chosen: Variant) -> buffer_launch.Case:
+    cases = (case for case in buffer_cases.CASES.values() if case.kernel is kernel)
+    return next(case for case in cases if not kernel.fits(case.dims, chosen, HALF))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", table.IMAGE_KERNELS, ids=lambda kernel: kernel.name)
+def test_the_code_for_half_is_right_on_images(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, defines = image_cases.run(kernel.name), image_cases.CASES[kernel.name][2]
+    options = [build_options(chosen, Precision.FP32, defines) for chosen in run_variants(kernel)]
+    built = half_shim.entries(image_launch.device()[0], kernel, options)
+    monkeypatch.setattr(image_launch, "entry", lambda name, *build: built(build_options(*build)))
+    monkeypatch.setattr(image_launch, "TARGET", HALF)
+    for chosen in run_variants(kernel):
+        half = image_cases.run(kernel.name, chosen)
+        np.testing.assert_allclose(half, expected, atol=5e-5, rtol=5e-5, err_msg=chosen.name)
+
+
 @pytest.fixture
-def shim(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Has the launches of all kernels built with floats for halves; the parameter makes the source."""
-    source = getattr(request, "param", half_shim.exact)
+def rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has all launches built with floats for halves, and multiply-adds that round to 11 bits."""
 
-    @functools.cache
     def of_buffers(device: Any, kernel: Kernel, options: str) -> Any:
-        return half_shim.build(buffer_launch.context_of(device), source(kernel), options)
+        return half_shim.build(buffer_launch.context_of(device), half_shim.rounded(kernel), options)
 
-    @functools.cache
     def of_images(name: str, chosen: Variant, precision: Precision, defines: Any) -> Any:
-        options = image_launch.build_options(chosen, precision, dict(defines))
-        return half_shim.build(image_launch.device()[0], source(image_launch.TABLE[name]), options)
+        options = build_options(chosen, precision, dict(defines))
+        return half_shim.build(image_launch.device()[0], half_shim.rounded(image_launch.TABLE[name]), options)
 
     monkeypatch.setattr(buffer_launch, "program", of_buffers)
     monkeypatch.setattr(image_launch, "program", of_images)
     monkeypatch.setattr(image_launch, "TARGET", HALF)
-    yield
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("shim")
-@pytest.mark.parametrize("kernel", buffer.KERNELS, ids=lambda kernel: kernel.name)
-def test_the_code_for_half_is_right_on_buffers(kernel: Any) -> None:
-    for chosen in run_variants(kernel):
-        case = next(
-            case
-            for case in buffer_cases.CASES.values()
-            if case.kernel is kernel and not kernel.fits(case.dims, chosen, HALF)
-        )
-        actual, expected = buffer_launch.launch(case, chosen, Precision.FP32, None, opencl.default_device())
-        np.testing.assert_allclose(actual, expected, atol=5e-5, rtol=5e-5, err_msg=chosen.name)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("shim")
-@pytest.mark.parametrize("kernel", image.KERNELS, ids=lambda kernel: kernel.name)
-def test_the_code_for_half_is_right_on_images(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    half = [image_cases.run(kernel.name, chosen) for chosen in run_variants(kernel)]
-    monkeypatch.undo()
-    for values in half:
-        np.testing.assert_allclose(values, image_cases.run(kernel.name), atol=5e-5, rtol=5e-5)
 
 
 def sum_on_buffers(run: Mapping[str, int]) -> float:
@@ -102,9 +104,9 @@ def sum_on_images(run: Mapping[str, int]) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shim", [half_shim.rounded], indirect=True, ids=["rounded"])
+@pytest.mark.usefixtures("rounded")
 @pytest.mark.parametrize("error_of", [sum_on_buffers, sum_on_images])
-def test_a_long_sum_in_runs_keeps_its_last_bits(error_of: Any, shim: None) -> None:
+def test_a_long_sum_in_runs_keeps_its_last_bits(error_of: Any) -> None:
     assert error_of({}) < EXACT_TO
     assert error_of({"RUN": 8}) < EXACT_TO
     assert error_of({"RUN": 2 * LENGTH}) > WHOLE_LOSES
@@ -116,7 +118,5 @@ def test_only_half_arithmetic_has_variants_of_runs() -> None:
         for chosen in case.kernel.variants:
             if chosen.get("RUN"):
                 assert "half arithmetic" in case.kernel.fits(case.dims, chosen, single)
-    with_runs = {
-        (kernel.memory, kernel.name) for kernel in (*buffer.KERNELS, *image.KERNELS) if run_variants(kernel)[1:]
-    }
+    with_runs = {(kernel.memory, kernel.name) for kernel in table.KERNELS if run_variants(kernel)[1:]}
     assert with_runs >= {("buffer", "conv1x1"), ("buffer", "conv2d"), ("image", "conv1x1"), ("image", "conv2d")}

@@ -1,18 +1,27 @@
 """Each row of the image table has its source's arguments; all variants and local sizes compute the same."""
 
 import dataclasses
+import re
 
 import numpy as np
-import pyopencl as cl
 import pytest
 
-from runtime.kernels.image import KERNELS
-from runtime.kernels.source import build_options, program_source
+from runtime.kernels.source import program_source
 from runtime.kernels.spec import ArgumentForm
+from runtime.kernels.table import IMAGE_KERNELS as KERNELS
 from runtime.target import Target
 from runtime.types import Precision
-from tests.opencl import is_built
-from tests.runtime.image_launch import TABLE, TARGET, UNBOUNDED, device, launch, precisions, random
+from tests.opencl import is_exhaustive, turn
+from tests.runtime.image_launch import (
+    TABLE,
+    TARGET,
+    TOLERANCE,
+    UNBOUNDED,
+    built_at_once,
+    launch,
+    precisions,
+    random,
+)
 
 pytestmark = pytest.mark.opencl
 
@@ -62,6 +71,7 @@ CASES = {
     "pad": (EXTENTS | {"in_h": 2, "in_w": 4, "pad_t": 1, "pad_l": 0}, (0.5,), {"PAD": 0}),
 }
 TABLES = {"rows": np.array([0, 2, 4], np.int32), "columns": np.array([5, 0, 1, 1, 3, 2], np.int32)}
+LOCAL_SIZES = ((1, 1, 1), (5, 1, 2), (8, 4, 4))
 NAMES = pytest.mark.parametrize("name", sorted(TABLE))
 
 
@@ -85,42 +95,46 @@ def test_every_row_has_a_case():
 
 @NAMES
 def test_arguments_of_the_source_are_those_of_the_row(name):
-    kernel, (_, _, defines) = TABLE[name], CASES[name]
-    options = [*build_options(kernel.variants[0], Precision.FP32, defines).split(), "-cl-kernel-arg-info"]
-    entry = cl.Kernel(cl.Program(device()[0], program_source(kernel)).build(options=options), name)
-    info = cl.kernel_arg_info
-    found = [
-        (entry.get_arg_info(i, info.NAME), entry.get_arg_info(i, info.TYPE_NAME).rstrip("*"))
-        for i in range(entry.num_args)
-    ]
+    kernel = TABLE[name]
+    found = re.search(rf"kernel void {name}\((.*?)\)\s*{{", program_source(kernel), re.DOTALL)
     expected = []
     for argument, form in kernel.tensors:
-        element = "int" if form == ArgumentForm.TABLE else "float"
-        expected += (
-            [(argument, "image2d_t")]
-            if form == ArgumentForm.IMAGE
-            else [(argument, element), (f"{argument}_offset", "int")]
-        )
-    expected += [(argument, "int") for argument in kernel.ints] + [(argument, "float") for argument in kernel.floats]
-    assert found == expected
+        is_image = form == ArgumentForm.IMAGE
+        expected += [("image2d_t", argument)] if is_image else [("pointer", argument), ("int", f"{argument}_offset")]
+    expected += [("int", argument) for argument in kernel.ints] + [("float", argument) for argument in kernel.floats]
+    assert [declared(each) for each in found[1].split(",")] == expected
 
 
-@pytest.mark.slow
-@NAMES
-@pytest.mark.parametrize("local", [(1, 1, 1), (5, 1, 2), (8, 4, 4)], ids=str)
-def test_any_local_size_gives_the_same(name, local):
-    exact = 0.0 if TABLE[name].splittable else 2e-6  # work groups that add their sums round differently
-    np.testing.assert_allclose(run(name, local=local), run(name), rtol=exact, atol=exact)
+def declared(argument):
+    """(type, name) of an argument in the source."""
+    *words, name = argument.replace("*", " pointer ").split()
+    return words[-1], name
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if len(kernel.variants) > 1], ids=lambda k: k.name)
-def test_every_variant_gives_the_same(kernel):
+def all_launches(kernel):
+    """(variant, precision, local size): the default variant with several sizes; the first one in each precision, the
+    others in turns."""
     dims = CASES[kernel.name][0]
-    expected = run(kernel.name)
-    for variant in kernel.variants:
-        if not kernel.fits(dims, variant, TARGET):
-            np.testing.assert_allclose(run(kernel.name, variant, (1, 2, 3)), expected, atol=2e-6, err_msg=variant.name)
+    default = kernel.default_variant(dims, TARGET)
+    launches = [(default, Precision.FP32, local) for local in LOCAL_SIZES]
+    for number, variant in enumerate(kernel.variants):
+        targets = [dataclasses.replace(TARGET, precision=each, fp16=True) for each in precisions()]
+        able = [target.precision for target in targets if not kernel.fits(dims, variant, target)]
+        launches += [(variant, each, (1, 2, 3)) for each in turn(number, able, is_exhaustive(kernel) or not number)]
+    return launches
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_every_variant_local_size_and_precision_gives_the_same(kernel):
+    launches, expected = all_launches(kernel), run(kernel.name)
+    defines = CASES[kernel.name][2]
+    with built_at_once(kernel.name, [(variant, precision, defines) for variant, precision, _ in launches]):
+        for variant, precision, local in launches:
+            actual = run(kernel.name, variant, local, precision)
+            within = 2e-6 if precision == Precision.FP32 else TOLERANCE[precision] * np.abs(expected).max()
+            told = f"{variant.name}, {precision.name}, local {local}"
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=within, err_msg=told)
 
 
 @NAMES
@@ -143,14 +157,3 @@ def test_a_small_image_limit_is_named(name):
     kernel, (dims, _, _) = TABLE[name], CASES[name]
     tiny = dataclasses.replace(TARGET, image2d_max_width=1, image2d_max_height=1)
     assert "the device's limit is 1 x 1" in kernel.fits(dims, kernel.variants[0], tiny)
-
-
-@pytest.mark.parametrize("precision", precisions()[1:], ids=lambda p: p.name)  # in the first one all others run
-@NAMES
-@pytest.mark.slow
-def test_every_kernel_builds_for_every_precision(name, precision):
-    kernel, (_, _, defines) = TABLE[name], CASES[name]
-    for number, variant in enumerate(kernel.variants):
-        if is_built(number, precision):
-            options = build_options(variant, precision, defines).split()
-            assert cl.Program(device()[0], program_source(kernel)).build(options=options)

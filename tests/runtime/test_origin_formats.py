@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runtime.convert import convert
-from runtime.formats.origin import carried_origins, origin_lines, trace_origins
 from runtime.graph import OrderedOrigin
+from runtime.passes.origins import carried_origins, origin_lines, trace_origins
 from runtime.passes.pipeline import run_passes
 from runtime.types import Origin, OriginFormat
 from tests.runtime.graphs import GraphMaker

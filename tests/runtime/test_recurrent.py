@@ -12,9 +12,9 @@ from onnx import numpy_helper
 from runtime.errors import ModelError, UnsupportedError
 from runtime.evaluate import evaluate
 from runtime.exporters.onnx_exporter import export_onnx
+from runtime.families.recurrent import buffer_lowering as recurrent
 from runtime.graph import Array, Graph
 from runtime.importers.onnx_importer import import_onnx
-from runtime.lowering.buffer_operators import recurrent
 from runtime.lowering.lower import lower
 from runtime.lowering.trials import trial_plan
 from runtime.operators import check_graph, node_macs

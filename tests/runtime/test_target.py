@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runtime.kernels.buffer import KERNELS
+from runtime.kernels.table import BUFFER_KERNELS as KERNELS
 from runtime.target import Target, gpu_family, runs_on_cpu, target_from_probe
 from runtime.types import Precision
 

@@ -9,6 +9,7 @@ from runtime.errors import DeviceLostError
 from runtime.lowering.trials import TrialLaunch
 from tests.tuner.simulated_device import CONV, DEPTHWISE, LAUNCHES, TARGET, SimulatedDevice, launch, true_time_ns
 from tuner import space
+from tuner.coverage import LEAST_TRIALS
 from tuner.device_pool import pool_of_one
 from tuner.journal import Journal
 from tuner.search import LEVELS, SearchResult, search
@@ -251,3 +252,21 @@ def test_the_share_done_follows_work_or_budget_whichever_is_further(
     device_s: float, budget_s: float, share: float
 ) -> None:
     assert Progress(5, 10, device_s, budget_s, 7, "conv").share == share
+
+
+def test_a_budget_that_may_grow_covers_ten_trials_of_each_launch_of_weight() -> None:
+    """Where a program takes 2 s to build, as on a device on which a level's own time is over before a trial."""
+
+    def slow(each: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+        return dataclasses.replace(device(each, candidate, reps), device_s=2.0, build_s=2.0)
+
+    device = SimulatedDevice()
+    outcomes = {}
+    for grows in (False, True):
+        with Journal(None, "f") as journal:
+            runner = TrialRunner(pool_of_one(slow), journal, 5.0, grows=grows)
+            outcomes[grows] = search(FEW, expand, runner, LEVELS["quick"])
+    assert sum(outcomes[False].tried.values()) <= 1
+    assert outcomes[False].needed_s >= LEAST_TRIALS * 2.0
+    assert sum(outcomes[True].trials.values()) >= LEAST_TRIALS * len(FEW)
+    assert sum(outcomes[True].device_s.values()) <= outcomes[True].needed_s + 2.0

@@ -26,6 +26,11 @@ def test_a_gain_of_a_fifth_is_always_called_faster() -> None:
     assert all(trial(1.25, 0.02, seed).is_faster for seed in range(30))
 
 
+@pytest.mark.parametrize(("low", "high", "faster"), [(0.8, 0.99, True), (0.8, 1.01, False), (1.01, 1.2, False)])
+def test_only_an_interval_below_one_is_faster(low: float, high: float, faster: bool) -> None:
+    assert Ratio((low + high) / 2, low, high).is_faster == faster
+
+
 def test_shared_drift_does_not_hide_a_gain() -> None:
     random = np.random.default_rng(1)
     drift = np.linspace(1.0, 2.0, 10)

@@ -21,6 +21,7 @@ from farm.cli.ranges import WholeNumber
 @options.load_options
 @options.fleet_options("farm benchmark", spreads=True)
 @click.option("--trace", metavar="FILE", type=paths.NEW_FILE, help="Write a trace for Perfetto or chrome://tracing.")
+@click.option("--html", metavar="FILE", type=paths.NEW_FILE, help="Write a page of the profile, one file, to look at.")
 @options.cluster_options
 @options.model_file_options
 @options.store_option

@@ -16,7 +16,7 @@ from farm.cli.envelope import CommandResult
     type=click.Choice(["main", "nights"]),
     help="Only the main job on this machine, or only the nights of an emulated farm.",
 )
-@click.option("--quick", is_flag=True, help="In a minute: one network, a short search, and no nights.")
+@click.option("--quick", is_flag=True, help="In a minute: a short search, and no nights.")
 @click.option(
     "-o",
     "--output",
@@ -32,7 +32,7 @@ from farm.cli.envelope import CommandResult
 def command(**given: Any) -> CommandResult:
     """Show what farm does on this machine and on emulated phones, and write reports of it.
 
-    Runs, validates, profiles and tunes two networks; then lets two phones live through some nights, of which one is hot
+    Runs, validates, profiles and tunes a network; then lets two phones live through some nights, of which one is hot
     and the last one brings a slowdown.
     """
     from farm.cli import demo

@@ -69,6 +69,7 @@ def wait(**given: Any) -> CommandResult:
 @TIMEOUT
 @click.option("--output-dir", type=paths.NEW_FOLDER, help="Bring what it wrote into its --output-dir, here.")
 @click.option("--trace", type=paths.NEW_FILE, help="Write a benchmark's trace here.")
+@click.option("--html", type=paths.NEW_FILE, help="Write a benchmark's page here.")
 @options.store_option
 @_of_cluster
 def fetch(**given: Any) -> CommandResult:

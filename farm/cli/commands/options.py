@@ -216,6 +216,14 @@ def unit_options(function: Function) -> Function:
     )
 
 
+def _read_devices_of(context: click.Context, _option: click.Parameter, path: Path | None) -> None:
+    """MACE's name for the file that lists the units, instead of devices.yml in this folder."""
+    if path:
+        from farm.config import inventory
+
+        context.with_resource(inventory.read_from(path))
+
+
 def model_file_options(function: Function) -> Function:
     """What is said of a model file beside its name.
 
@@ -239,14 +247,6 @@ def model_file_options(function: Function) -> Function:
         return function(models=tuple(map(given, paths)), **others)
 
     return _with_options(called, shape_option, weights_option, trust_model_option)  # type: ignore[no-any-return]
-
-
-def _read_devices_of(context: click.Context, _option: click.Parameter, path: Path | None) -> None:
-    """MACE's name for the file that lists the units, instead of devices.yml in this folder."""
-    if path:
-        from farm.config import inventory
-
-        context.with_resource(inventory.read_from(path))
 
 
 def share_option(purpose: str) -> Callable[[Function], Function]:

@@ -130,13 +130,17 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
         named = settings.subgraph.outputs + (_checked(settings) if check else ())
         found = _framework_model(settings, path, named, source.trusts_models)
         onnx_file = found.onnx_file(fetcher.cache_folder) if found else path
-        read = read_source_model(settings.platform, onnx_file, weights, settings.subgraph.inputs, named)
-        boundary.check_names(read.model, settings.subgraph.inputs, named)
-        inputs = own_values.typed_inputs(settings.subgraph.inputs, own_values.element_types(read.model))
-        inputs = data_formats.infer_inputs(read.model, inputs)
+        is_caffe, inputs = settings.platform == "caffe", settings.subgraph.inputs
+        if is_caffe:
+            inputs = data_formats.infer_caffe_inputs(own_values.own_tensors(source, name, fetcher).inputs, inputs)
+        read = read_source_model(settings.platform, onnx_file, weights, inputs, named)
+        boundary.check_names(read.model, inputs, named)
+        inputs = own_values.typed_inputs(inputs, own_values.element_types(read.model))
+        inputs = inputs if is_caffe else data_formats.infer_inputs(read.model, inputs)
         model = boundary.cut_at_boundary(read.model, inputs, named, own)
         graph, reports = convert(model, formats=_known_formats(inputs, named), custom=custom)
-        outputs = data_formats.infer_outputs([graph.shape(tensor.name) for tensor in named], named, inputs)
+        computed = [graph.shape(tensor.name) for tensor in named]
+        outputs = data_formats.infer_outputs(computed, named, inputs, follow=is_caffe)
         if outputs != named:
             model = boundary.cut_at_boundary(read.model, inputs, outputs, own)
             graph, reports = convert(model, formats=_known_formats(inputs, outputs), custom=custom)

@@ -20,7 +20,7 @@ from tuner.space import default_candidate
 from tuner.trial import DRIVERS_CHOICE, Candidate, Trial, TrialStatus, validated
 
 NS_PER_MS = 1e6
-REPS = 5
+REPS, LONG_REPS = 5, 2
 TRIAL_DEADLINE_S = 60.0
 WATCHED = (DeviceError, DeadlineError, ProcessEndedError)  # what a candidate can do to farmrt
 
@@ -93,9 +93,10 @@ class CandidateTrials:
         unit_trials = UnitTrials(self.opened, plan.trials, plan_file, self.clock, self.execution)
         for launch in unit_trials.launches:
             candidate = default_candidate(launch)
+            reps = LONG_REPS if unit_trials.is_long(launch) else REPS
             if launch.key not in self.ms:  # whatever the time: its program is built, which is what takes long
                 trial = self.journal.find(launch.kernel.name, launch.key, candidate)
-                new = trial or validated(unit_trials(launch, candidate, REPS), launch.tolerance)
+                new = trial or validated(unit_trials(launch, candidate, reps), launch.tolerance)
                 self._note(launch.kernel.name, launch.key, candidate, new, is_new=trial is None)
         self._time_untuned([step for step in plan.untuned if step.key not in self.ms])
 

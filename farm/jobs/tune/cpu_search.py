@@ -22,9 +22,9 @@ from farm.jobs.models import cpu_choice
 from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.tune.cpu_turns import CpuPlan, measure_plans, written
-from runtime.kernels.blocked import BLOCKED_WINOGRAD
+from runtime.families.convolution.block_kernels import BLOCKED_WINOGRAD
+from runtime.families.convolution.block_lowering import winograd_layers
 from runtime.layout.blocked import BLOCKS
-from runtime.lowering.blocked_operators.convolution import winograd_layers
 
 TRIAL = Effort(processes=3, turns=2)
 PROFILES, PROFILED_ROUNDS = 3, 3  # of each plan, in turns

@@ -30,7 +30,7 @@ from farm.jobs.tune.shared_search import SharedSearch
 from farm.jobs.tune.wall_budget import WallBudget
 from farm.rows.row import Provenance, row_fingerprint
 from farm.rows.run import NoFile, RunFigures, SelectionUse
-from farm.rows.tune import BuildAheadFigures, TuneFigures, TuneResult, TuneRow, TuningAgreement
+from farm.rows.tune import BuildAheadFigures, TuneFigures, TuneOutcome, TuneResult, TuneRow, TuningAgreement
 from farm.workspace import data_file
 
 
@@ -100,6 +100,8 @@ class _Tuning:
             self._walls[opened] = self._wall_budget()
             self._searched[opened] = self._search(opened, 0, self._walls[opened])
         tuned = _of_model(self._searched[opened], model)
+        if not tuned.is_tuned:
+            return self._not_tuned(opened, model, tuned)
         published = self._publish(opened, model)
         proof = published.proof(opened, tuned)
         further = [_of_model(searched, model) for searched in self._further_searches(opened)]
@@ -115,6 +117,24 @@ class _Tuning:
             figures=_run_figures(proof.new, model.settings.execution, self._selection(opened, model, tuned)),
             comparison=proof.validation.comparison,
             tuning=_tune_figures(tuned, published.files, proof, agreed),
+        )
+
+    def _not_tuned(self, opened: OpenUnit, model: Prepared, tuned: Tuned) -> TuneResult:
+        """Of a model of which nothing was tried: it is not run again, and what is in force stays."""
+        figures = TuneFigures(
+            outcome=TuneOutcome.NOT_TUNED,
+            outcome_reason=tuned.untried,
+            budget_needed_s=tuned.needed_s,
+            launches=len({step.tuning_key for step in tuned.plan.steps if step.tuning_key}),
+            trials=tuned.trials,
+            device_s=tuned.device_s,
+            choice=tuned.chosen.figures if tuned.chosen else None,
+        )
+        return TuneResult(
+            device_model=opened.device_model,
+            provenance=_provenance(opened, tuned, TunedFiles()),
+            figures=RunFigures(selection=self._selection(opened, model, tuned)),
+            tuning=figures,
         )
 
     def _selection(self, opened: OpenUnit, model: Prepared, tuned: Tuned) -> SelectionUse | NoFile:
@@ -138,7 +158,9 @@ class _Tuning:
 
     def _publish(self, opened: OpenUnit, model: Prepared) -> Published:
         library, searched = model.deployment.library_name, self._searched[opened]
-        of_library = [tuned for tuned in searched if tuned.prepared.deployment.library_name == library]
+        of_library = [
+            tuned for tuned in searched if tuned.is_tuned and tuned.prepared.deployment.library_name == library
+        ]
         key = (library, Destination.of(opened, library, of_library[0]))
         with self._publishing:
             if key not in self._published:
@@ -196,6 +218,8 @@ def _tune_figures(tuned: Tuned, files: TunedFiles, proof: Proof, agreed: tuple[T
         gain_on_incumbent_percent=on_incumbent.gain_percent if on_incumbent else None,
         gain_on_incumbent_ci=on_incumbent.gain_interval if on_incumbent else None,
         trials=tuned.trials,
+        tried=tuned.tried,
+        budget_needed_s=tuned.needed_s,
         device_s=tuned.device_s,
         artifacts=(str(files.tuned), str(files.kernels)),
         launches=len(tuned.verdicts),

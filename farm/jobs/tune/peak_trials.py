@@ -27,7 +27,7 @@ from tuner.trial import DRIVERS_CHOICE, FATAL_STATUSES, Candidate, Trial, TrialS
 
 TimePlan = Callable[[UnitTrials, float], None]
 
-REPS = 7
+REPS, LONG_REPS = 7, 2
 MOST_S = 0.5  # device time in which further probes are begun
 
 
@@ -114,7 +114,8 @@ class PeakTrials:
             self._note(launch, Candidate(variant, three_dimensional(size)), trials)
 
     def _note(self, launch: TrialLaunch, candidate: Candidate, unit_trials: UnitTrials) -> None:
-        trial = validated(unit_trials(launch, candidate, REPS), launch.tolerance)
+        reps = LONG_REPS if unit_trials.is_long(launch) else REPS
+        trial = validated(unit_trials(launch, candidate, reps), launch.tolerance)
         self._remember(launch.kernel.name, launch.key, candidate, trial)
 
     def _remember(self, kernel: str, key: str, candidate: Candidate, trial: Trial) -> None:

@@ -18,7 +18,7 @@ from farm.jobs.tune.journals import opened_journal
 from farm.jobs.tune.selecting import BUDGET_SHARE, MOST_SHARES, Budget, ChoiceOnce, Chosen, PlanVersion, Selecting
 from farm.jobs.tune.shared_search import SharedSearch
 from farm.jobs.tune.trials import UnitTrials, trials_on, use_name
-from farm.jobs.tune.wall_budget import WallBudget
+from farm.jobs.tune.wall_budget import WallBudget, needed_wall_s
 from farm.workspace import journal_file
 from runtime.errors import UnsupportedError
 from runtime.lowering.lower import Options
@@ -70,6 +70,11 @@ class SearchOptions:
         return LEVELS[self.level].budget_s if self.budget_s is None else self.budget_s
 
     @property
+    def grows(self) -> bool:
+        """Whether the search may take longer than the level says, where a unit is slow: not where a time was named."""
+        return self.budget_s is None and self.wall_s is None
+
+    @property
     def selects(self) -> bool:
         """Whether there is a choice: not where the user wants one memory type throughout, nor with hardly any time."""
         return self.selection and self.memory is None and self.seconds * BUDGET_SHARE >= LEAST_CHOICE_S
@@ -84,7 +89,9 @@ class SearchOptions:
 class Tuned:
     """What was found for one model: its plan, a verdict for each of its launches, and what that took.
 
-    `trials` and `device_s` count what this search measured for the model's launches, also where others share them.
+    `trials` and `device_s` count what this search measured for the model's launches, also where others share them;
+    `tried` the candidates beside the defaults that are known. `untried` says why there is none, else it is empty.
+    `needed_s` is a budget that would do, None where the one that was asked for does.
     `in_force` is the plan that units run so far, `chosen` what came of the choice over the graph: None without one.
     `states` are the unit's two speeds during the search, None where it had one; `built_ahead` is what came of building
     programs meanwhile, None where none was.
@@ -94,6 +101,9 @@ class Tuned:
     in_force: PlanVersion
     verdicts: tuple[LaunchVerdict, ...] = ()
     trials: int = 0
+    tried: int = 0
+    untried: str = ""
+    needed_s: float | None = None
     device_s: float = 0.0
     chosen: Chosen | None = None
     states: SpeedStates | None = None
@@ -123,6 +133,11 @@ class Tuned:
     def is_new_plan(self) -> bool:
         """Whether the tuned plan differs from the plan in force."""
         return self.version.lowering != self.in_force.lowering
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether anything but what is in force was tried; else there is nothing to prove or publish."""
+        return not self.untried or self.is_new_plan
 
     @property
     def has_news(self) -> bool:
@@ -186,7 +201,7 @@ def _chosen(
     """A model with the plan that is worth tuning: the cheapest one, where it is no slower than the one in force."""
     measured_by_s, proved_by_s = wall.selection_ends_s() if wall else (math.inf, math.inf)
     share = BUDGET_SHARE * min(len(tuned.prepared.precisions(tuned.target.fp16)), MOST_SHARES)
-    budget = Budget(options.seconds * share, measured_by_s, proved_by_s)
+    budget = Budget(options.seconds * share, measured_by_s, proved_by_s, grows=options.grows)
     in_force = opened.artifact_files(tuned.prepared.deployment.library_name)
     tuned_file, kernels_file = (path if path.is_file() else None for path in in_force)
     files = TunedFiles(tuned_file, kernels_file)
@@ -211,10 +226,14 @@ def _search(
         return list(group)
     budget_s = options.seconds * len(group)
     if budget_s < (least_s := len(launches) * LEAST_TRIAL_S):
-        opened.progress.stage(
-            f"a budget of {budget_s:g} s is too small to try anything: {len(launches)} launches need {least_s:.1f} s "
-            "at the very least; the defaults stay"
+        usual_s = LEVELS[options.level].budget_s
+        needed_s = usual_s if math.isfinite(usual_s) else LEVELS["quick"].budget_s
+        untried = (
+            f"a budget of {options.seconds:g} s is too small to try anything: {len(launches)} launches need "
+            f"{least_s:.1f} s at the very least"
         )
+        opened.progress.stage(untried)
+        return [dataclasses.replace(tuned, untried=untried, needed_s=needed_s) for tuned in group]
 
     def bring() -> UnitTrials:
         opened.progress.stage(f"trial plan of {', '.join(tuned.prepared.name for tuned in group)}")
@@ -250,28 +269,44 @@ def _led(
         _say(journal, opened.progress.stage)
         budget_s = options.seconds * len(group)
         choosing_s = sum(tuned.chosen.figures.device_s for tuned in group if tuned.chosen)
-        left_s = min(budget_s - choosing_s - trials.prepare_s, ends_s - time.monotonic())
-        if budget_s > 0 >= left_s:
+        left_s = max(min(budget_s - choosing_s - trials.prepare_s, ends_s - time.monotonic()), 0.0)
+        covering_s = trials.covering_s
+        if options.grows and covering_s > left_s:
             opened.progress.stage(
-                f"the budget of {budget_s:g} s is spent: building and running the defaults once took "
-                f"{trials.prepare_s:.1f} s; nothing else is tried"
+                f"a round takes {trials.round_s:.2g} s here, building and running all {trials.prepare_s:.2g}: "
+                f"the search may take {covering_s:.0f} s; --budget asks for another time"
             )
+            left_s = covering_s
         runner = TrialRunner(
             pool,
             journal,
-            max(left_s, 0.0),
+            left_s,
             lambda: time.monotonic() >= ends_s,
             trials.surroundings,
             options.build_ahead_on(target),
+            options.grows,
         )
         level, expand = LEVELS[options.level], _expansion(target)
         peaks = next((tuned.chosen.peaks for tuned in group if tuned.chosen), NOT_MEASURED)
         outcome = search(trials.launches, expand, runner, level, opened.progress.search, relatives, peaks)
+    needed_s = trials.prepare_s + max(outcome.needed_s, 0.0 if outcome.needed_s else covering_s)
+    wanted_s = needed_wall_s(needed_s, trials.round_s, options.selects) / len(group)
+    needs_s = wanted_s if options.budget_s is not None and wanted_s > options.budget_s else None
+    untried = (
+        f"the budget of {budget_s:g} s was spent before any candidate was tried: building and running the defaults "
+        f"takes {trials.prepare_s:.2g} s here, a round {trials.round_s:.2g} s"
+    )
+    if needs_s:
+        opened.progress.stage(f"ten trials of each launch of weight would take --budget {needs_s:g} here")
     if outcome.states:
         opened.progress.stage(f"{outcome.states}; each candidate was compared with the default in the same state")
     if outcome.built_ahead:
         opened.progress.stage(str(outcome.built_ahead))
-    return [_with_verdicts(tuned, outcome, trials) for tuned in group]
+    found = [_with_verdicts(tuned, outcome, trials) for tuned in group]
+    return [
+        dataclasses.replace(tuned, untried="" if tuned.tried or not tuned.verdicts else untried, needed_s=needs_s)
+        for tuned in found
+    ]
 
 
 def _expansion(target: Target) -> Expand:
@@ -296,6 +331,7 @@ def _with_verdicts(tuned: Tuned, outcome: SearchResult, trials: UnitTrials) -> T
         tuned,
         verdicts=tuple(own),
         trials=count,
+        tried=sum(outcome.tried[key] for key in keys),
         device_s=device_s,
         states=outcome.states,
         built_ahead=outcome.built_ahead,

@@ -60,6 +60,7 @@ BUDGET_SHARE = 0.25  # of the device time for a model: the rest is for tuning th
 MOST_SHARES = 2  # of that size, one for each precision that is allowed
 BATCH = 8  # launches of one trial plan: all of its programs are built before the first is timed
 DOUBT = 3.0  # what nobody has timed may take so much longer than modelled, or so much less
+PLANS = 2  # a budget that may grow covers the launches of the plan in force, and as many others
 LEAST_PEAKS_S = 0.1  # device time in which it is worth beginning with the peaks
 PEAKS_SHARE = 0.2  # of that time at most, for the peaks that the model is made with
 LEAST_GAIN = 0.005  # predicted: less is no reason to change the plan
@@ -87,12 +88,24 @@ class PlanVersion:
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """Device seconds for measuring candidates, and when measuring and proving must have ended, by the clock."""
+    """Device seconds for measuring candidates, and when measuring and proving must have ended, by the clock.
+
+    `grows`: whether there may be more device seconds where candidates take long.
+    """
 
     device_s: float
     measured_by_s: float = math.inf
     proved_by_s: float = math.inf
     clock: Callable[[], float] = time.monotonic
+    grows: bool = False
+
+    def covering(self, candidates: int, slowest_s: float, spent_s: float) -> Budget:
+        """With time for so many candidates if each takes as long as the slowest so far, where it may grow.
+
+        As long as none was timed there is time for one, whatever has been spent before.
+        """
+        needed_s = spent_s + candidates * slowest_s if slowest_s else math.inf
+        return dataclasses.replace(self, device_s=max(self.device_s, needed_s)) if self.grows else self
 
     @property
     def limited_by_s(self) -> float:
@@ -120,11 +133,14 @@ class Chosen:
 
 @dataclasses.dataclass(frozen=True)
 class _Spent:
-    """What measuring took, and how many launches of the plan that may be the cheapest are `left` unmeasured."""
+    """What measuring took of `granted_s`, and how many launches of the plan that may be the cheapest are `left`
+    unmeasured.
+    """
 
     trials: int = 0
     device_s: float = 0.0
     left: int = 0
+    granted_s: float = math.inf
 
     def and_also(self, trials: Collection[CandidateTrials]) -> _Spent:
         """With what further trials took."""
@@ -182,6 +198,10 @@ class Selecting:
             found = select_in_each(candidates, known.costs(DOUBT), self._goal)
             precisions, selection = next(iter(found.items()))
             figures = self._figures(found, total_ms(before, known.costs()), spent)
+            if spent.left and not known.family and not known.measured:
+                reason = "the budget ended before any launch was timed, and the model alone decides nothing"
+                untimed = {"outcome": ChoiceOutcome.UNDECIDED, "reason": reason}
+                return Chosen(self.in_force, figures.model_copy(update=untimed))
             if not self._is_worth_it(precisions, selection, figures):
                 return self._same(figures, spent.left)
             try:
@@ -237,7 +257,7 @@ class Selecting:
             casts=sum(each.is_cast for each in selection.conversions),
             trials=spent.trials,
             device_s=spent.device_s,
-            budget_s=self.budget.device_s if math.isfinite(self.budget.device_s) else None,
+            budget_s=spent.granted_s if math.isfinite(spent.granted_s) else None,
         )
         if len(self._precisions) < 2:
             return figures
@@ -311,8 +331,13 @@ class Selecting:
             def total() -> _Spent:
                 return spent.and_also(trials.values())
 
+            def granted() -> Budget:
+                slowest_s = max((each.pace.slowest_s for each in trials.values()), default=0.0)
+                count = PLANS * len({cost_key(launch) for launch in before})
+                return self.budget.covering(count, slowest_s, spent.device_s)
+
             for each in trials.values():
-                each.left_s = lambda: self.budget.left_s(total().device_s)
+                each.left_s = lambda: granted().left_s(total().device_s)
             asked: set[str] = set()
             while True:
                 known = known.calibrated(launches)
@@ -329,7 +354,7 @@ class Selecting:
                 trials[in_force].time(nodes_with(unknown[start : start + BATCH], candidates[in_force]))
                 known = known.with_measured(trials[in_force].ms)
         known = known.calibrated(launches)
-        return known, dataclasses.replace(total(), left=len(new))
+        return known, dataclasses.replace(total(), left=len(new), granted_s=granted().device_s)
 
     def _trials(self, precisions: Precisions, journal: Journal, known: KnownCosts) -> CandidateTrials:
         return CandidateTrials(

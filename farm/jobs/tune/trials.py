@@ -20,14 +20,17 @@ from runtime.lowering.options import Options
 from runtime.lowering.trials import TrialLaunch, TrialPlan, trial_plan
 from runtime.target import Target
 from tuner.build_ahead import BuildBeside, ProgramKey, TrialProgram
+from tuner.coverage import covering_s, of_weight
 from tuner.space import default_candidate
 from tuner.surroundings import Surroundings
 from tuner.trial import FATAL_STATUSES, Candidate, Trial, TrialStatus
 
 LEAST_TRIAL_DEADLINE_S = 5.0
+MOST_LAUNCHES = 40  # as long as the longest default, in a trial
 LOOK_S = 10.0
 REST = RetryPolicy()
 MS_PER_S, NS_PER_S = 1e3, 1e9
+LONG_S = 0.05  # what is left in caches, and at which clock it begins, matters little to such a launch
 RAMP_MS = 5  # a launch whose times do not agree by then is timed all the same
 
 
@@ -47,6 +50,7 @@ class UnitTrials:
         surroundings: what runs before each of them.
         prepare_s: device time until the first trial.
         round_s: device time of a round of all models by default, what was compiled for it left out.
+        default_s: the same of each launch, by tuning key.
     """
 
     def __init__(
@@ -71,7 +75,8 @@ class UnitTrials:
         self._built.keep(opened, trial_plan.plan.target.gpu_family)
         self._looked_s = clock()
         self.prepare_s = max(self._looked_s - start_s, 0.0)
-        self._deadline_s = max(3 * self.prepare_s, LEAST_TRIAL_DEADLINE_S)
+        longest_s = max(self.default_s.values(), default=0.0)
+        self._deadline_s = max(3 * self.prepare_s, MOST_LAUNCHES * longest_s, LEAST_TRIAL_DEADLINE_S)
 
     def __call__(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
         """A trial; what the candidate does wrong is in its status.
@@ -149,12 +154,19 @@ class UnitTrials:
         return BuildBeside(answer.hidden_ms / MS_PER_S, answer.beside_build, over.key if over else None)
 
     def _state(self, launch: TrialLaunch, candidate: Candidate) -> dict[str, Any]:
-        """In which state a launch is timed: as in a model, after a ramp, and in turns with its default."""
-        return {
-            "before": [other.step for other in self.surroundings.before(launch.key)] or None,
-            "ramp_ms": RAMP_MS,
-            "pairs": int(candidate != default_candidate(launch)),
-        }
+        """In which state a launch is timed: as in a model, after a ramp, and in turns with its default.
+
+        A long one is neither warmed up nor given surroundings: it would be timed alike, and take many times as long.
+        """
+        pairs = {"pairs": int(candidate != default_candidate(launch))}
+        if self.is_long(launch):
+            return {"warmup": 0, **pairs}
+        before = [other.step for other in self.surroundings.before(launch.key)]
+        return {"before": before or None, "ramp_ms": RAMP_MS, **pairs}
+
+    def is_long(self, launch: TrialLaunch) -> bool:
+        """Whether the launch takes so long by default that little else decides what it takes."""
+        return self.default_s.get(launch.key, 0.0) >= LONG_S
 
     def _check_health(self) -> None:
         """After an error: a driver that lost its context fails whatever comes next, until farmrt is started again."""
@@ -187,7 +199,15 @@ class UnitTrials:
 
     def _run_once(self) -> None:
         steps = self._opened.first_round(profile=True).steps
-        self.round_s = sum(steps[launch.step].ns[0] * len(launch.uses) for launch in self.launches) / NS_PER_S
+        self.default_s = {launch.key: steps[launch.step].ns[0] / NS_PER_S for launch in self.launches}
+        self.round_s = sum(self.default_s[launch.key] * len(launch.uses) for launch in self.launches)
+
+    @property
+    def covering_s(self) -> float:
+        """About how long ten trials of each launch of weight take, if a program takes as long as those of the plan."""
+        build_s = max(self.prepare_s - self.round_s, 0.0) / max(len(self.launches), 1)
+        weights = of_weight((self.default_s[launch.key], len(launch.uses)) for launch in self.launches)
+        return covering_s(weights, build_s)
 
 
 def trials_on(opened: OpenUnit, models: Sequence[Prepared], target: Target, options: Options, name: str) -> UnitTrials:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 
@@ -10,6 +11,17 @@ PROOF_SHARE = 0.4  # of the time that is left after the trial plan was made: com
 PROOF_ROUNDS = 5  # at the very least: one that compiles, and two of the default and of what was found, each
 
 SELECTION_SHARE = 0.25  # of the time that is left: half for measuring what may be chosen, half for whole processes
+
+
+def needed_wall_s(search_s: float, round_s: float, selects: bool) -> float:
+    """The wall time of which enough is left for a search of so many seconds, to two digits; a proof keeps its share.
+
+    `selects`: whether the plan is chosen first.
+    """
+    share = 1.0 - SELECTION_SHARE if selects else 1.0
+    seconds = max(search_s / (1.0 - PROOF_SHARE), search_s + PROOF_ROUNDS * round_s) / share
+    step = 10.0 ** max(math.floor(math.log10(max(seconds, 1.0))) - 1, 0)
+    return math.ceil(seconds / step) * step
 
 
 @dataclasses.dataclass

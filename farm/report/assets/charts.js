@@ -37,6 +37,12 @@
     return {factor: 1 / 2 ** 20, unit: "MiB"};
   }
 
+  // The date where it is another than at the tick before, the year where that is.
+  function tickText(tick, before) {
+    const isNew = !before || before.date !== tick.date, isNewYear = !before || before.date.slice(-5) !== tick.date.slice(-5);
+    return [tick.hour, isNew && (isNewYear ? tick.date : tick.date.slice(0, -5))].filter(Boolean).join("<br>");
+  }
+
   function history(chart, c) {
     const {factor, unit} = scaled(chart), times = (value) => (value === null ? null : value * factor);
     const told = (i) => [chart.time[i] && `${chart.time[i].replace("T", " ")} UTC`, chart.note[i]].filter(Boolean).join(", ");
@@ -84,7 +90,7 @@
     ].filter((trace) => trace.x.length);
     const shownTicks = chart.ticks.filter((_, i) => !narrow() || (chart.ticks.length - 1 - i) % 2 === 0);
     const nights = {range: [-0.7, chart.time.length - 0.3], tickvals: shownTicks.map((each) => each.at),
-      ticktext: shownTicks.map((each) => each.text.join("<br>")), showgrid: false, tickangle: 0};
+      ticktext: shownTicks.map((each, i) => tickText(each, shownTicks[i - 1])), showgrid: false, tickangle: 0};
     return [traces, layout(c, 360, {
       xaxis: axis(c, "", {anchor: without.length ? "y2" : "y", ...nights}),
       yaxis: axis(c, unit, without.length ? {domain: [0.12, 1]} : {}),

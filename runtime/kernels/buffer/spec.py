@@ -63,16 +63,16 @@ def buffer_kernel(
 ) -> BufferKernel:
     """Makes a row of the buffer table.
 
-    `tensors` are blank-separated `name:form`, `ints` and `floats` blank-separated names. The source is `<name>.cl`
-    unless given. `packed`: the weights lie in blocks of PACK (if not given: BLOCK) rows. `cpu_local`: default local
-    size on a CPU, the same for all launches that give its cores enough to do, since PoCL compiles a kernel once for
-    each; `free_cpu_local`: the same where the driver compiles a kernel once for all (families `cpu`). `local`: default
-    local size of work items and a variant, where it is not `default_buffer_local_size`.
+    `tensors` are blank-separated `name:form`, `ints` and `floats` blank-separated names. The source is
+    `<source or name>.buffer.cl`. `packed`: the weights lie in blocks of PACK (if not given: BLOCK) rows. `cpu_local`:
+    default local size on a CPU, the same for all launches that give its cores enough to do, since PoCL compiles a
+    kernel once for each; `free_cpu_local`: the same where the driver compiles a kernel once for all (families `cpu`).
+    `local`: default local size of work items and a variant, where it is not `default_buffer_local_size`.
     """
     forms = (argument.split(":") for argument in tensors.split())
     return BufferKernel(
         name=name,
-        source=source or f"{name}.cl",
+        source=f"{source or name}.{MemoryType.BUFFER}.cl",
         operator=operator,
         memory=MemoryType.BUFFER,
         tensors=tuple((argument, ArgumentForm(form)) for argument, form in forms),

@@ -62,13 +62,13 @@ def image_kernel(
     """Makes a row of the image table.
 
     `tensors`, `ints` and `floats` are blank-separated names; a tensor that is no image is written `x:flat`, with its
-    form. The source is `<name>.cl` unless given. The launch fits where `rule` and the device's image limits allow it.
-    `local`: default local size of work items and a variant, where it is not `default_image_local_size`.
+    form. The source is `<source or name>.image.cl`. The launch fits where `rule` and the device's image limits
+    allow it. `local`: default local size of work items and a variant, where it is not `default_image_local_size`.
     """
     forms = (argument.partition(":") for argument in tensors.split())
     return ImageKernel(
         name=name,
-        source=source or f"{name}.cl",
+        source=f"{source or name}.{MemoryType.IMAGE}.cl",
         operator=operator,
         memory=MemoryType.IMAGE,
         tensors=tuple((argument, ArgumentForm(form or "image")) for argument, _, form in forms),

@@ -3,8 +3,8 @@
  *     cc -I. classify.c libfarmrt.a -lpthread -ldl -lm -o classify       # in build/farmrt/ABI, after `farm build`
  *     ./classify mobilenet_v1.plan mobilenet_v1.data input.raw [tuned.bin [kernels.bin [SOC]]]
  *
- * `input.raw` holds the model's first input: float32, row-major. The two tuned files are those that `farm tune`
- * collects; with them the first run is fast too, because nothing is compiled.
+ * `input.raw` holds the model's first input, row-major, of its element type; the first output has to be of float32. The
+ * two tuned files are those that `farm tune` collects; with them nothing is compiled, and the first run is fast too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,13 +18,13 @@ static int fail(const rt_error *error) {
     return 1;
 }
 
-static float *floats_read(const char *path, size_t count) {
+static void *tensor_read(const char *path, const rt_tensor_info *tensor) {
     FILE *file = fopen(path, "rb");
-    float *values = malloc(count * sizeof *values);
-    size_t found = file != NULL && values != NULL ? fread(values, sizeof *values, count, file) : 0;
+    void *values = malloc(tensor->bytes);
+    size_t found = file != NULL && values != NULL ? fread(values, 1, tensor->bytes, file) : 0;
     if (file != NULL) fclose(file);
-    if (found == count) return values;
-    fprintf(stderr, "classify: %s: %zu values are needed\n", path, count);
+    if (found == tensor->bytes) return values;
+    fprintf(stderr, "classify: %s: %zu values of %s are needed\n", path, tensor->count, rt_type_name(tensor->type));
     free(values);
     return NULL;
 }
@@ -45,12 +45,14 @@ static int classify(rt_engine *engine, const char *input_path) {
     rt_tensor_info input, output;
     if (rt_engine_input_info(engine, 0, &input) != RT_OK || rt_engine_output_info(engine, 0, &output) != RT_OK)
         return 1;
-    float *values = floats_read(input_path, input.count);
-    float *scores = malloc(output.count * sizeof *scores);
+    if (output.type != RT_FLOAT32)
+        return fprintf(stderr, "classify: '%s' is of %s, not float32\n", output.name, rt_type_name(output.type)), 1;
+    void *values = tensor_read(input_path, &input);
+    float *scores = malloc(output.bytes);
     if (values == NULL || scores == NULL) return 1;
-    rt_status status = rt_engine_input(engine, input.name, values, input.count, &error);
+    rt_status status = rt_engine_input(engine, input.name, values, input.bytes, &error);
     if (status == RT_OK) status = rt_engine_run(engine, &error);
-    if (status == RT_OK) status = rt_engine_output(engine, output.name, scores, output.count, &error);
+    if (status == RT_OK) status = rt_engine_output(engine, output.name, scores, output.bytes, &error);
     if (status == RT_OK) best_print(scores, output.count);
     free(values);
     free(scores);

@@ -7,7 +7,7 @@
  *         example/embedded.c code/libsqueezenet_v11.host.cpu.a code/libfarmrt.a -lpthread -ldl -lm -o embedded
  *     ./embedded < input.raw > output.raw
  *
- * Both hold float32 values, row-major: the model's first input, and its first output.
+ * Both are row-major, of the tensors' element types: the model's first input, and its first output.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,17 +24,17 @@ static int infer(rt_engine *engine) {
     rt_tensor_info input, output;
     if (rt_engine_input_info(engine, 0, &input) != RT_OK || rt_engine_output_info(engine, 0, &output) != RT_OK)
         return 1;
-    float *given = malloc(input.count * sizeof *given);
-    float *found = malloc(output.count * sizeof *found);
+    void *given = malloc(input.bytes);
+    void *found = malloc(output.bytes);
     if (given == NULL || found == NULL) return 1;
-    if (fread(given, sizeof *given, input.count, stdin) != input.count) {
-        fprintf(stderr, "embedded: %zu values are needed\n", input.count);
+    if (fread(given, 1, input.bytes, stdin) != input.bytes) {
+        fprintf(stderr, "embedded: %zu values of %s are needed\n", input.count, rt_type_name(input.type));
         return 1;
     }
-    rt_status status = rt_engine_input(engine, input.name, given, input.count, &error);
+    rt_status status = rt_engine_input(engine, input.name, given, input.bytes, &error);
     if (status == RT_OK) status = rt_engine_run(engine, &error);
-    if (status == RT_OK) status = rt_engine_output(engine, output.name, found, output.count, &error);
-    if (status == RT_OK) fwrite(found, sizeof *found, output.count, stdout);
+    if (status == RT_OK) status = rt_engine_output(engine, output.name, found, output.bytes, &error);
+    if (status == RT_OK) fwrite(found, 1, output.bytes, stdout);
     free(given);
     free(found);
     return status == RT_OK ? 0 : fail(&error);

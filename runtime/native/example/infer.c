@@ -4,8 +4,9 @@
  *     ./infer plan=m.plan data=m.data input=a.raw input=b.raw output=c.raw [rounds=N] [warmup=N] \
  *         [tuned=FILE] [kernels=FILE] [operators=FILE] [soc=SOC] [limit_kernel_ms=X]
  *
- * A file for each input and output, in the model's order: float32, row-major. It prints one fact a line, its name and
- * its value. `farm run --example` builds this for a unit, runs it there and compares the outputs.
+ * A file for each input and output, in the model's order, row-major, of the tensor's element type; `./infer plan=m.plan
+ * data=m.data tensors=1` lists names, types, shapes and bytes. It prints one fact a line, its name and its value. `farm
+ * run --example` builds this for a unit, runs it there and compares the outputs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,28 +36,42 @@ static double now_ms(void) {
 }
 
 static int fail(const char *path, const rt_error *error) {
-    if (error == NULL) return fprintf(stderr, "infer: %s: cannot be read or written as a tensor\n", path), 1;
-    return fprintf(stderr, "infer: %s: %s\n", rt_status_name(error->status), error->message), 1;
+    const char *between = *path ? ": " : "";
+    return fprintf(stderr, "infer: %s%s%s: %s\n", path, between, rt_status_name(error->status), error->message), 1;
 }
 
-/* Moves one tensor between a file and the engine; 0 where that went well. */
+/* Moves one tensor, of whatever type, between a file of just its bytes and the engine; 0 where that went well. */
 static int tensor_move(rt_engine *engine, const rt_tensor_info *tensor, const char *path, int is_input) {
     rt_error error;
-    float *values = malloc(tensor->count * sizeof *values);
+    void *values = malloc(tensor->bytes);
     FILE *file = fopen(path, is_input ? "rb" : "wb");
     size_t moved = 0;
     rt_status status = RT_OK;
     if (file != NULL && values != NULL && is_input) {
-        moved = fread(values, sizeof *values, tensor->count, file);
-        if (moved == tensor->count) status = rt_engine_input(engine, tensor->name, values, tensor->count, &error);
+        moved = fread(values, 1, tensor->bytes, file);
+        if (moved == tensor->bytes && fgetc(file) != EOF) moved++; /* it is longer */
+        if (moved == tensor->bytes) status = rt_engine_input(engine, tensor->name, values, tensor->bytes, &error);
     } else if (file != NULL && values != NULL) {
-        status = rt_engine_output(engine, tensor->name, values, tensor->count, &error);
-        if (status == RT_OK) moved = fwrite(values, sizeof *values, tensor->count, file);
+        status = rt_engine_output(engine, tensor->name, values, tensor->bytes, &error);
+        if (status == RT_OK) moved = fwrite(values, 1, tensor->bytes, file);
     }
     int closed = file != NULL ? fclose(file) : 0;
     free(values);
     if (status != RT_OK) return fail(path, &error);
-    return moved == tensor->count && closed == 0 ? 0 : fail(path, NULL);
+    if (moved == tensor->bytes && closed == 0) return 0;
+    return fprintf(stderr, "infer: %s: not the %zu bytes of '%s' (%zu elements of %s)\n", path, tensor->bytes,
+                   tensor->name, tensor->count, rt_type_name(tensor->type)),
+           1;
+}
+
+/* A line for each input, or each output: name, element type, shape and bytes. */
+static void tensors_print(const rt_engine *engine, int is_input) {
+    rt_tensor_info tensor;
+    for (uint32_t i = 0; (is_input ? rt_engine_input_info : rt_engine_output_info)(engine, i, &tensor) == RT_OK; i++) {
+        printf("%s %s %s ", is_input ? "input" : "output", tensor.name, rt_type_name(tensor.type));
+        for (uint32_t axis = 0; axis < tensor.rank; axis++) printf("%s%u", axis > 0 ? "x" : "", tensor.shape[axis]);
+        printf(" %zu\n", tensor.bytes);
+    }
 }
 
 /* Moves all inputs, or all outputs that a file is named for. */
@@ -111,6 +126,12 @@ int main(int count, char **words) {
     double start_ms = now_ms();
     if (rt_engine_create(&options, &engine, &error) != RT_OK) return fail("", &error);
     printf("init_ms %.6f\n", now_ms() - start_ms);
+    if (word_number(words, "tensors", 0)) {
+        tensors_print(engine, 1);
+        tensors_print(engine, 0);
+        rt_engine_destroy(engine);
+        return 0;
+    }
     int status = tensors_move(engine, words, 1);
     if (status == 0) status = rounds_run(engine, 1, "first_ms");
     if (status == 0) status = rounds_run(engine, word_number(words, "warmup", 0), "warmup_ms");

@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../src/arithmetic.h"
-#include "../src/opencl.h"
+#include "../src/system/arithmetic.h"
+#include "../src/opencl/opencl.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

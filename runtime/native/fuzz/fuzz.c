@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../src/allocation.h"
-#include "../src/crc32.h"
-#include "../src/file.h"
-#include "../src/format.h"
-#include "../src/json.h"
-#include "../src/parts.h"
-#include "../src/profile.h"
-#include "../src/trial.h"
+#include "../src/system/allocation.h"
+#include "../src/plan/crc32.h"
+#include "../src/system/file.h"
+#include "../src/plan/format.h"
+#include "../src/serve/json.h"
+#include "../src/run/parts.h"
+#include "../src/run/profile.h"
+#include "../src/opencl/trial.h"
 #include "mutate.h"
 
 enum { MAX_SAMPLES = 1024, CASE_SECONDS = 20, MAX_FLOATS = 1 << 16, MAX_ALLOCATIONS = 64 };
@@ -111,11 +111,11 @@ static void tensors_exchange(rt_engine *engine) {
     static float values[MAX_FLOATS];
     rt_tensor_info info;
     for (uint32_t i = 0; rt_engine_input_info(engine, i, &info) == RT_OK; i++) {
-        if (info.bytes <= sizeof values) rt_engine_input(engine, info.name, values, info.count, NULL);
+        if (info.bytes <= sizeof values) rt_engine_input(engine, info.name, values, info.bytes, NULL);
     }
     rt_engine_run(engine, NULL);
     for (uint32_t i = 0; rt_engine_output_info(engine, i, &info) == RT_OK; i++) {
-        if (info.bytes <= sizeof values) rt_engine_output(engine, info.name, values, info.count, NULL);
+        if (info.bytes <= sizeof values) rt_engine_output(engine, info.name, values, info.bytes, NULL);
     }
 }
 

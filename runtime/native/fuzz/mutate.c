@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/arithmetic.h"
-#include "../src/crc32.h"
-#include "../src/format.h"
+#include "../src/system/arithmetic.h"
+#include "../src/plan/crc32.h"
+#include "../src/plan/format.h"
 
 enum { MAX_EXTENSION = 256 };
 

@@ -90,13 +90,31 @@ typedef struct {
     const void *operators;      /* instead of operators_path: the rt_operator_table of a program that links them */
 } rt_options;
 
+/* What an element is. Floats and integers are little-endian, as the CPU has them; RT_BOOL is a byte, 0 or 1. */
+typedef enum {
+    RT_FLOAT32 = 0,
+    RT_FLOAT16,
+    RT_INT32,
+    RT_FLOAT64,
+    RT_BFLOAT16,
+    RT_INT8,
+    RT_UINT8,
+    RT_INT16,
+    RT_UINT16,
+    RT_UINT32,
+    RT_INT64,
+    RT_UINT64,
+    RT_BOOL
+} rt_type;
+
 /* An input or output; what it points to is the engine's. A value. */
 typedef struct {
     const char *name;
     const uint32_t *shape;
     uint32_t rank;
+    rt_type type; /* of each element */
     size_t count; /* elements */
-    size_t bytes; /* of all elements */
+    size_t bytes; /* of all elements: what a buffer for them has to hold */
 } rt_tensor_info;
 
 /* A loaded plan. */
@@ -113,11 +131,11 @@ RT_API void rt_engine_destroy(rt_engine *engine);
 RT_API rt_status rt_engine_input_info(const rt_engine *engine, uint32_t index, rt_tensor_info *info);
 RT_API rt_status rt_engine_output_info(const rt_engine *engine, uint32_t index, rt_tensor_info *info);
 
-/* Copies values of the tensor's element type in or out, row-major in the model's own format. RT_BAD_COMMAND where there is no tensor of the
- * name, or `count` is not its own; RT_OPENCL. */
-RT_API rt_status rt_engine_input(rt_engine *engine, const char *name, const void *values, size_t count,
+/* Copies all elements of a tensor in or out, row-major in the model's own format. `bytes` is the size of `values`:
+ * RT_BAD_COMMAND, and nothing is copied, where it is not the tensor's own or no tensor has the name; RT_OPENCL. */
+RT_API rt_status rt_engine_input(rt_engine *engine, const char *name, const void *values, size_t bytes,
                                  rt_error *error);
-RT_API rt_status rt_engine_output(rt_engine *engine, const char *name, void *values, size_t count, rt_error *error);
+RT_API rt_status rt_engine_output(rt_engine *engine, const char *name, void *values, size_t bytes, rt_error *error);
 
 /* Runs the plan once and waits; inputs stay as they are. After a failure outputs may be incomplete, and the engine can
  * be run again. */
@@ -147,6 +165,9 @@ RT_API const char *rt_version(void);
 
 /* The word for a status in farmrt's answers, `ok` for RT_OK. */
 RT_API const char *rt_status_name(rt_status status);
+
+/* The name of an element type as deployment files have it: `float32`, `int64`, ... */
+RT_API const char *rt_type_name(rt_type type);
 
 #ifdef __cplusplus
 }

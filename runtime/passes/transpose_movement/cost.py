@@ -10,9 +10,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Hashable
 
-from runtime.formats.categories import FormatCategory, format_category
+from runtime.formats.category import FormatCategory
 from runtime.formats.permutation import Permutation, moves_elements
 from runtime.graph import Graph, Node
+from runtime.operators import format_category
 from runtime.passes.editor import GraphEditor
 
 

@@ -12,8 +12,10 @@ import onnx
 import pytest
 
 from farm import cli, doctor
+from farm.cli import options
 from farm.doctor import Check
 from runtime.errors import ConfigError, FarmError, JobError, NoUnitError
+from tests.farm.store.rows import a_row
 
 
 @pytest.fixture
@@ -53,6 +55,12 @@ def test_every_error_is_one_line_and_a_status(
     captured = capsys.readouterr()
     assert captured.err.lstrip("\n") == text
     assert captured.out == ""
+
+
+def test_a_row_that_is_not_ok_is_told_and_fails_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    bad = a_row(status="failed", reason="no luck")
+    assert [options.finish(rows, False, lambda rows: None) for rows in ([a_row()], [a_row(), bad])] == [0, 1]
+    assert capsys.readouterr().err == "net on pixel (gpu): failed: no luck\n"
 
 
 def test_a_bug_is_not_disguised(fail_with: Callable[[BaseException], None]) -> None:

@@ -66,8 +66,8 @@ def test_run_ends_with_a_sentence_and_shows_tables_with_v(say: Any, tmp_path: Pa
     write_deployment(tmp_path)
     status, out, _ = say("run", "tiny.yml", "--round", "2", "--validate", "--device", "host")
     sentence = (
-        r"tiny is right on host \(gpu, SQNR \d+ dB\) and takes [\d.]+ ms \(p90 [^)]+\): (\d+) of \1 operators on the GPU; "
-        r"next: farm tune tiny.yml --device host\n"
+        r"tiny is right on host \(gpu, SQNR \d+ dB\) and takes [\d.]+ ms \(p90 [^)]+\): (\d+) of \1 operators on "
+        r"the GPU; next: farm tune tiny.yml --device host\n"
     )
     assert status == 0 and re.fullmatch(sentence, out)
     out = say("run", "tiny.yml", "--round", "2", "-v")[1]
@@ -164,9 +164,9 @@ def test_a_second_run_pushes_nothing(say: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_benchmark_has_eight_sections_and_a_trace(say: Any, tmp_path: Path) -> None:
+def test_benchmark_has_eight_sections_a_trace_and_a_page(say: Any, tmp_path: Path) -> None:
     write_deployment(tmp_path)
-    status, out, _ = say("benchmark", "tiny.yml", "--round", "4", "--trace", "trace.json")
+    status, out, _ = say("benchmark", "tiny.yml", "--round", "4", "--trace", "trace.json", "--html", "page.html")
     assert status == 0
     titles = ("Warm Up", "Run without statistics", "Run with statistics", "Sort by Run Order")
     titles += ("Sort by Computation Time", "Stat by Op Type", "Stat by MACs", "Summary of Ops' Stat")
@@ -174,6 +174,8 @@ def test_benchmark_has_eight_sections_and_a_trace(say: Any, tmp_path: Path) -> N
     assert positions == sorted(positions)
     events = json.loads(Path("trace.json").read_text())["traceEvents"]
     assert [event["name"] for event in events if event["ph"] == "X"][-1] in out
+    page = Path("page.html").read_text()
+    assert "Roofline" in page and "<circle" in page and "<path d=" in page, "edges and dots come from the plan"
 
 
 def test_benchmark_rows_have_all_members(say: Any, tmp_path: Path) -> None:

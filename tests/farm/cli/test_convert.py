@@ -7,11 +7,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnxruntime
 import pytest
 
 from farm import cli
+from farm.config import deployment
 from farm.config.inventory import HOST, Unit
+from farm.jobs.convert import write_standard
+from farm.jobs.models.prepare import prepare
+from farm.model.fetch import Fetcher
 from farm.units import target_files
+from runtime.evaluate import evaluate
 from runtime.native.model_code import c_name
 from tests.farm.emulated_units import EmulatedUnits
 from tests.farm.jobs.fleet.test_unit import probe
@@ -222,3 +229,35 @@ def test_a_phone_that_was_unplugged_is_converted_for_as_when_it_was_here(emulate
     assert [row["facts"] for row in (there, gone)] == ["unit", "stored"]
     assert (gone["status"], gone["soc"], gone["plan_file"]) == ("ok", "sdm660", there["plan_file"])
     assert gone["fingerprint"] == there["fingerprint"]
+
+
+STANDARD = {
+    "a deployment file in NHWC": ({"shape": "1,8,8,3", "input_data_formats": "NHWC"}, (1, 8, 8, 3)),
+    "cut at an inner tensor": ({"outputs": "[act, y]"}, (1, 3, 8, 8)),
+}
+
+
+@pytest.mark.parametrize("name", STANDARD)
+def test_the_standard_file_runs_in_onnx_runtime_as_the_model_does(tmp_path: Path, name: str) -> None:
+    """No operator of farm's own, and the outputs of the converted graph."""
+    keys, shape = STANDARD[name]
+    source = deployment.load(write_deployment(tmp_path, **keys))
+    write_standard(source, tmp_path / "out.onnx")
+    prepared = prepare(source, "tiny", Fetcher(source, tmp_path / "cache"))
+    session = onnxruntime.InferenceSession(str(tmp_path / "out.onnx"), providers=["CPUExecutionProvider"])
+    assert [(value.name, tuple(value.shape)) for value in session.get_inputs()] == [("x", shape)]
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    names = [value.name for value in session.get_outputs()]
+    for output, computed in zip(names, session.run(names, {"x": x}), strict=True):
+        np.testing.assert_allclose(computed, evaluate(prepared.graph, {"x": x})[output], rtol=1e-4, atol=1e-5)
+
+
+def test_what_a_standard_file_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_deployment(tmp_path)
+    assert cli.call(["convert", "tiny.yml", "--standard"]) == 2
+    assert "--standard and -o FILE belong together" in capsys.readouterr().err
+    sweep = ["--shape", "1,3,8,8", "--shape", "2,3,8,8"]
+    assert cli.call(["convert", "tiny.onnx", *sweep, "--standard", "-o", "o.onnx"]) == 2
+    assert "--standard writes one model, there are tiny_1x3x8x8, tiny_2x3x8x8" in capsys.readouterr().err
+    assert not Path("o.onnx").exists()

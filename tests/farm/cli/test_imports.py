@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,25 @@ def imported(code: str) -> set[str]:
 @pytest.mark.parametrize("command", ["--help", "--version", "run --help", "tune --help", "nightly --help"])
 def test_help_imports_nothing_that_only_work_needs(command: str) -> None:
     assert not imported(HELP.format(arguments=command.split())) & HEAVY
+
+
+LIGHT = {"pydantic", "yaml", "rich", "click", "psutil"}  # what files and tables are read and shown with
+
+
+@pytest.mark.parametrize(
+    ("command", "allowed"),
+    [("run nothere.onnx", set()), ("benchmark --config=nothere.yml", set()), ("devices", {*LIGHT, "farm.rows"})],
+    ids=["run", "config", "devices"],
+)
+def test_what_needs_no_job_imports_none(command: str, allowed: set[str], tmp_path: Path) -> None:
+    code = f"import os; os.chdir({str(tmp_path)!r}); {HELP.format(arguments=command.split())}"
+    assert not imported(code) & HEAVY - allowed
+
+
+@pytest.mark.slow
+def test_a_look_at_the_machine_imports_no_job(tmp_path: Path) -> None:
+    code = f"import os; os.chdir({str(tmp_path)!r}); {HELP.format(arguments=['doctor', '--json'])}"
+    assert not imported(code) & HEAVY - LIGHT - {"farm.rows"}
 
 
 def test_importing_farm_imports_none_of_its_parts() -> None:

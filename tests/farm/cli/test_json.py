@@ -88,6 +88,7 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "emulate board": ("status", {"folder", "state", "process", "unit", "devices_file", "known_hosts"}),
     "emulate phone": ("--port 0", {"address", "port", "serial", "soc", "model", "root"}),
     "forecast": ("tiny.yml", set()),
+    "init": ("tiny.onnx --shape 1,3,8,8 -o kept.yml", {"file", "content"}),
     "inspect": ("tiny.yml", set()),
     "jobs cancel": ("abc123 --cluster tls://lab:1", {"job", "outcome"}),
     "jobs fetch": ("def456 --cluster tls://lab:1", set()),

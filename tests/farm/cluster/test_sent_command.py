@@ -58,7 +58,7 @@ def test_options_are_sent_as_they_were_given() -> None:
 def test_what_the_client_does_is_not_sent() -> None:
     given = "--soc host --device a --tag t --all --one-per-soc --store x.db --json --retries 3 --spread --fail-fast"
     assert sent("run", "tiny.yml", *given.split(), "--cluster", "tls://lab:1", "--priority", "nightly") == ((), [])
-    assert sent("benchmark", "tiny.yml", "--trace", "trace.json") == ((), [])
+    assert sent("benchmark", "tiny.yml", "--trace", "trace.json", "--html", "page.html") == ((), [])
 
 
 @pytest.mark.usefixtures("folder")

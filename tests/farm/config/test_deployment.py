@@ -119,6 +119,20 @@ def test_maces_spelling_of_a_cpu_model_is_accepted(tmp_path: Path) -> None:
     assert (model.runtimes, model.data_type) == (("cpu",), ("fp32_fp32",))
 
 
+def test_a_threshold_of_a_runtime_that_is_not_used_is_noted(tmp_path: Path) -> None:
+    text = VALID.replace("cpu+gpu", "cpu").replace("{CPU: 0.999}", "{CPU: 0.999, GPU: 0.9, HEXAGON: 0.8}")
+    read = load(tmp_path, text)
+    where = f"{tmp_path / 'net.yml'}:18: models.net.validation_threshold"
+    assert read.notes == [f"{where}.{name}: has no effect, it runs on cpu" for name in ("GPU", "HEXAGON")]
+    assert load(tmp_path, VALID).notes == []
+
+
+@pytest.mark.parametrize("word", ["all", "random", "[random]", "ALL"])
+def test_maces_words_for_socs_name_none(tmp_path: Path, word: str) -> None:
+    read = load(tmp_path, VALID.replace("[SDM845]", word))
+    assert (read.target_socs, read.takes_one) == ((), "random" in word)
+
+
 def test_what_a_subgraph_leaves_out_is_left_to_the_model(tmp_path: Path) -> None:
     text = VALID.replace("    subgraphs:\n", "").replace(
         VALID.partition("    subgraphs:\n")[2].partition("    run")[0], ""
@@ -173,7 +187,12 @@ REFUSALS = {
         "backend: litert",
         "17: models.net.backend: 'litert' cannot run models of platform onnx",
     ),
-    "hexagon threshold": ("CPU:", "HEXAGON:", "18: models.net.validation_threshold: 'HEXAGON' is not supported yet;"),
+    "unknown threshold": (
+        "CPU:",
+        "HEXAGN:",
+        "18: models.net.validation_threshold: 'HEXAGN' is no runtime, did you mean",
+    ),
+    "a SoC beside all": ("[SDM845]", "[all, SDM845]", "3: target_socs: write all, random or names of SoCs"),
     "threshold": (
         "0.999",
         "1.5",
@@ -244,7 +263,7 @@ REFUSALS = {
     "two subgraphs": (
         "    runtime",
         "      - {input_tensors: a, input_shapes: 1, output_tensors: b}\n    runtime",
-        "8: models.net.subgraphs: several subgraphs are not supported yet;",
+        "8: models.net.subgraphs: several subgraphs of one model are not supported; write a model for each",
     ),
     "empty value": ("[image, mask]", "", "9: models.net.subgraphs[0].input_tensors: a list is expected, not nothing"),
     "mapping for text": ("mobile", "{a: b}", "1: library_name: a mapping is not accepted: should be a valid string"),

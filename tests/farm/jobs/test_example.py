@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from farm.jobs import example
@@ -39,6 +40,39 @@ def test_the_example_runs_a_model_on_a_phone(emulated: EmulatedUnits) -> None:
     assert (done.status, done.row["status"]) == (0, "ok"), done
     assert done.row["cosine"] > 0.9999 and done.row["settings"]["example"] is True
     assert list((phone.root / "data/local/tmp/farm/objects").glob("*/infer")), "the application lies there by its name"
+
+
+INTEGERS = """\
+library_name: ids
+target_abis: [host]
+models:
+  ids:
+    platform: onnx
+    model_file_path: ids.onnx
+    runtime: cpu
+    subgraphs:
+      - input_tensors: [ids]
+        input_shapes: ["1,6"]
+        input_data_types: [int64]
+        input_data_formats: [NONE]
+        output_tensors: [y]
+        output_shapes: ["1,6"]
+        output_data_types: [int64]
+        output_data_formats: [NONE]
+"""
+
+
+@pytest.mark.slow
+def test_the_example_moves_tensors_of_their_own_type(farm: CallFarm, own_folder: Path) -> None:
+    tensors = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, [1, 6]) for name in ("ids", "y")]
+    node = onnx.helper.make_node("Add", ["ids", "ids"], ["y"])
+    graph = onnx.helper.make_graph([node], "ids", tensors[:1], tensors[1:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    (own_folder / "ids.onnx").write_bytes(model.SerializeToString())
+    (own_folder / "ids.yml").write_text(INTEGERS)
+    status, out, err = farm("run", "ids.yml", "--example", "--validate", "--json")
+    (row,) = json.loads(out)["rows"]
+    assert (status, row["status"], row["max_abs_error"]) == (0, "ok", 0.0), err
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from farm.decision.judgement import NOT_SOFTWARE, SOFTWARE, Judgement, Verdict
 from farm.nightly.headline import headline
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
-from farm.nightly.words import by_cause, is_worse, word_of, worst_first
+from farm.nightly.words import by_cause, has_worsened, word_of, worst_first
 from farm.rows.series import Metric
 from tests.farm.report import nights
 
@@ -80,7 +80,7 @@ def test_what_all_units_have_in_common_is_told_once_with_latency_first() -> None
     assert environment[0] == "not the software: no fact of the unit tells why (heat, clocks, hardware)"
     metrics = [report.key.metric for report in environment[1]]
     assert metrics == [*[Metric.LATENCY] * 2, *[Metric.FIRST] * 2, *[Metric.INIT] * 2]
-    assert all(is_worse(report) and word_of(report).tone == "bad" for report in environment[1])
+    assert all(has_worsened(report) and word_of(report).tone == "bad" for report in environment[1])
 
 
 def test_a_fact_of_the_unit_is_named() -> None:

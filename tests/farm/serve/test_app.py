@@ -31,7 +31,17 @@ from tests.farm.rows.nightly_rows import nightly_case
 from tests.farm.serve.rack import HOSTILE, Rack, job_report, service_of_rack, serving
 from tests.farm.test_artifacts import publish
 
-PAGES = ("/", "/units/phone-003", "/units/phone-009", "/runs", "/night", "/history", "/reports", "/artifacts")
+PAGES = (
+    "/",
+    "/units/phone-003",
+    "/units/phone-009",
+    "/runs",
+    "/runs/2",
+    "/night",
+    "/history",
+    "/reports",
+    "/artifacts",
+)
 
 
 @pytest.fixture
@@ -118,6 +128,15 @@ def test_a_unit_s_page_has_its_jobs_and_health(client: httpx.Client) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_has_a_page_that_the_list_links_to(client: httpx.Client) -> None:
+    assert 'href="/runs/2"' in client.get("/runs").text
+    text = client.get("/runs/2").text
+    assert "farm nightly nightly.yml" in text and 'href="/units/phone-003"' in text and "&lt;img src=x" in text
+    assert client.get("/runs/99").status_code == 400
+    assert client.get("/api/runs/2").json()["results"][0]["unit"] == "phone-003"
+
+
+@pytest.mark.slow
 def test_the_night_and_its_history(client: httpx.Client) -> None:
     assert "Latency by model and SoC" in client.get("/night").text
     assert 'data-chart="chart-1"' in client.get("/history?unit=phone-003").text
@@ -165,8 +184,9 @@ def test_artifacts_can_be_downloaded_and_no_other_file(client: httpx.Client) -> 
 
 @pytest.mark.slow
 def test_without_a_store_there_is_a_page_all_the_same(rack: Rack, own_folder: Path) -> None:
+    pages = [path for path in PAGES if path != "/runs/2"]
     with serving(service_of_rack(rack, own_folder)) as address, httpx.Client(base_url=address, timeout=60) as client:
-        assert [client.get(path).status_code for path in PAGES] == [200] * len(PAGES)
+        assert [client.get(path).status_code for path in pages] == [200] * len(pages)
         assert client.get("/api/night").json() == {"night": None}
         assert client.get("/metrics").status_code == 200
 

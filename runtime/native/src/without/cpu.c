@@ -1,11 +1,11 @@
 /* In place of the files cpu*.c and workers.c where a build leaves the CPU operators out: a plan that needs one is
  * refused at load, and no other function here does anything.
  */
-#include "../cpu.h"
+#include "../cpu/cpu.h"
 
 #include <stddef.h>
 
-#include "../errors.h"
+#include "../system/errors.h"
 
 rt_status rt_cpu_create(rt_cpu **cpu, const rt_plan *plan, const rt_storage *storage, rt_repack *repack,
                         const rt_options *options, rt_error *error) {

@@ -2,21 +2,22 @@
  * OpenCL steps is ever loaded and every rt_device is NULL; the functions that would be given one are here for the
  * linker alone.
  */
-#include "../opencl.h"
+#include "../opencl/opencl.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "../device.h"
-#include "../errors.h"
-#include "../kernels.h"
-#include "../kernels_save.h"
-#include "../launch.h"
-#include "../programs.h"
-#include "../steps.h"
-#include "../trial.h"
-#include "../tuned.h"
+#include "../opencl/device.h"
+#include "../opencl/event_clock.h"
+#include "../opencl/kernels.h"
+#include "../opencl/kernels_save.h"
+#include "../opencl/launch.h"
+#include "../opencl/programs.h"
+#include "../opencl/steps.h"
+#include "../opencl/trial.h"
+#include "../opencl/tuned.h"
+#include "../system/errors.h"
 
 static const char reason[] = "this farmrt was built without OpenCL: it runs plans of the runtime cpu alone";
 static const rt_fit no_fit = {.match = RT_MATCH_NONE, .reason = "this farmrt was built without OpenCL"};
@@ -50,6 +51,13 @@ rt_status rt_device_constant(const rt_device *device, const void *content, uint6
     (void)device, (void)content, (void)size, (void)keep_in_place;
     *object = NULL;
     return rt_error_set(error, RT_UNSUPPORTED, "%s", reason);
+}
+
+rt_status rt_event_clock_read(rt_event_clock *clock, const rt_opencl_functions *cl, cl_context context,
+                              cl_command_queue queue, rt_error *error) {
+    (void)cl, (void)context, (void)queue, (void)error;
+    *clock = RT_EVENT_CLOCK_UNKNOWN;
+    return RT_OK;
 }
 
 rt_status rt_device_check_memory(const rt_device *device, const char *call, cl_int code, const char *what,

@@ -268,7 +268,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "    for (int i = 0; i < 8; i++) call->operator->run(call, workers);",
     )
     slow_down(
-        folder / "runtime/kernels/buffer/conv2d_planes.cl",
+        folder / "runtime/families/convolution/conv2d_planes.buffer.cl",
         "    for (int c = 0; c < in_c; c++) {",
         "    for (int k = 0; k < 32 * in_c; k++) {\n        const int c = k % in_c;\n        if (c == 0) {\n"
         "            start_tile(sum, b + b_offset + channel);\n"

@@ -77,6 +77,32 @@ def test_the_first_report_says_what_the_import_did(tmp_path: Path) -> None:
     )
 
 
+# Input and output shape as the file writes them -> the order of both.
+ORDERS = {
+    "MACE's order": ("1,8,8,3", "1,1,1,4", "NHWC"),
+    "MACE's order, another size": ("1,6,12,3", "1,1,1,4", "NHWC"),
+    "MACE's order, no output shape": ("1,8,8,3", "", "NHWC"),
+    "Caffe's order": ("1,3,8,8", "1,4,1,1", "NCHW"),
+    "both fit": ("1,3,8,3", "", "NCHW"),
+}
+
+
+@pytest.mark.parametrize(("given", "shape", "order"), ORDERS.values(), ids=ORDERS)
+def test_shapes_in_maces_order_need_no_word(tmp_path: Path, given: str, shape: str, order: str) -> None:
+    path = write(tmp_path)
+    text = path.read_text().replace("input_shapes: 1,8,8,3", f"input_shapes: {given}")
+    text = text.replace("        input_data_formats: NHWC\n", "").replace(
+        "output_tensors: prob", "output_tensors: pool"
+    )
+    path.write_text(text.replace("        output_shapes: 1,5\n", f"        output_shapes: {shape}\n" if shape else ""))
+    found = prepared(path)
+    assert (found.inputs[0].data_format, found.outputs[0].data_format) == (order, order)
+    data = TestData(found, {})
+    values = evaluate(found.graph, data.inputs)
+    assert data.inputs["data"].shape == tuple(map(int, given.split(",")))
+    np.testing.assert_allclose(values["pool"], data.expected["pool"], rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("file", ["model", "weights"])
 def test_both_checksums_are_verified(tmp_path: Path, file: str) -> None:
     key = {"model": "model_sha256_checksum", "weights": "weight_sha256_checksum"}[file]

@@ -52,15 +52,15 @@ def chain(length: int, scale: float = 0.3) -> onnx.ModelProto:
 
 
 def wide(scale: float) -> onnx.ModelProto:
-    """x [N,3,112,112] -> two convolutions -> y: so many milliseconds that a slower phone shows."""
+    """x [N,3,56,56] -> two convolutions -> y: so many milliseconds that a slower phone shows."""
     random = np.random.default_rng(3)
     weights = {"w0": random.normal(0, scale, (48, 3, 3, 3)), "w1": random.normal(0, scale, (48, 48, 3, 3))}
     nodes = [
         helper.make_node("Conv", ["x", "w0"], ["t"], "c0", pads=[1, 1, 1, 1]),
         helper.make_node("Conv", ["t", "w1"], ["y"], "c1", pads=[1, 1, 1, 1]),
     ]
-    source = helper.make_tensor_value_info("x", FLOAT, ["N", 3, 112, 112])
-    return model_of(nodes, [source], [helper.make_tensor_value_info("y", FLOAT, ["N", 48, 112, 112])], weights)
+    source = helper.make_tensor_value_info("x", FLOAT, ["N", 3, 56, 56])
+    return model_of(nodes, [source], [helper.make_tensor_value_info("y", FLOAT, ["N", 48, 56, 56])], weights)
 
 
 @pytest.fixture(autouse=True)
@@ -139,11 +139,11 @@ def test_a_slower_phone_is_no_regression_and_its_update_is_named(
     emulated: EmulatedUnits, capsys: Any, rebuilt: bool
 ) -> None:
     phone = emulated.phone()
-    write_deployment(emulated.folder, wide(0.1), shape="1,3,112,112")
+    write_deployment(emulated.folder, wide(0.1), shape="1,3,56,56")
     assert nightly(capsys)[0] == 0
     add_quiet_nights(6)
     if rebuilt:
-        write_deployment(emulated.folder, wide(0.11), shape="1,3,112,112")
+        write_deployment(emulated.folder, wide(0.11), shape="1,3,56,56")
     else:
         phone.inject("slow:factor=5")
     phone.inject("property:name=ro.build.fingerprint,value=vendor/update:15")

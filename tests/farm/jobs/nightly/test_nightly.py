@@ -76,7 +76,7 @@ def test_the_plan_is_shown_and_nothing_measured(emulated: EmulatedUnits, capsys:
 
 def test_a_run_that_was_killed_goes_on_where_it_was(emulated: EmulatedUnits, capsys: Any) -> None:
     emulated.phone()
-    Path("lab.yml").write_text(FILE.replace("repeats: 2", "repeats: 40"))
+    Path("lab.yml").write_text(FILE.replace("repeats: 2", "repeats: 12"))
     process = emulated.start("nightly", "lab.yml")
     noted: list[tuple[str, dict[str, Any]]] = []
     end_s = time.monotonic() + 300
@@ -96,7 +96,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(emulated: EmulatedUnits, cap
     status, verdict, err = nightly(capsys, "--resume", "--wait", "120")
     assert (status, verdict["run"]) == (0, run.id), err
     _, (row,) = stored()
-    assert len(row.blocks) == 40
+    assert len(row.blocks) == 12
     assert [block.model_dump(mode="json") for block in row.blocks[: len(noted)]] == noted, "nothing is measured twice"
     assert nightly(capsys, "--resume")[0] == 2
 

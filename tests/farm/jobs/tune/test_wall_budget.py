@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from farm.jobs.compare.interleaved import Effort
-from farm.jobs.tune.wall_budget import PROOF_ROUNDS, PROOF_SHARE, WallBudget
+from farm.jobs.tune.wall_budget import PROOF_ROUNDS, PROOF_SHARE, WallBudget, needed_wall_s
 
 
 class Clock:
@@ -81,3 +81,9 @@ def test_a_first_process_that_takes_long_needs_its_time() -> None:
     assert processes(lambda _: 30.0, 20.0, first_s=30.0) == 0
     assert processes(lambda _: 30.0, 70.0, first_s=30.0) == 2
     assert processes(lambda _: 0.4, -1.0, first_s=0.4) == 1, "what takes little is worth it, however late"
+
+
+def test_the_budget_that_would_do_leaves_the_search_what_it_needs() -> None:
+    assert needed_wall_s(60.0, 0.1, selects=False) == 100.0
+    assert needed_wall_s(60.0, 0.1, selects=True) == 140.0, "rounded up to two digits"
+    assert needed_wall_s(10.0, 20.0, selects=False) == 110.0, "five rounds for the proof"

@@ -1,0 +1,42 @@
+"""Scaled dot-product attention (runtime/families/attention/geometry.py) in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from runtime.families.attention.geometry import loops
+from runtime.graph import Array
+
+
+def compute_attention(arguments: Sequence[Array | None], attributes: Mapping[str, Any]) -> Array:
+    """The output in its shape."""
+    extents = loops(attributes)
+    starts = (*attributes["offsets"], 0)
+    named = zip(("q", "k", "v", "mask"), arguments, starts, strict=False)
+    views = {
+        name: _view(value, start, extents[name], attributes[f"{name}_strides"])
+        for name, value, start in named
+        if value is not None
+    }
+    scores = views["q"] @ views["k"].swapaxes(2, 3) * attributes["scale"]
+    if "mask" in views:
+        scores = scores + views["mask"]
+    if attributes["causal"]:
+        scores = np.where(np.tri(*scores.shape[2:], dtype=np.bool_), scores, -np.inf)
+    powers = np.exp(scores - scores.max(axis=3, keepdims=True))
+    y = (powers / powers.sum(axis=3, keepdims=True)) @ views["v"]
+    out = np.empty(attributes["shape"], y.dtype)
+    _view(out, 0, y.shape, attributes["y_strides"])[...] = y
+    return out
+
+
+def _view(value: Array, start: int, extents: Sequence[int], strides: Sequence[int]) -> Array:
+    flat = np.ascontiguousarray(value).reshape(-1)[start:]
+    return as_strided(flat, extents, [step * flat.itemsize for step in strides])
+
+
+COMPUTE = {"Attention": compute_attention}

@@ -1,0 +1,1 @@
+"""Convolutions: direct, 1x1, depthwise, Winograd, deformable."""

@@ -1,0 +1,38 @@
+"""Convolutions of farmrt's CPU on blocked activations (`Storage.BLOCKED`): what plans name; they have no OpenCL.
+
+BLOCK is the channels of a block. Weights lie in blocks of as many rows: see runtime/layout/buffer.py, `pack_rows`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from runtime.kernels.blocked import WINDOW, blocked_row
+from runtime.kernels.spec import Dims
+
+_CONVOLUTION = f"batch in_h in_w in_c out_h out_w out_c {WINDOW} groups"
+
+
+def _convolution_macs(dims: Dims) -> int:
+    names = ("batch", "out_h", "out_w", "out_c", "groups", "in_c", "k_h", "k_w")
+    return math.prod(dims[name] for name in names)
+
+
+def _depthwise_macs(dims: Dims) -> int:
+    return math.prod(dims[name] for name in ("batch", "out_h", "out_w", "channels", "k_h", "k_w"))
+
+
+BLOCKED_CONV2D = blocked_row(
+    "blocked_conv2d", "Conv2D", "x w b residual y", _CONVOLUTION, "act_a act_b", _convolution_macs
+)
+BLOCKED_WINOGRAD = blocked_row(
+    "blocked_winograd", "Conv2D", "x w b residual y", _CONVOLUTION, "act_a act_b", _convolution_macs
+)
+BLOCKED_DEPTHWISE = blocked_row(
+    "blocked_depthwise",
+    "DepthwiseConv2d",
+    "x w b residual y",
+    f"batch in_h in_w out_h out_w channels {WINDOW}",
+    "act_a act_b",
+    _depthwise_macs,
+)

@@ -1,0 +1,130 @@
+"""Lowers Conv on blocked activations: direct, depthwise, or Winograd's."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from runtime.families.convolution.block_kernels import BLOCKED_CONV2D, BLOCKED_DEPTHWISE, BLOCKED_WINOGRAD
+from runtime.families.convolution.node import Convolution
+from runtime.graph import Array, Graph, Node
+from runtime.kernels.spec import Kernel, ceil_div
+from runtime.layout.buffer import pack_rows
+from runtime.layout.winograd import transform_filter
+from runtime.lowering.activation import activation_code
+from runtime.lowering.blocks import BlockedOperator, is_image
+from runtime.lowering.builder import Builder
+from runtime.lowering.launch import Tensors
+from runtime.lowering.value import Value
+from runtime.types import Storage
+
+# Up to so many channels, a convolution reads the user's row-major image as it lies.
+FIRST_CHANNELS = 4
+# Neighbouring groups are computed as one, the filters between them zeros, where that wastes no more than this factor.
+_MOST_MERGED = 4
+# Winograd's transforms pay from so many channels on, and where so many tiles share the weights, which are four times as
+# many as a direct convolution reads: 7x7 and 8x8 images of many channels would wait for them.
+_WINOGRAD_MIN_CHANNELS = 16
+_WINOGRAD_MIN_TILES = 6
+_WINOGRAD_TILE = 4
+
+
+def fits(graph: Graph, node: Node, block: int) -> bool:
+    """Every convolution of images but for groups that do not fill blocks."""
+    if not is_image(graph, node) or not graph.is_constant(node.inputs[1]):
+        return False
+    in_c, out_c, group = graph.shape(node.inputs[0])[1], graph.shape(node.output)[1], node.attrs["group"]
+    return in_c == out_c == group or merged_groups(group, in_c // group, out_c // group, block) > 0
+
+
+def merged_groups(groups: int, in_c: int, out_c: int, block: int) -> int:
+    """How many neighbouring groups, of in_c and out_c channels each, make one that fills blocks; 0 where too many."""
+    for merged in range(1, min(groups, _MOST_MERGED) + 1):
+        fills = merged * in_c % block == 0 and merged * out_c % block == 0
+        if merged == groups or (groups % merged == 0 and fills):
+            return merged
+    return 0
+
+
+def reads_row_major(graph: Graph, node: Node) -> bool:
+    """Whether the convolution can read a row-major image, so that it needs no conversion."""
+    return node.attrs["group"] == 1 and graph.shape(node.inputs[0])[1] <= FIRST_CHANNELS
+
+
+def lower_conv(builder: Builder, node: Node) -> None:
+    """Chooses the algorithm from the shapes and emits it as one step."""
+    conv = Convolution(builder, node)
+    if conv.is_depthwise:
+        rows = conv.filter.reshape(1, conv.group, -1)
+        dims = conv.window() | {"channels": conv.group}
+        _emit(conv, BLOCKED_DEPTHWISE, "DepthwiseConv2d", dims, rows, {})
+        return
+    groups, filters = _merged(conv)
+    dims = conv.window() | {"in_c": filters.shape[2], "out_c": filters.shape[1], "groups": groups}
+    if _is_winograd(conv):
+        wide = transform_filter(filters[0], _WINOGRAD_TILE).transpose(2, 3, 0, 1)
+        rows = wide.reshape(-1, *filters.shape[1:3])
+        _emit(conv, BLOCKED_WINOGRAD, "Conv2D", dims, rows, {"WINO": _WINOGRAD_TILE})
+    else:
+        rows = filters.transpose(0, 1, 3, 4, 2).reshape(groups, filters.shape[1], -1)
+        _emit(conv, BLOCKED_CONV2D, "FullyConnected" if conv.is_matrix else "Conv2D", dims, rows, {})
+
+
+def _merged(conv: Convolution) -> tuple[int, Array]:
+    """The number of groups and the filters [groups, out_c, in_c, k_h, k_w], zeros between groups that became one."""
+    out_c, in_c, *window = conv.filter.shape
+    merged = merged_groups(conv.group, in_c, out_c // conv.group, conv.builder.block)
+    groups, own = conv.group // merged, out_c // conv.group
+    filters = conv.filter.reshape(groups, merged, own, in_c, *window)
+    wide = np.zeros((groups, merged, own, merged, in_c, *window), conv.filter.dtype)
+    for index in range(merged):
+        wide[:, index, :, index] = filters[:, index]
+    return groups, wide.reshape(groups, merged * own, merged * in_c, *window)
+
+
+def serves_winograd(graph: Graph, node: Node) -> bool:
+    """Whether Winograd's algorithm computes a convolution: 3x3, stride 1, one group."""
+    attrs, window = node.attrs, graph.shape(node.inputs[1])[2:]
+    return window == (3, 3) and attrs["strides"] == attrs["dilations"] == (1, 1) and attrs["group"] == 1
+
+
+def winograd_layers(graph: Graph) -> frozenset[str]:
+    """Outputs of all convolutions that Winograd's algorithm computes."""
+    return frozenset(node.output for node in graph.nodes if node.op == "Conv" and serves_winograd(graph, node))
+
+
+def _is_winograd(conv: Convolution) -> bool:
+    """Whether Winograd's algorithm serves, and was chosen, or has enough channels and pixels to gain as a rule."""
+    chosen = conv.builder.options.cpu.winograd
+    wide = min(conv.x_shape[1], conv.y_shape[1]) >= _WINOGRAD_MIN_CHANNELS
+    tiles = math.prod(ceil_div(size, _WINOGRAD_TILE) for size in conv.y_shape[2:])
+    pays = wide and tiles >= _WINOGRAD_MIN_TILES and min(conv.y_shape[2:]) >= _WINOGRAD_TILE
+    return serves_winograd(conv.builder.graph, conv.node) and (pays if chosen is None else conv.node.output in chosen)
+
+
+def _emit(
+    conv: Convolution, kernel: Kernel, op: str, dims: dict[str, int], rows: Array, defines: dict[str, int]
+) -> None:
+    builder, node = conv.builder, conv.node
+    x, first = _input(conv) if kernel is BLOCKED_CONV2D else (builder.read(node.inputs[0], Storage.BLOCKED), {})
+    residual = builder.read(node.inputs[3], Storage.BLOCKED) if node.input(3) else None
+    weights = builder.constant(node.inputs[1], pack_rows(rows, builder.block))
+    bias = builder.constant(node.input(2) or f"{node.name}:bias", conv.bias_data())
+    code, numbers = activation_code(node.attrs)
+    tensors: Tensors = {"x": x, "w": weights, "b": bias, "residual": residual or x}
+    tensors["y"] = builder.write(node.output, Storage.BLOCKED)
+    defines = {**defines, **first, "ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block}
+    builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown)
+
+
+def _input(conv: Convolution) -> tuple[Value, dict[str, int]]:
+    """The image as it lies where that is row-major and the convolution can read it so; else blocked."""
+    builder, name = conv.builder, conv.node.inputs[0]
+    row_major = builder.known(name, Storage.FLAT) and not builder.known(name, Storage.BLOCKED)
+    if row_major and reads_row_major(builder.graph, conv.node):
+        return builder.read(name, Storage.FLAT), {"FIRST": 1}
+    return builder.read(name, Storage.BLOCKED), {}
+
+
+OPERATORS = {"Conv": BlockedOperator(fits, lower_conv, wanted=True, takes_either=reads_row_major)}

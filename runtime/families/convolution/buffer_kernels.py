@@ -1,0 +1,215 @@
+"""Convolutions, fully connected layers and matrix products in buffers."""
+
+from __future__ import annotations
+
+import math
+
+from runtime.kernels.buffer import tile
+from runtime.kernels.buffer.spec import Shapes, buffer_kernel, too_wide
+from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
+from runtime.target import Target
+
+WINDOW = "k_h k_w stride_h stride_w pad_t pad_l dil_h dil_w"
+# Windows whose tile keeps its weights in registers: the window, and the strides that have variants.
+_SPECIAL_WINDOW, _SPECIAL_STRIDES = 3, (1, 2)
+
+
+def _depthwise_variant(vector: int, pixels: int, rows: int, fma: int, window: int = 0, stride: int = 0) -> Variant:
+    return variant(VECTOR=vector, PIXELS=pixels, ROWS=rows, FMA=fma, WINDOW=window, STRIDE=stride)
+
+
+def _special(*tiles: tuple[int, int, int, int]) -> tuple[Variant, ...]:
+    return tuple(_depthwise_variant(*tile, _SPECIAL_WINDOW, stride) for tile in tiles for stride in _SPECIAL_STRIDES)
+
+
+def _general(*tiles: tuple[int, int, int, int]) -> tuple[Variant, ...]:
+    return tuple(_depthwise_variant(*tile) for tile in tiles)
+
+
+_DEPTHWISE_VARIANTS = (
+    *_special((16, 7, 2, 1), (16, 14, 1, 1), (16, 4, 2, 1), (16, 4, 1, 0), (8, 7, 1, 0), (8, 4, 1, 0), (4, 4, 1, 0)),
+    *_general((16, 7, 1, 1), (16, 4, 1, 0), (8, 4, 1, 0), (8, 1, 1, 0), (4, 4, 1, 0), (4, 1, 1, 0), (1, 4, 1, 0)),
+)
+_DEPTHWISE_DEFAULTS = {
+    "": (*_special((4, 4, 1, 0)), *_general((4, 4, 1, 0), (1, 4, 1, 0))),
+    "pocl": (*_special((8, 7, 1, 0), (8, 4, 1, 0), (4, 4, 1, 0)), *_general((8, 4, 1, 0), (4, 4, 1, 0), (1, 4, 1, 0))),
+    "pocl-3.1": (
+        *_special((16, 4, 1, 0), (8, 7, 1, 0), (4, 4, 1, 0)),
+        *_general((16, 7, 1, 1), (8, 4, 1, 0), (4, 4, 1, 0), (1, 4, 1, 0)),
+    ),
+    "avx512": (
+        *_special((16, 7, 2, 1), (16, 4, 2, 1), (8, 7, 1, 0), (4, 4, 1, 0)),
+        *_general((16, 7, 1, 1), (8, 4, 1, 0), (4, 4, 1, 0), (1, 4, 1, 0)),
+    ),
+    # Intel's driver: two rows of 7 pixels are 30 to 60 % slower with stride 1, and the fastest with stride 2.
+    "cpu-avx512": (
+        *(_depthwise_variant(16, pixels, rows, 1, _SPECIAL_WINDOW, 1) for pixels, rows in ((14, 1), (4, 2))),
+        *(_depthwise_variant(16, pixels, rows, 1, _SPECIAL_WINDOW, 2) for pixels, rows in ((7, 2), (4, 2))),
+    ),
+}
+
+
+def window_shapes(dims: Dims, defines: Defines) -> Shapes:
+    """Shapes of the tensors of a convolution, transposed or not, whose filter slides over an image."""
+    in_c, out_c = dims["groups"] * dims["in_c"], dims["groups"] * dims["out_c"]
+    output = (dims["batch"] * dims["out_h"] * dims["out_w"], out_c)
+    return {
+        "x": (dims["batch"] * dims["in_h"] * dims["in_w"], in_c),
+        "w": (dims["groups"], dims["out_c"], dims["k_h"] * dims["k_w"] * dims["in_c"]),
+        "b": (out_c,),
+        "zeros": (in_c,),
+        "residual": output,
+        "y": output,
+    }
+
+
+def _conv2d_work_items(dims: Dims, chosen: Variant) -> WorkItems:
+    pixels = dims["batch"] * dims["out_h"] * dims["out_w"]
+    return *tile.tile_grid(pixels, dims["out_c"], chosen), dims["groups"]
+
+
+def _conv2d_cost(dims: Dims, chosen: Variant) -> float:
+    return tile.tile_cost(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], dims["in_c"], chosen)
+
+
+def _conv2d_rule(dims: Dims, chosen: Variant, target: Target) -> str:
+    return tile.tile_constraint(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], chosen)
+
+
+def _conv2d_macs(dims: Dims) -> int:
+    outputs = dims["batch"] * dims["out_h"] * dims["out_w"] * dims["groups"] * dims["out_c"]
+    return outputs * dims["in_c"] * dims["k_h"] * dims["k_w"]
+
+
+def _planes_shapes(dims: Dims, defines: Defines) -> Shapes:
+    output = (dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"])
+    return {
+        "x": (dims["batch"] * dims["in_c"] * dims["in_h"] * dims["in_w"],),
+        "w": (1, dims["out_c"], dims["in_c"] * dims["k_h"] * dims["k_w"]),
+        "b": (dims["out_c"],),
+        "zeros": (dims["k_w"],),
+        "residual": output,
+        "y": output,
+    }
+
+
+def _planes_cost(dims: Dims, chosen: Variant) -> float:
+    return tile.tile_cost(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], dims["k_w"], chosen)
+
+
+def _conv1x1_shapes(dims: Dims, defines: Defines) -> Shapes:
+    output = (dims["pixels"], dims["out_c"])
+    return {
+        "x": (dims["pixels"], dims["in_c"]),
+        "w": (1, dims["out_c"], dims["in_c"]),
+        "b": (dims["out_c"],),
+        "residual": output,
+        "y": output,
+    }
+
+
+def depthwise_shapes(dims: Dims, defines: Defines) -> Shapes:
+    """Shapes of the tensors of a depthwise convolution, transposed or not."""
+    output = (dims["batch"] * dims["out_h"] * dims["out_w"], dims["channels"])
+    return {
+        "x": (dims["batch"] * dims["in_h"] * dims["in_w"], dims["channels"]),
+        "w": (dims["k_h"] * dims["k_w"] * dims["channels"],),
+        "b": (dims["channels"],),
+        "zeros": (dims["channels"],),
+        "residual": output,
+        "y": output,
+    }
+
+
+def _depthwise_work_items(dims: Dims, chosen: Variant) -> WorkItems:
+    columns, rows = ceil_div(dims["out_w"], chosen["PIXELS"]), ceil_div(dims["out_h"], chosen["ROWS"])
+    return ceil_div(dims["channels"], chosen["VECTOR"]), columns, dims["batch"] * rows
+
+
+def _depthwise_cost(dims: Dims, chosen: Variant) -> float:
+    """Estimates the vector multiply-adds of a tap, tiles rounded up; a tap whose bounds are checked counts twice."""
+    cost_per_tap = chosen["ROWS"] * chosen["PIXELS"] + 1
+    return math.prod(_depthwise_work_items(dims, chosen)) * cost_per_tap * (1 if chosen["WINDOW"] else 2)
+
+
+def _depthwise_rule(dims: Dims, chosen: Variant, target: Target) -> str:
+    window, stride = chosen["WINDOW"], chosen["STRIDE"]
+    required = {"k_h": window, "k_w": window, "stride_h": stride, "stride_w": stride, "dil_h": 1, "dil_w": 1}
+    if window and any(dims[name] != value for name, value in required.items()):
+        return f"only for windows of {window}x{window} with stride {stride}"
+    return too_wide(dims["channels"], chosen)
+
+
+def _depthwise_macs(dims: Dims) -> int:
+    return dims["batch"] * dims["out_h"] * dims["out_w"] * dims["channels"] * dims["k_h"] * dims["k_w"]
+
+
+KERNELS = (
+    buffer_kernel(
+        "conv2d",
+        "Conv2D",
+        "x:view w:weights b:weights zeros:weights residual:view y:view",
+        f"batch in_h in_w in_c out_h out_w out_c {WINDOW} groups",
+        window_shapes,
+        _conv2d_work_items,
+        floats="act_a act_b",
+        variants=tile.VARIANTS,
+        defaults=tile.DEFAULTS,
+        cost=_conv2d_cost,
+        rule=_conv2d_rule,
+        macs=_conv2d_macs,
+        packed=True,
+        cpu_local=(16, 1, 1),
+        free_cpu_local=(8, 1, 1),
+    ),
+    buffer_kernel(
+        "conv2d_planes",
+        "Conv2D",
+        "x:flat w:weights b:weights zeros:weights residual:view y:view",
+        f"batch in_h in_w in_c out_h out_w out_c {WINDOW}",
+        _planes_shapes,
+        lambda dims, chosen: tile.tile_grid(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], chosen),
+        floats="act_a act_b",
+        variants=tile.VARIANTS,
+        defaults=tile.DEFAULTS,
+        cost=_planes_cost,
+        rule=_conv2d_rule,
+        macs=lambda dims: _conv2d_macs({"groups": 1, **dims}),
+        packed=True,
+        cpu_local=(16, 1),
+        free_cpu_local=(8, 1),
+        cpu=False,
+    ),
+    buffer_kernel(
+        "conv1x1",
+        "Conv2D",
+        "x:view w:weights b:weights residual:view y:view",
+        "pixels in_c out_c",
+        _conv1x1_shapes,
+        lambda dims, chosen: tile.tile_grid(dims["pixels"], dims["out_c"], chosen),
+        floats="act_a act_b",
+        variants=tile.GROUP_VARIANTS,
+        defaults=tile.DEFAULTS,
+        cost=lambda dims, chosen: tile.tile_cost(dims["pixels"], dims["out_c"], dims["in_c"], chosen),
+        rule=lambda dims, chosen, target: tile.tile_constraint(dims["pixels"], dims["out_c"], chosen),
+        macs=lambda dims: dims["pixels"] * dims["in_c"] * dims["out_c"],
+        packed=True,
+        cpu_local=(16, 1),
+        free_cpu_local=(8, 1),
+    ),
+    buffer_kernel(
+        "depthwise",
+        "DepthwiseConv2d",
+        "x:view w:weights b:weights zeros:weights residual:view y:view",
+        f"batch in_h in_w channels out_h out_w {WINDOW}",
+        depthwise_shapes,
+        _depthwise_work_items,
+        floats="act_a act_b",
+        variants=_DEPTHWISE_VARIANTS,
+        defaults=_DEPTHWISE_DEFAULTS,
+        cost=_depthwise_cost,
+        rule=_depthwise_rule,
+        macs=_depthwise_macs,
+        cpu_local=(4, 1, 4),
+    ),
+)

@@ -1,0 +1,157 @@
+"""Lowers Conv over NHWC buffers: as 1x1, depthwise, fully connected, Winograd's or direct convolution."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from runtime.families.convolution.node import Convolution
+from runtime.graph import Array, Node
+from runtime.kernels.spec import MemoryType
+from runtime.layout.winograd import transform_filter
+from runtime.lowering.activation import activation_code
+from runtime.lowering.builder import Builder
+from runtime.lowering.launch import Rows, Tensors
+from runtime.lowering.value import Value
+from runtime.types import Storage
+
+MOST_PLANES = 4  # channels of a row-major input that is read as it is
+
+
+def lower_conv(builder: Builder, node: Node) -> None:
+    """Chooses the algorithm from the shapes and emits it; where Winograd's cannot run, it is the direct one."""
+    conv = Convolution(builder, node)
+    if conv.is_depthwise:
+        _depthwise(conv)
+    elif conv.is_matrix and _has_dense_rows(conv):
+        _fully_connected(conv)
+    elif conv.is_pointwise:
+        n, in_c, h, w = conv.x_shape
+        emit_convolution(
+            conv, "conv1x1", "Conv2D", {"pixels": n * h * w, "in_c": in_c, "out_c": conv.y_shape[1]}, filter_rows(conv)
+        )
+    elif _has_planes(conv):
+        _planes(conv)
+    elif not conv.is_winograd or _winograd(conv):
+        emit_convolution(
+            conv, "conv2d", "Conv2D", conv.window() | conv.per_group() | {"groups": conv.group}, filter_rows(conv)
+        )
+
+
+def emit_convolution(
+    conv: Convolution,
+    kernel: str,
+    op: str,
+    dims: dict[str, int],
+    weights: Value | Rows,
+    storage: Storage = Storage.NHWC,
+) -> None:
+    """Emits a convolution that is one launch and reads its input in this storage."""
+    builder, node = conv.builder, conv.node
+    x = builder.read(node.inputs[0], storage)
+    residual, has_residual = _residual(conv, x)
+    code, numbers = activation_code(node.attrs)
+    tensors: Tensors = {"x": x, "w": weights, "b": _bias(conv), "residual": residual}
+    tensors |= {"zeros": builder.zeros(conv.x_shape[1]), "y": builder.write(node.output, Storage.NHWC)}
+    defines = {"ACTIVATION": code, "RESIDUAL": has_residual}
+    builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown)
+
+
+def _bias(conv: Convolution) -> Value:
+    return conv.builder.constant(conv.node.input(2) or f"{conv.node.name}:bias", conv.bias_data())
+
+
+def _residual(conv: Convolution, fallback: Value) -> tuple[Value, int]:
+    """Returns the tensor added before the activation, or `fallback` where there is none, and the RESIDUAL option."""
+    name = conv.node.input(3)
+    return (conv.builder.read(name, Storage.NHWC), 1) if name else (fallback, 0)
+
+
+def filter_rows(conv: Convolution) -> Rows:
+    """Returns the filter as rows to pack: [groups, output channels, k_h * k_w * input channels]."""
+    channels_last = conv.filter.transpose(0, 2, 3, 1)  # as the activations lie
+    return Rows(conv.node.inputs[1], channels_last.reshape(conv.group, conv.y_shape[1] // conv.group, -1))
+
+
+def _has_planes(conv: Convolution) -> bool:
+    """Whether the input lies row-major, as a plan's input does, and is read so: bringing few channels to NHWC moves as
+    much memory as the convolution itself does."""
+    x = conv.builder.home(conv.node.inputs[0])
+    few = conv.group == 1 and conv.x_shape[1] <= MOST_PLANES
+    return few and x.storage == Storage.FLAT and x.element == conv.builder.element and not conv.builder.on_cpu
+
+
+def _planes(conv: Convolution) -> None:
+    """Emits a direct convolution of a row-major input; its filter lies as the graph gives it."""
+    dims = conv.window() | conv.per_group()
+    rows = Rows(conv.node.inputs[1], conv.filter.reshape(1, conv.y_shape[1], -1))
+    emit_convolution(conv, "conv2d_planes", "Conv2D", dims, rows, Storage.FLAT)
+
+
+def _depthwise(conv: Convolution) -> None:
+    """Emits a depthwise convolution; its filters lie as [k_h * k_w][channels]."""
+    taps = np.ascontiguousarray(conv.filter.reshape(conv.group, -1).T)
+    weights = conv.builder.constant(conv.node.inputs[1], taps)
+    emit_convolution(conv, "depthwise", "DepthwiseConv2d", conv.window() | {"channels": conv.group}, weights)
+
+
+def _has_dense_rows(conv: Convolution) -> bool:
+    """Whether the rows of input and output follow each other without gaps, or there is only one."""
+    builder, node = conv.builder, conv.node
+    dense_input = builder.read(node.inputs[0], Storage.NHWC).stride == conv.x_shape[1]
+    one_row = conv.x_shape[0] == 1
+    return (dense_input or (one_row and conv.kernel == (1, 1))) and (one_row or not builder.is_part(node.output))
+
+
+def _fully_connected(conv: Convolution) -> None:
+    """Emits a convolution whose window covers the whole input: that input, as it lies, is one row of a matrix."""
+    builder, node = conv.builder, conv.node
+    code, numbers = activation_code(node.attrs)
+    x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
+    tensors: Tensors = {"x": x, "w": filter_rows(conv), "b": _bias(conv), "y": y}
+    dims = {"rows": conv.x_shape[0], "in_c": math.prod(conv.x_shape[1:]), "out_c": conv.y_shape[1]}
+    defines = {"ACTIVATION": code}
+    builder.launch("fully_connected", node.name, "FullyConnected", tensors, dims, numbers, defines, conv.shown)
+
+
+def _winograd(conv: Convolution) -> str:
+    """Emits Winograd's convolution: transform of the input, a product for each point, transform of the output.
+
+    Returns why one of the three cannot run, and emits nothing then; else the empty text.
+    """
+    builder, node, tile = conv.builder, conv.node, conv.winograd
+    n, in_c, in_h, in_w = conv.x_shape
+    _, out_c, out_h, out_w = conv.y_shape
+    grid = {"batch": n, "tiles_h": -(-out_h // tile), "tiles_w": -(-out_w // tile)}
+    tiles, points = n * grid["tiles_h"] * grid["tiles_w"], (tile + 2) ** 2
+    before = grid | {"pad_t": conv.pads[0], "pad_l": conv.pads[1], "in_h": in_h, "in_w": in_w, "in_c": in_c}
+    products = {"points": points, "tiles": tiles, "in_c": in_c, "out_c": out_c}
+    after = grid | {"out_h": out_h, "out_w": out_w, "out_c": out_c}
+    launches = (("winograd_input", before), ("winograd_gemm", products), ("winograd_output", after))
+    reasons = [builder.refusal(kernel, MemoryType.BUFFER, dims) for kernel, dims in launches]
+    if any(reasons):
+        return next(filter(None, reasons))
+    x = builder.read(node.inputs[0], Storage.NHWC)
+    v = builder.scratch(f"{node.name}:v", points * tiles * in_c)
+    m = builder.scratch(f"{node.name}:m", points * tiles * out_c)
+    wino = {"WINO": tile}
+    builder.launch("winograd_input", f"{node.name}:input", "WinogradTransform", {"x": x, "v": v}, before, defines=wino)
+    gemm: Tensors = {"v": v, "u": _winograd_rows(node.inputs[1], conv.filter, tile), "m": m}
+    builder.launch("winograd_gemm", node.name, "Conv2D", gemm, products, defines=wino, shown=conv.shown)
+    residual, has_residual = _residual(conv, x)
+    code, numbers = activation_code(node.attrs)
+    y = builder.write(node.output, Storage.NHWC)
+    tensors: Tensors = {"m": m, "b": _bias(conv), "residual": residual, "y": y}
+    defines = wino | {"ACTIVATION": code, "RESIDUAL": has_residual}
+    builder.launch("winograd_output", f"{node.name}:output", "WinogradInverse", tensors, after, numbers, defines)
+    return ""
+
+
+def _winograd_rows(name: str, weights: Array, tile: int) -> Rows:
+    """Returns the transformed filters as rows to pack: [(tile + 2)^2, output channels, input channels]."""
+    out_c, in_c = weights.shape[:2]
+    return Rows(name, transform_filter(weights, tile).transpose(2, 3, 0, 1).reshape(-1, out_c, in_c))
+
+
+LOWERINGS = {"Conv": lower_conv}

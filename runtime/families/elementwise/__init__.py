@@ -1,0 +1,1 @@
+"""Functions of each element: activations, arithmetic, comparisons, logic."""

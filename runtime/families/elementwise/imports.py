@@ -1,0 +1,139 @@
+"""Unary and binary operators, Clip, PRelu, and the operators of any number of inputs (Sum, Mean, Max, Min)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from runtime.errors import ModelError
+from runtime.families.elementwise.rows import BINARY
+from runtime.importers.builder import GraphBuilder
+from runtime.importers.emitting import Emitter
+from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.registry import Handler
+
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+_PLAIN = (
+    "Relu", "Sigmoid", "Tanh", "HardSwish", "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Floor", "Ceil", "Erf",
+    "Identity", "Round", "Softplus", "Sin", "Cos",
+)  # fmt: skip
+
+
+def _unary(op: str, parameters: Mapping[str, float] | None = None) -> Handler:
+    def handle(node: OnnxNode, builder: GraphBuilder) -> None:
+        attributes = {name: node.real(name, default) for name, default in (parameters or {}).items()}
+        builder.emit(node, op, [node.input(0)], attributes, node.output)
+
+    return handle
+
+
+def _binary(op: str) -> Handler:
+    def handle(node: OnnxNode, builder: GraphBuilder) -> None:
+        builder.emit(node, op, [node.input(0), node.input(1)], {}, node.output)
+
+    return handle
+
+
+def _pow(node: OnnxNode, builder: GraphBuilder) -> None:
+    """Imports Pow, which alone may mix element types: a constant exponent of a float takes the type of the base."""
+    base, exponent = node.input(0), node.input(1)
+    value, kind = builder.constant(exponent), builder.dtype(base)
+    if value is not None and value.dtype != kind and kind == np.float32:
+        exponent = builder.derived(f"{exponent}/exponent", value.astype(kind))
+    if builder.dtype(exponent) == kind == np.float32:
+        builder.emit(node, "Pow", [base, exponent], {}, node.output)
+        return
+    Emitter(node, builder).element("pow", base, exponent, dtype=kind, output=node.output)
+
+
+def _clip(node: OnnxNode, builder: GraphBuilder) -> None:
+    """Imports Clip: bounds are attributes before opset 11, then inputs; one known at run time becomes Max or Min."""
+    x = node.input(0)
+    if node.opset < 11:
+        low, high = node.real("min", -_FLOAT32_MAX), node.real("max", _FLOAT32_MAX)
+    else:
+        bounds = [node.input(index) for index in (1, 2) if node.optional(index)]
+        if builder.dtype(x) != np.float32 or any(builder.constant(bound) is None for bound in bounds):
+            _clip_at_run_time(node, builder)
+            return
+        low = builder.scalar(node, 1, "min") if node.optional(1) else -_FLOAT32_MAX
+        high = builder.scalar(node, 2, "max") if node.optional(2) else _FLOAT32_MAX
+    if np.isnan(low) or np.isnan(high):
+        raise ModelError(f"{node}: the bounds {low} and {high} are not numbers")
+    low, high = max(low, -_FLOAT32_MAX), min(high, _FLOAT32_MAX)
+    if low == 0 and high == _FLOAT32_MAX:
+        builder.emit(node, "Relu", [x], {}, node.output)
+        return
+    builder.emit(node, "Clip", [x], {"alpha": low, "beta": high}, node.output)
+
+
+def _clip_at_run_time(node: OnnxNode, builder: GraphBuilder) -> None:
+    steps = [(op, node.optional(index)) for index, op in ((1, "Max"), (2, "Min")) if node.optional(index)]
+    x = node.input(0)
+    if not steps:
+        builder.emit(node, "Identity", [x], {}, node.output)
+        return
+    for op, bound in steps[:-1]:
+        x = builder.emit(node, op, [x, bound])
+    builder.emit(node, steps[-1][0], [x, steps[-1][1]], {}, node.output)
+
+
+def _chain(node: OnnxNode, builder: GraphBuilder, op: str, output: str | None) -> str:
+    """Applies a binary operator to all inputs, one after the other; returns the name of the result."""
+    result, *rest = [node.input(index) for index in range(len(node.inputs))]
+    if not rest:
+        return builder.emit(node, "Identity", [result], {}, output)
+    for other in rest[:-1]:
+        result = builder.emit(node, op, [result, other])
+    return builder.emit(node, op, [result, rest[-1]], {}, output)
+
+
+def _variadic(op: str) -> Callable[[OnnxNode, GraphBuilder], None]:
+    def handle(node: OnnxNode, builder: GraphBuilder) -> None:
+        node.input(0)
+        _chain(node, builder, op, node.output)
+
+    return handle
+
+
+def _relu(node: OnnxNode, builder: GraphBuilder) -> None:
+    if builder.dtype(node.input(0)) == np.float32:
+        builder.emit(node, "Relu", [node.input(0)], {}, node.output)
+        return
+    emit, x = Emitter(node, builder), node.input(0)
+    emit.op("Max", x, emit.constant(0, like=x), output=node.output)
+
+
+def _mean(node: OnnxNode, builder: GraphBuilder) -> None:
+    node.input(0)
+    count = builder.derived(f"{node.output}/count", np.asarray(len(node.inputs), np.float32))
+    builder.emit(node, "Div", [_chain(node, builder, "Add", None), count], {}, node.output)
+
+
+def _prelu(node: OnnxNode, builder: GraphBuilder) -> None:
+    """A slope of another type than float32, or one that is computed at run time, has no kernel of its own."""
+    if builder.dtype(node.input(0)) != np.float32 or builder.constant(node.input(1)) is None:
+        emit, (x, slope) = Emitter(node, builder), node.inputs
+        below = emit.element("less", x, emit.constant(0, like=x), dtype="bool")
+        emit.element("where", below, emit.op("Mul", x, slope), x, output=node.output)
+        return
+    builder.weights(node, 1, "slope")
+    builder.emit(node, "PRelu", [node.input(0), node.input(1)], {}, node.output)
+
+
+OPERATORS: Mapping[str, Handler] = {
+    **{op: _unary(op) for op in _PLAIN},
+    **{op: _binary(op) for op in BINARY},
+    "LeakyRelu": _unary("LeakyRelu", {"alpha": 0.01}),
+    "Elu": _unary("Elu", {"alpha": 1.0}),
+    "HardSigmoid": _unary("HardSigmoid", {"alpha": 0.2, "beta": 0.5}),
+    "Clip": _clip,
+    "Relu": _relu,
+    "Pow": _pow,
+    "PRelu": _prelu,
+    "Sum": _variadic("Add"),
+    "Max": _variadic("Max"),
+    "Min": _variadic("Min"),
+    "Mean": _mean,
+}

@@ -1,0 +1,1 @@
+"""Products of matrices: Gemm, MatMul, fully connected layers, Einsum, Fourier transforms."""

@@ -1,0 +1,64 @@
+"""Lowers FullyConnected and MatMul, on row-major matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from runtime.families.matrix.loops import product_loops
+from runtime.generic_forms import generic_form
+from runtime.graph import Node
+from runtime.lowering.activation import activation_code
+from runtime.lowering.builder import Builder, node_error
+from runtime.lowering.launch import Rows, Tensors
+from runtime.lowering.value import row_major
+from runtime.plan.plan import ProfileInfo
+from runtime.types import Storage
+
+
+def lower_fully_connected(builder: Builder, node: Node) -> None:
+    """Lowers FullyConnected: y[..., o] = activation(sum_k x[..., k] w[o, k] + b[o])."""
+    x, y = builder.read(node.inputs[0], Storage.FLAT), builder.write(node.output, Storage.FLAT)
+    weights = builder.graph.constants[node.inputs[1]]
+    out_c, in_c = weights.shape
+    bias = builder.graph.constants[node.input(2)] if node.input(2) else np.zeros(out_c, np.float32)
+    code, numbers = activation_code(node.attrs)
+    tensors: Tensors = {"x": x, "w": Rows(node.inputs[1], weights[None]), "y": y}
+    tensors["b"] = builder.constant(node.input(2) or f"{node.name}:bias", bias)
+    dims = {"rows": math.prod(x.shape[:-1]), "in_c": in_c, "out_c": out_c}
+    shown = ProfileInfo(y.shape, weights.shape)
+    defines = {"ACTIVATION": code}
+    builder.launch("fully_connected", node.name, "FullyConnected", tensors, dims, numbers, defines, shown)
+
+
+def lower_matmul(builder: Builder, node: Node) -> None:
+    """Lowers MatMul of stacks of matrices that broadcast in up to three loops."""
+    shapes = [builder.graph.shape(name) for name in node.inputs]
+    form = generic_form("MatMul", shapes, np.dtype(np.float32), {})
+    if form is None or not emit_product(builder, node, form[1]):
+        raise node_error(node, f"stacks of shapes {shapes[0][:-2]} and {shapes[1][:-2]} that need too many loops")
+
+
+def emit_product(builder: Builder, node: Node, attributes: Mapping[str, Any]) -> bool:
+    """Emits a StridedProduct of float32 as a launch of `matmul`; False, and nothing, where its loops are others."""
+    if any(builder.graph.tensors[name].dtype != np.float32 for name in node.inputs):
+        return False
+    shape, summed, a_strides, b_strides = (attributes[name] for name in ("shape", "summed", "a_strides", "b_strides"))
+    dims = product_loops(shape, summed, a_strides, b_strides, row_major(shape))
+    if dims is None or (builder.on_cpu and not _suits_cpu(dims)):
+        return False
+    a, b = (builder.read(name, Storage.FLAT) for name in node.inputs)
+    y = builder.write(node.output, Storage.FLAT)
+    builder.launch("matmul", node.name, "MatMul", {"a": a, "b": b, "y": y}, dims, shown=ProfileInfo(y.shape))
+    return True
+
+
+def _suits_cpu(dims: Mapping[str, int]) -> bool:
+    """Whether rows of a and of the output are runs of neighbours, as farmrt's operator needs."""
+    return (dims["k"] == 1 or dims["ak"] == 1) and (dims["n"] == 1 or dims["yn"] == 1)
+
+
+LOWERINGS = {"FullyConnected": lower_fully_connected, "MatMul": lower_matmul}

@@ -1,0 +1,40 @@
+"""Rows of products of matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from runtime.errors import ModelError
+from runtime.operator_row import SOURCE, Operator
+from runtime.shape_functions import Attributes, Shape, broadcast, require_bias, require_rank, shape_list
+
+
+def fully_connected(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """(..., out) of x (..., in) and weights (out, in)."""
+    x, w = shapes[0], shapes[1]
+    require_rank(w, 2, "the weight matrix")
+    if len(x) < 2 or x[-1] != w[1]:
+        raise ModelError(f"weights of shape {w} do not fit an input of shape {x}")
+    require_bias(shapes, w[0])
+    return (*x[:-1], w[0])
+
+
+def matmul(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """(..., m, n) of (..., m, k) and (..., k, n); the leading axes are broadcast."""
+    a, b = shapes
+    if min(len(a), len(b)) < 2:
+        raise ModelError(f"shapes {shape_list(shapes)}: matrices of at least 2 axes are supported")
+    if a[-1] != b[-2]:
+        raise ModelError(f"shapes {shape_list(shapes)} do not multiply")
+    return (*broadcast((a[:-2], b[:-2]), attributes), a[-2], b[-1])
+
+
+def _matmul_macs(shapes: Sequence[Shape], output: Shape) -> int:
+    return math.prod(output) * shapes[0][-1]
+
+
+OPERATORS = {
+    "FullyConnected": Operator((2, 3), fully_connected, fusible=True, macs=_matmul_macs, format=SOURCE),
+    "MatMul": Operator((2, 2), matmul, macs=_matmul_macs, format=SOURCE),
+}

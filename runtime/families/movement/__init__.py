@@ -1,0 +1,1 @@
+"""What only moves elements: Concat, Slice, Pad, Transpose, Reshape."""

@@ -1,0 +1,87 @@
+"""Rows of what only moves elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from runtime.errors import ModelError
+from runtime.formats import rewriting
+from runtime.operator_row import FIXED, SOURCE, AttributeKind, Operator, transposable
+from runtime.shape_functions import Attributes, Shape, require_rank, shape_list
+
+
+def concat(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """That of all inputs joined along an axis."""
+    axis, first = attributes["axis"], shapes[0]
+    for shape in shapes:
+        if len(shape) != len(first) or not 0 <= axis < len(first) or _but(shape, axis) != _but(first, axis):
+            raise ModelError(f"shapes {shape_list(shapes)} do not concatenate along axis {axis}")
+    return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
+
+
+def _but(shape: Shape, axis: int) -> Shape:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def sliced(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """That of a range of indices of some axes."""
+    out = list(shapes[0])
+    starts, ends, axes, steps = (attributes[key] for key in ("starts", "ends", "axes", "steps"))
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise ModelError(f"starts {starts}, ends {ends}, axes {axes} and steps {steps} do not fit")
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        indices = range(start, end, step)
+        if not 0 <= axis < len(out) or any(not 0 <= index < shapes[0][axis] for index in (*indices[:1], *indices[-1:])):
+            raise ModelError(f"{indices} of axis {axis} is not within an input of shape {shapes[0]}")
+        out[axis] = len(indices)
+    return tuple(out)
+
+
+def pad(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """That of the input with `pads` elements around it."""
+    x, pads = shapes[0], attributes["pads"]
+    if len(pads) != 2 * len(x) or min(pads, default=0) < 0:
+        raise ModelError(f"pads {pads} for an input of shape {x}; two for each axis, not negative, are needed")
+    if attributes["mode"] == "reflect" and any(max(pads[axis], pads[axis + len(x)]) >= n for axis, n in enumerate(x)):
+        raise ModelError(f"pads {pads} reflect more than an input of shape {x} has")
+    return tuple(size + before + after for size, before, after in zip(x, pads, pads[len(x) :], strict=False))
+
+
+def transpose(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """That of the input with its axes in another order."""
+    perm = attributes["perm"]
+    if sorted(perm) != list(range(len(shapes[0]))):
+        raise ModelError(f"permutation {perm} does not fit an input of shape {shapes[0]}")
+    return tuple(shapes[0][axis] for axis in perm)
+
+
+def reshape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """The one that the node names."""
+    out: Shape = attributes["shape"]
+    if math.prod(out) != math.prod(shapes[0]):
+        raise ModelError(f"an input of shape {shapes[0]} does not reshape to {out}")
+    return out
+
+
+def shuffle(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """That of images whose channels make groups."""
+    require_rank(shapes[0], 4, "the input")
+    if shapes[0][1] % attributes["group"]:
+        raise ModelError(f"{shapes[0][1]} channels do not split into {attributes['group']} groups")
+    return shapes[0]
+
+
+PAD_MODES = ("constant", "reflect", "edge")
+_SLICE: Mapping[str, AttributeKind] = {"starts": "ints", "ends": "ints", "axes": "ints", "steps": "ints"}
+_PAD: Mapping[str, AttributeKind] = {"pads": "ints", "value": "float", "mode": PAD_MODES}
+
+
+OPERATORS = {
+    "Concat": Operator((1, None), concat, {"axis": "int"}, format=transposable(rewriting.on_axis)),
+    "Slice": Operator((1, 1), sliced, _SLICE, format=transposable(rewriting.with_ranges)),
+    "Pad": Operator((1, 1), pad, _PAD, format=transposable(rewriting.with_pads)),
+    "Transpose": Operator((1, 1), transpose, {"perm": "ints"}, format=transposable(rewriting.transposed)),
+    "Reshape": Operator((1, 1), reshape, {"shape": "ints"}, format=SOURCE),
+    "ChannelShuffle": Operator((1, 1), shuffle, {"group": "count"}, format=FIXED),
+}

@@ -1,0 +1,1 @@
+"""Normalisation by batch, layer, group and neighbours; softmax."""

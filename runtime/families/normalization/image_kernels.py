@@ -1,0 +1,94 @@
+"""Normalisation, softmax, scale and shift of images."""
+
+from __future__ import annotations
+
+from runtime.kernels.image.conversion import EXTENTS
+from runtime.kernels.image.pixels import same_grid, same_images
+from runtime.kernels.image.spec import (
+    Images,
+    activation_image,
+    argument_image,
+    blocks_of,
+    default_image_local_size,
+    image_kernel,
+)
+from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, variant
+from runtime.layout.image import LANES
+from runtime.target import Target
+
+
+def _normalized_images(dims: Dims, defines: Defines) -> Images:
+    image = activation_image(dims["batch"], dims["channels"], dims["height"], dims["width"])
+    constant = argument_image(dims["channels"])
+    return {"x": image, "s": constant, "t": constant, "y": image}
+
+
+def _work_items(dims: Dims, chosen: Variant) -> WorkItems:
+    if not dims["spatial"]:
+        return chosen["LANES"], dims["width"], dims["batch"] * dims["height"]
+    by_channel = dims["groups"] == dims["channels"]
+    return chosen["LANES"], blocks_of(dims["channels"]) if by_channel else dims["groups"], dims["batch"]
+
+
+def _rule(dims: Dims, chosen: Variant, target: Target) -> str:
+    of_group = dims["channels"] // dims["groups"]
+    if dims["spatial"] and of_group != 1 and of_group % LANES:
+        return f"groups of {of_group} channels; images normalise single ones and multiples of {LANES}"
+    return ""
+
+
+def _local_size(items: WorkItems, chosen: Variant, target: Target) -> WorkItems:
+    if chosen["LANES"] == 1:
+        return default_image_local_size(items, target)
+    return min(chosen["LANES"], target.max_work_group_size, target.max_work_item_sizes[0]), 1, 1
+
+
+def _scale_shift_images(dims: Dims, defines: Defines) -> Images:
+    constant = argument_image(dims["channels"])
+    return {**same_images(dims, defines), "s": constant, "t": constant}
+
+
+KERNELS = (
+    image_kernel(
+        "normalization",
+        "Normalization",
+        "x s t y",
+        "batch channels height width groups spatial centered",
+        _normalized_images,
+        _work_items,
+        floats="epsilon act_a act_b",
+        variants=tuple(variant(LANES=lanes) for lanes in (1, 16, 64)),
+        defaults={"": variant(LANES=16), "nvidia": variant(LANES=64), "pocl": variant(LANES=1)},
+        rule=_rule,
+        local=_local_size,
+        splittable=False,
+        tunable=True,
+    ),
+    image_kernel(
+        "scale_shift",
+        "BatchNorm",
+        "x s t y",
+        "batch channels height width",
+        _scale_shift_images,
+        same_grid,
+        floats="act_a act_b",
+    ),
+    image_kernel(
+        "softmax",
+        "Softmax",
+        "x y",
+        EXTENTS,
+        same_images,
+        lambda dims, chosen: (1, dims["width"], dims["batch"] * dims["height"]),
+    ),
+    image_kernel(
+        "lrn",
+        "LRN",
+        "x y",
+        f"{EXTENTS} size",
+        same_images,
+        same_grid,
+        floats="alpha beta bias",
+        tunable=True,
+    ),
+)

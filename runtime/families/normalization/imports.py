@@ -1,0 +1,109 @@
+"""BatchNormalization (folded to scale and shift), LRN, Softmax, Dropout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from runtime.errors import ModelError
+from runtime.importers.axes import normalized_axis
+from runtime.importers.builder import GraphBuilder
+from runtime.importers.emitting import Emitter
+from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.registry import Handler
+
+
+def _batch_normalization(node: OnnxNode, builder: GraphBuilder) -> None:
+    node.only("training_mode", 0)
+    node.only("spatial", 1)
+    node.real("momentum", 0.9)  # training only
+    if any(builder.constant(node.input(index)) is None for index in range(1, 5)):
+        _batch_normalization_at_run_time(node, builder)
+        return
+    gamma, beta, mean, variance = (
+        builder.weights(node, index, what).astype(np.float64)
+        for index, what in enumerate(("scale", "shift", "mean", "variance"), start=1)
+    )
+    if not gamma.shape == beta.shape == mean.shape == variance.shape:
+        shapes = [value.shape for value in (gamma, beta, mean, variance)]
+        raise ModelError(f"{node}: scale, shift, mean and variance have the shapes {shapes}; one is needed")
+    divisor = variance + node.real("epsilon", 1e-5)
+    if divisor.min(initial=1.0) <= 0:
+        raise ModelError(f"{node}: variance '{node.input(4)}' plus epsilon is not positive")
+    scale = gamma / np.sqrt(divisor)
+    names = [
+        builder.derived(f"{node.output}/{what}", value)
+        for what, value in (("scale", scale), ("shift", beta - mean * scale))
+    ]
+    builder.emit(node, "BatchNormalization", [node.input(0), *names], {}, node.output)
+
+
+def _batch_normalization_at_run_time(node: OnnxNode, builder: GraphBuilder) -> None:
+    emit, x = Emitter(node, builder), node.input(0)
+    shape = (-1, *(1,) * (len(builder.shape(x)) - 2))
+    channels = builder.shape(x)[1]
+    scale, shift, mean, variance = (emit.reshape(node.input(i), (channels, *shape[1:])) for i in range(1, 5))
+    deviation = emit.op("Sqrt", emit.op("Add", variance, emit.constant(node.real("epsilon", 1e-5))))
+    centred = emit.op("Div", emit.op("Sub", x, mean), deviation)
+    emit.op("Add", emit.op("Mul", centred, scale), shift, output=node.output)
+
+
+def _lp_normalization(node: OnnxNode, builder: GraphBuilder) -> None:
+    """A vector of zeros stays one."""
+    emit, x, order = Emitter(node, builder), node.input(0), node.integer("p", 2)
+    axis = normalized_axis(node, node.integer("axis", -1), len(builder.shape(x)))
+    sizes = emit.op("Abs", x) if order == 1 else emit.op("Mul", x, x)
+    norm = emit.op("ReduceSum", sizes, axes=(axis,), keepdims=True)
+    norm = norm if order == 1 else emit.op("Sqrt", norm)
+    zero = emit.element("equal", norm, emit.constant(0), dtype="bool")
+    emit.op("Div", x, emit.element("where", zero, emit.constant(1), norm), output=node.output)
+
+
+def _lrn(node: OnnxNode, builder: GraphBuilder) -> None:
+    size = node.integer("size", 0)
+    if size < 1 or size % 2 == 0:
+        raise node.unsupported("size", size, "an odd number of channels")
+    attributes = {
+        "alpha": node.real("alpha", 1e-4),
+        "beta": node.real("beta", 0.75),
+        "bias": node.real("bias", 1.0),
+        "size": size,
+    }
+    builder.emit(node, "LRN", [node.input(0)], attributes, node.output)
+
+
+def _softmax(node: OnnxNode, builder: GraphBuilder) -> None:
+    """Imports Softmax and LogSoftmax. Before opset 13 both work on all axes from `axis` on: several become one."""
+    x = node.input(0)
+    shape = builder.shape(x)
+    axis = normalized_axis(node, node.integer("axis", -1 if node.opset >= 13 else 1), len(shape))
+    if node.opset >= 13 or math.prod(shape[axis + 1 :]) == 1:
+        builder.emit(node, node.op, [x], {"axis": axis}, node.output)
+        return
+    matrix = (math.prod(shape[:axis]), math.prod(shape[axis:]))
+    flat = builder.emit(node, "Reshape", [x], {"shape": matrix})
+    flat = builder.emit(node, node.op, [flat], {"axis": 1})
+    builder.emit(node, "Reshape", [flat], {"shape": shape}, node.output)
+
+
+def _dropout(node: OnnxNode, builder: GraphBuilder) -> None:
+    """At inference nothing is dropped, and the mask is all true."""
+    node.real("ratio", 0.5)
+    node.integer("seed", 0)
+    if node.optional(2) and builder.require_constant(node, 2, "training_mode").any():
+        raise node.unsupported("training_mode", True, "inference")
+    builder.emit(node, "Identity", [node.input(0)], {}, node.output)
+    if len(node.outputs) > 1 and node.outputs[1]:
+        builder.add_constant(node.outputs[1], np.ones(builder.shape(node.input(0)), bool))
+
+
+OPERATORS: Mapping[str, Handler] = {
+    "BatchNormalization": _batch_normalization,
+    "LpNormalization": _lp_normalization,
+    "LogSoftmax": _softmax,
+    "LRN": _lrn,
+    "Softmax": _softmax,
+    "Dropout": _dropout,
+}

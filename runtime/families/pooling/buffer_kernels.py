@@ -1,0 +1,20 @@
+"""The kernel of pooling, on NHWC buffers."""
+
+from __future__ import annotations
+
+from runtime.families.convolution.buffer_kernels import WINDOW
+from runtime.kernels.buffer.spec import buffer_kernel
+from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS, image_shapes, window_work_items
+
+KERNELS = (
+    buffer_kernel(
+        "pool",
+        "Pooling",
+        "x:view y:view",
+        f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad",
+        image_shapes,
+        window_work_items,
+        variants=VARIANTS,
+        defaults=DEFAULTS,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Resize, by nearest or interpolated pixels."""

@@ -1,0 +1,1 @@
+"""Sorting, TopK, arg max, and which of overlapping boxes are kept."""

@@ -1,0 +1,32 @@
+"""Lowers sorting, and what of overlapping boxes is kept, to steps of the CPU."""
+
+from __future__ import annotations
+
+from runtime.families.strided.strided_lowering import launch_loops, launch_rows
+from runtime.generic import row_major_strides
+from runtime.graph import Node
+from runtime.lowering.builder import Builder
+from runtime.lowering.launcher import STRIDED_LOOPS as LOOPS
+
+
+def lower_sorting(builder: Builder, node: Node) -> None:
+    """One step."""
+    x = builder.read_elements(node.inputs[0])
+    y = builder.write_elements(node.output)
+    head = [x.shape[node.attrs["axis"]], node.attrs["largest"], node.attrs["positions"]]
+    launch_rows(builder, node, "sorting", head, x, y)
+
+
+def lower_suppression(builder: Builder, node: Node) -> None:
+    """One step; its rows are the classes of each group of boxes."""
+    values = [builder.read_elements(name) for name in node.inputs]
+    y = builder.write_elements(node.output)
+    classes, boxes = values[1].shape[1:]
+    none = [0] * (LOOPS - 3)
+    strides = [(4 * boxes, 0, 0), (classes * boxes, boxes, 0), (0, 0, 0), (0, 0, 0), row_major_strides(y.shape)]
+    extents = [*[1] * (LOOPS - 3), *y.shape]
+    head = [boxes, node.attrs["centred"]]
+    launch_loops(builder, node, "suppression", head, extents, [*values, y], [[*none, *steps] for steps in strides])
+
+
+LOWERINGS = {"Sorting": lower_sorting, "Suppression": lower_suppression}

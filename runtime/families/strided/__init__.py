@@ -1,0 +1,1 @@
+"""Generic operators on strided views, which serve all element types and ranks."""

@@ -1,0 +1,253 @@
+"""Generic operators (runtime/generic.py) become steps of farmrt's CPU operators on strided views, in any plan.
+
+In a plan for a GPU such a step works on mapped memory, between the launches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from runtime.families.matrix.buffer_lowering import emit_product
+from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction
+from runtime.generic import broadcast_view, row_major_strides
+from runtime.graph import Node
+from runtime.lowering.builder import Builder, node_error
+from runtime.lowering.iteration import merge_axes, padded
+from runtime.lowering.launcher import STRIDED_LOOPS as LOOPS
+from runtime.lowering.value import Value
+from runtime.types import Storage
+
+KEPT = 6  # loops of a reduction's result (cpu_reduction.c)
+COMPONENTS = 6  # of an index (cpu_indexed.c)
+Strides = Sequence[int]
+Shape = tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """A tensor argument of a strided step: the memory, and its strides along the step's loops."""
+
+    value: Value
+    strides: Strides
+
+
+def _moved(value: Value, offset: int) -> Value:
+    """The same memory from another element on."""
+    if offset == 0:
+        return value
+    return Value(value.name, value.shape, Storage.FLAT, value.element, 0, value, offset)
+
+
+def _loops(node: Node, shape: Sequence[int], views: Sequence[View], loops: int) -> tuple[list[int], list[list[int]]]:
+    """Extents and strides, merged and filled up to so many loops."""
+    extents, strides = merge_axes(shape, [tuple(view.strides) for view in views])
+    if len(extents) > loops:
+        raise node_error(node, f"{len(extents)} nested loops; {loops} are supported")
+    return padded(extents, loops, 1), [padded(steps, loops, 0) for steps in strides]
+
+
+def _emit(
+    builder: Builder,
+    node: Node,
+    operator: str,
+    head: Sequence[int],
+    shape: Sequence[int],
+    views: Sequence[View],
+    floats: Sequence[float] = (),
+    shown: str = "",
+) -> None:
+    """One step whose loops run over `shape`."""
+    extents, strides = _loops(node, shape, views, LOOPS)
+    launch_loops(builder, node, operator, head, extents, [view.value for view in views], strides, floats, shown)
+
+
+def launch_loops(
+    builder: Builder,
+    node: Node,
+    operator: str,
+    head: Sequence[int],
+    extents: Sequence[int],
+    values: Sequence[Value],
+    strides: Sequence[Strides],
+    floats: Sequence[float] = (),
+    shown: str = "",
+) -> None:
+    """One step of these loops, the same for all values."""
+    ints = [*head, *extents]
+    for value, steps in zip(values, strides, strict=True):
+        ints += [int(value.element), *steps]
+    builder.launch_strided(operator, node.name, shown or node.op, values, ints, floats)
+
+
+def _fill(builder: Builder, node: Node, y: Value, number: float) -> None:
+    views = [View(y, row_major_strides(y.shape))]
+    _emit(builder, node, "elements0", [ElementFunction.FILL], y.shape, views, (number, 0.0))
+
+
+def _copy(builder: Builder, node: Node, shape: Shape, x: View, y: View) -> None:
+    _emit(builder, node, "elements1", [ElementFunction.CAST], shape, [x, y], (0.0, 0.0))
+
+
+def lower_elementwise(builder: Builder, node: Node) -> None:
+    """One step."""
+    values = [builder.read_elements(name) for name in node.inputs]
+    y = builder.write_elements(node.output)
+    views = [View(value, broadcast_view(value.shape, y.shape)) for value in values]
+    function = ElementFunction[node.attrs["function"].upper()]
+    operands = [] if function == ElementFunction.FILL else views
+    numbers = (node.attrs["alpha"], node.attrs["beta"])
+    views = [*operands, View(y, row_major_strides(y.shape))]
+    shown = node.attrs["function"].title().replace("_", "")
+    _emit(builder, node, f"elements{len(operands)}", [function], y.shape, views, numbers, shown)
+
+
+def lower_strided(builder: Builder, node: Node) -> None:
+    """The same memory where its elements lie in order, else a copy."""
+    x = builder.read_elements(node.inputs[0])
+    shape, strides, offset = (node.attrs[name] for name in ("shape", "strides", "offset"))
+    part = Value(node.output, shape, Storage.FLAT, x.element, 0, x, offset)
+    dense = row_major_strides(shape)
+    if all(size == 1 or step == wanted for size, step, wanted in zip(shape, strides, dense, strict=True)):
+        builder.alias(node.output, part)
+        return
+    y = builder.write_elements(node.output)
+    _copy(builder, node, shape, View(_moved(x, offset), strides), View(y, dense))
+
+
+def lower_embedding(builder: Builder, node: Node) -> None:
+    """Fills the wide tensor, then copies the narrow one into it."""
+    x = builder.read_elements(node.inputs[0])
+    y = builder.write_elements(node.output)
+    _fill(builder, node, y, node.attrs["value"])
+    strides = row_major_strides(y.shape)
+    offset = sum(start * step for start, step in zip(node.attrs["starts"], strides, strict=True))
+    steps = [count * step for count, step in zip(node.attrs["steps"], strides, strict=True)]
+    _copy(builder, node, x.shape, View(x, row_major_strides(x.shape)), View(_moved(y, offset), steps))
+
+
+def lower_join(builder: Builder, node: Node) -> None:
+    """A copy for each part."""
+    y = builder.write_elements(node.output)
+    strides, start = row_major_strides(y.shape), 0
+    for name in node.inputs:
+        x = builder.read_elements(name)
+        part = _moved(y, start * strides[node.attrs["axis"]])
+        _copy(builder, node, x.shape, View(x, row_major_strides(x.shape)), View(part, strides))
+        start += x.shape[node.attrs["axis"]]
+
+
+def _emit_summing(
+    builder: Builder,
+    node: Node,
+    operator: str,
+    head: Sequence[int],
+    window: Shape,
+    inputs: Sequence[View],
+    y: Value,
+    shown: str,
+) -> None:
+    """One step whose first loops are the result's, and the others those of a window."""
+    rank = len(y.shape)
+    kept = [View(view.value, view.strides[:rank]) for view in inputs]
+    summed = [View(view.value, view.strides[rank:]) for view in inputs]
+    outer, outer_strides = _loops(node, y.shape, [*kept, View(y, row_major_strides(y.shape))], KEPT)
+    inner, inner_strides = _loops(node, window, [*summed, View(y, (0,) * len(window))], LOOPS - KEPT)
+    strides = [[*a, *b] for a, b in zip(outer_strides, inner_strides, strict=True)]
+    strides[-1][KEPT:] = [0] * (LOOPS - KEPT)
+    values = [*(view.value for view in inputs), y]
+    launch_loops(builder, node, operator, head, [*outer, *inner], values, strides, (), shown)
+
+
+def lower_reduction(builder: Builder, node: Node) -> None:
+    """One step."""
+    x = builder.read_elements(node.inputs[0])
+    y = builder.write_elements(node.output)
+    function = ReductionFunction[node.attrs["function"].upper()]
+    view = View(_moved(x, node.attrs["offset"]), node.attrs["strides"])
+    shown = "Reduce" if function < ReductionFunction.ARG_MAX else "Arg"
+    _emit_summing(builder, node, "strided_reduction", [function], node.attrs["window"], [view], y, shown)
+
+
+def lower_product(builder: Builder, node: Node) -> None:
+    """One step: of the kernel for matrices where the loops are theirs."""
+    if emit_product(builder, node, node.attrs):
+        return
+    a, b = (builder.read_elements(name) for name in node.inputs)
+    y = builder.write_elements(node.output)
+    views = [View(a, node.attrs["a_strides"]), View(b, node.attrs["b_strides"])]
+    _emit_summing(builder, node, "strided_product", [], node.attrs["summed"], views, y, "StridedProduct")
+
+
+def _axis_last(shape: Shape, axis: int) -> tuple[list[int], list[int]]:
+    """Extents with the axis as the last loop, and the order of the axes."""
+    order = [*(other for other in range(len(shape)) if other != axis), axis]
+    return [shape[other] for other in order], order
+
+
+def launch_rows(
+    builder: Builder, node: Node, operator: str, head: Sequence[int], x: Value, y: Value, reverse: bool = False
+) -> None:
+    """One step that works on the rows of an axis."""
+    axis = node.attrs["axis"]
+    extents, order = _axis_last(y.shape, axis)
+    strides = [[row_major_strides(value.shape)[other] for other in order] for value in (x, y)]
+    values = [x, y]
+    if reverse:
+        values = [_moved(value, (extents[-1] - 1) * steps[-1]) for value, steps in zip(values, strides, strict=True)]
+        strides = [[*steps[:-1], -steps[-1]] for steps in strides]
+    outer = [View(value, steps[:-1]) for value, steps in zip(values, strides, strict=True)]
+    merged, merged_strides = _loops(node, extents[:-1], outer, LOOPS - 1)
+    all_strides = [[*steps, last[-1]] for steps, last in zip(merged_strides, strides, strict=True)]
+    launch_loops(builder, node, operator, head, [*merged, extents[-1]], values, all_strides)
+
+
+def lower_cumulation(builder: Builder, node: Node) -> None:
+    """One step; backwards from the end where it is reversed."""
+    x = builder.read_elements(node.inputs[0])
+    y = builder.write_elements(node.output)
+    function = CumulationFunction[node.attrs["function"].upper()]
+    launch_rows(builder, node, "cumulation", [function, node.attrs["exclusive"]], x, y, node.attrs["reverse"])
+
+
+def _index_head(node: Node) -> list[int]:
+    limits, strides = node.attrs["limits"], node.attrs["limit_strides"]
+    if len(limits) > COMPONENTS:
+        raise node_error(node, f"an index of {len(limits)} components; {COMPONENTS} are supported")
+    fill = [0] * (COMPONENTS - len(limits))
+    return [len(limits), node.attrs["component_stride"], *limits, *fill, *strides, *fill]
+
+
+def lower_indexed_read(builder: Builder, node: Node) -> None:
+    """One step."""
+    x, indices = (builder.read_elements(name) for name in node.inputs)
+    y = builder.write_elements(node.output)
+    views = [View(x, node.attrs["strides"]), View(indices, node.attrs["index_strides"])]
+    views.append(View(y, row_major_strides(y.shape)))
+    _emit(builder, node, "indexed_read", _index_head(node), y.shape, views)
+
+
+def lower_indexed_write(builder: Builder, node: Node) -> None:
+    """A copy of the tensor, and the updates into it."""
+    x, indices, updates = (builder.read_elements(name) for name in node.inputs)
+    y = builder.write_elements(node.output)
+    dense = row_major_strides(y.shape)
+    _copy(builder, node, y.shape, View(x, dense), View(y, dense))
+    shape = node.attrs["shape"]
+    views = [View(indices, node.attrs["index_strides"]), View(updates, row_major_strides(shape))]
+    views.append(View(y, node.attrs["strides"]))
+    head = [UpdateFunction[node.attrs["function"].upper()], *_index_head(node)]
+    _emit(builder, node, "indexed_write", head, shape, views)
+
+
+LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {
+    "Elementwise": lower_elementwise,
+    "Strided": lower_strided,
+    "Embedding": lower_embedding,
+    "Join": lower_join,
+    "StridedReduction": lower_reduction,
+    "StridedProduct": lower_product,
+    "Cumulation": lower_cumulation,
+    "IndexedRead": lower_indexed_read,
+    "IndexedWrite": lower_indexed_write,
+}

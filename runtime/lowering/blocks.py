@@ -1,0 +1,36 @@
+"""What is said of each operator that can work on blocked activations."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from runtime.graph import Graph, Node
+from runtime.lowering.builder import Builder
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockedOperator:
+    """An operator on blocked activations.
+
+    Attributes:
+        fits: whether a node of it can be lowered so, with blocks of so many channels; its output is float32.
+        lower: emits its steps.
+        takes_either: whether a node can read its first input row-major, too, so that it needs no conversion.
+        wanted: it gains so much that its neighbours follow; others take what their neighbours have.
+    """
+
+    fits: Callable[[Graph, Node, int], bool]
+    lower: Callable[[Builder, Node], None]
+    wanted: bool = False
+    takes_either: Callable[[Graph, Node], bool] = lambda graph, node: False
+
+
+def is_image(graph: Graph, node: Node) -> bool:
+    """Whether input and output have four axes, so that they can lie in blocks of channels."""
+    return len(graph.shape(node.inputs[0])) == 4 == len(graph.shape(node.output))
+
+
+def any_image(graph: Graph, node: Node, block: int) -> bool:
+    """`fits` of operators whose kernel serves every image."""
+    return is_image(graph, node)

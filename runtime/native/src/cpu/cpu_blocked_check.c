@@ -1,0 +1,97 @@
+/* Which loops serve a blocked operator, and what their checks share. */
+#include <stddef.h>
+#include <string.h>
+
+#include "../system/arithmetic.h"
+#include "cpu_blocked.h"
+#include "cpu_math.h"
+
+#define RT_BLOCKED_SET(isa) extern const rt_blocked_kernels rt_blocked_kernels_##isa##_8, rt_blocked_kernels_##isa##_16;
+RT_BLOCKED_SET(generic)
+#if defined(__x86_64__)
+RT_BLOCKED_SET(avx2)
+extern const rt_blocked_kernels rt_blocked_kernels_avx512_16;
+#endif
+#undef RT_BLOCKED_SET
+
+const rt_blocked_kernels *rt_blocked_kernels_of(const rt_tile_kernels *tiles, uint32_t block) {
+#if defined(__x86_64__)
+    bool avx512 = strcmp(tiles->name, "avx512") == 0, avx2 = avx512 || strcmp(tiles->name, "avx2") == 0;
+    if (avx512 && block == 16) return &rt_blocked_kernels_avx512_16;
+    if (avx2) return block == 8 ? &rt_blocked_kernels_avx2_8 : &rt_blocked_kernels_avx2_16;
+#else
+    (void)tiles;
+#endif
+    return block == 8 ? &rt_blocked_kernels_generic_8 : &rt_blocked_kernels_generic_16;
+}
+
+void rt_stored_activate(float *values, uint64_t count, uint32_t activation, float a, float b) {
+    if (activation == RT_ACTIVATION_CLAMP) return;
+    for (uint64_t i = 0; i < count; i++) values[i] = rt_activate(activation, values[i], a, b);
+}
+
+/* Pixels of a plane from which on it is divided, as convolutions divide such an image, and of a turn. */
+enum { DIVIDED_PIXELS = 400, PIXELS_PER_TURN = 784 };
+
+rt_plane_turns rt_plane_turns_divide(const rt_workers *workers, int64_t planes, int64_t height, int64_t width) {
+    uint64_t count = rt_workers_count(workers), pixels = (uint64_t)height * (uint64_t)width;
+    uint64_t turns = pixels < DIVIDED_PIXELS ? 1 : rt_ceil_div(rt_ceil_div(pixels, PIXELS_PER_TURN), count) * count;
+    rt_plane_turns all = {.planes = planes, .rows = height};
+    all.rows_per_turn = (int64_t)rt_ceil_div((uint64_t)height, turns);
+    all.turns_per_plane = (int64_t)rt_ceil_div((uint64_t)height, (uint64_t)all.rows_per_turn);
+    return all;
+}
+
+rt_plane_turn rt_plane_turn_at(const rt_plane_turns *all, uint32_t turn) {
+    rt_plane_turn own = {.plane = turn % all->planes, .first_row = turn / all->planes * all->rows_per_turn};
+    int64_t end = own.first_row + all->rows_per_turn;
+    own.end_row = end < all->rows ? end : all->rows;
+    return own;
+}
+
+bool rt_block_is_known(const rt_cpu_call *call) { return call->codes.block == 8 || call->codes.block == 16; }
+
+uint64_t rt_blocked_elements(uint64_t images, uint64_t channels, uint64_t pixels, uint32_t block) {
+    return rt_product(rt_product(images, rt_ceil_div(channels, block)), rt_product(pixels, block));
+}
+
+rt_conv_dims rt_conv_dims_read(const rt_cpu_call *call) {
+    rt_conv_dims dims;
+    memcpy(&dims, call->ints, sizeof dims);
+    return dims;
+}
+
+const char *rt_conv_tensors_check(const rt_cpu_call *call, const rt_conv_dims *d, uint64_t depth, rt_cpu_needs *needs) {
+    const rt_cpu_tensor *tensors = call->tensors;
+    uint32_t block = call->codes.block;
+    uint64_t groups = (uint64_t)d->groups, outputs = (uint64_t)d->out_c;
+    uint64_t pixels = rt_product((uint64_t)d->out_h, (uint64_t)d->out_w);
+    uint64_t y = rt_blocked_elements(rt_product((uint64_t)d->batch, groups), outputs, pixels, block);
+    if (y / block > UINT32_MAX || depth > INT32_MAX) return "too many pixels";
+    if (!rt_flat_fits(&tensors[RT_CONV_W], rt_blocked_elements(groups, outputs, depth, block)))
+        return "the weights exceed their pool";
+    if (!rt_flat_fits(&tensors[RT_CONV_B], rt_blocked_elements(groups, outputs, 1, block)))
+        return "the bias exceeds its pool";
+    if (call->codes.residual && !rt_flat_fits(&tensors[RT_CONV_RESIDUAL], y)) return "the residual exceeds its pool";
+    if (!rt_flat_fits(&tensors[RT_CONV_Y], y)) return "the output exceeds its pool";
+    needs->work = rt_product(y, depth);
+    return NULL;
+}
+
+rt_blocked_tile rt_conv_tile(const rt_cpu_call *call, const rt_conv_dims *d, int64_t image, int64_t block,
+                             int64_t depth) {
+    int64_t lanes = call->codes.block, y_plane = (int64_t)d->out_h * d->out_w * lanes;
+    int64_t blocks = d->groups * (int64_t)rt_ceil_div((uint64_t)d->out_c, (uint64_t)lanes);
+    int64_t plane = (image * blocks + block) * y_plane;
+    return (rt_blocked_tile){
+        .weights = call->tensors[RT_CONV_W].data + block * depth * lanes,
+        .weights_stride = depth * lanes,
+        .bias = call->tensors[RT_CONV_B].data + block * lanes,
+        .residual = call->codes.residual ? call->tensors[RT_CONV_RESIDUAL].data + plane : NULL,
+        .y = call->tensors[RT_CONV_Y].data + plane,
+        .y_plane = y_plane,
+        .activation = call->codes.activation,
+        .a = call->floats[0],
+        .b = call->floats[1],
+    };
+}

@@ -1,0 +1,39 @@
+#include <stddef.h>
+
+#include "../system/arithmetic.h"
+#include "cpu_operator.h"
+
+bool rt_all_at_least(const int32_t *values, uint32_t count, int32_t least) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (values[i] < least) return false;
+    }
+    return true;
+}
+
+uint64_t rt_product3(int32_t a, int32_t b, int32_t c) {
+    return rt_product(rt_product((uint64_t)a, (uint64_t)b), (uint64_t)c);
+}
+
+bool rt_view_fits(const rt_cpu_tensor *tensor, uint64_t pixels, uint64_t channels) {
+    if (pixels == 0 || channels == 0) return true;
+    uint64_t last = rt_product(pixels - 1, (uint64_t)tensor->stride);
+    return rt_sum(last, channels) <= tensor->count;
+}
+
+bool rt_flat_fits(const rt_cpu_tensor *tensor, uint64_t elements) { return elements <= tensor->count; }
+
+bool rt_packing_fits(const rt_cpu_tensor *tensor, const rt_cpu_packing *packing) {
+    uint64_t rows = rt_ceil_div(packing->rows, RT_CPU_BLOCK) * RT_CPU_BLOCK;
+    return rt_product(rt_product(packing->groups, rows), packing->cols) <= tensor->count;
+}
+
+bool rt_nest_fits(const rt_cpu_tensor *tensor, const int32_t *extents, const int32_t *strides, uint32_t rank) {
+    int64_t lowest = 0, highest = 0;
+    for (uint32_t i = 0; i < rank; i++) {
+        int64_t reach = ((int64_t)extents[i] - 1) * strides[i]; /* below 2^62 */
+        int64_t *end = reach < 0 ? &lowest : &highest;
+        if (__builtin_add_overflow(*end, reach, end)) return false;
+    }
+    if (lowest < 0 && (uint64_t) - (lowest + 1) >= tensor->offset) return false;
+    return (uint64_t)highest < tensor->count;
+}

@@ -1,0 +1,159 @@
+/* What a CPU operator is given, and how it is described: the ground of all cpu_*.c.
+ *
+ * Operators have no state. A call is made once, when the plan is loaded; then the operator has said what it needs and
+ * that all it will touch lies within its tensors, so that running it can neither fail nor reach beyond them.
+ */
+#ifndef RT_CPU_OPERATOR_H
+#define RT_CPU_OPERATOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../plan/format.h"
+#include "workers.h"
+
+enum { RT_CPU_MAX_TENSORS = 6, RT_CPU_MAX_INTS = 96, RT_CPU_MAX_FLOATS = 8 };
+
+/* A tensor argument: elements from its offset on. A value. */
+typedef struct {
+    float *data;     /* while the step runs */
+    uint8_t *host;   /* while the step runs: the pool's first byte */
+    uint64_t count;  /* elements from the offset to the pool's end */
+    int64_t stride;  /* from pixel to pixel, for a view */
+    uint64_t offset; /* elements */
+    uint64_t bytes;  /* of the whole pool */
+    uint32_t pool;
+    float *fixed; /* weights in another packing, used instead of the pool */
+} rt_cpu_tensor;
+
+/* What an OpenCL kernel gets as build options; the kernel string has them as ` KEY=VALUE`. A value. */
+typedef struct {
+    uint32_t activation, residual, unary, binary, pool, reduce, pad, log, block;
+    uint32_t first, wino, from, to; /* of operators on blocked tensors */
+    uint32_t recurrent, linear, extra, coupled, gate, cell, out; /* of recurrent layers (recurrent.cl) */
+} rt_cpu_codes;
+
+/* What running a call takes. A value, which the operator's check fills. */
+typedef struct {
+    uint64_t work;          /* inner operations, UINT64_MAX where they overflow */
+    uint64_t scratch_bytes; /* that each worker needs */
+} rt_cpu_needs;
+
+/* What went wrong in a run, for a person; NULL where nothing did. A value. */
+typedef _Atomic(const char *) rt_cpu_fault;
+
+typedef struct rt_cpu_operator rt_cpu_operator;
+typedef struct rt_tile_kernels rt_tile_kernels;
+typedef struct rt_cpu_call rt_cpu_call;
+
+/* An operator with its arguments. Written by cpu_call.c alone. */
+struct rt_cpu_call {
+    const rt_cpu_operator *operator;
+    const rt_tile_kernels *tiles; /* the innermost loops that it uses */
+    rt_cpu_codes codes;
+    rt_cpu_tensor tensors[RT_CPU_MAX_TENSORS];
+    int32_t ints[RT_CPU_MAX_INTS];
+    float floats[RT_CPU_MAX_FLOATS];
+    rt_cpu_needs needs;
+    rt_cpu_fault *fault; /* may be set by any worker */
+};
+
+/* Weights in memory: [groups][ceil(rows/RT_CPU_BLOCK)][cols][RT_CPU_BLOCK], zero-filled; they are the argument
+ * RT_CPU_WEIGHTS. A value. */
+enum { RT_CPU_BLOCK = 16, RT_CPU_WEIGHTS = 1 };
+typedef struct {
+    uint64_t groups, rows, cols;
+} rt_cpu_packing;
+
+/* An operator. A value, of which all are constants.
+ *
+ * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride); f flat, w weights,
+ * t table of int32, e strided of any element type (pool, offset). `check` says what is wrong with the arguments, or
+ * NULL when all that `run` will access lies within the tensors; it fills the needs. `run` may set the fault where the
+ * values of the tensors make no sense. It divides its work among the workers and waits for them. `packing`: of the
+ * weights, NULL where they are not packed; it is called before `check`, so sizes may be anything.
+ */
+struct rt_cpu_operator {
+    const char *name;
+    const char *tensors;
+    uint32_t int_count, float_count;
+    const char *(*check)(const rt_cpu_call *call, rt_cpu_needs *needs);
+    void (*run)(const rt_cpu_call *call, rt_workers *workers);
+    rt_cpu_packing (*packing)(const rt_cpu_call *call);
+};
+
+/* Every operator. A build may define a shorter list (runtime/native/features.py); what is not on it, nothing refers to,
+ * and the linker leaves it out. */
+#ifndef RT_CPU_OPERATORS
+#define RT_CPU_OPERATORS(X)                                                                                            \
+    X(conv2d)                                                                                                          \
+    X(conv1x1)                                                                                                         \
+    X(fully_connected)                                                                                                 \
+    X(matmul)                                                                                                          \
+    X(recurrent_sequence)                                                                                              \
+    X(depthwise)                                                                                                       \
+    X(deconv2d)                                                                                                        \
+    X(deconv_depthwise)                                                                                                \
+    X(pool)                                                                                                            \
+    X(resize_nearest)                                                                                                  \
+    X(resize_bilinear)                                                                                                 \
+    X(scale_shift)                                                                                                     \
+    X(lrn)                                                                                                             \
+    X(copy)                                                                                                            \
+    X(unary)                                                                                                           \
+    X(binary)                                                                                                          \
+    X(pad)                                                                                                             \
+    X(reduce)                                                                                                          \
+    X(softmax)                                                                                                         \
+    X(attention)                                                                                                       \
+    X(normalization)                                                                                                   \
+    X(elements0)                                                                                                       \
+    X(elements1)                                                                                                       \
+    X(elements2)                                                                                                       \
+    X(elements3)                                                                                                       \
+    X(strided_reduction)                                                                                               \
+    X(strided_product)                                                                                                 \
+    X(cumulation)                                                                                                      \
+    X(indexed_read)                                                                                                    \
+    X(indexed_write)                                                                                                   \
+    X(sorting)                                                                                                         \
+    X(suppression)                                                                                                     \
+    X(region_pooling)                                                                                                  \
+    X(blocked_conv2d)                                                                                                  \
+    X(blocked_winograd)                                                                                                \
+    X(blocked_depthwise)                                                                                               \
+    X(blocked_pool)                                                                                                    \
+    X(blocked_global_pool)                                                                                             \
+    X(reorder)
+#define RT_CPU_MISSING "there is none of this name"
+#else
+#define RT_CPU_MISSING "this farmrt was built without it"
+#endif
+
+#define RT_DECLARE(name) extern const rt_cpu_operator rt_cpu_##name;
+RT_CPU_OPERATORS(RT_DECLARE)
+#undef RT_DECLARE
+
+
+/* --- what checks are made of (cpu_check.c); sizes may be as large as they like --- */
+
+/* Whether all of these are at least `least`. */
+bool rt_all_at_least(const int32_t *values, uint32_t count, int32_t least);
+
+/* Product of three sizes, UINT64_MAX where it overflows; a negative size counts as a huge one. */
+uint64_t rt_product3(int32_t a, int32_t b, int32_t c);
+
+/* Whether `pixels` pixels of `channels` elements, `stride` apart, lie within a view. */
+bool rt_view_fits(const rt_cpu_tensor *tensor, uint64_t pixels, uint64_t channels);
+
+/* Whether so many elements lie within a tensor. */
+bool rt_flat_fits(const rt_cpu_tensor *tensor, uint64_t elements);
+
+/* Whether packed weights of these sizes lie within a tensor. */
+bool rt_packing_fits(const rt_cpu_tensor *tensor, const rt_cpu_packing *packing);
+
+/* Whether nested loops with these strides (negative ones too) stay within a tensor, on either side. Extents are at
+ * least 1. */
+bool rt_nest_fits(const rt_cpu_tensor *tensor, const int32_t *extents, const int32_t *strides, uint32_t rank);
+
+#endif

@@ -1,0 +1,167 @@
+/* A turn is a range of pixels, a range of blocks of channels, and a group. It collects the row pointers of its pixels
+ * once, then lets every block of weights pass over all its tiles, so that inputs stay in the cache and weights are read
+ * once a turn. */
+#include "cpu_product.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "../system/arithmetic.h"
+
+/* Inputs of the tiles of one turn should stay in a core's cache while the weights pass by. */
+enum { INPUT_BYTES = 256 << 10, MIN_TILES = 2, MAX_TILES = 16, TURNS_PER_WORKER = 3 };
+
+/* A job with its division into turns: ranges of tiles x ranges of blocks x groups. */
+typedef struct {
+    const rt_product_job *job;
+    rt_workers *workers;
+    uint64_t tiles_per_turn, pixel_turns;
+    uint64_t blocks, blocks_per_turn, block_turns;
+} division;
+
+/* What one turn computes. */
+typedef struct {
+    uint64_t group, first_pixel, end_pixel, first_block, end_block;
+    const float **rows;
+    float *completed; /* the last block of weights that are not packed */
+} share;
+
+/* Tiles whose inputs fill the cache, within bounds. */
+static uint64_t tiles_per_turn(uint64_t taps, uint64_t depth) {
+    uint64_t tile_bytes = rt_product(rt_product(taps, depth), RT_TILE_PIXELS * sizeof(float));
+    uint64_t tiles = INPUT_BYTES / tile_bytes;
+    return tiles < MIN_TILES ? MIN_TILES : tiles > MAX_TILES ? MAX_TILES : tiles;
+}
+
+/* Bytes of a turn's row pointers, rounded up so that what follows them is aligned. */
+static uint64_t rows_bytes(uint64_t taps, uint64_t depth) {
+    uint64_t pointers = rt_product(taps, tiles_per_turn(taps, depth) * RT_TILE_PIXELS);
+    return rt_product(rt_ceil_div(pointers, RT_CPU_BLOCK), RT_CPU_BLOCK * sizeof(float *));
+}
+
+bool rt_product_is_countable(uint64_t groups, uint64_t pixels, uint64_t channels, uint64_t taps) {
+    uint64_t turns = rt_product(rt_product(groups, pixels), rt_ceil_div(channels, RT_CPU_BLOCK));
+    return turns <= UINT32_MAX && taps <= UINT32_MAX;
+}
+
+uint64_t rt_product_scratch_bytes(uint64_t taps, uint64_t depth, bool packed) {
+    uint64_t completed = packed ? 0 : rt_product(depth, RT_CPU_BLOCK * sizeof(float));
+    return rt_sum(rows_bytes(taps, depth), completed);
+}
+
+/* Divides by pixels first; blocks of channels are split only where that leaves workers without a turn. */
+static division divide(const rt_product_job *job, rt_workers *workers) {
+    division all = {.job = job, .workers = workers};
+    all.tiles_per_turn = tiles_per_turn(job->taps, job->depth);
+    all.pixel_turns = rt_ceil_div(job->pixels, all.tiles_per_turn * job->tiles->pixels);
+    all.blocks = rt_ceil_div(job->channels, RT_CPU_BLOCK);
+    uint64_t pairs = rt_ceil_div(all.blocks, job->tiles->blocks);
+    uint64_t threads = rt_workers_count(workers);
+    /* More turns than workers, so that one that is slowed down holds up little. */
+    uint64_t wanted = threads > 1 ? threads * TURNS_PER_WORKER : 1;
+    uint64_t splits = rt_ceil_div(wanted, all.pixel_turns * job->groups);
+    all.blocks_per_turn = rt_ceil_div(pairs, splits < pairs ? splits : pairs) * job->tiles->blocks;
+    all.block_turns = rt_ceil_div(all.blocks, all.blocks_per_turn);
+    return all;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* The share of a turn: the group is the slowest index, then the blocks, then the pixels. */
+static share turn_share(const division *all, uint32_t turn, uint32_t worker) {
+    const rt_product_job *job = all->job;
+    uint64_t part = turn % (all->pixel_turns * all->block_turns);
+    uint64_t span = all->tiles_per_turn * all->job->tiles->pixels;
+    share own = {.group = turn / (all->pixel_turns * all->block_turns)};
+    own.first_pixel = part % all->pixel_turns * span;
+    own.end_pixel = smaller(own.first_pixel + span, job->pixels);
+    own.first_block = part / all->pixel_turns * all->blocks_per_turn;
+    own.end_block = smaller(own.first_block + all->blocks_per_turn, all->blocks);
+    uint8_t *scratch = rt_workers_scratch(all->workers, worker);
+    own.rows = (const float **)(void *)scratch;
+    own.completed = (float *)(void *)(scratch + rows_bytes(job->taps, job->depth));
+    return own;
+}
+
+/* Pixels of the tile at a pixel; the last may have fewer. */
+static uint64_t tile_pixels(const division *all, const share *own, uint64_t pixel) {
+    return smaller(all->job->tiles->pixels, own->end_pixel - pixel);
+}
+
+/* Where the row pointers of the tile at a pixel lie. */
+static const float **tile_rows(const division *all, const share *own, uint64_t pixel) {
+    return own->rows + (pixel - own->first_pixel) / all->job->tiles->pixels * all->job->taps * RT_TILE_PIXELS;
+}
+
+/* The row pointers of all tiles of a share. */
+static void share_rows_fill(const division *all, const share *own) {
+    rt_window window = all->job->window;
+    window.x += (int64_t)own->group * all->job->group_inputs;
+    for (uint64_t pixel = own->first_pixel; pixel < own->end_pixel; pixel += all->job->tiles->pixels) {
+        rt_rows_fill(&window, pixel, tile_pixels(all, own, pixel), RT_TILE_PIXELS, tile_rows(all, own, pixel));
+    }
+}
+
+/* The job's epilogue, moved to the share's group. */
+static rt_epilogue share_epilogue(const rt_product_job *job, const share *own) {
+    rt_epilogue epilogue = job->epilogue;
+    int64_t offset = (int64_t)own->group * job->group_outputs;
+    epilogue.y += offset;
+    if (epilogue.residual != NULL) epilogue.residual += offset;
+    if (epilogue.bias != NULL) epilogue.bias += offset;
+    return epilogue;
+}
+
+/* Copies a block of weights that is incomplete, or whose channels are no neighbours; zeros take the place of what is
+ * not there. */
+static void block_complete(const rt_product_job *job, const float *weights, uint64_t count, float *target) {
+    for (uint64_t c = 0; c < job->depth; c++, target += RT_CPU_BLOCK, weights += job->weights_stride) {
+        memset(target, 0, RT_CPU_BLOCK * sizeof *target);
+        for (uint64_t i = 0; i < count; i++) target[i] = weights[(int64_t)i * job->column_stride];
+    }
+}
+
+/* The tile at a block, for any pixels: one block, or two where the kernel takes two and both are there. */
+static rt_tile block_tile(const division *all, const share *own, uint64_t block) {
+    const rt_product_job *job = all->job;
+    uint64_t channel = block * RT_CPU_BLOCK;
+    uint64_t rest = job->channels - channel;
+    bool in_rows = job->packed || job->column_stride == 1;
+    bool complete = job->packed || (in_rows && rest >= (uint64_t)all->job->tiles->blocks * RT_CPU_BLOCK);
+    rt_tile tile = {.taps = (uint32_t)job->taps, .depth = (uint32_t)job->depth, .first_channel = channel};
+    tile.blocks = complete && own->end_block - block >= all->job->tiles->blocks ? all->job->tiles->blocks : 1;
+    tile.channels = smaller(rest, (uint64_t)tile.blocks * RT_CPU_BLOCK);
+    tile.weights = job->weights + (int64_t)own->group * job->group_weights + (int64_t)block * job->block_stride;
+    tile.weights_stride = job->weights_stride;
+    tile.block_stride = job->block_stride;
+    if (!in_rows || (!job->packed && rest < RT_CPU_BLOCK)) {
+        block_complete(job, tile.weights, smaller(rest, RT_CPU_BLOCK), own->completed);
+        tile.weights = own->completed;
+        tile.weights_stride = RT_CPU_BLOCK;
+    }
+    return tile;
+}
+
+/* Every block of the share over all its tiles. */
+static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
+    const division *all = context;
+    share own = turn_share(all, turn, worker);
+    rt_epilogue epilogue = share_epilogue(all->job, &own);
+    share_rows_fill(all, &own);
+    for (uint64_t block = own.first_block; block < own.end_block;) {
+        rt_tile tile = block_tile(all, &own, block);
+        tile.epilogue = &epilogue;
+        for (uint64_t pixel = own.first_pixel; pixel < own.end_pixel; pixel += all->job->tiles->pixels) {
+            tile.rows = tile_rows(all, &own, pixel);
+            tile.first_pixel = pixel;
+            tile.pixels = (uint32_t)tile_pixels(all, &own, pixel);
+            all->job->tiles->product(&tile);
+        }
+        block += tile.blocks;
+    }
+}
+
+void rt_product_run(const rt_product_job *job, rt_workers *workers) {
+    division all = divide(job, workers);
+    rt_workers_run(workers, (uint32_t)(all.pixel_turns * all.block_turns * job->groups), turn_run, &all);
+}

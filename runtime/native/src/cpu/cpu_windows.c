@@ -1,0 +1,237 @@
+/* pool and resize: pixels of NHWC views. A turn is a line of output pixels; `line` counts through all images. The
+ * _check and _run functions keep the contract of rt_cpu_operator. */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "../system/arithmetic.h"
+#include "cpu_math.h"
+#include "cpu_operator.h"
+
+enum { X, Y };                         /* the tensors of pool and resize_bilinear */
+enum { ROWS = 1, COLUMNS, NEAREST_Y }; /* those of resize_nearest, behind X */
+
+/* The ints of each operator, in the order of its arguments. */
+typedef struct {
+    int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
+        count_include_pad;
+} pool_dims;
+
+typedef struct {
+    int32_t batch, in_h, in_w, channels, out_h, out_w;
+} resize_dims;
+
+/* Checks the ints that all operators here begin with, and the two views, of one number of channels, that they describe.
+ * `output` is the output's index among the tensors. Returns the problem, or NULL. */
+static const char *views_check(const rt_cpu_call *call, uint32_t output) {
+    const int32_t *d = call->ints;
+    if (!rt_all_at_least(d, 6, 1)) return "a size is out of range";
+    uint64_t pixels = rt_product3(d[0], d[4], d[5]);
+    if (pixels > UINT32_MAX) return "too many pixels";
+    if (!rt_view_fits(&call->tensors[X], rt_product3(d[0], d[1], d[2]), (uint64_t)d[3]))
+        return "the input exceeds its pool";
+    if (!rt_view_fits(&call->tensors[output], pixels, (uint64_t)d[3])) return "the output exceeds its pool";
+    return NULL;
+}
+
+/* --- pool: the greatest value under a window, or the mean of those within the image (or of all) --- */
+
+static pool_dims pool_read(const rt_cpu_call *call) {
+    pool_dims dims;
+    memcpy(&dims, call->ints, sizeof dims);
+    return dims;
+}
+
+/* Beside the views, the window; a window beyond the image is allowed, it only finds nothing. */
+static const char *pool_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    pool_dims d = pool_read(call);
+    const int32_t extents[] = {d.k_h, d.k_w, d.stride_h, d.stride_w, d.dil_h, d.dil_w};
+    const int32_t others[] = {d.pad_t, d.pad_l, d.count_include_pad};
+    if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(others, RT_COUNT(others), 0)) {
+        return "a size is out of range";
+    }
+    const char *problem = views_check(call, Y);
+    if (problem != NULL) return problem;
+    needs->work = rt_product(rt_product(rt_product3(d.batch, d.out_h, d.out_w), (uint64_t)d.channels),
+                             rt_product((uint64_t)d.k_h, (uint64_t)d.k_w));
+    return NULL;
+}
+
+/* Adds one pixel under the window to the result so far. */
+static void pixel_combine(uint32_t code, const float *x, float *y, int32_t channels) {
+    if (code == RT_POOLING_MAX) {
+        for (int32_t c = 0; c < channels; c++) y[c] = rt_greater(x[c], y[c]);
+    } else {
+        for (int32_t c = 0; c < channels; c++) y[c] += x[c];
+    }
+}
+
+/* One output pixel. A window wholly in the padding gives what an empty maximum or mean is. */
+static void pool_pixel(const rt_cpu_call *call, const pool_dims *d, int64_t line, int64_t column) {
+    const rt_cpu_tensor *x = &call->tensors[X];
+    float *y = call->tensors[Y].data + (line * d->out_w + column) * call->tensors[Y].stride;
+    int64_t top = line % d->out_h * d->stride_h - d->pad_t;
+    int64_t left = column * d->stride_w - d->pad_l;
+    int64_t image = line / d->out_h * d->in_h;
+    int64_t count = 0;
+    for (int32_t c = 0; c < d->channels; c++) y[c] = call->codes.pool == RT_POOLING_MAX ? -INFINITY : 0.0f;
+    for (int64_t i = 0; i < d->k_h; i++) {
+        int64_t row = top + i * d->dil_h;
+        if (row < 0 || row >= d->in_h) continue;
+        for (int64_t j = 0; j < d->k_w; j++) {
+            int64_t at = left + j * d->dil_w;
+            if (at < 0 || at >= d->in_w) continue;
+            pixel_combine(call->codes.pool, x->data + ((image + row) * d->in_w + at) * x->stride, y, d->channels);
+            count++;
+        }
+    }
+    if (call->codes.pool == RT_POOLING_MAX) return;
+    float divisor = d->count_include_pad ? (float)d->k_h * (float)d->k_w : (float)count;
+    for (int32_t c = 0; c < d->channels; c++) y[c] /= divisor;
+}
+
+static void pool_turn(const void *context, uint32_t turn, uint32_t worker) {
+    const rt_cpu_call *call = context;
+    pool_dims d = pool_read(call);
+    (void)worker;
+    for (int64_t column = 0; column < d.out_w; column++) pool_pixel(call, &d, turn, column);
+}
+
+static void pool_run(const rt_cpu_call *call, rt_workers *workers) {
+    pool_dims d = pool_read(call);
+    rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, pool_turn, call);
+}
+
+/* --- resize --- */
+
+static resize_dims resize_read(const rt_cpu_call *call) {
+    resize_dims dims;
+    memcpy(&dims, call->ints, sizeof dims);
+    return dims;
+}
+
+static uint64_t resize_work(const resize_dims *d) {
+    return rt_product(rt_product3(d->batch, d->out_h, d->out_w), (uint64_t)d->channels);
+}
+
+/* --- nearest: two tables hold the input row of each output row, and the input column of each output column --- */
+
+static const char *nearest_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    resize_dims d = resize_read(call);
+    const char *problem = views_check(call, NEAREST_Y);
+    if (problem != NULL) return problem;
+    if (!rt_flat_fits(&call->tensors[ROWS], (uint64_t)d.out_h) ||
+        !rt_flat_fits(&call->tensors[COLUMNS], (uint64_t)d.out_w)) {
+        return "a table exceeds its pool";
+    }
+    needs->work = resize_work(&d);
+    return NULL;
+}
+
+/* An index of a table, drawn into 0 .. size - 1: what the plan says is not trusted. */
+static int64_t table_index(const rt_cpu_tensor *table, int64_t at, int32_t size) {
+    int32_t index;
+    memcpy(&index, table->data + at, sizeof index);
+    if (index < 0) return 0;
+    return index < size ? index : size - 1;
+}
+
+/* Copies one line of pixels; memmove, since input and output may lie in one pool. */
+static void nearest_turn(const void *context, uint32_t turn, uint32_t worker) {
+    const rt_cpu_call *call = context;
+    resize_dims d = resize_read(call);
+    const rt_cpu_tensor *x = &call->tensors[X], *y = &call->tensors[NEAREST_Y];
+    (void)worker;
+    uint32_t image = turn / (uint32_t)d.out_h, line = turn % (uint32_t)d.out_h;
+    int64_t row = (int64_t)image * d.in_h + table_index(&call->tensors[ROWS], line, d.in_h);
+    for (int64_t i = 0; i < d.out_w; i++) {
+        int64_t column = table_index(&call->tensors[COLUMNS], i, d.in_w);
+        float *target = y->data + ((int64_t)turn * d.out_w + i) * y->stride;
+        memmove(target, x->data + (row * d.in_w + column) * x->stride, (size_t)d.channels * sizeof *target);
+    }
+}
+
+static void nearest_run(const rt_cpu_call *call, rt_workers *workers) {
+    resize_dims d = resize_read(call);
+    rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, nearest_turn, call);
+}
+
+/* --- bilinear: floats scale_h, scale_w, shift_h, shift_w make an input coordinate of an output index --- */
+
+enum { SCALE_H, SCALE_W, SHIFT_H, SHIFT_W };
+
+/* Coordinates need no check: whatever the floats make of them is drawn into the image. */
+static const char *bilinear_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    resize_dims d = resize_read(call);
+    const char *problem = views_check(call, Y);
+    if (problem != NULL) return problem;
+    needs->work = resize_work(&d);
+    return NULL;
+}
+
+/* A coordinate drawn into 0 .. size - 1; a NaN goes to 0. */
+static float drawn_in(float coordinate, int32_t size) {
+    if (!(coordinate > 0.0f)) return 0.0f;
+    return coordinate < (float)(size - 1) ? coordinate : (float)(size - 1);
+}
+
+/* Index of a drawn-in coordinate; conversion to float may have rounded it up. */
+static int64_t index_of(float coordinate, int32_t size) {
+    int64_t index = (int64_t)coordinate;
+    return index < size ? index : size - 1;
+}
+
+/* One line of output pixels. */
+typedef struct {
+    const rt_cpu_call *call;
+    resize_dims d;
+    int64_t image; /* first line of the input image */
+    float *y;
+} resize_line;
+
+/* The first channel of a pixel of the line's image, which must have it. */
+static const float *input_pixel(const resize_line *line, int64_t row, int64_t column) {
+    const rt_cpu_tensor *x = &line->call->tensors[X];
+    return x->data + ((line->image + row) * line->d.in_w + column) * x->stride;
+}
+
+/* Interpolates one output pixel from the four around its coordinates; at an edge two of them are the same. */
+static void bilinear_pixel(const resize_line *line, float row, float column, float *y) {
+    float h = drawn_in(row, line->d.in_h), w = drawn_in(column, line->d.in_w);
+    int64_t top = index_of(h, line->d.in_h), left = index_of(w, line->d.in_w);
+    int64_t bottom = top + 1 < line->d.in_h ? top + 1 : top;
+    int64_t right = left + 1 < line->d.in_w ? left + 1 : left;
+    const float *a = input_pixel(line, top, left), *b = input_pixel(line, top, right);
+    const float *c = input_pixel(line, bottom, left), *e = input_pixel(line, bottom, right);
+    float down = h - (float)top, across = w - (float)left;
+    for (int32_t i = 0; i < line->d.channels; i++) {
+        float above = a[i] + (b[i] - a[i]) * across;
+        float below = c[i] + (e[i] - c[i]) * across;
+        y[i] = above + (below - above) * down;
+    }
+}
+
+/* One line; its row's coordinate is the same for all pixels. */
+static void bilinear_turn(const void *context, uint32_t turn, uint32_t worker) {
+    const rt_cpu_call *call = context;
+    resize_line line = {.call = call, .d = resize_read(call)};
+    const rt_cpu_tensor *y = &call->tensors[Y];
+    (void)worker;
+    line.image = (int64_t)(turn / (uint32_t)line.d.out_h) * line.d.in_h;
+    float row = (float)(turn % (uint32_t)line.d.out_h) * call->floats[SCALE_H] + call->floats[SHIFT_H];
+    for (int64_t i = 0; i < line.d.out_w; i++) {
+        float column = (float)i * call->floats[SCALE_W] + call->floats[SHIFT_W];
+        bilinear_pixel(&line, row, column, y->data + ((int64_t)turn * line.d.out_w + i) * y->stride);
+    }
+}
+
+static void bilinear_run(const rt_cpu_call *call, rt_workers *workers) {
+    resize_dims d = resize_read(call);
+    rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, bilinear_turn, call);
+}
+
+const rt_cpu_operator rt_cpu_pool = {"pool", "vv", sizeof(pool_dims) / sizeof(int32_t), 0, pool_check, pool_run, NULL};
+const rt_cpu_operator rt_cpu_resize_nearest = {
+    "resize_nearest", "vttv", sizeof(resize_dims) / sizeof(int32_t), 0, nearest_check, nearest_run, NULL};
+const rt_cpu_operator rt_cpu_resize_bilinear = {
+    "resize_bilinear", "vv", sizeof(resize_dims) / sizeof(int32_t), 4, bilinear_check, bilinear_run, NULL};

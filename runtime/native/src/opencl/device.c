@@ -1,0 +1,103 @@
+/* Two queues, because a queue that profiles costs time on some drivers: rounds that nobody times use the plain one.
+ * Both are in order, so what is enqueued on one runs in the plan's order without events between steps.
+ */
+#include "device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../system/allocation.h"
+#include "../system/errors.h"
+
+void rt_device_text(const rt_opencl *opencl, cl_uint property, char *text, size_t size) {
+    if (opencl->cl.GetDeviceInfo(opencl->device, property, size, text, NULL) != CL_SUCCESS) text[0] = '\0';
+    text[size - 1] = '\0';
+}
+
+void rt_platform_text(const rt_opencl *opencl, cl_uint property, char *text, size_t size) {
+    if (opencl->cl.GetPlatformInfo(opencl->platform, property, size, text, NULL) != CL_SUCCESS) text[0] = '\0';
+    text[size - 1] = '\0';
+}
+
+uint64_t rt_device_number(const rt_opencl *opencl, cl_uint property) {
+    uint64_t value = 0; /* little-endian: a narrower answer fills the low bytes */
+    if (opencl->cl.GetDeviceInfo(opencl->device, property, sizeof value, &value, NULL) != CL_SUCCESS) return 0;
+    return value;
+}
+
+/* What it makes before it fails is left for rt_device_close. */
+/* Makes the context and both queues; RT_OPENCL. What it makes before it fails is left for rt_device_close. */
+static rt_status context_create(rt_device *device, rt_hint perf, rt_hint priority, rt_error *error) {
+    const rt_opencl *opencl = &device->opencl;
+    rt_status status = rt_hints_create(&device->hints, opencl, perf, priority, error);
+    if (status == RT_OK) status = rt_hints_context(device->hints, opencl, &device->context, error);
+    if (status == RT_OK) status = rt_hints_queue(device->hints, opencl, device->context, 0, &device->plain, error);
+    if (status != RT_OK) return status;
+    return rt_hints_queue(device->hints, opencl, device->context, CL_QUEUE_PROFILING_ENABLE, &device->profiling, error);
+}
+
+rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, rt_hint perf, rt_hint priority,
+                         rt_error *error) {
+    rt_device *made = rt_memory_allocate(1, sizeof *made);
+    *device = NULL;
+    if (made == NULL) return rt_error_no_memory(error, "a device");
+    made->opencl = *opencl;
+    made->event_clock = rt_memory_allocate(1, sizeof *made->event_clock);
+    rt_device_text(opencl, CL_DEVICE_NAME, made->name, sizeof made->name);
+    rt_device_text(opencl, CL_DRIVER_VERSION, made->driver, sizeof made->driver);
+    rt_device_text(opencl, CL_DEVICE_VERSION, made->version, sizeof made->version);
+    made->unified_memory = rt_device_number(opencl, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
+    made->max_allocation_bytes = rt_device_number(opencl, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    rt_status status = made->event_clock == NULL ? rt_error_no_memory(error, "a device")
+                                                 : context_create(made, perf, priority, error);
+    if (status == RT_OK) {
+        *device = made;
+    } else {
+        rt_device_close(made);
+    }
+    return status;
+}
+
+void rt_device_close(const rt_device *device) {
+    if (device == NULL) return;
+    const rt_opencl_functions *cl = rt_device_cl(device);
+    if (device->plain != NULL) cl->ReleaseCommandQueue(device->plain);
+    if (device->profiling != NULL) cl->ReleaseCommandQueue(device->profiling);
+    if (device->context != NULL) cl->ReleaseContext(device->context);
+    rt_hints_destroy(device->hints);
+    rt_memory_free(device->event_clock);
+    rt_memory_free((void *)(uintptr_t)device);
+}
+
+rt_status rt_device_check_memory(const rt_device *device, const char *call, cl_int code, const char *what,
+                                 uint32_t index, uint64_t size, rt_error *error) {
+    if (code == CL_SUCCESS) return RT_OK;
+    rt_opencl_check(error, call, code, RT_NO_STEP);
+    if (error != NULL) {
+        snprintf(error->message, sizeof error->message, "%s: %s %u of %llu bytes: %s (%d); the device allows %llu",
+                 call, what, index, (unsigned long long)size, rt_opencl_code_name(code), code,
+                 (unsigned long long)device->max_allocation_bytes);
+    }
+    return RT_OPENCL;
+}
+
+rt_status rt_device_constant(const rt_device *device, const void *content, uint64_t size, bool keep_in_place,
+                             cl_mem *object, rt_error *error) {
+    const rt_opencl_functions *cl = rt_device_cl(device);
+    void *host = (void *)(uintptr_t)content; /* OpenCL takes no pointer to const; a read-only object is not written */
+    cl_int code = -1;                        /* any but CL_SUCCESS: nothing was made yet */
+    *object = NULL;
+    if (keep_in_place && device->unified_memory) {
+        *object = cl->CreateBuffer(device->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, size, host, &code);
+    }
+    if (code != CL_SUCCESS) { /* some drivers refuse to use the content in place */
+        *object = cl->CreateBuffer(device->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, size, host, &code);
+    }
+    return rt_device_check_memory(device, "clCreateBuffer", code, "weights pool", 0, size, error);
+}
+
+uint64_t rt_device_kernel_number(const rt_device *device, cl_kernel kernel, cl_uint property) {
+    size_t value = 0;
+    rt_device_cl(device)->GetKernelWorkGroupInfo(kernel, device->opencl.device, property, sizeof value, &value, NULL);
+    return value;
+}

@@ -1,0 +1,21 @@
+/* Whether the times of a device's events tell anything. Mesa's Rusticl 22.3 answers the same two instants for every
+ * event, so that each launch takes a nanosecond.
+ *
+ * State: one rt_event_clock a device, which is asked once, when the first times are wanted. One thread at a time.
+ */
+#ifndef RT_EVENT_CLOCK_H
+#define RT_EVENT_CLOCK_H
+
+#include <stdbool.h>
+
+#include "../../include/farmrt.h"
+#include "opencl.h"
+
+typedef enum { RT_EVENT_CLOCK_UNKNOWN, RT_EVENT_CLOCK_RUNS, RT_EVENT_CLOCK_STANDS } rt_event_clock;
+
+/* Finds out where that is not known: writes twice to a buffer, a moment apart, on a queue that profiles. A clock that
+ * has not moved between the two ends stands. RT_OPENCL with the call that failed. */
+rt_status rt_event_clock_read(rt_event_clock *clock, const rt_opencl_functions *cl, cl_context context,
+                              cl_command_queue queue, rt_error *error);
+
+#endif
