@@ -192,7 +192,7 @@ def test_a_soc_is_named(convert: Any, capsys: pytest.CaptureFixture[str]) -> Non
     status, rows, _ = convert("--soc", "mt6771")
     assert (status, told(rows)) == (0, [("", "mt6771", "arm64-v8a", "gpu", "ok", "shipped")])
     assert cli.call(["convert", "tiny.yml", "--soc", "sdm84"]) == 3
-    assert "--soc sdm84: no such unit" in capsys.readouterr().err
+    assert "--soc sdm84: no such SoC is known, did you mean 'sdm845'?" in capsys.readouterr().err
 
 
 @pytest.mark.slow
