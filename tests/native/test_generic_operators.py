@@ -63,6 +63,15 @@ def test_strided_steps_agree_with_numpy(farmrt: Farmrt, case: GenericCase) -> No
         np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("case", [case for case in GENERIC_CASES if case.name.startswith("arg_")], ids=str)
+def test_of_equal_extremes_the_first_or_the_last_is_told(farmrt: Farmrt, case: GenericCase) -> None:
+    make = case.graph()
+    inputs = {name: (values > values.mean()).astype(values.dtype) for name, values in make.noise().items()}
+    expected = evaluate(make.graph, inputs)
+    for name, found in run(farmrt, lower(make.graph, CPU), inputs).items():
+        np.testing.assert_array_equal(found, expected[name].reshape(-1))
+
+
 def test_more_axes_than_a_kernel_has_loops(farmrt: Farmrt) -> None:
     """Five axes of which no two can be one: the generic form has loops for all of them."""
     make = GraphMaker()

@@ -133,6 +133,15 @@ def test_damaged_files(cpu: Farmrt) -> None:
         assert said in answer["message"]
 
 
+@pytest.mark.parametrize("fields", [{"first_arg": 1}, {"first_arg": 1 << 31}, {"arg_count": 99}])
+def test_arguments_behind_the_last_one(cpu: Farmrt, fields: dict[str, int]) -> None:
+    plan = scale_plan()
+    plan.rows[SectionId.STEP][0].update(fields)
+    answer = cpu.load(plan)
+    assert answer["error"] == "bad_file"
+    assert "its arguments are out of range" in answer["message"]
+
+
 def test_arguments_beyond_the_pool(cpu: Farmrt) -> None:
     for position, value in [(1, 1), (3, COUNT), (7, COUNT + 1), (11, 2), (15, 1 << 30), (1, -1), (4, 0)]:
         plan = scale_plan()
