@@ -225,7 +225,7 @@ def _search(
     if not launches:
         return list(group)
     budget_s = options.seconds * len(group)
-    if budget_s < (least_s := len(launches) * LEAST_TRIAL_S):
+    if 0 < budget_s < (least_s := len(launches) * LEAST_TRIAL_S):
         usual_s = LEVELS[options.level].budget_s
         needed_s = usual_s if math.isfinite(usual_s) else LEVELS["quick"].budget_s
         untried = (
@@ -303,8 +303,11 @@ def _led(
     if outcome.built_ahead:
         opened.progress.stage(str(outcome.built_ahead))
     found = [_with_verdicts(tuned, outcome, trials) for tuned in group]
+    asked = options.budget_s != 0  # with a budget of 0, what is known is proved and nothing is to be tried
     return [
-        dataclasses.replace(tuned, untried="" if tuned.tried or not tuned.verdicts else untried, needed_s=needs_s)
+        dataclasses.replace(
+            tuned, untried=untried if asked and tuned.verdicts and not tuned.tried else "", needed_s=needs_s
+        )
         for tuned in found
     ]
 

@@ -10,8 +10,10 @@ import pytest
 from farm.cli import farm
 from farm.cli.clusters import AllHosts
 from farm.cluster import sent_sides
+from farm.config import deployment
 from farm.jobs.compare import contender
 from farm.jobs.compare.builds import CompareOptions
+from farm.jobs.compare.contender import Contender
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.fleet.progress import SILENT
 from farm.rows.compare import CompareFigures, CompareRow, Side
@@ -24,6 +26,14 @@ from tests.farm.model.tiny_model import write_deployment
 OPTIONS = CompareOptions(turns=7, margin_percent=2.5, runtimes=("cpu",), profiled_turns=3)
 
 
+def models(a: Path, b: Path) -> tuple[Contender, Contender]:
+    return contender.models(deployment.load(a), deployment.load(b))
+
+
+def build(text: str, model: Path) -> Contender:
+    return contender.build(text, deployment.load(model))
+
+
 @pytest.fixture
 def folder(own_folder: Path) -> Path:
     """Two versions of a model."""
@@ -34,7 +44,7 @@ def folder(own_folder: Path) -> Path:
 
 
 def test_a_comparison_of_models_is_asked_for_and_named_as_here(folder: Path) -> None:
-    hosts, both = Hosts(), contender.models(Path("tiny.yml"), Path("new/tiny.yml"))
+    hosts, both = Hosts(), models(Path("tiny.yml"), Path("new/tiny.yml"))
     identity = Identity(unit="host", soc="sdm845", device_model="MI 8", library="l", model="tiny", runtime="cpu")
     row = make_row(CompareRow, identity, Conditions({}), Failure.of(JobError("slow")))
     sides = CompareFigures(a=Side(name="a/model.yml", model="tiny"), b=Side(name="b/model.yml", model="tiny"))
@@ -63,7 +73,7 @@ def test_builds_are_sent_as_sources_without_what_was_made_of_them(folder: Path, 
             path = folder / name / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(name)
-    both = tuple(contender.build(name, Path("tiny.yml")) for name in ("one", "two"))
+    both = tuple(build(name, Path("tiny.yml")) for name in ("one", "two"))
     (work,) = sent_sides.works((both[0], both[1]), OPTIONS)(tmp_path)
     assert work.arguments == ("a/sources", "b/sources", "a/model.yml")
     assert {name for name in work.files if "sources" in name} == {
@@ -81,8 +91,8 @@ def test_what_is_compared_with_itself_is_sent_once(folder: Path, tmp_path: Path)
         file.touch()
     model = Path("tiny.yml")
     for both, words in (
-        (contender.models(model, model), ("a/model.yml", "a/model.yml")),
-        ((contender.build("one", model), contender.build("one", model)), ("a/sources", "a/sources", "a/model.yml")),
+        (models(model, model), ("a/model.yml", "a/model.yml")),
+        ((build("one", model), build("one", model)), ("a/sources", "a/sources", "a/model.yml")),
     ):
         (work,) = sent_sides.works(both, OPTIONS)(tmp_path)
         assert work.arguments == words and not [name for name in work.files if name.startswith("b/")]

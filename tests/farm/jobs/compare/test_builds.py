@@ -76,14 +76,22 @@ def compared(
     return list(compare_job((a, b), units, options))
 
 
+def models(a: Path, b: Path) -> tuple[Contender, Contender]:
+    return contender.models(deployment.load(a), deployment.load(b))
+
+
+def build(text: str, model: Path) -> Contender:
+    return contender.build(text, deployment.load(model))
+
+
 def builds(model: Path, a: Path, b: Path) -> tuple[Contender, Contender]:
-    return contender.build(str(a), model), contender.build(str(b), model)
+    return build(str(a), model), build(str(b), model)
 
 
 def test_two_versions_of_a_model(tmp_path: Path, model: Path) -> None:
     write_deployment(tmp_path)
     (tmp_path / "narrow.yml").write_text(deployment_text(data_type="fp16_fp32", runtime="cpu+gpu"))
-    (row,) = compared(*contender.models(model, Path("narrow.yml")))  # the CPU is only in one of them
+    (row,) = compared(*models(model, Path("narrow.yml")))  # the CPU is only in one of them
     assert (row.status, row.reason, row.runtime) == (Status.OK, "", "gpu")
     assert (row.a.name, row.b.name, row.a.kind) == ("tiny.yml", "narrow.yml", "model")
     assert (
@@ -112,7 +120,7 @@ class InterruptedAt(Silent):
 
 
 def test_an_interrupted_comparison_goes_on_with_its_turns(model: Path) -> None:
-    both, options = contender.models(model, model), dataclasses.replace(FEW, repeat=2)
+    both, options = models(model, model), dataclasses.replace(FEW, repeat=2)
     with pytest.raises(KeyboardInterrupt):
         list(compare_job(both, [inventory.HOST], options, progress=InterruptedAt("turn 3 of 5")))
     (first,) = Path("build").glob("*/compare/host/tiny.cpu.0.turns.jsonl")
@@ -134,7 +142,7 @@ def test_turns_that_waited_for_a_core_get_further_ones(model: Path, monkeypatch:
     shares = itertools.chain([0.9] * 6, itertools.repeat(0.1))  # of A and B in three turns, then of the others
     monkeypatch.setattr(duet, "waited_share", lambda answers: next(shares))
     progress = InterruptedAt("never")
-    (row,) = list(compare_job(contender.models(model, model), [inventory.HOST], FEW, progress=progress))
+    (row,) = list(compare_job(models(model, model), [inventory.HOST], FEW, progress=progress))
     assert [block.waited_share for block in row.blocks] == [0.9] * 6 + [0.1] * 10
     assert row.waited_share == pytest.approx((6 * 0.9 + 10 * 0.1) / 16) and row.outcome != ComparisonOutcome.NONE
     assert row.a.latency_ms and len(row.a.latency_ms.samples) == sum(len(each.samples) for each in row.blocks[6::2])
@@ -143,14 +151,14 @@ def test_turns_that_waited_for_a_core_get_further_ones(model: Path, monkeypatch:
 
 def test_on_a_unit_that_stays_busy_nothing_is_the_same(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duet, "waited_share", lambda answers: 0.9)
-    (row,) = compared(*contender.models(model, model), FEW)
+    (row,) = compared(*models(model, model), FEW)
     assert len(row.blocks) == 4 * FEW.turns, "twice as many turns, and then an end"
     assert row.status == Status.OK and row.outcome not in (ComparisonOutcome.SAME, ComparisonOutcome.TOO_SMALL)
     assert "the unit was busy with other work: rounds waited 90 % of their time for a core" in row.verdict
 
 
 def test_turns_of_something_else_and_of_fresh_calls_are_not_gone_on_with(tmp_path: Path, model: Path) -> None:
-    both = contender.models(model, model)
+    both = models(model, model)
     for other, told in (
         (dataclasses.replace(FEW, turns=6), "turn 1 of 6"),
         (dataclasses.replace(FEW, fresh=True), "turn 1 of 5"),
@@ -172,7 +180,7 @@ def test_a_model_that_computes_something_else_is_no_failure_where_two_models_are
     other = tmp_path / "other"
     other.mkdir()
     write_deployment(other, tiny_model(weights=np.ones((4, 3, 3, 3))), runtime="cpu")
-    (row,) = compared(*contender.models(Path("tiny.yml"), Path("other/tiny.yml")))
+    (row,) = compared(*models(Path("tiny.yml"), Path("other/tiny.yml")))
     assert row.status == Status.OK and row.cosine is not None and row.cosine < 0.999
 
 
@@ -215,7 +223,7 @@ def test_rounds_that_fail_beside_the_other_ones_name_the_one_whose_they_are(
 
     monkeypatch.setattr(builds_module, "rehearse", rehearsed)
     options = dataclasses.replace(FEW, seed=seed)
-    (row,) = list(compare_job(contender.models(model, model), [inventory.HOST], options, progress=progress))
+    (row,) = list(compare_job(models(model, model), [inventory.HOST], options, progress=progress))
     assert row.status != Status.OK and row.reason == "B: no luck"
 
 
@@ -235,7 +243,7 @@ def test_turns_that_heat_spoiled_are_left_out(model: Path, monkeypatch: pytest.M
         return MeasuredSample(measure(), DeviceState(), DeviceState(), reason, 2)
 
     monkeypatch.setattr(OpenUnit, "measured", measured)
-    (row,) = compared(*contender.models(model, model), dataclasses.replace(FEW, turns=7))
+    (row,) = compared(*models(model, model), dataclasses.replace(FEW, turns=7))
     assert row.throttled == "thermal status severe" and len(row.blocks) == 14
     assert row.a.latency_ms and len(row.a.latency_ms.samples) == sum(
         len(each.samples) for each in row.blocks[2 * hot :: 2]
@@ -248,7 +256,7 @@ def test_turns_that_heat_spoiled_are_left_out(model: Path, monkeypatch: pytest.M
 
 def test_on_an_emulated_phone(model: Path) -> None:
     with emulated_phone_unit("mi8", PhoneSettings(soc="sdm845")) as unit:
-        (row,) = compared(*contender.models(model, model), units=[unit])
+        (row,) = compared(*models(model, model), units=[unit])
     assert (row.status, row.reason, row.unit, row.soc) == (Status.OK, "", "mi8", "sdm845")
     assert row.cosine == 1.0 and row.outcome != ComparisonOutcome.NONE
 
@@ -263,7 +271,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / ".gitignore").write_text("build/\n__pycache__/\n")
     commit(folder, "before")
     slow_down(
-        folder / "runtime/native/src/cpu_call.c",
+        folder / "runtime/native/src/cpu/cpu_call.c",
         "    call->operator->run(call, workers);",
         "    for (int i = 0; i < 8; i++) call->operator->run(call, workers);",
     )
@@ -302,7 +310,7 @@ def test_a_commit_that_slows_down_is_found_and_one_that_does_nothing_is_not(
     monkeypatch.setattr(duet, "waited_share", WAITED_SHARE)
     path = write_deployment(tmp_path, shape="200,3,8,8", runtime="cpu+gpu")
     options = CompareOptions(turns=5, margin_percent=25.0, seed=1)
-    before, after = contender.build("before", path), contender.build("after", path)
+    before, after = build("before", path), build("after", path)
     rows = {row.runtime: row for row in compared(before, after, options)}
     assert set(rows) == {"cpu", "gpu"}
     assert all(row.outcome == ComparisonOutcome.SLOWER or is_busy(row) for row in rows.values())
@@ -322,32 +330,32 @@ def test_a_farm_that_is_too_old(repository: Path, model: Path) -> None:
     (repository / "farm/jobs/compare/bundle.py").unlink()
     commit(repository, "old")
     with pytest.raises(ConfigError, match=r"too old to be compared, it has no farm\.jobs"):
-        contender.build("old", model)
+        build("old", model)
 
 
 def test_a_folder_with_changes_is_named_as_such(repository: Path, model: Path) -> None:
-    assert not contender.build(str(repository), model).side.changed
+    assert not build(str(repository), model).side.changed
     (repository / "farm/new.py").touch()
-    found = contender.build(str(repository), model).side
+    found = build(str(repository), model).side
     assert found.changed and found.commit and found.name == str(repository)
 
 
 def test_models_are_paired_by_name_or_as_the_only_ones(tmp_path: Path, model: Path) -> None:
     text = deployment_text().replace("  tiny:", "  small:")
     (tmp_path / "small.yml").write_text(text)
-    _, b = contender.models(model, Path("small.yml"))
+    _, b = models(model, Path("small.yml"))
     assert b.model_name("tiny") == "small"
     second = "\n".join(["  huge:", *deployment_text().splitlines()[4:]])
     (tmp_path / "more.yml").write_text(f"{text}{second}\n")
     assert list(deployment.load(Path("more.yml")).models) == ["small", "huge"]
     with pytest.raises(ConfigError, match=r"no model is in both files: tiny.yml has tiny, more.yml has small, huge"):
-        contender.models(model, Path("more.yml"))
+        models(model, Path("more.yml"))
 
 
 def test_no_runtime_in_common(tmp_path: Path, model: Path) -> None:
     (tmp_path / "gpu.yml").write_text(deployment_text(runtime="gpu"))
     with pytest.raises(ConfigError, match=r"tiny.yml: no model that both have runs on cpu or gpu"):
-        compared(*contender.models(model, Path("gpu.yml")))
-    same = Contender(Side(name="x"), model)
+        compared(*models(model, Path("gpu.yml")))
+    same = Contender(Side(name="x"), deployment.load(model))
     with pytest.raises(ConfigError, match=r"no model that both have runs on gpu$"):
         compared(same, same, CompareOptions(runtimes=("gpu",)))
