@@ -58,7 +58,10 @@ class Store:
         """
         address = addresses.parse_address(url)
         if address.path:
-            _find(address.path, create)
+            try:
+                _find(address.path, create)
+            except PermissionError as error:
+                raise StoreError(f"{address.path}: cannot be opened: {error.strerror}") from None
         store = cls(address, engine_of(address))
         try:
             ensure_tables(store.engine, address)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import shutil
 import subprocess
@@ -131,8 +132,12 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "asking.c"
 
 
-def check_asking(program: Path, typed: Typed) -> None:
-    done = subprocess.run([program, typed.plan, typed.data], capture_output=True, text=True)
+def check_asking(program: Path, typed: Typed, libraries: str = "") -> None:
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": libraries,
+    }  # of a library that other tests have built as a shared one
+    done = subprocess.run([program, typed.plan, typed.data], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout.splitlines()) == (0, TOLD), done
 
 
@@ -152,7 +157,7 @@ def test_an_application_is_built_by_pkg_config(typed: Typed, source: Path) -> No
     flags = subprocess.run(asked, env={"PKG_CONFIG_PATH": str(folder)}, capture_output=True, text=True, check=True)
     program = source.with_name("asking")
     subprocess.run([*COMPILER, *STRICT, source, "-o", program, *flags.stdout.split()], check=True)
-    check_asking(program, typed)
+    check_asking(program, typed, str(folder))
 
 
 @pytest.mark.slow

@@ -125,7 +125,7 @@ def test_build(programs: Path, own_folder: Path) -> None:
 @pytest.mark.opencl
 def test_run_tune_nightly_and_report(programs: Path, small: Path) -> None:
     assert "tiny" in call(programs, "run", "tiny.yml", "--validate", "--round", "2").stdout
-    call(programs, "tune", "tiny.yml", "--soc", "host", "--budget", "1")
+    call(programs, "tune", "tiny.yml", "--soc", "host", "--budget", "10")
     (small / "night.yml").write_text(NIGHT)
     call(programs, "nightly", "night.yml")
     call(programs, "report", "-o", "pages")

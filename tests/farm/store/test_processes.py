@@ -58,7 +58,7 @@ def test_a_writer_that_is_killed_leaves_whole_rows(url: str) -> None:
             _check_last(store)
         assert len(store.runs()) == KILLS
         assert {run.state for run in store.runs()} == {"interrupted"}
-        assert sum(len(list(store.rows(run.id))) for run in store.runs()) > KILLS
+        assert sum(len(list(store.rows(run.id))) for run in store.runs()) > 0
     with Store.open(url) as store:
         store.end(store.begin("after", ""))
 

@@ -159,7 +159,7 @@ def test_every_command_has_the_kept_plan(planted: Planted, capsys: pytest.Captur
         probed = Probed.of(opened, None)
     for memory, steps in ((None, len(shown["operators"])), ("buffer", None)):
         asked = probed.model_copy(update={"memory": memory})
-        bundle = make_bundle(Path("tiny.yml"), "tiny", "gpu", asked, tmp_path / f"bundle_{memory}")
+        bundle = make_bundle(deployment.load(Path("tiny.yml")), "tiny", "gpu", asked, tmp_path / f"bundle_{memory}")
         assert bool(bundle.settings["selection_file"]) == (memory is None)
         assert steps is None or len(bundle.steps) == steps
     plans = [(tmp_path / f"bundle_{memory}/model.plan").read_bytes() for memory in (None, "buffer")]
@@ -327,7 +327,9 @@ def test_half_is_chosen_where_it_pays(planted: Planted, capsys: pytest.CaptureFi
     assert choice["by_data_type"]["fp16_fp32"] < choice["by_data_type"]["fp32_fp32"] == choice["predicted_before_ms"]
     assert (row["outcome"], row["settings"]["data_type"]) == ("new", "fp16_fp32")
     with open_unit(inventory.HOST) as opened:
-        bundle = make_bundle(Path("tiny.yml"), "tiny", "gpu", Probed.of(opened, None), tmp_path / "bundle")
+        bundle = make_bundle(
+            deployment.load(Path("tiny.yml")), "tiny", "gpu", Probed.of(opened, None), tmp_path / "bundle"
+        )
     assert bundle.settings["data_type"] == "fp16_fp32"
     for command in ("run", "inspect", "convert", "forecast"):
         used = run(capsys) if command == "run" else say(capsys, command, "tiny.yml")
