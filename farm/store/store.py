@@ -28,7 +28,7 @@ from farm.store.process import host_of, is_gone, own_process
 from farm.store.rows import NIGHTLY, column_text, json_value, nightly_row, row_data
 from farm.store.series import each_series, night_commits
 from farm.store.statements import insert_or_replace
-from runtime.errors import ConfigError, FormatError
+from runtime.errors import ConfigError, FormatError, StoreError
 
 STREAMED = 200  # rows fetched at a time
 
