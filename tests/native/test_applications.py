@@ -136,7 +136,7 @@ def check_asking(program: Path, typed: Typed, libraries: str = "") -> None:
     environment = {
         **os.environ,
         "LD_LIBRARY_PATH": libraries,
-    }  # of a library that other tests have built as a shared one
+    }  # other tests build a shared library
     done = subprocess.run([program, typed.plan, typed.data], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout.splitlines()) == (0, TOLD), done
 
