@@ -137,7 +137,7 @@ def test_a_second_call_goes_on_from_the_journal(say: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget", "why"), [("0", "too small to try anything"), ("0.3", "spent before any candidate was tried")]
+    ("budget", "why"), [("0.01", "too small to try anything"), ("0.3", "spent before any candidate was tried")]
 )
 def test_a_budget_in_which_nothing_was_tried_tunes_nothing_and_names_its_remedy(
     say: Any, monkeypatch: pytest.MonkeyPatch, budget: str, why: str
