@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 from runtime.kernels.spec import ArgumentForm, Dims, Kernel, MemoryType, no_macs
 
-WINDOW = "k_h k_w stride_h stride_w pad_t pad_l dil_h dil_w"
-
 
 def blocked_row(
     name: str,

@@ -17,6 +17,8 @@ Dims = Mapping[str, int]
 WorkItems = tuple[int, ...]
 Defines = Mapping[str, int]
 
+WINDOW = "k_h k_w stride_h stride_w pad_t pad_l dil_h dil_w"  # the ints of a sliding window
+
 
 class ArgumentForm(enum.StrEnum):
     """How a tensor argument expands into kernel arguments.

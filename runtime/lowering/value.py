@@ -96,6 +96,12 @@ class Value:
         pixels = self.shape[2] * self.shape[3]
         return Value(name, shape, self.storage, self.element, 0, self, channel * pixels, block=self.block)
 
+    def from_element(self, offset: int) -> Value:
+        """The same memory as row-major, from an element on."""
+        if self.storage == Storage.FLAT and not offset:
+            return self
+        return Value(self.name, self.shape, Storage.FLAT, self.element, 0, self, offset)
+
     def lanes(self) -> Value:
         """A blocked tensor as NHWC: each block of channels is an image of its own."""
         batch, blocks, height, width, lanes = blocked_shape(self.shape, self.block)

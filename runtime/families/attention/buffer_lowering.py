@@ -5,7 +5,6 @@ from __future__ import annotations
 from runtime.graph import Node
 from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Tensors
-from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 
@@ -15,7 +14,7 @@ _EXTENTS = ("batch", "heads", "queries", "keys", "depth", "values")
 def lower_attention(builder: Builder, node: Node) -> None:
     """Lowers Attention, on row-major tensors."""
     values = [builder.read(name, Storage.FLAT) for name in node.inputs]
-    q, k, v = (_moved(value, offset) for value, offset in zip(values, node.attrs["offsets"], strict=False))
+    q, k, v = (value.from_element(offset) for value, offset in zip(values, node.attrs["offsets"], strict=False))
     y = builder.write(node.output, Storage.FLAT)
     tensors: Tensors = {"q": q, "k": k, "v": v, "mask": values[3] if len(values) > 3 else q, "y": y}
     dims = dict(zip(_EXTENTS, node.attrs["extents"], strict=True))
@@ -25,13 +24,6 @@ def lower_attention(builder: Builder, node: Node) -> None:
     floats, shown = {"scale": node.attrs["scale"]}, ProfileInfo(y.shape)
     defines = {"DEPTH": dims["depth"], "VALUES": dims["values"]}
     builder.launch("attention", node.name, "Attention", tensors, dims, floats, defines, shown)
-
-
-def _moved(value: Value, offset: int) -> Value:
-    """The same memory from another element on."""
-    if not offset:
-        return value
-    return Value(value.name, value.shape, Storage.FLAT, value.element, 0, value, offset)
 
 
 LOWERINGS = {"Attention": lower_attention}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from runtime.kernels.blocked import WINDOW, blocked_row
-from runtime.kernels.spec import Dims
+from runtime.kernels.blocked import blocked_row
+from runtime.kernels.spec import WINDOW, Dims
 
 _CONVOLUTION = f"batch in_h in_w in_c out_h out_w out_c {WINDOW} groups"
 

@@ -6,10 +6,9 @@ import math
 
 from runtime.kernels.buffer import tile
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel, too_wide
-from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
+from runtime.kernels.spec import WINDOW, Defines, Dims, Variant, WorkItems, ceil_div, variant
 from runtime.target import Target
 
-WINDOW = "k_h k_w stride_h stride_w pad_t pad_l dil_h dil_w"
 # Windows whose tile keeps its weights in registers: the window, and the strides that have variants.
 _SPECIAL_WINDOW, _SPECIAL_STRIDES = 3, (1, 2)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 
 from runtime.kernels.image.spec import Images, activation_image, argument_image, blocks_of, image_kernel, pixel_grid
-from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
+from runtime.kernels.spec import WINDOW, Defines, Dims, Variant, WorkItems, ceil_div, variant
 from runtime.layout.image import LANES, ImageLayout
 from runtime.target import Target
 
@@ -33,7 +33,6 @@ ROW_DEFAULTS = {
     "pocl": variant(BLOCKS=1, PIXELS=8, FMA=0),
 }
 _TENSORS = "x w b residual y"
-_WINDOW = "k_h k_w stride_h stride_w pad_t pad_l dil_h dil_w"
 
 
 def _conv2d_images(dims: Dims, defines: Defines) -> Images:
@@ -114,7 +113,7 @@ KERNELS = (
         "conv2d",
         "Conv2D",
         _TENSORS,
-        f"batch in_h in_w in_c out_h out_w out_c {_WINDOW} groups",
+        f"batch in_h in_w in_c out_h out_w out_c {WINDOW} groups",
         _conv2d_images,
         _conv2d_work_items,
         floats="act_a act_b",
@@ -141,7 +140,7 @@ KERNELS = (
         "depthwise",
         "DepthwiseConv2d",
         _TENSORS,
-        f"batch in_h in_w channels out_h out_w {_WINDOW}",
+        f"batch in_h in_w channels out_h out_w {WINDOW}",
         _depthwise_images,
         _depthwise_work_items,
         floats="act_a act_b",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image.pixels import AXES, same_grid, same_images
+from runtime.kernels.image.pixels import AXES, pixel_items, same_images
 from runtime.kernels.image.spec import Images, activation_image, image_kernel
 from runtime.kernels.spec import Defines, Dims
 
@@ -19,7 +19,7 @@ KERNELS = (
         "a b y",
         "batch channels height width a_batch a_channels a_height a_width b_batch b_channels b_height b_width",
         _binary_images,
-        same_grid,
+        pixel_items,
         floats="act_a act_b",
     ),
     image_kernel(
@@ -28,7 +28,7 @@ KERNELS = (
         "x y",
         "batch channels height width",
         same_images,
-        same_grid,
+        pixel_items,
         floats="alpha beta",
     ),
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from runtime.activations import ACTIVATION_OF
 from runtime.graph import Array
-from runtime.oracle import Compute, first_input
+from runtime.oracle import Compute, first_input, sigmoid
 from runtime.shape_functions import Attributes
 
 
@@ -30,11 +30,6 @@ def _hard_sigmoid(x: Array, attributes: Attributes) -> Array:
     return np.asarray(np.clip(attributes["alpha"] * x + attributes["beta"], 0, 1))
 
 
-def _sigmoid(x: Array) -> Array:
-    small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x < 0, small, 1) / (1 + small))
-
-
 def _gelu(x: Array) -> Array:
     return np.asarray(0.5 * x * (1 + _erf(x / math.sqrt(2))))
 
@@ -48,7 +43,7 @@ ACTIVATIONS: Mapping[str, Callable[[Array, Attributes], Array]] = {
     "none": lambda x, _: x,
     "relu": lambda x, _: np.maximum(x, 0),
     "clip": _clip,
-    "sigmoid": lambda x, _: _sigmoid(x),
+    "sigmoid": lambda x, _: sigmoid(x),
     "tanh": lambda x, _: np.tanh(x),
     "leaky_relu": _leaky_relu,
     "elu": _elu,
@@ -56,7 +51,7 @@ ACTIVATIONS: Mapping[str, Callable[[Array, Attributes], Array]] = {
     "hard_swish": lambda x, _: x * np.clip(x / 6 + 0.5, 0, 1),
     "gelu": lambda x, _: _gelu(x),
     "gelu_tanh": lambda x, _: _gelu_tanh(x),
-    "swish": lambda x, attributes: x * _sigmoid(attributes["alpha"] * x),
+    "swish": lambda x, attributes: x * sigmoid(attributes["alpha"] * x),
     "mish": lambda x, _: x * np.tanh(np.logaddexp(x, 0)),
     "selu": lambda x, attributes: attributes["beta"] * _elu(x, attributes),
     "celu": lambda x, attributes: attributes["alpha"] * _elu(x / attributes["alpha"], {"alpha": 1}),

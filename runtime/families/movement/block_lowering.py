@@ -42,14 +42,9 @@ def _copy(
     block = builder.block
     n, c, h, w, lane = _strides(x, block)
     strides = (n, c, h * steps[0], w * steps[1], lane)
-    source, target = _moved(x, x_at), _moved(y, y_at)
+    source, target = x.from_element(x_at), y.from_element(y_at)
     extents = blocked_shape(shape, block)
     builder.strided_copy(name, op, source, target, extents, strides, _strides(y, block), shown=ProfileInfo(shape))
-
-
-def _moved(value: Value, offset: int) -> Value:
-    """The same memory from another element on."""
-    return Value(value.name, value.shape, Storage.FLAT, value.element, 0, value, offset)
 
 
 def _copy_channels(
@@ -60,8 +55,8 @@ def _copy_channels(
     n, c, _, w, _ = _strides(x, block)
     shape, pixels = x.shape, x.shape[2] * x.shape[3]
     for at, lanes, blocks in channel_runs(x_first, y_first, count, block):
-        source = _moved(x, _channel_offset(x, x_first + at, block))
-        target = _moved(y, _channel_offset(y, y_first + at, block))
+        source = x.from_element(_channel_offset(x, x_first + at, block))
+        target = y.from_element(_channel_offset(y, y_first + at, block))
         extents = (shape[0], blocks, pixels, lanes)
         target_n, target_c, _, target_w, _ = _strides(y, block)
         steps, target_steps = (n, c, w, 1), (target_n, target_c, target_w, 1)

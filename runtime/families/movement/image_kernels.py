@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image.conversion import EXTENTS, grid_of, image_of
+from runtime.kernels.image.pixels import EXTENTS, image_of, pixel_items
 from runtime.kernels.image.spec import Images, activation_image, blocks_of, image_kernel
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems
 from runtime.layout.image import LANES
@@ -43,7 +43,7 @@ KERNELS = (
         "x y",
         f"{EXTENTS} in_h in_w start_n start_c start_h start_w step_h step_w",
         lambda dims, defines: {"y": image_of(dims)},
-        grid_of,
+        pixel_items,
     ),
     image_kernel(
         "channel_shuffle",
@@ -51,7 +51,7 @@ KERNELS = (
         "x y",
         f"{EXTENTS} groups",
         lambda dims, defines: {"x": image_of(dims), "y": image_of(dims)},
-        grid_of,
+        pixel_items,
     ),
     image_kernel(
         "pad",
@@ -59,7 +59,7 @@ KERNELS = (
         "x y",
         f"{EXTENTS} in_h in_w pad_t pad_l",
         _pad_images,
-        grid_of,
+        pixel_items,
         floats="value",
     ),
 )

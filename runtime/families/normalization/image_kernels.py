@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image.conversion import EXTENTS
-from runtime.kernels.image.pixels import same_grid, same_images
+from runtime.kernels.image.pixels import EXTENTS, pixel_items, same_images
 from runtime.kernels.image.spec import (
     Images,
-    activation_image,
     argument_image,
     blocks_of,
     default_image_local_size,
@@ -15,12 +13,6 @@ from runtime.kernels.image.spec import (
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, variant
 from runtime.layout.image import LANES
 from runtime.target import Target
-
-
-def _normalized_images(dims: Dims, defines: Defines) -> Images:
-    image = activation_image(dims["batch"], dims["channels"], dims["height"], dims["width"])
-    constant = argument_image(dims["channels"])
-    return {"x": image, "s": constant, "t": constant, "y": image}
 
 
 def _work_items(dims: Dims, chosen: Variant) -> WorkItems:
@@ -43,7 +35,7 @@ def _local_size(items: WorkItems, chosen: Variant, target: Target) -> WorkItems:
     return min(chosen["LANES"], target.max_work_group_size, target.max_work_item_sizes[0]), 1, 1
 
 
-def _scale_shift_images(dims: Dims, defines: Defines) -> Images:
+def _scaled_images(dims: Dims, defines: Defines) -> Images:
     constant = argument_image(dims["channels"])
     return {**same_images(dims, defines), "s": constant, "t": constant}
 
@@ -54,7 +46,7 @@ KERNELS = (
         "Normalization",
         "x s t y",
         "batch channels height width groups spatial centered",
-        _normalized_images,
+        _scaled_images,
         _work_items,
         floats="epsilon act_a act_b",
         variants=tuple(variant(LANES=lanes) for lanes in (1, 16, 64)),
@@ -69,8 +61,8 @@ KERNELS = (
         "BatchNorm",
         "x s t y",
         "batch channels height width",
-        _scale_shift_images,
-        same_grid,
+        _scaled_images,
+        pixel_items,
         floats="act_a act_b",
     ),
     image_kernel(
@@ -87,7 +79,7 @@ KERNELS = (
         "x y",
         f"{EXTENTS} size",
         same_images,
-        same_grid,
+        pixel_items,
         floats="alpha beta bias",
         tunable=True,
     ),

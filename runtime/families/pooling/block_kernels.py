@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.kernels.blocked import WINDOW, blocked_row
+from runtime.kernels.blocked import blocked_row
+from runtime.kernels.spec import WINDOW
 
 BLOCKED_POOL = blocked_row(
     "blocked_pool", "Pooling", "x y", f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.families.convolution.buffer_kernels import WINDOW
 from runtime.kernels.buffer.spec import buffer_kernel
 from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS, image_shapes, window_work_items
+from runtime.kernels.spec import WINDOW
 
 KERNELS = (
     buffer_kernel(

@@ -7,21 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from runtime.graph import Array
+from runtime.oracle import Compute, sigmoid
 from runtime.recurrence import DIRECTIONS, GATES, working_rows
 from runtime.shape_functions import Attributes
 
-Compute = Callable[[Sequence[Array | None], Attributes], Array]
 Function = Callable[[Array], Array]
 State = tuple[Array, ...]  # the hidden state, then what the working rows hold
 
 
-def _sigmoid(x: Array) -> Array:
-    small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x < 0, small, 1) / (1 + small))
-
-
 _FUNCTIONS: Mapping[str, Callable[[Array, float, float], Array]] = {
-    "sigmoid": lambda x, a, b: _sigmoid(x),
+    "sigmoid": lambda x, a, b: sigmoid(x),
     "tanh": lambda x, a, b: np.tanh(x),
     "relu": lambda x, a, b: np.maximum(x, 0),
     "leaky_relu": lambda x, a, b: np.where(x < 0, a * x, x),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image.pixels import same_images
+from runtime.kernels.image.pixels import EXTENTS, image_of
 from runtime.kernels.image.spec import Images, activation_image, blocks_of, image_kernel
 from runtime.kernels.spec import Defines, Dims
 
-_EXTENTS = "batch channels height width"
-
 
 def _reduce_images(dims: Dims, defines: Defines) -> Images:
-    return {"x": same_images(dims, defines)["x"], "y": activation_image(dims["batch"], dims["channels"], 1, 1)}
+    return {"x": image_of(dims), "y": activation_image(dims["batch"], dims["channels"], 1, 1)}
 
 
 KERNELS = (
@@ -18,7 +16,7 @@ KERNELS = (
         "reduce",
         "Pooling",
         "x y",
-        _EXTENTS,
+        EXTENTS,
         _reduce_images,
         lambda dims, chosen: (blocks_of(dims["channels"]), 1, dims["batch"]),
         tunable=True,

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from runtime.errors import ModelError
+from runtime.graph import Array
+from runtime.shape_functions import Attributes
 
-Array = npt.NDArray[Any]
-Attributes = Mapping[str, Any]
 BEYOND = np.asarray((0, 1))  # the last pixel belongs to a region
 FARTHEST = 1e9  # coordinate of a region that is not empty
 

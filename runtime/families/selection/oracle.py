@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from runtime.families.strided.oracle import Array, Attributes, wide
+from runtime.families.strided.oracle import wide
+from runtime.graph import Array
+from runtime.shape_functions import Attributes
 
 
 def _sorting(arguments: Sequence[Array], attributes: Attributes) -> Array:

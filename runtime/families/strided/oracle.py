@@ -8,13 +8,13 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from runtime.errors import ModelError
+from runtime.graph import Array
+from runtime.oracle import sigmoid
+from runtime.shape_functions import Attributes
 
-Array = npt.NDArray[Any]
-Attributes = Mapping[str, Any]
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
@@ -46,11 +46,6 @@ def _power(base: Array, exponent: Array) -> Array:
     return np.where(negative, np.where(np.abs(base) == 1, np.power(base, np.abs(exponent) % 2), 0), result)
 
 
-def _sigmoid(x: Array) -> Array:
-    small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x < 0, small, 1) / (1 + small))
-
-
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cast": lambda x: x,
     "neg": np.negative,
@@ -76,7 +71,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     "erf": np.vectorize(math.erf, otypes=[np.float64]),
-    "sigmoid": _sigmoid,
+    "sigmoid": sigmoid,
     "is_nan": np.isnan,
     "not": np.logical_not,
     "bit_not": np.invert,

@@ -32,13 +32,6 @@ class View:
     strides: Strides
 
 
-def _moved(value: Value, offset: int) -> Value:
-    """The same memory from another element on."""
-    if offset == 0:
-        return value
-    return Value(value.name, value.shape, Storage.FLAT, value.element, 0, value, offset)
-
-
 def _loops(node: Node, shape: Sequence[int], views: Sequence[View], loops: int) -> tuple[list[int], list[list[int]]]:
     """Extents and strides, merged and filled up to so many loops."""
     extents, strides = merge_axes(shape, [tuple(view.strides) for view in views])
@@ -112,7 +105,7 @@ def lower_strided(builder: Builder, node: Node) -> None:
         builder.alias(node.output, part)
         return
     y = builder.write_elements(node.output)
-    _copy(builder, node, shape, View(_moved(x, offset), strides), View(y, dense))
+    _copy(builder, node, shape, View(x.from_element(offset), strides), View(y, dense))
 
 
 def lower_embedding(builder: Builder, node: Node) -> None:
@@ -123,7 +116,7 @@ def lower_embedding(builder: Builder, node: Node) -> None:
     strides = row_major_strides(y.shape)
     offset = sum(start * step for start, step in zip(node.attrs["starts"], strides, strict=True))
     steps = [count * step for count, step in zip(node.attrs["steps"], strides, strict=True)]
-    _copy(builder, node, x.shape, View(x, row_major_strides(x.shape)), View(_moved(y, offset), steps))
+    _copy(builder, node, x.shape, View(x, row_major_strides(x.shape)), View(y.from_element(offset), steps))
 
 
 def lower_join(builder: Builder, node: Node) -> None:
@@ -132,7 +125,7 @@ def lower_join(builder: Builder, node: Node) -> None:
     strides, start = row_major_strides(y.shape), 0
     for name in node.inputs:
         x = builder.read_elements(name)
-        part = _moved(y, start * strides[node.attrs["axis"]])
+        part = y.from_element(start * strides[node.attrs["axis"]])
         _copy(builder, node, x.shape, View(x, row_major_strides(x.shape)), View(part, strides))
         start += x.shape[node.attrs["axis"]]
 
@@ -164,7 +157,7 @@ def lower_reduction(builder: Builder, node: Node) -> None:
     x = builder.read_elements(node.inputs[0])
     y = builder.write_elements(node.output)
     function = ReductionFunction[node.attrs["function"].upper()]
-    view = View(_moved(x, node.attrs["offset"]), node.attrs["strides"])
+    view = View(x.from_element(node.attrs["offset"]), node.attrs["strides"])
     shown = "Reduce" if function < ReductionFunction.ARG_MAX else "Arg"
     _emit_summing(builder, node, "strided_reduction", [function], node.attrs["window"], [view], y, shown)
 
@@ -194,7 +187,9 @@ def launch_rows(
     strides = [[row_major_strides(value.shape)[other] for other in order] for value in (x, y)]
     values = [x, y]
     if reverse:
-        values = [_moved(value, (extents[-1] - 1) * steps[-1]) for value, steps in zip(values, strides, strict=True)]
+        values = [
+            value.from_element((extents[-1] - 1) * steps[-1]) for value, steps in zip(values, strides, strict=True)
+        ]
         strides = [[*steps[:-1], -steps[-1]] for steps in strides]
     outer = [View(value, steps[:-1]) for value, steps in zip(values, strides, strict=True)]
     merged, merged_strides = _loops(node, extents[:-1], outer, LOOPS - 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from runtime.families.convolution.buffer_kernels import WINDOW, depthwise_shapes, window_shapes
+from runtime.families.convolution.buffer_kernels import depthwise_shapes, window_shapes
 from runtime.kernels.buffer import tile
 from runtime.kernels.buffer.spec import buffer_kernel, too_wide
-from runtime.kernels.spec import Dims, Variant, WorkItems, ceil_div, variant
+from runtime.kernels.spec import WINDOW, Dims, Variant, WorkItems, ceil_div, variant
 from runtime.target import Target
 
 _GEOMETRY = f"{WINDOW} step_h step_w"

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image.spec import activation_image, image_kernel, pixel_grid
-from runtime.kernels.spec import Dims, Variant, WorkItems
-from runtime.layout.arrangement import Shape
-from runtime.layout.image import ImageLayout
+from runtime.kernels.image.pixels import EXTENTS, image_of, pixel_items
+from runtime.kernels.image.spec import image_kernel
 
-EXTENTS = "batch channels height width"
 _STRIDES = "stride_n stride_c stride_h stride_w"
-
-
-def image_of(dims: Dims) -> tuple[ImageLayout, Shape]:
-    """The image of an activation."""
-    return activation_image(dims["batch"], dims["channels"], dims["height"], dims["width"])
-
-
-def grid_of(dims: Dims, chosen: Variant) -> WorkItems:
-    """A work item for each pixel."""
-    return pixel_grid(dims["batch"], dims["channels"], dims["height"], dims["width"])
-
 
 KERNELS = (
     image_kernel(
@@ -28,7 +14,7 @@ KERNELS = (
         "x:flat y",
         f"{EXTENTS} {_STRIDES}",
         lambda dims, defines: {"y": image_of(dims)},
-        grid_of,
+        pixel_items,
         source="convert",
     ),
     image_kernel(
@@ -37,7 +23,7 @@ KERNELS = (
         "x y:flat",
         f"{EXTENTS} {_STRIDES}",
         lambda dims, defines: {"x": image_of(dims)},
-        grid_of,
+        pixel_items,
         source="convert",
     ),
 )

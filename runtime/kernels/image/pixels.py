@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from runtime.kernels.image.spec import Images, activation_image, pixel_grid
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems
+from runtime.layout.arrangement import Shape
+from runtime.layout.image import ImageLayout
 
 AXES = ("batch", "channels", "height", "width")
+EXTENTS = " ".join(AXES)  # as the ints of a kernel
+
+
+def image_of(dims: Dims) -> tuple[ImageLayout, Shape]:
+    """The image of an activation."""
+    return activation_image(*(dims[axis] for axis in AXES))
 
 
 def same_images(dims: Dims, defines: Defines) -> Images:
     """Input and output of one shape."""
-    image = activation_image(*(dims[axis] for axis in AXES))
-    return {"x": image, "y": image}
+    return {"x": image_of(dims), "y": image_of(dims)}
 
 
-def same_grid(dims: Dims, chosen: Variant) -> WorkItems:
+def pixel_items(dims: Dims, chosen: Variant) -> WorkItems:
     """A work item for each pixel."""
-    return pixel_grid(dims["batch"], dims["channels"], dims["height"], dims["width"])
+    return pixel_grid(*(dims[axis] for axis in AXES))
