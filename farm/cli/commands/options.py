@@ -36,7 +36,8 @@ class ModelFile(click.Path):
         """The file that is meant; that none is there is said before anything is imported that would read it."""
         path = samples.deployment_file(str(value))
         if not os.path.lexists(path):
-            raise ConfigError(f"{path}: {named_file.missing(path, TO_START)}")
+            advice = "" if path.suffix == ".plan" else TO_START
+            raise ConfigError(f"{path}: {named_file.missing(path, advice)}")
         return path
 
 

@@ -17,10 +17,11 @@ from farm.cli.envelope import CommandResult
 @options.warmup_option
 @click.option("--validate", is_flag=True, help="Compare the outputs with those of the model's framework.")
 @click.option(
-    *("--layers", "--validate_all_layers", "layers"),
+    "--layers",
     is_flag=True,
     help="Compare every operator's output too; names the first that departs.",
 )
+@click.option("--validate_all_layers", "layers", is_flag=True, hidden=True, help="MACE's name for --layers.")
 @click.option(
     "--input",
     "inputs",

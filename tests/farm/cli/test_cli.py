@@ -90,7 +90,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("farm 0.")
 
 
-COMPLETIONS = {"farm ru": "plain,run", "farm run --trust": "plain,--trust-model", "farm emulate ph": "plain,phone"}
+COMPLETIONS = {"farm ru": "plain,run", "farm run --val": "plain,--validate", "farm emulate ph": "plain,phone"}
 
 
 @pytest.mark.slow

@@ -39,7 +39,8 @@ def test_streams_that_are_closed_or_full(redirection: str, arguments: list[str])
 def test_a_mistake_is_told_where_its_document_has_no_room() -> None:
     done = farm(["run", "none.yml", "--json"], ">/dev/full")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: none.yml: no such file; ") and done.stderr.endswith(f"\n{FULL}")
+    remedy = "`farm run zoo://squeezenet_v11` needs none, `farm zoo deployment NAME` writes one to start from"
+    assert done.stderr == f"error: none.yml: no such file; {remedy}\n{FULL}"
 
 
 def test_a_file_does_not_get_what_is_printed_to_a_closed_stream(tmp_path: Path) -> None:

@@ -23,4 +23,4 @@ def test_the_demo_of_two_hosts(tmp_path: Path) -> None:
     killed = "mi8" if "of alpha" in after.splitlines()[0] else "oneplus6"
     (row,) = [line for line in after.splitlines() if line.startswith("small")][:1]
     other = {"mi8": "oneplus6", "oneplus6": "mi8"}[killed]
-    assert row.startswith(f"small runs on {other} ")
+    assert killed not in row and row.startswith(f"small runs on {other} ") and "sdm845" in row

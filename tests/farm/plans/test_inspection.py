@@ -177,7 +177,7 @@ def test_what_is_no_plan_is_refused_by_name(farm: CallFarm) -> None:
         "short.plan": "short.plan: truncated",
         "empty.plan": "empty.plan: truncated",
         "damaged.plan": "damaged.plan: damaged or truncated",
-        "none.plan": "none.plan: no such file",
+        "none.plan": "none.plan: no such file\n",
     }.items():
         status, out, err = farm("inspect", name)
         assert (status, out) == (2, "") and err.startswith(f"error: {text}") and err.count("\n") == 1

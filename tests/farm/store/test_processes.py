@@ -23,6 +23,7 @@ with Store.open(url) as store:
         unit = f"{name}-{number}"
         store.add(run, [a_row(unit=unit, reason="x" * 3000), a_nightly_row(unit=unit)])
         store.note_progress(run, unit, {"number": number})
+        print("kept", flush=True)
     store.end(run)
 """
 
@@ -50,7 +51,8 @@ def test_a_writer_that_is_killed_leaves_whole_rows(url: str) -> None:
     with Store.open(url) as store:
         for number in range(KILLS):
             killed = writer(url, f"killed{number}", 1000)
-            assert killed.stdout and killed.stdout.readline()
+            for _ in range(1 + (number % 3 > 0)):  # that it has begun; of two in three, that rows are kept
+                assert killed.stdout and killed.stdout.readline()
             time.sleep(moments.uniform(0, 0.15))
             killed.kill()
             killed.communicate()
@@ -58,7 +60,7 @@ def test_a_writer_that_is_killed_leaves_whole_rows(url: str) -> None:
             _check_last(store)
         assert len(store.runs()) == KILLS
         assert {run.state for run in store.runs()} == {"interrupted"}
-        assert sum(len(list(store.rows(run.id))) for run in store.runs()) > 0
+        assert sum(len(list(store.rows(run.id))) for run in store.runs()) > KILLS
     with Store.open(url) as store:
         store.end(store.begin("after", ""))
 

@@ -98,7 +98,7 @@ def test_a_budget_is_wall_time_with_everything_in_it(here: Path, capsys: pytest.
     budget_s = max(5.0, 3.0 * (time.monotonic() - begun_s))
     begun_s = time.monotonic()
     assert tuned(capsys, "--budget", str(budget_s))["trials"] > 0
-    assert time.monotonic() - begun_s <= 1.5 * budget_s  # a step that began in time ends
+    assert time.monotonic() - begun_s <= max(1.1 * budget_s, budget_s + 1.0)
 
 
 def test_further_searches_need_a_journal_that_is_not_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
