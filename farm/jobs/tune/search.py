@@ -70,6 +70,11 @@ class SearchOptions:
         return LEVELS[self.level].budget_s if self.budget_s is None else self.budget_s
 
     @property
+    def tries(self) -> bool:
+        """Whether anything is to be tried; with a budget of 0, what is known is proved."""
+        return self.seconds > 0
+
+    @property
     def grows(self) -> bool:
         """Whether the search may take longer than the level says, where a unit is slow: not where a time was named."""
         return self.budget_s is None and self.wall_s is None
@@ -225,7 +230,7 @@ def _search(
     if not launches:
         return list(group)
     budget_s = options.seconds * len(group)
-    if 0 < budget_s < (least_s := len(launches) * LEAST_TRIAL_S):
+    if options.tries and budget_s < (least_s := len(launches) * LEAST_TRIAL_S):
         usual_s = LEVELS[options.level].budget_s
         needed_s = usual_s if math.isfinite(usual_s) else LEVELS["quick"].budget_s
         untried = (
@@ -303,10 +308,9 @@ def _led(
     if outcome.built_ahead:
         opened.progress.stage(str(outcome.built_ahead))
     found = [_with_verdicts(tuned, outcome, trials) for tuned in group]
-    asked = options.budget_s != 0  # with a budget of 0, what is known is proved and nothing is to be tried
     return [
         dataclasses.replace(
-            tuned, untried=untried if asked and tuned.verdicts and not tuned.tried else "", needed_s=needs_s
+            tuned, untried=untried if options.tries and tuned.verdicts and not tuned.tried else "", needed_s=needs_s
         )
         for tuned in found
     ]
