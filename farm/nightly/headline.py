@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from farm.decision.judgement import SOFTWARE, Judgement, Verdict
 from farm.nightly.night import Night, SeriesReport
-from farm.nightly.words import case_title, counted, counts, gravity, has_worsened, worst_first
+from farm.nightly.words import capitalised, case_title, counted, counts, gravity, has_worsened, worst_first
 from farm.rows.series import Case, Metric
 from farm.safe_text import word
 
@@ -99,14 +99,10 @@ def _clause(night: Night, series: Sequence[SeriesReport]) -> str:
     figure = _FIGURES[series[0].key.metric][0] if series[0].judgement.verdict not in _DONE else ""
     if not _are_whole(night, units, series):
         models = _cases_phrase([report.key.case for report in series])
-        return f"{_sentence_start(figure, ' of ')}{models} {change} on {where}{cause}"
+        return f"{capitalised(f'{figure} of ') if figure else ''}{models} {change} on {where}{cause}"
     if figure:
-        return f"{_sentence_start(figure, ' ')}{change} on {where}{cause}"
-    return f"{_sentence_start(where) if 1 < len(units) == len(night.devices) else where} {change}{cause}"
-
-
-def _sentence_start(text: str, then: str = "") -> str:
-    return f"{text[0].upper()}{text[1:]}{then}" if text else ""
+        return f"{capitalised(figure)} {change} on {where}{cause}"
+    return f"{capitalised(where) if 1 < len(units) == len(night.devices) else where} {change}{cause}"
 
 
 def _change(series: Sequence[SeriesReport]) -> str:

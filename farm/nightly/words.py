@@ -129,3 +129,8 @@ def case_title(case: Case) -> str:
 def way(case: Case) -> str:
     """`gpu`, or `gpu, untuned`."""
     return case.runtime if case.setting == DEFAULT_SETTING else f"{case.runtime}, {case.setting}"
+
+
+def capitalised(text: str) -> str:
+    """A text as a sentence begins; a name such as `device_lost` is left as it is."""
+    return text if "_" in text.partition(" ")[0] else f"{text[:1].upper()}{text[1:]}"

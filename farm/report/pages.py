@@ -108,7 +108,7 @@ def page_environment(loader: BaseLoader) -> Environment:
         "digits": figures.digits,
         "short": word,
         "commit": figures.commit,
-        "sentence": lambda text: f"{text[:1].upper()}{text[1:]}",
+        "capitalised": words.capitalised,
         "json": script_json,
     }
     environment.globals |= {"WORDS": words.WORDS, "duration": figures.duration, "NONE": figures.NONE}
