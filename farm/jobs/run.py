@@ -23,10 +23,9 @@ from farm.jobs.fleet.placement import measured_placement, placement_of
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of, ready_model
-from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all
+from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all, validation_data
 from farm.jobs.samples import OnUnit, Samples, run_samples
 from farm.jobs.validate import Validation, compare_layers, compare_outputs, thresholds_for, with_half_range
-from farm.model import fetch
 from farm.rows.execution import ExecutionFigures
 from farm.rows.latency import Latency
 from farm.rows.run import Placement, RunFigures, RunResult, RunRow
@@ -117,9 +116,7 @@ def run_settings(options: RunOptions) -> KnownSettings:
 
 def _test_data(prepared: Prepared, options: RunOptions) -> TestData:
     given = given_inputs(options.inputs, prepared.inputs)
-    return TestData(
-        prepared, fetch.Fetcher(prepared.deployment).validation_inputs(prepared.name, prepared.inputs) | given
-    )
+    return validation_data(prepared, given)
 
 
 def rounds_settings(

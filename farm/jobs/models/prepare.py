@@ -218,6 +218,12 @@ class TestData:
         return beyond_half(graph, evaluate(graph, self.inputs))
 
 
+def validation_data(prepared: Prepared, given: Mapping[str, Array] | None = None) -> TestData:
+    """The deployment file's validation inputs, those that are `given` in place of theirs, and noise for the others."""
+    own = fetch.Fetcher(prepared.deployment).validation_inputs(prepared.name, prepared.inputs)
+    return TestData(prepared, own | dict(given or {}))
+
+
 def random_input(tensor: Input) -> Array:
     """Uniform noise in the input's range, the same in every run; its seed hangs on the tensor's name."""
     random = np.random.default_rng([SEED, zlib.crc32(tensor.name.encode())])

@@ -11,10 +11,9 @@ from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.loading import LoadOptions
-from farm.jobs.models.prepare import Failed, Prepared, TestData, prepare_all
+from farm.jobs.models.prepare import Failed, Prepared, TestData, prepare_all, validation_data
 from farm.jobs.nightly.case import Subject
 from farm.jobs.nightly.unit import NightSettings, UnitNight, is_good
-from farm.model import fetch
 from farm.nightly.configuration import NightlyConfiguration, Setting
 from farm.rows.nightly import NightlyRow
 from farm.rows.series import Case
@@ -90,7 +89,7 @@ def _subjects(
 def _test_data(model: Prepared | Failed) -> TestData | None:
     if isinstance(model, Failed):
         return None
-    return TestData(model, fetch.Fetcher(model.deployment).validation_inputs(model.name, model.inputs))
+    return validation_data(model)
 
 
 def _load_options(nightly: NightlyConfiguration, setting: Setting) -> LoadOptions:

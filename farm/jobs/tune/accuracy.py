@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.models.prepare import Prepared, TestData, plan_data_type
+from farm.jobs.models.prepare import Prepared, TestData, plan_data_type, validation_data
 from farm.jobs.validate import compare_outputs, excess_of_outputs
-from farm.model import fetch
 from runtime.graph import Array
 from runtime.lowering.choice import GraphChoice
 from runtime.plan.plan import Plan
@@ -48,10 +47,7 @@ class Accuracy:
     @functools.cached_property
     def data(self) -> TestData:
         """Inputs, and the outputs that the oracle makes of them."""
-        return TestData(
-            self.prepared,
-            fetch.Fetcher(self.prepared.deployment).validation_inputs(self.prepared.name, self.prepared.inputs),
-        )
+        return validation_data(self.prepared)
 
     def is_enough(self, precisions: Precisions, plan: Plan, plan_file: Path, choice: GraphChoice | None) -> bool:
         """Checks the outputs of a plan. Where they are wrong, its precisions are dropped or limited for later plans."""

@@ -15,11 +15,10 @@ from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models import cpu_choice
 from farm.jobs.models.cpu_choice import CpuChoice
-from farm.jobs.models.prepare import Prepared, TestData
+from farm.jobs.models.prepare import Prepared, TestData, validation_data
 from farm.jobs.tune.cpu_search import CpuSearch, search_cpu
 from farm.jobs.tune.cpu_turns import measure_plans, written
 from farm.jobs.validate import Validation, compare_outputs
-from farm.model import fetch
 from farm.rows.row import Provenance, Throttling, row_fingerprint
 from farm.rows.run import RunFigures
 from farm.rows.tune import TuneFigures, TuneOutcome, TuneResult
@@ -59,7 +58,7 @@ def tune_cpu(opened: OpenUnit, prepared: Prepared, budget_s: float | None = None
     `budget_s`: wall time after which no further process of the proof is started.
     """
     ends_s = math.inf if budget_s is None else time.monotonic() + budget_s
-    data = TestData(prepared, fetch.Fetcher(prepared.deployment).validation_inputs(prepared.name, prepared.inputs))
+    data = validation_data(prepared)
     in_force = opened.cpu_choice(prepared, "cpu")
     with TemporaryDirectory() as folder:
         found = search_cpu(opened, prepared, data, Path(folder))

@@ -11,13 +11,12 @@ from typing import Any
 
 from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.models.prepare import TestData
+from farm.jobs.models.prepare import TestData, validation_data
 from farm.jobs.tune.collect import Draft, draft, publish_draft
 from farm.jobs.tune.keeping import keep_choice
 from farm.jobs.tune.proof import THE_SAME, Proof, prove
 from farm.jobs.tune.search import Tuned
 from farm.jobs.tune.wall_budget import WallBudget
-from farm.model import fetch
 from farm.rows.tune import TuneOutcome
 from runtime.errors import DeviceLostError, JobError
 
@@ -62,7 +61,7 @@ def prove_and_publish(
     """
     opened.progress.stage(f"{library}: compiling the tuned kernels")
     proposed = draft(opened, library, models)
-    data = {tuned.prepared.name: _data(tuned) for tuned in models}
+    data = {tuned.prepared.name: validation_data(tuned.prepared) for tuned in models}
     with TemporaryDirectory() as folder:
         new = TunedFiles(*proposed.write(Path(folder)))
         proofs = {
@@ -98,7 +97,4 @@ def _proof(
 
 
 def _data(tuned: Tuned) -> TestData:
-    return TestData(
-        tuned.prepared,
-        fetch.Fetcher(tuned.prepared.deployment).validation_inputs(tuned.prepared.name, tuned.prepared.inputs),
-    )
+    return validation_data(tuned.prepared)
