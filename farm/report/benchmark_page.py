@@ -120,7 +120,7 @@ def _view(row: BenchmarkRow, anchor: str) -> dict[str, Any]:
         "headline": _headline(row),
         "lead": _lead(row),
         "ops": row.ops,
-        "slowest": [_node(number, op, row.ops) for number, op in _slowest(row.ops)],
+        "slowest": _nodes(_slowest(row.ops), row.ops),
         "graph": graph_of(row.ops),
         "spans": spans_of(row.ops),
         "round_ms": milliseconds(max(op.start_ms + op.last_ms for op in row.ops)),
@@ -160,8 +160,13 @@ def _slowest(ops: Sequence[ProfiledOperator]) -> list[tuple[int, ProfiledOperato
     return sorted(enumerate(ops), key=lambda each: -each[1].avg_ms)[:SLOWEST]
 
 
-def _node(number: int, op: ProfiledOperator, ops: Sequence[ProfiledOperator]) -> DrawnNode:
-    most = max(each.avg_ms for each in ops) or 1.0
+def _nodes(shown: Iterable[tuple[int, ProfiledOperator]], ops: Sequence[ProfiledOperator]) -> list[DrawnNode]:
+    """Those that are shown, with their numbers in the round."""
+    most_ms = max(each.avg_ms for each in ops) or 1.0
+    return [_node(number, op, most_ms) for number, op in shown]
+
+
+def _node(number: int, op: ProfiledOperator, most_ms: float) -> DrawnNode:
     return DrawnNode(
         number=number,
         name=word(op.name, 80),
@@ -169,7 +174,7 @@ def _node(number: int, op: ProfiledOperator, ops: Sequence[ProfiledOperator]) ->
         device=op.device,
         time=milliseconds(op.avg_ms),
         share=f"{op.percent:.1f} %",
-        heat=round(100 * op.avg_ms / most, 1),
+        heat=round(100 * op.avg_ms / most_ms, 1),
         shape=shape(op.output_shape),
         rate=f"{digits(op.gmacps, 3)} GMAC/s" if op.macs else "",
         note=word(op.note, 120),
@@ -185,7 +190,7 @@ def graph_of(ops: Sequence[ProfiledOperator]) -> DrawnGraph:
     lane_px = min(LANE_PX, MOST_GRAPH_PX / max(1, found.count))
     points = [(round((lane + 0.5) * lane_px, 1), (number + 0.5) * ROW_PX) for number, lane in enumerate(found.lanes)]
     paths = [_edge(points[source], points[node]) for source, node in found.edges]
-    nodes = [_node(number, op, ops) for number, op in enumerate(ops)]
+    nodes = _nodes(enumerate(ops), ops)
     return DrawnGraph(math.ceil(found.count * lane_px), len(ops) * ROW_PX, paths, points, nodes)
 
 
