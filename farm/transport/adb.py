@@ -68,8 +68,7 @@ def connect(unit: Unit, interruption: Interruption | None = None) -> AdbTranspor
     server = AdbServer(unit.adb_server)
     serial = unit.serial or _only_serial(unit, server)
     _wait_until_ready(unit.name, server, serial)
-    features = server.query(f"host-serial:{serial}:features", time.monotonic() + CONNECT_S).split(",")
-    return AdbTransport(unit, server, serial, features, interruption)
+    return AdbTransport(unit, server, serial, _features(unit.name, server, serial), interruption)
 
 
 class AdbTransport(PosixTransport):
@@ -189,6 +188,14 @@ def _only_serial(unit: Unit, server: AdbServer) -> str:
         serials = ", ".join(phone.serial for phone in phones) or "none"
         raise DeviceError(f"{unit.name}: name its serial in devices.yml; adb sees these phones: {serials}")
     return phones[0].serial
+
+
+def _features(name: str, server: AdbServer, serial: str) -> list[str]:
+    """What the phone's adbd can do; raises DeviceLostError when the phone has gone since it was seen as usable."""
+    try:
+        return server.query(f"host-serial:{serial}:features", time.monotonic() + CONNECT_S).split(",")
+    except AdbRefusedError as error:
+        raise DeviceLostError(f"{name}: adb says: {error}") from None
 
 
 def _wait_until_ready(name: str, server: AdbServer, serial: str, deadline: float | None = None) -> None:

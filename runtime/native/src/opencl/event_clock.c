@@ -17,9 +17,11 @@ static rt_status written(const rt_opencl_functions *cl, cl_command_queue queue, 
     cl_int code = cl->EnqueueWriteBuffer(queue, buffer, 1, 0, sizeof word, &word, 0, NULL, &event);
     if (code != CL_SUCCESS) return rt_opencl_check(error, "clEnqueueWriteBuffer", code, RT_NO_STEP);
     code = cl->Finish(queue); /* a blocking write may return before its event is complete */
-    if (code == CL_SUCCESS) {
-        code = cl->GetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof *end_ns, end_ns, NULL);
+    if (code != CL_SUCCESS) {
+        cl->ReleaseEvent(event);
+        return rt_opencl_check(error, "clFinish", code, RT_NO_STEP);
     }
+    code = cl->GetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof *end_ns, end_ns, NULL);
     cl->ReleaseEvent(event);
     if (code == CL_PROFILING_INFO_NOT_AVAILABLE) {
         *end_ns = rt_clock_ns();
