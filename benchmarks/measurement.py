@@ -27,7 +27,7 @@ from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.search import SearchOptions
 from farm.rows.latency import Latency
 from farm.rows.status import Status
-from farm.rows.tune import TuneRow
+from farm.rows.tune import TuneOutcome, TuneRow
 from runtime.lowering.lower import lower
 from tuner.statistics import ratio_of_medians
 
@@ -129,10 +129,10 @@ class _Figures:
             with bench.failures.recorded(f"{name}: tune"):
                 tuning = tune(bench, winograd, level)
                 self.tunings.append(tuning)
-                if tuning.status == Status.OK:
+                if tuning.status == Status.OK and not tuning.reason:
                     ways.insert(len(ways) if winograd else 0, RunVariant(name, winograd, LoadOptions()))
                 else:
-                    bench.failures.lines.append(f"{name}: {tuning.status}: {tuning.reason}")
+                    bench.failures.lines.append(f"{name}: tune: {tuning.status}: {tuning.reason}")
         return ways
 
 
@@ -160,7 +160,7 @@ def _tuning(row: TuneRow, winograd: Winograd, level: str, wall_s: float) -> Tuni
         winograd=winograd,
         level=level,
         status=row.status,
-        reason=row.reason,
+        reason=row.outcome_reason if row.outcome == TuneOutcome.NOT_TUNED else row.reason,
         device_s=row.device_s,
         wall_s=wall_s,
         trials=row.trials,

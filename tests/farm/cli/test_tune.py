@@ -229,12 +229,12 @@ def test_a_unit_that_is_lost_is_a_row_and_its_trials_are_kept(say: Any, monkeypa
 def test_a_cpu_model_is_tuned_as_a_whole(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What wins the proof is kept and used; a proof that is not won leaves things as they are."""
     Path("tiny.yml").write_text(deployment_text(runtime="cpu"))
-    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--budget", "4", "--json")
+    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--budget", "60", "--json")
     (row,) = json.loads(out)["rows"]
     assert (status, row["status"], row["runtime"]) == (0, "ok", "cpu")
     assert row["trials"] >= 4 and row["default_ms"] > 0 and row["outcome"] in ("new", "kept")
     monkeypatch.setattr(Ratio, "is_faster", property(lambda ratio: True))
-    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--budget", "4", "--json")
+    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--budget", "60", "--json")
     (row,) = json.loads(out)["rows"]
     (path,) = row["artifacts"]
     assert (status, row["outcome"]) == (0, "new")

@@ -21,6 +21,6 @@ def test_the_demo_of_two_hosts(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     _, _, after = done.stdout.partition("$ kill -9 ")
     killed = "mi8" if "of alpha" in after.splitlines()[0] else "oneplus6"
-    (row,) = [line for line in after.splitlines() if line.startswith("small")][:1]
+    (row,) = [line for line in after.splitlines() if line.startswith("small runs on ")][:1]
     other = {"mi8": "oneplus6", "oneplus6": "mi8"}[killed]
     assert killed not in row and row.startswith(f"small runs on {other} ") and "sdm845" in row
