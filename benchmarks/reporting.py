@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks.stored_nights import fill
 from farm.jobs.nightly.stored_night import load_night
 from farm.nightly.night import Night
-from farm.report import write_reports
+from farm.report.write import write_reports
 from farm.store import Store
 from tests.farm.report import nights as made
 

@@ -60,7 +60,7 @@ from farm.model import deployments
 from farm.nightly import configuration
 from farm.nightly.configuration import SERIES
 from farm.nightly.night import Night
-from farm.report import ReportFiles, ReportFormat, write_reports
+from farm.report.write import ReportFiles, ReportFormat, write_reports
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.compare import CompareRow
 from farm.rows.convert import ConvertRow

@@ -41,7 +41,7 @@ def label(driver: Driver) -> str:
 
 
 def is_exhaustive(kernel: Kernel) -> bool:
-    """Whether every product of a kernel's launches is asked for, each built by itself as users do."""
+    """Whether every product of a kernel's launches is asked for."""
     return EXHAUSTIVE or f"{kernel.memory}-{kernel.name}" in _ASKED
 
 

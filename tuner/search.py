@@ -17,13 +17,14 @@ from tuner.family import Family, TuningTask, timed_trial
 from tuner.family_scheduler import Strategy, explore_families
 from tuner.floors import Floors
 from tuner.halving import Halving
+from tuner.progress import Observer, Progress, ignore_progress
 from tuner.ranking import Ranking
 from tuner.relatives import KernelRelatives, Relatives
 from tuner.retest import Retest, RunningRetest
 from tuner.space import default_candidate
 from tuner.speed_states import SpeedStates
 from tuner.trial import Candidate, TrialStatus
-from tuner.trial_runner import BudgetSpent, Observer, Progress, TrialRunner, ignore_progress
+from tuner.trial_runner import BudgetSpent, TrialRunner
 from tuner.verdict import LaunchVerdict, confirmed, default_kept, nothing_runs, without_false_discoveries
 
 Expand = Callable[[TrialLaunch, int], Mapping[Candidate, float]]

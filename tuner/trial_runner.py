@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import statistics
 from collections import Counter, defaultdict
@@ -23,34 +22,10 @@ class BudgetSpent(Exception):
     """The device time granted for this part of the search is used up."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Progress:
-    """How far a search is: work done of that planned (in programs), device time of the budget, and the stage."""
-
-    done: float
-    planned: float
-    device_s: float
-    budget_s: float
-    trials: int
-    stage: str
-
-    @property
-    def share(self) -> float:
-        """Part of the search that is done, by work or by budget, whichever ends it first."""
-        by_work = self.done / self.planned if self.planned else 1.0
-        by_budget = self.device_s / self.budget_s if self.budget_s else 1.0
-        return min(max(by_work, by_budget), 1.0)
-
-
 _ENOUGH = 4  # trials of both kinds, until it is known whether a local size costs a build
 _CHEAP = 0.3  # of a trial with new options: what one with a new local size alone takes where it costs none
 
 Option = tuple[str, int]
-Observer = Callable[[Progress], None]
-
-
-def ignore_progress(progress: Progress) -> None:
-    """An observer that does nothing."""
 
 
 class TrialRunner:

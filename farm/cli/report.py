@@ -10,8 +10,8 @@ from farm.cli.envelope import CommandResult, Document
 from farm.jobs.compare.stored_runs import PREFIX, find_run
 from farm.jobs.nightly.stored_night import load_night
 from farm.nightly.headline import headline
-from farm.report import ReportFiles, ReportFormat, write_reports
 from farm.report.names import slug
+from farm.report.write import ReportFiles, ReportFormat, write_reports
 from farm.safe_text import one_line
 from farm.store import Store
 

@@ -24,7 +24,7 @@ from farm.jobs.fleet.progress import ProgressView, Silent
 from farm.jobs.fleet.progress_lines import PROGRESS_FORM, ProgressLines
 from farm.rows.device_state import DeviceState
 from farm.safe_text import word
-from tuner.trial_runner import Progress as SearchProgress
+from tuner.progress import Progress as SearchProgress
 
 LINE_EVERY_S = 10.0
 REFRESH_PER_S = 4

@@ -30,7 +30,6 @@ from farm.cluster.host_files import DETACHED, FOLDER, HostFiles
 from farm.cluster.host_job import HostJob
 from farm.cluster.host_process import run_command
 from farm.cluster.queue import OWN_JOB, JobName, KeptJob
-from farm.store import Store
 from runtime.errors import ConfigError, FarmError, JobError
 
 REQUEST, BEGUN, ANSWER, ENDED = "request.json", "begun", "answer.json", "ended"
@@ -202,6 +201,8 @@ def _failed(error: JobError) -> dict[str, Any]:
 
 def _stored_rows(path: Path) -> list[dict[str, Any]]:
     """The rows that the last command with this store left there."""
+    from farm.store import Store  # takes half a second to import, which commands that look at a cluster need not
+
     try:
         with Store.open(str(path), create=False) as store:
             return [row for run in store.runs(limit=1) for row in store.rows(run.id)]

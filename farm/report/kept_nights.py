@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 KEPT_NIGHTS = 14
+INDEX, JSON = "index.html", "night.json"  # of every report
 FOLDER, PAGE, VERDICT = "nights", "nights.html", "verdict.json"
 _TO_ALL = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>All nights</title>

@@ -13,13 +13,13 @@ from farm.nightly.headline import headline
 from farm.nightly.night import Night
 from farm.report.document import night_json
 from farm.report.junit import junit
-from farm.report.kept_nights import FOLDER, PAGE, VERDICT, keep_replaced, kept_headlines
+from farm.report.kept_nights import FOLDER, INDEX, JSON, PAGE, VERDICT, keep_replaced, kept_headlines
 from farm.report.merge_request import merge_request
 from farm.report.operator_trace import most_changed, operator_trace, slowest
 from farm.report.pages import nights_page, pages
 from farm.report.whole_folder import replacing_folder
 
-INDEX, MARKDOWN, JUNIT, JSON = "index.html", "summary.md", "junit.xml", "night.json"
+MARKDOWN, JUNIT = "summary.md", "junit.xml"
 SLOWEST, MOST_CHANGED = "trace-slowest.json", "trace-most-changed.json"
 ASSETS = ("report.css", "theme.js", "tables.js", "charts.js", "rows.js")
 PLOTLY = "plotly.min.js"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from farm.report.kept_nights import verdict_of
-from farm.report.write import INDEX, JSON
+from farm.report.kept_nights import INDEX, JSON, verdict_of
 
 SERVED_SUFFIXES = {".html", ".css", ".js", ".json", ".xml", ".md"}
 

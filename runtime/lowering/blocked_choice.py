@@ -11,14 +11,12 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from runtime.graph import Graph, Node
 from runtime.lowering.tables import BLOCKED_OPERATORS
+from runtime.minimum_cut import UNLIMITED, near_sides
 
 _BLOCKED, _PLAIN = 0, 1  # source and sink
-_UNLIMITED = 2**31 - 1  # SciPy's flows are of int32
 
 
 def choose_blocked(graph: Graph, block: int) -> frozenset[str]:
@@ -28,10 +26,8 @@ def choose_blocked(graph: Graph, block: int) -> frozenset[str]:
     if not wanted:
         return frozenset()
     vertices = {node.output: _BLOCKED if node.output in wanted else at for at, node in enumerate(free, 2)}
-    capacities = _network(2 + len(free), list(_groups(graph, vertices)))
-    residual = csr_array(capacities - maximum_flow(capacities, _BLOCKED, _PLAIN).flow)
-    residual.eliminate_zeros()
-    near_plain = set(breadth_first_order(csr_array(residual.T), _PLAIN, return_predecessors=False).tolist())
+    edges, count = _network(2 + len(free), list(_groups(graph, vertices)))
+    _, near_plain = near_sides(edges, count, _BLOCKED, _PLAIN)
     return frozenset(name for name, vertex in vertices.items() if vertex not in near_plain)
 
 
@@ -54,17 +50,14 @@ def _groups(graph: Graph, vertices: dict[str, int]) -> Iterable[tuple[int, set[i
             yield 4 * math.prod(graph.shape(name)), members | {vertices.get(name, _PLAIN)}
 
 
-def _network(count: int, groups: list[tuple[int, set[int]]]) -> csr_array:
-    """Capacities from vertex to vertex: source, sink, nodes, then two for each tensor that is shared."""
+def _network(count: int, groups: list[tuple[int, set[int]]]) -> tuple[dict[tuple[int, int], int], int]:
+    """Capacities from vertex to vertex (source, sink, nodes, then two for each tensor that is shared), how many."""
     shared = [(size, members) for size, members in groups if len(members) > 1]
     unit = max(1, sum(size for size, _ in shared) // 2**29)
-    edges: dict[tuple[int, int], int] = {(_BLOCKED, _PLAIN): 0}
+    edges: dict[tuple[int, int], int] = {}
     for index, (size, members) in enumerate(shared):
         first = count + 2 * index
         edges[first, first + 1] = -(-size // unit)
         for member in members:
-            edges[member, first] = edges[first + 1, member] = _UNLIMITED
-    edges = {pair: capacity for pair, capacity in edges.items() if pair[0] != _PLAIN and pair[1] != _BLOCKED}
-    values, pairs = np.array(list(edges.values()), np.int32), np.array(list(edges), np.int32)
-    total = count + 2 * len(shared)
-    return csr_array(coo_array((values, (pairs[:, 0], pairs[:, 1])), shape=(total, total)))
+            edges[member, first] = edges[first + 1, member] = UNLIMITED
+    return edges, count + 2 * len(shared)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from farm.report import charts, write_reports
+from farm.report import charts
 from farm.report.benchmark_page import benchmark_page
+from farm.report.write import write_reports
 from tests.browser import chromium
 from tests.browser.chromium import Browser
 from tests.conftest import require

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import update
 
 from farm.cluster.queue import TaskReport
-from farm.report import write_reports
+from farm.report.write import write_reports
 from farm.rows.device_state import DeviceState
 from farm.serve.service import FarmService
 from farm.store import Store, schema

@@ -25,7 +25,7 @@ from runtime.layout.buffer import pack_rows
 from runtime.reference.device import family_of
 from runtime.target import Target
 from runtime.types import Precision
-from tests.opencl import is_exhaustive
+from tests.opencl import EXHAUSTIVE
 from tests.runtime import buffer_oracle, joined
 
 TABLE = {kernel.name: kernel for kernel in (*KERNELS, *PROBES)}
@@ -259,9 +259,7 @@ class Launch:
 def check_all(kernel: BufferKernel, launches: list[Launch], device: Any) -> None:
     """Checks many launches of a kernel, which is built once for them, or once for each where all is asked for."""
     options = [each.options for each in launches]
-    built = (
-        None if is_exhaustive(kernel) else joined.entries(context_of(device), kernel, program_source(kernel), options)
-    )
+    built = None if EXHAUSTIVE else joined.entries(context_of(device), kernel, program_source(kernel), options)
     faults = [fault for each in launches if (fault := _fault(each, device, built))]
     assert not faults, "\n".join(faults)
 

@@ -18,7 +18,7 @@ from runtime.kernels.table import IMAGE_KERNELS as KERNELS
 from runtime.layout.image import ImageLayout, from_image, image_size, to_image
 from runtime.target import Target
 from runtime.types import Precision
-from tests.opencl import default_device, is_exhaustive
+from tests.opencl import EXHAUSTIVE, default_device
 from tests.runtime import joined
 
 SENTINEL = 77.0
@@ -76,7 +76,7 @@ _JOINED = {}
 def built_at_once(name, builds):
     """Launches of a kernel take these (variant, precision, defines) from one program, if not all is asked for."""
     kernel, options = TABLE[name], [build_options(*build) for build in builds]
-    if not is_exhaustive(kernel):
+    if not EXHAUSTIVE:
         built = joined.entries(device()[0], kernel, program_source(kernel), options)
         _JOINED.update({(name, each): built for each in options})
     yield

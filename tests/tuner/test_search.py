@@ -12,9 +12,10 @@ from tuner import space
 from tuner.coverage import LEAST_TRIALS
 from tuner.device_pool import pool_of_one
 from tuner.journal import Journal
+from tuner.progress import Progress
 from tuner.search import LEVELS, SearchResult, search
 from tuner.trial import Candidate, Measure, Trial, TrialStatus
-from tuner.trial_runner import Progress, TrialRunner
+from tuner.trial_runner import TrialRunner
 
 pytestmark = pytest.mark.slow
 

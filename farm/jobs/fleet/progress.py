@@ -7,7 +7,7 @@ import logging
 from typing import Protocol
 
 from farm.rows.device_state import DeviceState
-from tuner.trial_runner import Progress as SearchProgress
+from tuner.progress import Progress as SearchProgress
 
 LOG = logging.getLogger("farm.jobs")
 

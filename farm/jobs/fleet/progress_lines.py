@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from farm.jobs.fleet.progress import ProgressView
 from farm.rows.device_state import DeviceState
-from tuner.trial_runner import Progress as SearchProgress
+from tuner.progress import Progress as SearchProgress
 
 PROGRESS_FORM = "FARM_PROGRESS"  # the variable that asks for this form: `json`
 STAGE, WAITING, SEARCH, STATE, ENDED = "stage", "waiting", "search", "state", "ended"

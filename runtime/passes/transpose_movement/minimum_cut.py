@@ -7,7 +7,7 @@ hyperedge whose capacity is the tensor's bytes. Each hyperedge gets two vertices
 capacity and edges of unlimited capacity from each member to a and from b to each member. Where members stand on both
 sides a is on the source's side and b on the sink's, and the edge between them is cut; else it is not. So the capacity
 of a minimum s-t cut is the least number of bytes (E. L. Lawler, "Cutsets and partitions of hypergraphs", Networks 3,
-1973; by the theorem of Ford and Fulkerson a maximum flow finds it). Constants are transposed at conversion and stand
+1973). Constants are transposed at conversion and stand
 in no group; an operand of fewer axes is a group that is pinned to the frame that it is read in now.
 
 Of the cuts of the fewest bytes one with the fewest Transposes is wanted: capacities are multiplied, and a one is added
@@ -22,15 +22,11 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 
-import numpy as np
-from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import breadth_first_order, maximum_flow
-
+from runtime.minimum_cut import UNLIMITED, near_sides
 from runtime.passes.transpose_movement.cost import Cost, DisjointSets
 from runtime.passes.transpose_movement.regions import NEVER, Region, TensorGroup
 
 SOURCE, SINK = 0, 1
-UNLIMITED = 2**31 - 1  # SciPy's flows are of int32
 
 Frames = Sequence[int]
 
@@ -74,18 +70,13 @@ def _apart(region: Region, frames: Frames) -> int:
 
 def minimum_cuts(region: Region) -> list[list[int]]:
     """The minimum cuts with the most operators in frame 1, and in frame 0."""
-    capacities = _network(region)
-    flow = maximum_flow(capacities, SOURCE, SINK).flow
-    residual = csr_array(capacities - flow)
-    residual.eliminate_zeros()
+    near_source, near_sink = near_sides(*_network(region), SOURCE, SINK)
     vertices = range(2, 2 + len(region.operators))
-    near_source = set(breadth_first_order(residual, SOURCE, return_predecessors=False).tolist())
-    near_sink = set(breadth_first_order(csr_array(residual.T), SINK, return_predecessors=False).tolist())
     return [[int(at not in near_source) for at in vertices], [int(at in near_sink) for at in vertices]]
 
 
-def _network(region: Region) -> csr_array:
-    """Capacities from vertex to vertex: source, sink, operators, then two for each group."""
+def _network(region: Region) -> tuple[dict[tuple[int, int], int], int]:
+    """Capacities from vertex to vertex (source, sink, operators, then two for each group), and how many there are."""
     groups = [group for group in region.groups.values() if len(_members(group)) > 1]
     own_sizes = [size for movable in region.operators for size in movable.sizes]
     scale = _Scale([group.size_bytes for group in groups if group.size_bytes != NEVER], own_sizes)
@@ -99,9 +90,7 @@ def _network(region: Region) -> csr_array:
         for member in _members(group):
             edges[member, vertex] = edges[vertex + 1, member] = UNLIMITED
         vertex += 2
-    edges = {pair: capacity for pair, capacity in edges.items() if pair[0] != SINK and pair[1] != SOURCE and capacity}
-    values, pairs = np.array(list(edges.values()), np.int32), np.array(list(edges), np.int32).reshape(-1, 2)
-    return csr_array(coo_array((values, (pairs[:, 0], pairs[:, 1])), shape=(vertex, vertex)))
+    return edges, vertex
 
 
 def _members(group: TensorGroup) -> set[int]:

@@ -6,7 +6,7 @@ from farm.cli.commands import baseline, options, report, serve, store, tune
 from farm.jobs.compare.stored_runs import LATEST
 from farm.jobs.fleet.dispatch import FLEET
 from farm.nightly.configuration import SERIES
-from farm.report import ReportFormat
+from farm.report.write import ReportFormat
 from farm.serve.server import DEFAULT_PORT, ServeOptions
 from farm.store.exporting import ExportFormat
 from tuner.search import LEVELS

@@ -22,7 +22,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
 @pytest.fixture
 def folder(own_folder: Path, cluster: TestCluster, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a model, whose commands mean the cluster."""
-    write_deployment(own_folder, runtime="cpu", shape="1000,3,8,8")  # 100,000 rounds of it last minutes
+    # 100,000 rounds last minutes; on one core, so that commands run beside them
+    write_deployment(own_folder, runtime="cpu", shape="1000,3,8,8", num_threads="1")
     monkeypatch.setenv("FARM_CLUSTER", cluster.url)
     monkeypatch.setenv("FARM_CERTIFICATES", str(cluster.folder / "ca"))
     return own_folder

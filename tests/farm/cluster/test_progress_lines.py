@@ -7,7 +7,7 @@ from typing import Any
 
 from farm.jobs.fleet.progress_lines import ProgressLines, parse_event, replay
 from farm.rows.device_state import DeviceState
-from tuner.trial_runner import Progress as SearchProgress
+from tuner.progress import Progress as SearchProgress
 
 STATE = DeviceState(temperature_c=41.5)
 SEARCH = SearchProgress(1.0, 4.0, 2.5, 10.0, 7, "conv2d")

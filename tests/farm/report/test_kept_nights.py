@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from farm.report import ReportFormat, kept_nights, write_reports
+from farm.report import kept_nights
 from farm.report.kept_nights import FOLDER, KEPT_NIGHTS, PAGE
+from farm.report.write import ReportFormat, write_reports
 from tests.farm.report import nights
 
 

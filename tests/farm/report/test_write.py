@@ -16,11 +16,12 @@ import pytest
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import Night
-from farm.report import ReportFormat, pages, write_reports
+from farm.report import pages
 from farm.report.junit import junit
 from farm.report.merge_request import merge_request
 from farm.report.operator_trace import most_changed, operator_trace, slowest
 from farm.report.pages import script_json
+from farm.report.write import ReportFormat, write_reports
 from tests.farm.report import nights
 from tests.farm.report.nights import HOSTILE
 

@@ -16,8 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
 from farm.cluster.queue import TaskReport
-from farm.report import write_reports
 from farm.report.kept_nights import verdict_of
+from farm.report.write import write_reports
 from farm.serve import events
 from farm.serve.app import API
 from farm.serve.openapi import OPERATIONS, description

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import update
 
 from farm.jobs.sharing.share import share_results
-from farm.report import write_reports
+from farm.report.write import write_reports
 from farm.report.written_reports import written_reports
 from farm.serve.place_source import FOLDER, PlaceSource
 from farm.serve.service import FarmService

@@ -13,7 +13,7 @@ import pytest
 
 from farm.cluster.address import parse_cluster_address
 from farm.cluster.host_files import PART_BYTES
-from farm.report import write_reports
+from farm.report.write import write_reports
 from farm.serve.cluster_source import ClusterSource
 from farm.serve.queue_watcher import QueueWatcher
 from farm.serve.watcher import UnitWatcher
