@@ -18,10 +18,10 @@ def residual_block(m: GraphMaker) -> Graph:
 
 
 def depthwise_and_groups(m: GraphMaker) -> Graph:
-    x = m.input(2, 12, 8, 11)
+    x = m.input(2, 12, 12, 11)
     a = m.conv(x, 12, group=12, activation="relu", pads=(0, 1, 1, 0), strides=(2, 1))
-    b = m.conv(a, 18, group=3, dilations=(2, 1))
-    return m.finish(b)
+    b = m.conv(a, 12, dilations=(1, 2), pads=(0,) * 4)
+    return m.finish(m.conv(b, 18, group=3, dilations=(2, 1)))
 
 
 def concat_in_place(m: GraphMaker) -> Graph:
