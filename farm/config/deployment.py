@@ -18,7 +18,7 @@
           - input_tensors: [data]
             input_shapes: ["1,3,227,227"]   # also as a list of lists
             input_data_types: [float32]
-            output_tensors: [prob]
+            output_tensors: [prob]          # further subgraphs: each is a model of its own, farm/config/subgraphs.py
         runtime: cpu+gpu                    # cpu, gpu or both, each validated and measured on its own
         data_type: fp16_fp32                # GPU: storage_arithmetic; a CPU runtime always computes in fp32. Of several
                                             # (fp32_fp32, fp16_fp32) the first runs until tuning has chosen
@@ -46,7 +46,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator
 
-from farm.config import platforms, yaml_source
+from farm.config import platforms, subgraphs, yaml_source
 from farm.config.execution import Execution, ExecutionKeys
 from farm.config.fields import (
     Abis,
@@ -126,6 +126,7 @@ class Subgraph(YamlSection):
         "validation_outputs_data": "outputs are compared with those that the backend computes",
         "accuracy_validation_script": "outputs are compared with those that the backend computes",
     }
+    refused: ClassVar = {subgraphs.NAME: "it is for one of several subgraphs; leave it out"}
 
     input_tensors: Annotated[tuple[Text, ...], BeforeValidator(as_list), AfterValidator(not_empty)] = ()
     input_shapes: Annotated[tuple[Shape, ...], BeforeValidator(as_list)] = ()
@@ -275,15 +276,6 @@ class Model(ExecutionKeys):
     def _known_backend(cls, value: str, info: ValidationInfo) -> str:
         return platforms.known_backend(value, info.data.get("platform"))
 
-    @field_validator("subgraphs")
-    @classmethod
-    def _only_one(cls, value: tuple[Subgraph, ...]) -> tuple[Subgraph, ...]:
-        if len(value) > 1:
-            raise ValueError(
-                "several subgraphs of one model are not supported; write a model for each, with this model_file_path"
-            )
-        return value
-
     @field_validator("runtime")
     @classmethod
     def _known_runtime(cls, value: str) -> str:
@@ -396,6 +388,11 @@ class Deployment(YamlSection):
         """The file that was read; its folder is what relative paths in it start from."""
         return self._source.path
 
+    def siblings(self, name: str) -> list[str]:
+        """The models that are subgraphs of the same model of the file, in its order; one alone is its own sibling."""
+        whole = {each: self._source.written(("models", each))[1] for each in self.models}
+        return [each for each in self.models if whole[each] == whole[name]]
+
     @property
     def takes_one(self) -> bool:
         """Whether it is for any one unit, whose SoC is left to chance: `target_socs: random`."""
@@ -405,13 +402,14 @@ class Deployment(YamlSection):
     @property
     def notes(self) -> list[str]:
         """What the file says without effect, a line each: thresholds for runtimes that a model does not use."""
-        return [
+        found = (
             str(self.error(("models", name, "validation_threshold", key), f"has no effect, it runs on {used}"))
             for name, model in self.models.items()
             for key in self.data["models"][name].get("validation_threshold") or ()
             if key.lower() not in model.runtimes
             for used in [" and ".join(model.runtimes)]
-        ]
+        )
+        return list(dict.fromkeys(found))
 
     @property
     def data(self) -> Any:
@@ -453,6 +451,7 @@ def load(path: Path, trust_models: bool = False) -> Deployment:
 
 def of_source(source: YamlSource, trust_models: bool = False) -> Deployment:
     """The same of YAML that has been read."""
+    source = subgraphs.with_single_subgraphs(source)
     deployment = source.validate(Deployment)
     deployment._source, deployment._trusted = source, trust_models
     return deployment

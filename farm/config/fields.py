@@ -36,7 +36,8 @@ def split_text(value: Any) -> Any:
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
-def _safe_name(value: str) -> str:
+def safe_name(value: str) -> str:
+    """Refuses what cannot name a file."""
     if not SAFE_NAME.fullmatch(value):
         raise ValueError(
             f"{value!r} cannot name a file; use letters, digits, '_', '-' and '.', at most {MOST_NAME} characters"
@@ -73,7 +74,7 @@ def _sha256(value: str) -> str:
     return value.lower()
 
 
-SafeName = Annotated[str, AfterValidator(_safe_name)]
+SafeName = Annotated[str, AfterValidator(safe_name)]
 SocKey = Annotated[str, AfterValidator(_soc_key)]
 Location = Annotated[str, Field(min_length=1), AfterValidator(_loadable)]
 Checksum = Annotated[str, AfterValidator(_sha256)]

@@ -41,16 +41,22 @@ class YamlSource:
     def __init__(self, path: Path, data: Any, lines: Mapping[KeyPath, int]) -> None:
         self.path = path
         self.data = data
-        self._lines = lines
+        self.lines = lines
+
+    def written(self, key_path: KeyPath) -> KeyPath:
+        """The key path as the user wrote it, where the data are made of what was written."""
+        return key_path
 
     def line(self, key_path: KeyPath) -> int:
         """Line of the key, or of the nearest enclosing key when it is absent."""
-        while key_path not in self._lines:
+        key_path = self.written(key_path)
+        while key_path not in self.lines:
             key_path = key_path[:-1]
-        return self._lines[key_path]
+        return self.lines[key_path]
 
     def error(self, key_path: KeyPath, problem: str) -> ConfigError:
         """Makes the error `file:line: key: problem`."""
+        key_path = self.written(key_path)
         key = f"{dotted(key_path)}: " if key_path else ""
         return ConfigError(f"{self.path}:{self.line(key_path)}: {key}{problem}")
 
@@ -67,9 +73,9 @@ class YamlSource:
         for detail in details:
             detail["loc"] = tuple(key for key in detail["loc"] if key != "[key]")  # pydantic's mark of a bad key
         details.sort(key=lambda detail: (detail["type"] == "missing", self.line(detail["loc"])))
-        first, *others = details
+        first, *others = {(self.written(detail["loc"]), detail["msg"]): detail for detail in details}.values()
         if others and first["type"] == "missing":
-            also = ", ".join(dotted(detail["loc"]) for detail in others)
+            also = ", ".join(dotted(self.written(detail["loc"])) for detail in others)
             raise self.error(first["loc"], f"this key is missing, and so {'is' if len(others) == 1 else 'are'} {also}")
         more = f" (and {len(others)} more)" if others else ""
         raise self.error(first["loc"], _problem(model, first) + more)

@@ -17,7 +17,7 @@ from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
 from farm.jobs.models import plans
-from farm.jobs.models.prepare import Prepared, plan_data_type, prepare
+from farm.jobs.models.prepare import Prepared, plan_data_type, prepare, with_siblings
 from farm.jobs.targets import (
     TargetFacts,
     TargetFiles,
@@ -80,7 +80,7 @@ def convert_job(
     """
     fetcher = Fetcher(deployment)
     files = TargetFiles(options.target_files)
-    models = [prepare(deployment, name, fetcher) for name in deployment.models]
+    models = with_siblings([prepare(deployment, name, fetcher) for name in deployment.models])
     for prepared in models:
         write_graph(prepared)
     any_row = False
@@ -159,9 +159,13 @@ class _Conversion:
                     yield self._row_without_unit(pair, facts, prepared, runtime)
 
     def _measure(self, opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ConvertResult:
-        target = opened.target(prepared, runtime)
-        way = opened.kept_way(prepared, runtime, target)
-        plan, plan_file = opened.plan(prepared, runtime, way.target(target), choice=way.planned.choice, cpu=way.cpu)
+        def lowered(model: Prepared) -> tuple[KeptWay, Plan, Path]:
+            target = opened.target(model, runtime)
+            way = opened.kept_way(model, runtime, target)
+            return way, *opened.plan(model, runtime, way.target(target), choice=way.planned.choice, cpu=way.cpu)
+
+        way, plan, plan_file = lowered(prepared)
+        plan = plans.sharing(plan, prepared, lambda sibling: lowered(sibling)[1])
         return self._written(prepared, plan, plan_file, opened.unit.abi, "unit", way.planned.use)
 
     def _row_without_unit(
@@ -184,10 +188,15 @@ class _Conversion:
         source = "none" if runtime == "cpu" else facts.source if facts else ""
         workspace = Workspace(prepared.deployment.library_name)
         plan_file = workspace.plan_file(prepared.name, pair.abi, pair.soc, runtime)
+
+        def lowered(model: Prepared) -> tuple[KeptWay, Plan]:
+            target = _target(pair, facts, model, runtime)
+            way = kept_way(pair.unit, facts.probe, model, runtime, target) if facts else KeptWay()
+            return way, plans.lowered(model, way.target(target), way.options(model))
+
         try:
-            target = _target(pair, facts, prepared, runtime)
-            way = kept_way(pair.unit, facts.probe, prepared, runtime, target) if facts else KeptWay()
-            plan = plans.lowered(prepared, way.target(target), way.options(prepared))
+            way, plan = lowered(prepared)
+            plan = plans.sharing(plan, prepared, lambda sibling: lowered(sibling)[1])
             return self._written(prepared, plan, plan_file, pair.abi, source, way.planned.use)
         except FarmError as error:
             figures = PlanFigures(abi=pair.abi, facts=source)

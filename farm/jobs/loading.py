@@ -10,8 +10,10 @@ from farm.config.deployment import Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import LoadAnswer
 from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
+from farm.jobs.choices.kept_way import KeptWay
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.unit import OpenUnit, given_operators, write_plan
+from farm.jobs.models import plans
 from farm.jobs.models.cpu_choice import with_choice
 from farm.jobs.models.prepare import Prepared, plan_data_type
 from farm.rows.row import Provenance, row_fingerprint
@@ -119,9 +121,11 @@ def ready_model(
     keep_layers: bool = False,
 ) -> ReadyModel:
     """Lowers a model, and finds the files of tuning that fit it."""
-    planned = _planned(opened, prepared, runtime, target, options)
-    cpu = None if options.tuned == NO_ARTIFACT else opened.cpu_choice(prepared, runtime)
-    plan, plan_file = opened.plan(prepared, runtime, planned.target(target), keep_layers, planned.choice, cpu=cpu)
+    way = _way(opened, prepared, runtime, target, options)
+    planned, cpu = way.planned, way.cpu
+    plan, plan_file = opened.plan(prepared, runtime, way.target(target), keep_layers, planned.choice, cpu=cpu)
+    if not keep_layers:
+        plan = plans.sharing(plan, prepared, lambda sibling: _lowered(opened, sibling, runtime, options))
     tuned, kernels = _artifacts(opened, prepared.deployment.library_name, runtime, options)
     write_plan(plan, plan_file)
     model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned)
@@ -130,6 +134,18 @@ def ready_model(
     LOG.info("%s: %s (%s): %s, selection: %s", opened.unit.name, prepared.name, runtime, files, planned.file or "none")
     execution = with_choice(options.execution.over(prepared.settings.execution), cpu)
     return ReadyModel(model, kernels, chosen, execution, planned)
+
+
+def _lowered(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: LoadOptions) -> Plan:
+    """The plan of a model that would be loaded so."""
+    target = opened.target(prepared, runtime, options.memory)
+    way = _way(opened, prepared, runtime, target, options)
+    return opened.plan(prepared, runtime, way.target(target), choice=way.planned.choice, cpu=way.cpu)[0]
+
+
+def _way(opened: OpenUnit, prepared: Prepared, runtime: Runtime, target: Target, options: LoadOptions) -> KeptWay:
+    cpu = None if options.tuned == NO_ARTIFACT else opened.cpu_choice(prepared, runtime)
+    return KeptWay(_planned(opened, prepared, runtime, target, options), cpu)
 
 
 def _planned(

@@ -105,7 +105,8 @@ def _subgraph(platform: str, own: ModelTensors, shapes: Shapes) -> str:
         ("output_tensors", _list(_quoted(tensor.name) for tensor in own.outputs), ""),
     )
     written = [f"{key}: {value}{f'  # {comment}' if comment else ''}" for key, value, comment in lines]
-    return "    subgraphs:\n      - " + "\n        ".join(written) + "\n"
+    lines_of_it = "\n        ".join(written)
+    return f"    subgraphs:  # of several, each is a plan and a row of its own\n      - {lines_of_it}\n"
 
 
 def _list(values: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from runtime.lowering.launch import Launch
 from runtime.lowering.memory import BufferLifetime, ImageLifetime, plan_arenas, plan_images
 from runtime.lowering.value import Value
 from runtime.plan.container import align
-from runtime.plan.plan import Arg, Image, Plan, Pool, Size3, Step, Tensor, WeightPacking
+from runtime.plan.plan import PIXEL_BYTES, Arg, Image, Plan, Pool, Size3, Step, Tensor, WeightPacking
 from runtime.plan.records import ArgKind, PoolKind, StepKind
 from runtime.types import ElementType, ImageFormat, Precision, Role, Storage
 
@@ -47,6 +47,7 @@ class PlacedValues:
         self.peak_bytes = self.sum_bytes = 0
         self._places: dict[int, _Place] = {}
         self._limit = min(builder.target.max_allocation_bytes, _MAX_POOL_BYTES)
+        self._separate = builder.options.separate_weights
         spans = lifetimes(builder)
         roots = list(spans)
         reuse = builder.options.reuse_memory
@@ -78,7 +79,7 @@ class PlacedValues:
         start = self._append(content)
         end = len(self.data)
         last = self.pools[-1] if self.pools else None
-        if last is None or end - last.data_offset > self._limit:
+        if last is None or self._separate or end - last.data_offset > self._limit:
             self.pools.append(Pool(PoolKind.WEIGHTS, end - start, start))
         else:
             self.pools[-1] = dataclasses.replace(last, size=end - last.data_offset)
@@ -119,8 +120,7 @@ class PlacedValues:
         self.images += [Image(width, height, ImageFormat(form)) for width, height, form in slots]
         for root, slot in zip(roots, chosen, strict=True):
             self._places[id(root)] = _Place(first + slot)
-        pixel_bytes = {ImageFormat.FLOAT: 16, ImageFormat.HALF: 8}
-        self.peak_bytes += sum(w * h * pixel_bytes[ImageFormat(form)] for w, h, form in slots)
+        self.peak_bytes += sum(w * h * PIXEL_BYTES[ImageFormat(form)] for w, h, form in slots)
         self.sum_bytes += sum(root.size_bytes for root in roots)
 
 

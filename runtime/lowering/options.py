@@ -29,13 +29,15 @@ class Options:
 
     `winograd`: output tile of Winograd's convolution (2 or 4), 0 for none, `auto` for the best of each layer.
     `keep_layers`: every operator's output is an output of the plan too. `reuse_memory`: off for trials, whose
-    operators run in any order. `cpu`: how plans for the CPU alone are made. `choice`: where each node runs and how;
-    None: where the target's memory type says.
+    operators run in any order. `separate_weights`: each constant is a memory object of its own, so that plans can
+    share a data file (runtime/plan/shared_data.py). `cpu`: how plans for the CPU alone are made. `choice`: where each
+    node runs and how; None: where the target's memory type says.
     """
 
     winograd: int | Literal["auto"] = 0
     obfuscate: bool = False
     keep_layers: bool = False
     reuse_memory: bool = True
+    separate_weights: bool = False
     cpu: CpuOptions = CPU_DEFAULT
     choice: GraphChoice | None = None

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 
 from runtime.kernels.spec import Kernel, Variant
 from runtime.layout.storage import TensorStorage
+from runtime.plan.container import align
 from runtime.plan.records import ArgKind, PoolKind, StepFlag, StepKind
 from runtime.target import Target
 from runtime.types import ELEMENT_BYTES, ElementType, ImageFormat, Precision, Role, Storage
 
 Size3 = tuple[int, int, int]
+PIXEL_BYTES = {ImageFormat.FLOAT: 16, ImageFormat.HALF: 8}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +42,11 @@ class Image:
     height: int
     format: ImageFormat
     data_offset: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in the data file, where that is aligned."""
+        return align(self.width * self.height * PIXEL_BYTES[self.format])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,9 +219,15 @@ class Plan:
         return [tensor for tensor in self.tensors if tensor.role == Role.OUTPUT]
 
     @property
+    def constants(self) -> list[tuple[int, int]]:
+        """Offset and bytes of each pool and image of weights in the data file; other plans may use the rest of it."""
+        pools = [(pool.data_offset, pool.size) for pool in self.pools if pool.kind == PoolKind.WEIGHTS]
+        return pools + [(each.data_offset, each.size_bytes) for each in self.images if each.data_offset is not None]
+
+    @property
     def weights_bytes(self) -> int:
         """Bytes of constants."""
-        return len(self.data)
+        return sum(size for _, size in self.constants)
 
     @property
     def macs(self) -> int:

@@ -15,7 +15,7 @@ from runtime.errors import FormatError
 from runtime.layout.image import LANES, ImageLayout
 from runtime.layout.storage import NHWC, ROW_MAJOR, StorageFormat, TensorStorage, of_image, rows_in_blocks
 from runtime.plan.container import Sections, read_file, string_reader
-from runtime.plan.plan import ContentKind, StoredTensor
+from runtime.plan.plan import ContentKind, Image, StoredTensor
 from runtime.plan.records import (
     MAX_RANK,
     NO_DATA,
@@ -99,9 +99,17 @@ def _plan(sections: Sections) -> ReadPlan:
         runtime_version=string(int(meta["runtime_version"])),
         steps=steps,
         tensors=tensors,
-        weights_bytes=int(meta["data_size"]),
+        weights_bytes=_weights_bytes(sections),
         activations_bytes=_scratch_bytes(sections, tensors),
     )
+
+
+def _weights_bytes(sections: Sections) -> int:
+    """Bytes of what this plan uses of its data file, which others may share."""
+    pools = (int(row["size"]) for row in sections[SectionId.POOL] if row["kind"] == PoolKind.WEIGHTS)
+    stored = (row for row in sections[SectionId.IMAGE] if row["data_offset"] != NO_DATA)
+    images = (Image(int(row["width"]), int(row["height"]), ImageFormat(int(row["format"]))) for row in stored)
+    return sum(pools) + sum(image.size_bytes for image in images)
 
 
 def _scratch_bytes(sections: Sections, tensors: tuple[StoredTensor, ...]) -> int:

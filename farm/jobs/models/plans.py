@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from farm.jobs.models.prepare import Prepared
+from runtime.errors import ConfigError, ModelError
+from runtime.graph import Graph
 from runtime.lowering.lower import Options, lower
 from runtime.plan.plan import Plan
+from runtime.plan.shared_data import with_shared_data
 from runtime.target import Target
 from runtime.types import Precision
 
@@ -21,26 +26,43 @@ _owners: dict[Path, Target] = {}  # by absolute path: a process may change its w
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Model:
-    """A model as a key: the same object, not an equal one."""
+    """A model's graph as a key: the same object, not an equal one."""
 
-    prepared: Prepared
+    graph: Graph
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Model) and other.prepared is self.prepared
+        return isinstance(other, _Model) and other.graph is self.graph
 
     def __hash__(self) -> int:
-        return id(self.prepared)
+        return id(self.graph)
 
 
 def lowered(prepared: Prepared, target: Target, options: Options) -> Plan:
     """The plan of a model for a target; units that ask for the same at the same time wait for one lowering."""
     with _lowering:
-        return _lowered(_Model(prepared), target, options)
+        return _lowered(_Model(prepared.graph), target, options)
 
 
 @functools.lru_cache(MOST_PLANS)
 def _lowered(model: _Model, target: Target, options: Options) -> Plan:
-    return lower(model.prepared.graph, target, options)
+    return lower(model.graph, target, options)
+
+
+def sharing(plan: Plan, prepared: Prepared, lower_sibling: Callable[[Prepared], Plan]) -> Plan:
+    """A model's plan, its weights in one data file with those of the siblings' plans that have much in common with it.
+
+    A sibling that cannot be lowered shares nothing.
+    """
+    if not prepared.shares_weights:
+        return plan
+    of_siblings = {prepared.name: plan}
+    for sibling in prepared.siblings:
+        if sibling.name not in of_siblings:
+            with contextlib.suppress(ModelError, ConfigError):
+                of_siblings[sibling.name] = lower_sibling(sibling)
+    names = [sibling.name for sibling in prepared.siblings if sibling.name in of_siblings]
+    shared = with_shared_data([of_siblings[name] for name in names])
+    return dict(zip(names, shared, strict=True)).get(prepared.name, plan)
 
 
 def own_file(path: Path, target: Target, unit: str) -> Path:

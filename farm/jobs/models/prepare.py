@@ -74,6 +74,7 @@ class Prepared:
         graph: the same, converted.
         custom: the users' operators that the model may have.
         framework: the model as the framework has it that computes the reference outputs; None for ONNX Runtime.
+        siblings: the models that are subgraphs of the same model of the file, itself among them.
     """
 
     deployment: Deployment
@@ -86,11 +87,18 @@ class Prepared:
     reports: tuple[PassReport, ...]
     custom: CustomNames
     framework: FrameworkModel | None = None
+    siblings: tuple[Prepared, ...] = ()
 
     def options(self, keep_layers: bool = False, choice: GraphChoice | None = None) -> Options:
         """What the deployment file asks of the lowering, and the choice that it obeys; None: its own rules."""
         winograd, obfuscate = self.settings.winograd, self.settings.obfuscate
-        return Options(winograd=winograd, obfuscate=obfuscate, keep_layers=keep_layers, choice=choice)
+        return Options(winograd, obfuscate, keep_layers, separate_weights=self.shares_weights, choice=choice)
+
+    @property
+    def shares_weights(self) -> bool:
+        """Whether its weights may lie in one file with those of other subgraphs; code holds those of one plan alone."""
+        is_file = self.deployment.model_data_format == "file"
+        return is_file and len(self.deployment.siblings(self.name)) > 1
 
     def with_execution(self, execution: Execution) -> Prepared:
         """Returns the model with these execution settings; a setting that is None stays as the deployment file says."""
@@ -175,7 +183,18 @@ def prepare_all(source: Deployment, check: bool = False) -> list[Prepared | Fail
             models.append(prepare(source, name, fetcher, check))
         except ModelError as error:
             models.append(Failed(source, name, source.models[name], error))
-    return models
+    ready = {each.name: each for each in with_siblings([each for each in models if isinstance(each, Prepared)])}
+    return [ready.get(each.name, each) for each in models]
+
+
+def with_siblings(models: Sequence[Prepared]) -> list[Prepared]:
+    """The models of a deployment file, each with its siblings."""
+    by_name = {each.name: each for each in models}
+    siblings = {name: each.deployment.siblings(name) for name, each in by_name.items()}
+    return [
+        dataclasses.replace(each, siblings=tuple(by_name[name] for name in siblings[each.name] if name in by_name))
+        for each in models
+    ]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -260,11 +260,6 @@ REFUSALS = {
         "1: target_abis: this key is missing, and so is models.net.platform",
     ),
     "no tensors": ("[image, mask]", "[]", "9: models.net.subgraphs[0].input_tensors: at least one is needed"),
-    "two subgraphs": (
-        "    runtime",
-        "      - {input_tensors: a, input_shapes: 1, output_tensors: b}\n    runtime",
-        "8: models.net.subgraphs: several subgraphs of one model are not supported; write a model for each",
-    ),
     "empty value": ("[image, mask]", "", "9: models.net.subgraphs[0].input_tensors: a list is expected, not nothing"),
     "mapping for text": ("mobile", "{a: b}", "1: library_name: a mapping is not accepted: should be a valid string"),
     "text for mapping": ("    platform: onnx\n", "    - onnx\n", "7: not valid YAML"),
