@@ -72,6 +72,23 @@ def test_of_equal_extremes_the_first_or_the_last_is_told(farmrt: Farmrt, case: G
         np.testing.assert_array_equal(found, expected[name].reshape(-1))
 
 
+EXTREMES = [
+    each for each in GENERIC_CASES if each.name in {"max-float32", "min-float32", "arg_max-float32", "arg_min-float32"}
+]
+
+
+@pytest.mark.parametrize("case", EXTREMES, ids=str)
+def test_an_extreme_of_values_with_a_nan_is_the_nan(farmrt: Farmrt, case: GenericCase) -> None:
+    """Wherever it stands among them; as NumPy has it."""
+    make = case.graph()
+    inputs = make.noise()
+    for values in inputs.values():
+        values.reshape(-1)[::7] = np.nan
+    expected = evaluate(make.graph, inputs)
+    for name, found in run(farmrt, lower(make.graph, CPU), inputs).items():
+        np.testing.assert_array_equal(found, expected[name].reshape(-1))
+
+
 def test_more_axes_than_a_kernel_has_loops(farmrt: Farmrt) -> None:
     """Five axes of which no two can be one: the generic form has loops for all of them."""
     make = GraphMaker()
