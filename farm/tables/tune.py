@@ -57,17 +57,27 @@ def _outcome_text(row: TuneRow) -> str:
     if is_untuned(row):
         return f"not tuned: {row.outcome_reason}; nothing was published, what was in force stays{_remedy(row)}"
     tried = f"{row.tried} candidates were tried on {row.launches} launches"
+    if row.runtime == "cpu":
+        tried = f"{row.trials} ways to run it were tried"
     return f"{tried}; {_found_text(row)}{_remedy(row)}"
 
 
 def _found_text(row: TuneRow) -> str:
     if row.outcome == TuneOutcome.NEW:
         better = f"{row.launches_tuned} have a faster one" if row.launches_tuned else "the defaults stay"
+        better = _cpu_text(row) if row.runtime == "cpu" else better
         plan = "another plan is chosen, " if row.choice and row.choice.outcome == ChoiceOutcome.CHOSEN else ""
         return f"{plan}{better}: {_gain_text(row)}; the new parameters are in force"
     if row.outcome == TuneOutcome.NO_CHANGE:
         return "none was faster beyond the noise: every launch keeps its default"
     return f"what was in force is kept: {row.outcome_reason}"
+
+
+def _cpu_text(row: TuneRow) -> str:
+    """How a model is run on a CPU from now on."""
+    threads = f"threads: {row.cpu.threads}, " if row.cpu else ""
+    layers = f"convolutions by Winograd's algorithm: {row.settings['winograd_layers']}"
+    return f"{threads}blocks of {row.settings['block']} channels, {layers}"
 
 
 def _gain_text(row: TuneRow) -> str:

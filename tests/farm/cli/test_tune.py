@@ -18,7 +18,9 @@ from farm.jobs.models.prepare import prepare
 from farm.jobs.tune import search
 from farm.jobs.tune.trials import UnitTrials, trials_on
 from farm.model import fetch
+from farm.rows.tune import TuneRow
 from farm.store import Store
+from farm.tables.tune import outcome_lines
 from runtime.errors import DeviceLostError
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
@@ -237,6 +239,10 @@ def test_a_cpu_model_is_tuned_as_a_whole(say: Any, monkeypatch: pytest.MonkeyPat
     status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--budget", "60", "--json")
     (row,) = json.loads(out)["rows"]
     (path,) = row["artifacts"]
+    (said,) = outcome_lines([TuneRow.model_validate_json(json.dumps(row))])
+    assert re.search(r": \d+ ways to run it were tried; threads: \d, blocks of (8|16) channels, .*; the new", said)
+        said
+    )
     assert (status, row["outcome"]) == (0, "new")
     assert json.loads(Path(path).read_text())["tuned_ms"] > 0
     assert say("run", "--soc", "host", "tiny.yml")[0] == 0
