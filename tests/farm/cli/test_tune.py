@@ -241,8 +241,6 @@ def test_a_cpu_model_is_tuned_as_a_whole(say: Any, monkeypatch: pytest.MonkeyPat
     (path,) = row["artifacts"]
     (said,) = outcome_lines([TuneRow.model_validate_json(json.dumps(row))])
     assert re.search(r": \d+ ways to run it were tried; threads: \d, blocks of (8|16) channels, .*; the new", said)
-        said
-    )
     assert (status, row["outcome"]) == (0, "new")
     assert json.loads(Path(path).read_text())["tuned_ms"] > 0
     assert say("run", "--soc", "host", "tiny.yml")[0] == 0
