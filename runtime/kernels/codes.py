@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+
+from runtime.recurrence import RecurrentFunction, RecurrentKind
 
 
 class Activation(enum.IntEnum):
@@ -100,3 +103,29 @@ class Pad(enum.IntEnum):
     CONSTANT = 0
     REFLECT = 1
     EDGE = 2
+
+
+# What farmrt reads of a CPU step's options (` KEY=VALUE` behind its operator): a code, or a number below a bound. Other
+# keys only vary an OpenCL kernel.
+OPTIONS: Mapping[str, type[enum.IntEnum] | int] = {
+    "ACTIVATION": Activation,
+    "RESIDUAL": 2,
+    "UNARY": Unary,
+    "BINARY": Binary,
+    "POOL": Pooling,
+    "REDUCE": Reduce,
+    "PAD": Pad,
+    "LOG": 2,
+    "BLOCK": 1025,
+    "FIRST": 2,
+    "WINO": 5,
+    "FROM": Order,
+    "TO": Order,
+    "RECURRENT": RecurrentKind,
+    "LINEAR": 2,
+    "EXTRA": 2,
+    "COUPLED": 2,
+    "GATE": RecurrentFunction,
+    "CELL": RecurrentFunction,
+    "OUT": RecurrentFunction,
+}

@@ -66,9 +66,28 @@ def _struct(name: str) -> list[str]:
 
 
 def _enum(kind: type[enum.IntEnum] | type[enum.IntFlag]) -> list[str]:
+    """Its members, and behind them the bound of all codes: one more than the greatest. Flags have no bound."""
     prefix = f"RT_{_snake(kind.__name__)}"
     members = [f"    {prefix}_{member.name} = {int(member)}," for member in kind]
+    if not issubclass(kind, enum.IntFlag):
+        members.append(f"    {prefix}_COUNT = {max(kind) + 1},")
     return ["enum {", *members, "};", ""]
+
+
+def _options() -> list[str]:
+    """X(field, key, bound) for each option of a CPU operator."""
+    rows = (
+        f'X({key.lower()}, "{key}=", {bound if isinstance(bound, int) else f"RT_{_snake(bound.__name__)}_COUNT"})'
+        for key, bound in codes.OPTIONS.items()
+    )
+    return ["#define RT_OPTIONS(X) \\", " \\\n".join(f"    {row}" for row in rows), ""]
+
+
+def _element_functions() -> list[str]:
+    """For each element function, how many tensors it takes, and whether they are reals."""
+    operands = ", ".join(str(each.operands) for each in functions.ElementFunction)
+    reals = ", ".join(str(int(each.is_of_reals)) for each in functions.ElementFunction)
+    return [f"#define RT_ELEMENT_OPERANDS {{{operands}}}", f"#define RT_ELEMENT_OF_REALS {{{reals}}}", ""]
 
 
 def generate() -> str:
@@ -87,6 +106,7 @@ def generate() -> str:
     lines.append("")
     for kind in _ENUMS:
         lines += _enum(kind)
+    lines += [*_options(), *_element_functions()]
     for name in _STRUCTS:
         lines += _struct(name)
     return "\n".join([*lines, "#endif", ""])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from runtime.kernels.codes import OPTIONS
 from runtime.kernels.spec import ArgumentForm, Variant, variant
 from runtime.plan.encode import cpu_kernel
 from runtime.plan.plan import Step
@@ -150,6 +151,21 @@ def test_gates_of_another_operator_are_refused(farmrt: Farmrt) -> None:
     answer = farmrt.load(plan)
     assert not answer["ok"]
     assert "its gates are not those of the operator" in answer["message"]
+
+
+@pytest.mark.parametrize("key", OPTIONS)
+def test_an_option_is_below_its_bound(farmrt: Farmrt, key: str) -> None:
+    """The greatest code of each enumeration is taken, and the one behind it is not."""
+    codes = OPTIONS[key]
+    bound = codes if isinstance(codes, int) else max(codes) + 1
+    case = CASES["unary view"]
+    for value, problem in ((bound - 1, ""), (bound, "an option is out of range")):
+        plan, _, _ = plan_of(case, 16)
+        kernel = f"{kernel_string(case, chosen_variant(case, 16))} {key}={value}"
+        plan.rows[SectionId.STEP][0]["kernel"] = plan.strings.add(kernel)
+        answer = farmrt.load(plan)
+        assert answer["ok"] == (not problem), answer
+        assert problem in answer.get("message", "")
 
 
 def test_every_cpu_kernel_has_an_operator() -> None:

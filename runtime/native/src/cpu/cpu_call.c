@@ -25,35 +25,16 @@ static const rt_cpu_operator *operator_find(const char *name, size_t length) {
 
 /* --- codes --- */
 
+#define RT_KNOWN(field, key, bound) {key, &codes->field, bound},
+
 /* Sets one code from `KEY=VALUE`; false for what is no such word, or a value that the code does not have. Keys that
  * only vary an OpenCL kernel (VECTOR, PIXELS, FMA ...) are passed over. */
 static bool code_set(rt_cpu_codes *codes, const char *word, size_t length) {
     const struct {
         const char *key;
         uint32_t *value;
-        uint32_t highest;
-    } known[] = {
-        {"ACTIVATION=", &codes->activation, RT_ACTIVATION_CELU},
-        {"RESIDUAL=", &codes->residual, 1},
-        {"UNARY=", &codes->unary, RT_UNARY_CELU},
-        {"BINARY=", &codes->binary, RT_BINARY_PRELU},
-        {"POOL=", &codes->pool, RT_POOLING_AVERAGE},
-        {"REDUCE=", &codes->reduce, RT_REDUCE_MIN},
-        {"PAD=", &codes->pad, RT_PAD_EDGE},
-        {"LOG=", &codes->log, 1},
-        {"BLOCK=", &codes->block, 1024},
-        {"FIRST=", &codes->first, 1},
-        {"WINO=", &codes->wino, 4},
-        {"FROM=", &codes->from, RT_ORDER_BLOCKED},
-        {"TO=", &codes->to, RT_ORDER_BLOCKED},
-        {"RECURRENT=", &codes->recurrent, RT_RECURRENT_KIND_LSTM},
-        {"LINEAR=", &codes->linear, 1},
-        {"EXTRA=", &codes->extra, 1},
-        {"COUPLED=", &codes->coupled, 1},
-        {"GATE=", &codes->gate, RT_RECURRENT_FUNCTION_THRESHOLDED_RELU},
-        {"CELL=", &codes->cell, RT_RECURRENT_FUNCTION_THRESHOLDED_RELU},
-        {"OUT=", &codes->out, RT_RECURRENT_FUNCTION_THRESHOLDED_RELU},
-    };
+        uint32_t bound;
+    } known[] = {RT_OPTIONS(RT_KNOWN)};
     for (size_t i = 0; i < RT_COUNT(known); i++) {
         size_t key_length = strlen(known[i].key);
         if (length < key_length || strncmp(word, known[i].key, key_length) != 0) continue;
@@ -61,10 +42,12 @@ static bool code_set(rt_cpu_codes *codes, const char *word, size_t length) {
         if (word[key_length] < '0' || word[key_length] > '9') return false;
         unsigned long value = strtoul(word + key_length, &end, 10);
         *known[i].value = (uint32_t)value;
-        return end == word + length && value <= known[i].highest;
+        return end == word + length && value < known[i].bound;
     }
     return memchr(word, '=', length) != NULL;
 }
+
+#undef RT_KNOWN
 
 /* Reads what follows the operator's name: any number of ` KEY=VALUE`. */
 static bool codes_read(rt_cpu_codes *codes, const char *text) {

@@ -12,15 +12,14 @@ enum { HEAD = 1, LAST = RT_LOOPS - 1 };
 
 static uint32_t operand_count(const rt_cpu_call *call) { return (uint32_t)(call->operator->name[8] - '0'); }
 
-static uint32_t needed_operands(int32_t function) {
-    if (function == RT_ELEMENT_FUNCTION_FILL) return 0;
-    if (function == RT_ELEMENT_FUNCTION_WHERE) return 3;
-    return function >= RT_ELEMENT_FUNCTION_ADD ? 2 : 1;
-}
+static const uint8_t needed_operands[RT_ELEMENT_FUNCTION_COUNT] = RT_ELEMENT_OPERANDS;
+
+/* Functions that have a meaning for reals alone: what they are given is then converted. */
+static const bool needs_reals[RT_ELEMENT_FUNCTION_COUNT] = RT_ELEMENT_OF_REALS;
 
 static const char *elements_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     int32_t function = call->ints[0];
-    if (function < 0 || function > RT_ELEMENT_FUNCTION_WHERE || needed_operands(function) != operand_count(call)) {
+    if (function < 0 || function >= RT_ELEMENT_FUNCTION_COUNT || needed_operands[function] != operand_count(call)) {
         return "there is no such function of so many tensors";
     }
     for (uint32_t i = 0; i <= operand_count(call); i++) {
@@ -196,11 +195,6 @@ static void wholes_compute(const rt_cpu_call *call, const rt_piece *a, const rt_
 
 /* --- pieces --- */
 
-/* Whether a function has a meaning for reals alone: what it is given is then converted. */
-static bool needs_reals(int32_t function) {
-    return (function >= RT_ELEMENT_FUNCTION_CEIL && function <= RT_ELEMENT_FUNCTION_IS_INF);
-}
-
 /* Where: the condition is whole, and the rest of one kind. */
 static void where_piece(const rt_strided *t, const int64_t *index, int64_t count) {
     rt_piece condition, a, b;
@@ -232,7 +226,7 @@ static void fill_piece(const rt_cpu_call *call, const rt_strided *y, int64_t at,
 static void operands_piece(const rt_cpu_call *call, const rt_strided *t, uint32_t operands, const int64_t *index,
                            int64_t count) {
     rt_piece in[2], out;
-    bool real = needs_reals(call->ints[0]), is_unsigned = false;
+    bool real = needs_reals[call->ints[0]], is_unsigned = false;
     for (uint32_t i = 0; i < operands; i++) {
         real = real || rt_element_is_real(t[i].type);
         is_unsigned = is_unsigned || t[i].type == RT_ELEMENT_TYPE_U64;

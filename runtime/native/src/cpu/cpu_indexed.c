@@ -96,7 +96,7 @@ static void read_run(const rt_cpu_call *call, rt_workers *workers) {
 
 static const char *write_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     needs->work = rt_strided_turns(rt_strided_extents(call, WRITE_HEAD), 0, RT_LOOPS);
-    if (call->ints[0] < 0 || call->ints[0] > RT_UPDATE_FUNCTION_MIN) return "there is no such function";
+    if (call->ints[0] < 0 || call->ints[0] >= RT_UPDATE_FUNCTION_COUNT) return "there is no such function";
     return places_check(call, WRITE_HEAD, call->ints + 1, 2, 0, 1);
 }
 

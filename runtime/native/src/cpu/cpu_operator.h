@@ -26,12 +26,13 @@ typedef struct {
     float *fixed; /* weights in another packing, used instead of the pool */
 } rt_cpu_tensor;
 
-/* What an OpenCL kernel gets as build options; the kernel string has them as ` KEY=VALUE`. A value. */
+/* What an OpenCL kernel gets as build options; the kernel string has them as ` KEY=VALUE`, each below its bound
+ * (RT_OPTIONS). A value. */
+#define RT_FIELD(field, key, bound) uint32_t field;
 typedef struct {
-    uint32_t activation, residual, unary, binary, pool, reduce, pad, log, block;
-    uint32_t first, wino, from, to; /* of operators on blocked tensors */
-    uint32_t recurrent, linear, extra, coupled, gate, cell, out; /* of recurrent layers (recurrent.cl) */
+    RT_OPTIONS(RT_FIELD)
 } rt_cpu_codes;
+#undef RT_FIELD
 
 /* What running a call takes. A value, which the operator's check fills. */
 typedef struct {

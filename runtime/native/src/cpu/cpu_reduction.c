@@ -27,7 +27,7 @@ static void index_begin(int64_t *index, const int64_t *outer, uint32_t loops) {
 enum { REDUCTION_HEAD = 1 };
 
 static const char *reduction_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    if (call->ints[0] < 0 || call->ints[0] > RT_REDUCTION_FUNCTION_ARG_MIN_LAST) return "there is no such function";
+    if (call->ints[0] < 0 || call->ints[0] >= RT_REDUCTION_FUNCTION_COUNT) return "there is no such function";
     const char *problem = rt_strided_check(call, REDUCTION_HEAD, X, RT_LOOPS);
     if (problem == NULL) problem = rt_strided_check(call, REDUCTION_HEAD, 1, RT_KEPT);
     needs->work = rt_strided_turns(rt_strided_extents(call, REDUCTION_HEAD), 0, RT_LOOPS);
@@ -191,7 +191,7 @@ static void product_run(const rt_cpu_call *call, rt_workers *workers) {
 enum { CUMULATION_HEAD = 2 };
 
 static const char *cumulation_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    if (call->ints[0] < 0 || call->ints[0] > RT_CUMULATION_FUNCTION_PROD) return "there is no such function";
+    if (call->ints[0] < 0 || call->ints[0] >= RT_CUMULATION_FUNCTION_COUNT) return "there is no such function";
     const char *problem = rt_strided_check(call, CUMULATION_HEAD, X, RT_LOOPS);
     if (problem == NULL) problem = rt_strided_check(call, CUMULATION_HEAD, 1, RT_LOOPS);
     needs->work = rt_strided_turns(rt_strided_extents(call, CUMULATION_HEAD), 0, RT_LOOPS);

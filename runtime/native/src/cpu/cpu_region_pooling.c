@@ -37,7 +37,7 @@ static bool is_greatest(const rt_cpu_call *call) {
 
 static const char *pooling_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     const int32_t corners = 4, one = 1, *ints = call->ints;
-    if (ints[0] < 0 || ints[0] > RT_REGION_FUNCTION_MEAN_SAMPLES) return "there is no such function";
+    if (ints[0] < 0 || ints[0] >= RT_REGION_FUNCTION_COUNT) return "there is no such function";
     if (ints[1] < 0 || ints[1] > MAX_SAMPLES) return "too many samples of a bin";
     for (int i = 0; i < 3; i++) {
         if (!(fabsf(call->floats[i]) <= MAX_NUMBER)) return "its scale, shift or least size is out of range";

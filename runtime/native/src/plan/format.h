@@ -29,27 +29,32 @@ enum {
     RT_SECTION_ID_TUNED = 12,
     RT_SECTION_ID_BINARY = 13,
     RT_SECTION_ID_BLOB = 14,
+    RT_SECTION_ID_COUNT = 15,
 };
 
 enum {
     RT_PRECISION_FP32 = 0,
     RT_PRECISION_FP16_STORAGE = 1,
     RT_PRECISION_FP16 = 2,
+    RT_PRECISION_COUNT = 3,
 };
 
 enum {
     RT_POOL_KIND_SCRATCH = 0,
     RT_POOL_KIND_WEIGHTS = 1,
+    RT_POOL_KIND_COUNT = 2,
 };
 
 enum {
     RT_IMAGE_FORMAT_FLOAT = 0,
     RT_IMAGE_FORMAT_HALF = 1,
+    RT_IMAGE_FORMAT_COUNT = 2,
 };
 
 enum {
     RT_STEP_KIND_OPENCL = 0,
     RT_STEP_KIND_CPU = 1,
+    RT_STEP_KIND_COUNT = 2,
 };
 
 enum {
@@ -58,6 +63,7 @@ enum {
     RT_ARG_KIND_INT = 2,
     RT_ARG_KIND_FLOAT = 3,
     RT_ARG_KIND_LOCAL = 4,
+    RT_ARG_KIND_COUNT = 5,
 };
 
 enum {
@@ -65,6 +71,7 @@ enum {
     RT_STORAGE_NHWC = 1,
     RT_STORAGE_IMAGE = 2,
     RT_STORAGE_BLOCKED = 3,
+    RT_STORAGE_COUNT = 4,
 };
 
 enum {
@@ -81,12 +88,14 @@ enum {
     RT_ELEMENT_TYPE_I64 = 10,
     RT_ELEMENT_TYPE_U64 = 11,
     RT_ELEMENT_TYPE_BOOL = 12,
+    RT_ELEMENT_TYPE_COUNT = 13,
 };
 
 enum {
     RT_ROLE_INTERMEDIATE = 0,
     RT_ROLE_INPUT = 1,
     RT_ROLE_OUTPUT = 2,
+    RT_ROLE_COUNT = 3,
 };
 
 enum {
@@ -110,6 +119,7 @@ enum {
     RT_ACTIVATION_MISH = 23,
     RT_ACTIVATION_SELU = 24,
     RT_ACTIVATION_CELU = 25,
+    RT_ACTIVATION_COUNT = 26,
 };
 
 enum {
@@ -139,6 +149,7 @@ enum {
     RT_UNARY_MISH = 23,
     RT_UNARY_SELU = 24,
     RT_UNARY_CELU = 25,
+    RT_UNARY_COUNT = 26,
 };
 
 enum {
@@ -150,17 +161,20 @@ enum {
     RT_BINARY_MIN = 5,
     RT_BINARY_POW = 6,
     RT_BINARY_PRELU = 7,
+    RT_BINARY_COUNT = 8,
 };
 
 enum {
     RT_POOLING_MAX = 0,
     RT_POOLING_AVERAGE = 1,
+    RT_POOLING_COUNT = 2,
 };
 
 enum {
     RT_ORDER_NCHW = 0,
     RT_ORDER_NHWC = 1,
     RT_ORDER_BLOCKED = 2,
+    RT_ORDER_COUNT = 3,
 };
 
 enum {
@@ -168,18 +182,21 @@ enum {
     RT_REDUCE_SUM = 1,
     RT_REDUCE_MAX = 2,
     RT_REDUCE_MIN = 3,
+    RT_REDUCE_COUNT = 4,
 };
 
 enum {
     RT_PAD_CONSTANT = 0,
     RT_PAD_REFLECT = 1,
     RT_PAD_EDGE = 2,
+    RT_PAD_COUNT = 3,
 };
 
 enum {
     RT_RECURRENT_KIND_RNN = 0,
     RT_RECURRENT_KIND_GRU = 1,
     RT_RECURRENT_KIND_LSTM = 2,
+    RT_RECURRENT_KIND_COUNT = 3,
 };
 
 enum {
@@ -194,6 +211,7 @@ enum {
     RT_RECURRENT_FUNCTION_AFFINE = 8,
     RT_RECURRENT_FUNCTION_SCALED_TANH = 9,
     RT_RECURRENT_FUNCTION_THRESHOLDED_RELU = 10,
+    RT_RECURRENT_FUNCTION_COUNT = 11,
 };
 
 enum {
@@ -250,6 +268,7 @@ enum {
     RT_ELEMENT_FUNCTION_GREATER = 50,
     RT_ELEMENT_FUNCTION_GREATER_OR_EQUAL = 51,
     RT_ELEMENT_FUNCTION_WHERE = 52,
+    RT_ELEMENT_FUNCTION_COUNT = 53,
 };
 
 enum {
@@ -262,6 +281,7 @@ enum {
     RT_REDUCTION_FUNCTION_ARG_MAX_LAST = 6,
     RT_REDUCTION_FUNCTION_ARG_MIN = 7,
     RT_REDUCTION_FUNCTION_ARG_MIN_LAST = 8,
+    RT_REDUCTION_FUNCTION_COUNT = 9,
 };
 
 enum {
@@ -270,11 +290,13 @@ enum {
     RT_UPDATE_FUNCTION_MUL = 2,
     RT_UPDATE_FUNCTION_MAX = 3,
     RT_UPDATE_FUNCTION_MIN = 4,
+    RT_UPDATE_FUNCTION_COUNT = 5,
 };
 
 enum {
     RT_CUMULATION_FUNCTION_SUM = 0,
     RT_CUMULATION_FUNCTION_PROD = 1,
+    RT_CUMULATION_FUNCTION_COUNT = 2,
 };
 
 enum {
@@ -282,7 +304,33 @@ enum {
     RT_REGION_FUNCTION_MEAN_PIXELS = 1,
     RT_REGION_FUNCTION_MAX_SAMPLES = 2,
     RT_REGION_FUNCTION_MEAN_SAMPLES = 3,
+    RT_REGION_FUNCTION_COUNT = 4,
 };
+
+#define RT_OPTIONS(X) \
+    X(activation, "ACTIVATION=", RT_ACTIVATION_COUNT) \
+    X(residual, "RESIDUAL=", 2) \
+    X(unary, "UNARY=", RT_UNARY_COUNT) \
+    X(binary, "BINARY=", RT_BINARY_COUNT) \
+    X(pool, "POOL=", RT_POOLING_COUNT) \
+    X(reduce, "REDUCE=", RT_REDUCE_COUNT) \
+    X(pad, "PAD=", RT_PAD_COUNT) \
+    X(log, "LOG=", 2) \
+    X(block, "BLOCK=", 1025) \
+    X(first, "FIRST=", 2) \
+    X(wino, "WINO=", 5) \
+    X(from, "FROM=", RT_ORDER_COUNT) \
+    X(to, "TO=", RT_ORDER_COUNT) \
+    X(recurrent, "RECURRENT=", RT_RECURRENT_KIND_COUNT) \
+    X(linear, "LINEAR=", 2) \
+    X(extra, "EXTRA=", 2) \
+    X(coupled, "COUPLED=", 2) \
+    X(gate, "GATE=", RT_RECURRENT_FUNCTION_COUNT) \
+    X(cell, "CELL=", RT_RECURRENT_FUNCTION_COUNT) \
+    X(out, "OUT=", RT_RECURRENT_FUNCTION_COUNT)
+
+#define RT_ELEMENT_OPERANDS {1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3}
+#define RT_ELEMENT_OF_REALS {0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 typedef struct {
     char magic[8];
