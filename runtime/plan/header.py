@@ -1,14 +1,19 @@
-"""Generates the C header of records and codes: `python -m runtime.plan.header > runtime/native/src/plan/format.h`."""
+"""Generates the C headers of farmrt that Python's tables say, in place: `python -m runtime.plan.header`.
+
+`format.h` has records and codes (below), `cpu_arguments.h` the arguments of CPU operators (kernels/cpu_header.py).
+"""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from runtime import functions, recurrence, types
-from runtime.kernels import codes
+from runtime.kernels import codes, cpu_header
 from runtime.plan import records
 
 _STRUCTS = (
@@ -112,5 +117,9 @@ def generate() -> str:
     return "\n".join([*lines, "#endif", ""])
 
 
+HEADERS: Mapping[str, Callable[[], str]] = {"plan/format.h": generate, "cpu/cpu_arguments.h": cpu_header.generate}
+SOURCES = Path(__file__).parent.parent / "native" / "src"
+
 if __name__ == "__main__":
-    print(generate(), end="")
+    for path, text in HEADERS.items():
+        (SOURCES / path).write_text(text())

@@ -55,12 +55,6 @@ uint64_t rt_blocked_elements(uint64_t images, uint64_t channels, uint64_t pixels
     return rt_product(rt_product(images, rt_ceil_div(channels, block)), rt_product(pixels, block));
 }
 
-rt_conv_dims rt_conv_dims_read(const rt_cpu_call *call) {
-    rt_conv_dims dims;
-    memcpy(&dims, call->ints, sizeof dims);
-    return dims;
-}
-
 const char *rt_conv_tensors_check(const rt_cpu_call *call, const rt_conv_dims *d, uint64_t depth, rt_cpu_needs *needs) {
     const rt_cpu_tensor *tensors = call->tensors;
     uint32_t block = call->codes.block;
@@ -91,7 +85,7 @@ rt_blocked_tile rt_conv_tile(const rt_cpu_call *call, const rt_conv_dims *d, int
         .y = call->tensors[RT_CONV_Y].data + plane,
         .y_plane = y_plane,
         .activation = call->codes.activation,
-        .a = call->floats[0],
-        .b = call->floats[1],
+        .a = d->act_a,
+        .b = d->act_b,
     };
 }

@@ -9,6 +9,16 @@
 #include "../system/allocation.h"
 #include "../system/arithmetic.h"
 #include "../system/errors.h"
+#include "cpu_arguments.h"
+
+/* A build may define a shorter list (runtime/native/features.py); what is not on it, nothing refers to, and the linker
+ * leaves it out. */
+#ifndef RT_CPU_OPERATORS
+#define RT_CPU_OPERATORS(X) RT_CPU_ALL_OPERATORS(X)
+#define RT_CPU_MISSING "there is none of this name"
+#else
+#define RT_CPU_MISSING "this farmrt was built without it"
+#endif
 
 /* The operators of this build, ended by NULL. */
 #define RT_ENTRY(name) &rt_cpu_##name,
@@ -138,6 +148,18 @@ static bool arguments_take(const maker *make) {
     return arg == end;
 }
 
+/* Whether each int lies within its range. */
+static bool ints_in_range(const rt_cpu_call *call) {
+    const rt_cpu_operator *row = call->operator;
+    const int32_t *value = call->ints, *end = value + (row->ranges ? row->int_count : 0);
+    for (const rt_cpu_range *range = row->ranges; value < end; range++) {
+        for (uint32_t i = 0; i < range->count; i++, value++) {
+            if (*value < range->least || *value > range->most) return false;
+        }
+    }
+    return true;
+}
+
 /* --- packed weights --- */
 
 /* Finds the first packing of a step's arguments; false where it has none. */
@@ -196,6 +218,7 @@ static rt_status call_fill(const maker *make, const rt_tile_kernels *tiles) {
     if (call->operator== NULL) return bad_step(make, RT_UNSUPPORTED, why_missing(kernel, length));
     if (!codes_read(&call->codes, kernel + length)) return bad_step(make, RT_BAD_FILE, "an option is out of range");
     if (!arguments_take(make)) return bad_step(make, RT_BAD_FILE, "its arguments are not the operator's");
+    if (!ints_in_range(call)) return bad_step(make, RT_BAD_FILE, "an argument is out of range");
     bool repack = call->operator->packing != NULL && call->codes.block != RT_CPU_BLOCK;
     rt_status status = repack ? weights_repack(make) : RT_OK;
     if (status != RT_OK) return status;

@@ -66,75 +66,31 @@ typedef struct {
     uint64_t groups, rows, cols;
 } rt_cpu_packing;
 
-/* An operator. A value, of which all are constants.
+/* What `count` ints that follow each other may be, both ends included. A value. */
+typedef struct {
+    uint32_t count;
+    int32_t least, most;
+} rt_cpu_range;
+
+/* An operator. A value, of which all are constants. What stands before `check` is generated (RT_..._ROW of
+ * cpu_arguments.h).
  *
  * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride); f flat, w weights,
- * t table of int32, e strided of any element type (pool, offset). `check` says what is wrong with the arguments, or
- * NULL when all that `run` will access lies within the tensors; it fills the needs. `run` may set the fault where the
- * values of the tensors make no sense. It divides its work among the workers and waits for them. `packing`: of the
- * weights, NULL where they are not packed; it is called before `check`, so sizes may be anything.
+ * t table of int32, e strided of any element type (pool, offset). `ranges` cover all ints in order, which are within
+ * them before anything else is called; NULL: any int is. `head`: ints of a strided operator before its loops. `check`
+ * says what else is wrong with the arguments, or NULL when all that `run` will access lies within the tensors; it fills
+ * the needs. `run` may set the fault where the values of the tensors make no sense. It divides its work among the
+ * workers and waits for them. `packing`: of the weights, NULL where they are not packed; it is called before `check`.
  */
 struct rt_cpu_operator {
     const char *name;
     const char *tensors;
-    uint32_t int_count, float_count;
+    uint32_t int_count, float_count, head;
+    const rt_cpu_range *ranges;
     const char *(*check)(const rt_cpu_call *call, rt_cpu_needs *needs);
     void (*run)(const rt_cpu_call *call, rt_workers *workers);
     rt_cpu_packing (*packing)(const rt_cpu_call *call);
 };
-
-/* Every operator. A build may define a shorter list (runtime/native/features.py); what is not on it, nothing refers to,
- * and the linker leaves it out. */
-#ifndef RT_CPU_OPERATORS
-#define RT_CPU_OPERATORS(X)                                                                                            \
-    X(conv2d)                                                                                                          \
-    X(conv1x1)                                                                                                         \
-    X(fully_connected)                                                                                                 \
-    X(matmul)                                                                                                          \
-    X(recurrent_sequence)                                                                                              \
-    X(depthwise)                                                                                                       \
-    X(deconv2d)                                                                                                        \
-    X(deconv_depthwise)                                                                                                \
-    X(pool)                                                                                                            \
-    X(resize_nearest)                                                                                                  \
-    X(resize_bilinear)                                                                                                 \
-    X(scale_shift)                                                                                                     \
-    X(lrn)                                                                                                             \
-    X(copy)                                                                                                            \
-    X(unary)                                                                                                           \
-    X(binary)                                                                                                          \
-    X(pad)                                                                                                             \
-    X(reduce)                                                                                                          \
-    X(softmax)                                                                                                         \
-    X(attention)                                                                                                       \
-    X(normalization)                                                                                                   \
-    X(elements0)                                                                                                       \
-    X(elements1)                                                                                                       \
-    X(elements2)                                                                                                       \
-    X(elements3)                                                                                                       \
-    X(strided_reduction)                                                                                               \
-    X(strided_product)                                                                                                 \
-    X(cumulation)                                                                                                      \
-    X(indexed_read)                                                                                                    \
-    X(indexed_write)                                                                                                   \
-    X(sorting)                                                                                                         \
-    X(suppression)                                                                                                     \
-    X(region_pooling)                                                                                                  \
-    X(blocked_conv2d)                                                                                                  \
-    X(blocked_winograd)                                                                                                \
-    X(blocked_depthwise)                                                                                               \
-    X(blocked_pool)                                                                                                    \
-    X(blocked_global_pool)                                                                                             \
-    X(reorder)
-#define RT_CPU_MISSING "there is none of this name"
-#else
-#define RT_CPU_MISSING "this farmrt was built without it"
-#endif
-
-#define RT_DECLARE(name) extern const rt_cpu_operator rt_cpu_##name;
-RT_CPU_OPERATORS(RT_DECLARE)
-#undef RT_DECLARE
-
 
 /* --- what checks are made of (cpu_check.c); sizes may be as large as they like --- */
 
