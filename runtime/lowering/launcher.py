@@ -14,7 +14,7 @@ from runtime.functions import ElementFunction
 from runtime.graph import Array
 from runtime.kernels import table
 from runtime.kernels.blocked import REORDER
-from runtime.kernels.codes import Order, Unary
+from runtime.kernels.codes import Order
 from runtime.kernels.source import source_hash
 from runtime.kernels.spec import ArgumentForm, Kernel, MemoryType, Variant
 from runtime.kernels.strided import LOOPS, strides_of, type_of
@@ -30,6 +30,7 @@ from runtime.plan.plan import ProfileInfo
 from runtime.plan.records import StepKind
 from runtime.target import Target
 from runtime.types import ElementType, Precision, Storage
+from runtime.unary import Unary
 
 WEIGHT_SLACK = 64  # zeros behind every constant, so that a vector load at its end stays inside
 COPY_RANK = 6

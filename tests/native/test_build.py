@@ -56,7 +56,7 @@ def ndk_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("path", header.HEADERS)
 def test_a_header_is_what_the_tables_say(path: str) -> None:
-    assert (header.SOURCES / path).read_text() == header.HEADERS[path](), "renew: python -m runtime.plan.header"
+    assert (header.FOLDER / path).read_text() == header.HEADERS[path](), "renew: python -m runtime.plan.header"
 
 
 def test_unchanged_sources_are_not_compiled_again(farmrt_program: Path) -> None:

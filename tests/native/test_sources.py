@@ -21,7 +21,7 @@ from runtime.native import build
 
 NATIVE = Path(build.__file__).parent
 PUBLIC = NATIVE / "include" / "farmrt.h"
-GENERATED = ("format.h", "cpu_arguments.h")
+GENERATED = ("format.h", "cpu_arguments.h", "cpu_functions.h")
 HEADERS = sorted([*(NATIVE / "src").glob("*/*.h"), PUBLIC])
 SOURCES = sorted(path for path in (NATIVE / "src").glob("*/*.c") if path.parent.name != "without")
 WRITTEN = [path for path in (*HEADERS, *SOURCES) if path.name not in GENERATED]

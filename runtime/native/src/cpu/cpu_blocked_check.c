@@ -26,7 +26,7 @@ const rt_blocked_kernels *rt_blocked_kernels_of(const rt_tile_kernels *tiles, ui
 }
 
 void rt_stored_activate(float *values, uint64_t count, uint32_t activation, float a, float b) {
-    if (activation == RT_ACTIVATION_CLAMP) return;
+    if (activation == RT_UNARY_CLAMP) return;
     for (uint64_t i = 0; i < count; i++) values[i] = rt_activate(activation, values[i], a, b);
 }
 

@@ -172,7 +172,7 @@ static rt_blocked_tile chunk_tile(const division *all, const rt_blocked_tile *wh
     tile.offset = first / all->block * all->x_plane;
     tile.weights += first * all->block;
     if (first > 0) tile.bias = NULL, tile.residual = NULL;
-    if (rest > all->chunk) tile.activation = RT_ACTIVATION_CLAMP, tile.a = -INFINITY, tile.b = INFINITY;
+    if (rest > all->chunk) tile.activation = RT_UNARY_CLAMP, tile.a = -INFINITY, tile.b = INFINITY;
     return tile;
 }
 

@@ -55,8 +55,8 @@ static void scale_shift_pixel(const rt_cpu_call *call, int64_t pixel) {
     rt_scale_shift_args d = rt_scale_shift_args_of(call);
     float a = d.act_a, b = d.act_b;
     int32_t channels = d.channels;
-    if (call->codes.activation == RT_ACTIVATION_CLAMP) {
-        for (int32_t c = 0; c < channels; c++) y[c] = rt_clamp(x[c] * s[c] + t[c], a, b);
+    if (call->codes.activation == RT_UNARY_CLAMP) {
+        for (int32_t c = 0; c < channels; c++) y[c] = rt_unary_clamp(x[c] * s[c] + t[c], a, b);
     } else {
         for (int32_t c = 0; c < channels; c++) y[c] = rt_activate(call->codes.activation, x[c] * s[c] + t[c], a, b);
     }

@@ -142,6 +142,9 @@ static const char *unary_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     }                                     \
     break
 
+#define EACH_CASE(code, call) \
+    case code: EACH(call);
+
 /* One operation over the piece: the choice is made outside of the loop, so that it vectorizes. */
 static void unary_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
     rt_unary_args d = rt_unary_args_of(call);
@@ -149,32 +152,13 @@ static void unary_piece(const rt_cpu_call *call, const int64_t *index, int64_t c
     float *y = element(&call->tensors[RT_UNARY_Y], index, d.ys, 4);
     int64_t xs = d.xs[3], ys = d.ys[3];
     float a = d.alpha, b = d.beta;
-    switch (call->codes.unary) {
-        case RT_UNARY_EXP: EACH(expf(v));
-        case RT_UNARY_LOG: EACH(logf(v));
-        case RT_UNARY_SQRT: EACH(sqrtf(v));
-        case RT_UNARY_NEG: EACH(-v);
-        case RT_UNARY_ABS: EACH(fabsf(v));
-        case RT_UNARY_FLOOR: EACH(floorf(v));
-        case RT_UNARY_CEIL: EACH(ceilf(v));
-        case RT_UNARY_ERF: EACH(erff(v));
-        case RT_UNARY_RECIPROCAL: EACH(1.0f / v);
-        case RT_UNARY_ROUND: EACH(rintf(v));
-        case RT_UNARY_SOFTPLUS: EACH(rt_softplus(v));
-        case RT_UNARY_SIN: EACH(sinf(v));
-        case RT_UNARY_COS: EACH(cosf(v));
-        case RT_UNARY_CLAMP: EACH(rt_clamp(v, a, b));
-        default: EACH(rt_activate(call->codes.unary, v, a, b));
-    }
+    switch (call->codes.unary) { RT_UNARIES(EACH_CASE) }
 }
 
 static void unary_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_unary_args d = rt_unary_args_of(call);
     nest_run(call, workers, d.d, 4, unary_piece);
 }
-
-_Static_assert((int)RT_UNARY_HARD_SWISH == (int)RT_ACTIVATION_HARD_SWISH, "an activation has the number of its function");
-_Static_assert((int)RT_UNARY_CELU == (int)RT_ACTIVATION_CELU, "an activation has the number of its function");
 
 /* --- binary --- */
 
@@ -214,7 +198,7 @@ static void binary_piece(const rt_cpu_call *call, const int64_t *index, int64_t 
         default: EACH_PAIR(a < 0.0f ? a * b : a);
     }
     float low = d.act_a, high = d.act_b;
-    bool none = call->codes.activation == RT_ACTIVATION_CLAMP && low == -INFINITY && high == INFINITY;
+    bool none = call->codes.activation == RT_UNARY_CLAMP && low == -INFINITY && high == INFINITY;
     for (int64_t i = 0; !none && i < count; i++) y[i * ys] = rt_activate(call->codes.activation, y[i * ys], low, high);
 }
 

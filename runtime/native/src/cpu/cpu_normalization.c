@@ -63,7 +63,7 @@ static float group_sum(const dims *d, const float *x, float mean, bool squares) 
 /* The activation over the channels of a pixel, unless it is none: a clamp without bounds. */
 static void channels_activate(uint32_t activation, const dims *d, float *y) {
     float a = d->act_a, b = d->act_b;
-    if (activation == RT_ACTIVATION_CLAMP && a == -INFINITY && b == INFINITY) return;
+    if (activation == RT_UNARY_CLAMP && a == -INFINITY && b == INFINITY) return;
     for (int64_t c = 0; c < d->channels; c++) {
         float *v = y + c * d->y_channel_stride;
         *v = rt_activate(activation, *v, a, b);

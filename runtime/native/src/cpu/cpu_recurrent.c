@@ -141,13 +141,13 @@ static void hidden_rows(const share *own, const float **rows) {
 
 static float apply(uint32_t function, float v, float a, float b) {
     switch (function) {
-        case RT_RECURRENT_FUNCTION_SIGMOID: return rt_sigmoid(v);
+        case RT_RECURRENT_FUNCTION_SIGMOID: return rt_unary_sigmoid(v);
         case RT_RECURRENT_FUNCTION_TANH: return tanhf(v);
-        case RT_RECURRENT_FUNCTION_RELU: return rt_clamp(v, 0.0f, INFINITY);
-        case RT_RECURRENT_FUNCTION_LEAKY_RELU: return rt_leaky_relu(v, a);
-        case RT_RECURRENT_FUNCTION_ELU: return rt_elu(v, a);
-        case RT_RECURRENT_FUNCTION_HARD_SIGMOID: return rt_hard_sigmoid(v, a, b);
-        case RT_RECURRENT_FUNCTION_SOFTPLUS: return rt_softplus(v);
+        case RT_RECURRENT_FUNCTION_RELU: return rt_unary_clamp(v, 0.0f, INFINITY);
+        case RT_RECURRENT_FUNCTION_LEAKY_RELU: return rt_unary_leaky_relu(v, a);
+        case RT_RECURRENT_FUNCTION_ELU: return rt_unary_elu(v, a);
+        case RT_RECURRENT_FUNCTION_HARD_SIGMOID: return rt_unary_hard_sigmoid(v, a, b);
+        case RT_RECURRENT_FUNCTION_SOFTPLUS: return rt_unary_softplus(v);
         case RT_RECURRENT_FUNCTION_SOFTSIGN: return v / (1.0f + fabsf(v));
         case RT_RECURRENT_FUNCTION_AFFINE: return v * a + b;
         case RT_RECURRENT_FUNCTION_SCALED_TANH: return tanhf(v * b) * a;
@@ -157,12 +157,12 @@ static float apply(uint32_t function, float v, float a, float b) {
 
 static float gate(const share *own, float v) {
     const recurrent_dims *d = &own->all->dims;
-    return apply(own->all->call->codes.gate, rt_clamp(v, -d->clip, d->clip), d->gate_a, d->gate_b);
+    return apply(own->all->call->codes.gate, rt_unary_clamp(v, -d->clip, d->clip), d->gate_a, d->gate_b);
 }
 
 static float cell(const share *own, float v) {
     const recurrent_dims *d = &own->all->dims;
-    return apply(own->all->call->codes.cell, rt_clamp(v, -d->clip, d->clip), d->cell_a, d->cell_b);
+    return apply(own->all->call->codes.cell, rt_unary_clamp(v, -d->clip, d->clip), d->cell_a, d->cell_b);
 }
 
 /* --- steps of the three operators; the sums of `n`, a sequence of the share, are complete --- */
