@@ -175,6 +175,12 @@ class Unary(enum.IntEnum):
     )
     CELU = 25, _activation("Celu", "v < 0.0f ? (exp(v / a) - 1.0f) * a : v", lambda x, a: a * _elu(x / a, 1), _ALPHA)
 
+    SOFTSIGN = 26, _activation("Softsign", "v / (1.0f + fabs(v))", lambda x: x / (1 + np.abs(x)))
+    THRESHOLDED_RELU = (
+        27,
+        _activation("ThresholdedRelu", "v <= a ? 0.0f : v", lambda x, a: np.where(x <= a, 0, x), _ALPHA),
+    )
+
 
 FUNCTIONS: Mapping[int, UnaryFunction] = {int(code): code.function for code in Unary}
 ACTIVATIONS = tuple(code for code in Unary if code.function.is_activation)

@@ -61,6 +61,8 @@
 #define UNARY_MISH(v) ((v) * tanh(UNARY_SOFTPLUS((v))))
 #define UNARY_SELU(v, a, b) (UNARY_ELU((v), (a)) * (b))
 #define UNARY_CELU(v, a) ((v) < 0.0f ? (exp((v) / (a)) - 1.0f) * (a) : (v))
+#define UNARY_SOFTSIGN(v) ((v) / (1.0f + fabs((v))))
+#define UNARY_THRESHOLDED_RELU(v, a) ((v) <= (a) ? 0.0f : (v))
 #define FUNCTION_0(v, a, b) UNARY_CLAMP(v, a, b)
 #define FUNCTION_1(v, a, b) UNARY_SIGMOID(v)
 #define FUNCTION_2(v, a, b) UNARY_TANH(v)
@@ -87,6 +89,8 @@
 #define FUNCTION_23(v, a, b) UNARY_MISH(v)
 #define FUNCTION_24(v, a, b) UNARY_SELU(v, a, b)
 #define FUNCTION_25(v, a, b) UNARY_CELU(v, a)
+#define FUNCTION_26(v, a, b) UNARY_SOFTSIGN(v)
+#define FUNCTION_27(v, a, b) UNARY_THRESHOLDED_RELU(v, a)
 #define FUNCTION_OF(code) FUNCTION_##code
 #define FUNCTION(code) FUNCTION_OF(code)
 #ifndef ACTIVATION

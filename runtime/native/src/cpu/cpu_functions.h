@@ -30,6 +30,8 @@ static inline float rt_unary_swish(float v, float a) { return v * rt_unary_sigmo
 static inline float rt_unary_mish(float v) { return v * tanhf(rt_unary_softplus(v)); }
 static inline float rt_unary_selu(float v, float a, float b) { return rt_unary_elu(v, a) * b; }
 static inline float rt_unary_celu(float v, float a) { return v < 0.0f ? (expf(v / a) - 1.0f) * a : v; }
+static inline float rt_unary_softsign(float v) { return v / (1.0f + fabsf(v)); }
+static inline float rt_unary_thresholded_relu(float v, float a) { return v <= a ? 0.0f : v; }
 
 #define RT_UNARIES(X) \
     X(RT_UNARY_CLAMP, rt_unary_clamp(v, a, b)) \
@@ -57,7 +59,9 @@ static inline float rt_unary_celu(float v, float a) { return v < 0.0f ? (expf(v 
     X(RT_UNARY_SWISH, rt_unary_swish(v, a)) \
     X(RT_UNARY_MISH, rt_unary_mish(v)) \
     X(RT_UNARY_SELU, rt_unary_selu(v, a, b)) \
-    X(RT_UNARY_CELU, rt_unary_celu(v, a))
+    X(RT_UNARY_CELU, rt_unary_celu(v, a)) \
+    X(RT_UNARY_SOFTSIGN, rt_unary_softsign(v)) \
+    X(RT_UNARY_THRESHOLDED_RELU, rt_unary_thresholded_relu(v, a))
 
 #define RT_ACTIVATIONS(X) \
     X(RT_UNARY_CLAMP, rt_unary_clamp(v, a, b)) \
@@ -72,6 +76,8 @@ static inline float rt_unary_celu(float v, float a) { return v < 0.0f ? (expf(v 
     X(RT_UNARY_SWISH, rt_unary_swish(v, a)) \
     X(RT_UNARY_MISH, rt_unary_mish(v)) \
     X(RT_UNARY_SELU, rt_unary_selu(v, a, b)) \
-    X(RT_UNARY_CELU, rt_unary_celu(v, a))
+    X(RT_UNARY_CELU, rt_unary_celu(v, a)) \
+    X(RT_UNARY_SOFTSIGN, rt_unary_softsign(v)) \
+    X(RT_UNARY_THRESHOLDED_RELU, rt_unary_thresholded_relu(v, a))
 
 #endif

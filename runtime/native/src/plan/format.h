@@ -132,7 +132,9 @@ enum {
     RT_UNARY_MISH = 23,
     RT_UNARY_SELU = 24,
     RT_UNARY_CELU = 25,
-    RT_UNARY_COUNT = 26,
+    RT_UNARY_SOFTSIGN = 26,
+    RT_UNARY_THRESHOLDED_RELU = 27,
+    RT_UNARY_COUNT = 28,
 };
 
 enum {
