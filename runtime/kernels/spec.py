@@ -18,6 +18,8 @@ WorkItems = tuple[int, ...]
 Defines = Mapping[str, int]
 
 WINDOW = "k_h k_w stride_h stride_w pad_t:0 pad_l:0 dil_h dil_w"  # the ints of a sliding window
+CPU_BLOCK = 16  # rows of a block of packed weights, for farmrt's CPU operators on NHWC
+USER_TENSORS, USER_INTS, USER_FLOATS = 6, 80, 8  # the most arguments of a user's CPU operator
 Range = tuple[int, int]
 INT_RANGE: Range = (-(2**31), 2**31 - 1)
 SIZE: Range = (1, INT_RANGE[1])  # of an int whose row says no other

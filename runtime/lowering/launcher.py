@@ -16,7 +16,7 @@ from runtime.kernels import table
 from runtime.kernels.blocked import REORDER
 from runtime.kernels.codes import Order
 from runtime.kernels.source import source_hash
-from runtime.kernels.spec import ArgumentForm, Kernel, MemoryType, Variant
+from runtime.kernels.spec import CPU_BLOCK, ArgumentForm, Kernel, MemoryType, Variant
 from runtime.kernels.strided import LOOPS, strides_of, type_of
 from runtime.layout.blocked import to_blocked
 from runtime.layout.buffer import pack_rows
@@ -34,8 +34,6 @@ from runtime.unary import Unary
 
 WEIGHT_SLACK = 64  # zeros behind every constant, so that a vector load at its end stays inside
 COPY_RANK = 6
-# Packing of the weights of farmrt's CPU operators on NHWC.
-CPU_BLOCK = 16
 _EVERYTHING = {"alpha": -math.inf, "beta": math.inf}  # what a clamp lets pass
 _ORDERS = {Storage.FLAT: Order.NCHW, Storage.NHWC: Order.NHWC, Storage.BLOCKED: Order.BLOCKED}
 

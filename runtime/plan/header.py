@@ -16,6 +16,8 @@ import numpy as np
 from runtime import functions, recurrence, types, unary
 from runtime.kernels import codes, cpu_header, functions_source
 from runtime.kernels.functions_source import snake
+from runtime.kernels.spec import CPU_BLOCK, USER_FLOATS, USER_INTS, USER_TENSORS
+from runtime.kernels.table import CPU_OPERATORS
 from runtime.plan import records
 
 _STRUCTS = (
@@ -85,6 +87,18 @@ def _options() -> list[str]:
     return ["#define RT_OPTIONS(X) \\", " \\\n".join(f"    {row}" for row in rows), ""]
 
 
+def _limits() -> list[str]:
+    """The most arguments of a CPU operator; a user's has its work items and the elements of each tensor before its ints
+    (cpu_users.c)."""
+    most = {
+        "TENSORS": max(USER_TENSORS, *(len(kernel.tensors) for kernel in CPU_OPERATORS)),
+        "INTS": max(1 + USER_TENSORS + USER_INTS, *(len(kernel.ints) for kernel in CPU_OPERATORS)),
+        "FLOATS": max(USER_FLOATS, *(len(kernel.floats) for kernel in CPU_OPERATORS)),
+    }
+    limits = (f"RT_CPU_MAX_{what} = {count}" for what, count in most.items())
+    return [f"enum {{ RT_CPU_BLOCK = {CPU_BLOCK}, {', '.join(limits)} }};", ""]
+
+
 def _element_functions() -> list[str]:
     """For each element function, how many tensors it takes, and whether they are reals."""
     operands = ", ".join(str(each.operands) for each in functions.ElementFunction)
@@ -107,7 +121,7 @@ def generate() -> str:
     lines.append("")
     for kind in _ENUMS:
         lines += _enum(kind)
-    lines += [*_options(), *_element_functions()]
+    lines += [*_options(), *_limits(), *_element_functions()]
     for name in _STRUCTS:
         lines += _struct(name)
     return "\n".join([*lines, "#endif", ""])

@@ -12,8 +12,6 @@
 #include "../plan/format.h"
 #include "workers.h"
 
-enum { RT_CPU_MAX_TENSORS = 6, RT_CPU_MAX_INTS = 96, RT_CPU_MAX_FLOATS = 8 };
-
 /* A tensor argument: elements from its offset on. A value. */
 typedef struct {
     float *data;     /* while the step runs */
@@ -61,7 +59,7 @@ struct rt_cpu_call {
 
 /* Weights in memory: [groups][ceil(rows/RT_CPU_BLOCK)][cols][RT_CPU_BLOCK], zero-filled; they are the argument
  * RT_CPU_WEIGHTS. A value. */
-enum { RT_CPU_BLOCK = 16, RT_CPU_WEIGHTS = 1 };
+enum { RT_CPU_WEIGHTS = 1 };
 typedef struct {
     uint64_t groups, rows, cols;
 } rt_cpu_packing;

@@ -314,6 +314,8 @@ enum {
     X(cell, "CELL=", RT_RECURRENT_FUNCTION_COUNT) \
     X(out, "OUT=", RT_RECURRENT_FUNCTION_COUNT)
 
+enum { RT_CPU_BLOCK = 16, RT_CPU_MAX_TENSORS = 6, RT_CPU_MAX_INTS = 87, RT_CPU_MAX_FLOATS = 8 };
+
 #define RT_ELEMENT_OPERANDS {1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3}
 #define RT_ELEMENT_OF_REALS {0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
