@@ -1,9 +1,8 @@
 /* indexed_read, indexed_write: elements whose place a tensor of indices tells at run time.
  *
- * An index has up to RT_COMPONENTS components, `component_stride` elements apart; each counts an axis of a size, the
- * limit, and a stride.
- * A negative index counts from the end of its axis. One that is out of range sets the call's fault: nothing is read or
- * written there.
+ * An index has some components, `component_stride` elements apart; each counts an axis of a size, the limit, and a
+ * stride. A negative index counts from the end of its axis. One that is out of range sets the call's fault: nothing is
+ * read or written there.
  */
 #include <stddef.h>
 #include <string.h>
