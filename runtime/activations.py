@@ -1,4 +1,4 @@
-"""Activations: the operators that they are, and their parameters.
+"""Activations: the operators that they are, and their parameters, by what `runtime/unary.py` says.
 
 Parameters, both as attributes of the unary operator and of an operator that it is fused into:
 clip: alpha = low, beta = high; leaky_relu, elu: alpha; hard_sigmoid: max(0, min(1, alpha * x + beta));
@@ -11,38 +11,12 @@ from collections.abc import Mapping
 
 from runtime.graph import ACTIVATIONS
 from runtime.operator_row import AttributeKind
+from runtime.unary import ACTIVATIONS as FUNCTIONS
 
-ACTIVATION_OF = {
-    "Relu": "relu",
-    "Clip": "clip",
-    "Sigmoid": "sigmoid",
-    "Tanh": "tanh",
-    "LeakyRelu": "leaky_relu",
-    "Elu": "elu",
-    "HardSigmoid": "hard_sigmoid",
-    "HardSwish": "hard_swish",
-    "Gelu": "gelu",
-    "GeluTanh": "gelu_tanh",
-    "Swish": "swish",
-    "Mish": "mish",
-    "Selu": "selu",
-    "Celu": "celu",
-}
+ACTIVATION_OF = {"Relu": "relu", **{code.function.operator: code.function.activation for code in FUNCTIONS}}
 ACTIVATION_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "none": (),
     "relu": (),
-    "clip": ("alpha", "beta"),
-    "sigmoid": (),
-    "tanh": (),
-    "leaky_relu": ("alpha",),
-    "elu": ("alpha",),
-    "hard_sigmoid": ("alpha", "beta"),
-    "hard_swish": (),
-    "gelu": (),
-    "gelu_tanh": (),
-    "swish": ("alpha",),
-    "mish": (),
-    "selu": ("alpha", "beta"),
-    "celu": ("alpha",),
+    **{code.function.activation: code.function.parameter_names for code in FUNCTIONS},
 }
 ACTIVATION_ATTRIBUTES: Mapping[str, AttributeKind] = {"activation": ACTIVATIONS, "alpha": "float", "beta": "float"}

@@ -66,6 +66,20 @@ class ElementFunction(enum.IntEnum):
     GREATER_OR_EQUAL = 51
     WHERE = 52
 
+    @property
+    def operands(self) -> int:
+        """How many tensors it takes."""
+        if self == ElementFunction.FILL:
+            return 0
+        if self == ElementFunction.WHERE:
+            return 3
+        return 2 if ElementFunction.ADD <= self <= ElementFunction.GREATER_OR_EQUAL else 1
+
+    @property
+    def is_of_reals(self) -> bool:
+        """Whether it has a meaning for reals alone, to which integers are then converted."""
+        return ElementFunction.CEIL <= self <= ElementFunction.IS_INF
+
 
 class ReductionFunction(enum.IntEnum):
     """What a StridedReduction computes of a window; the ARG functions give the position in it, row-major."""

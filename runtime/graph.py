@@ -36,12 +36,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from runtime import unary
 from runtime.types import Origin, OriginFormat
 
-ACTIVATIONS = (
-    *("none", "relu", "clip", "sigmoid", "tanh", "leaky_relu", "elu", "hard_sigmoid", "hard_swish"),
-    *("gelu", "gelu_tanh", "swish", "mish", "selu", "celu"),
-)
+ACTIVATIONS = ("none", "relu", *(code.function.activation for code in unary.ACTIVATIONS))
 
 Array = npt.NDArray[Any]
 

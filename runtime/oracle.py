@@ -25,9 +25,3 @@ def image_windows(x: Array, window: Shape, attributes: Attributes, fill: float) 
     padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=fill)
     vertical, horizontal = attributes["strides"]
     return sliding_window_view(padded, window, axis=(2, 3))[:, :, ::vertical, ::horizontal]
-
-
-def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x)), which overflows for no x."""
-    small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x < 0, small, 1) / (1 + small))

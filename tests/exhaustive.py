@@ -22,7 +22,7 @@ from runtime.kernels.spec import Kernel
 DAYS = 1
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("runtime/kernels/", "runtime/families/")
-SHARED = ("prelude.cl", "kernels.py")  # what many kernels have in common: preludes, rows of the table
+SHARED = ("prelude.cl", "functions.cl", "kernels.py")  # what many kernels have in common: preludes, rows of the table
 KERNELS = (*table.KERNELS, *table.PROBES)
 TENTHS, TENTHS_OF_SHARED = 10, 3
 

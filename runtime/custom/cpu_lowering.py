@@ -11,13 +11,10 @@ from runtime.custom.c_kernel import c_kernel
 from runtime.custom.declaration import Shape
 from runtime.custom.user_code import called
 from runtime.errors import ModelError, UnsupportedError
-from runtime.functions import ElementFunction
 from runtime.graph import Node
 from runtime.kernels.spec import ArgumentForm, Variant
 from runtime.lowering.builder import Builder
-from runtime.lowering.iteration import padded
 from runtime.lowering.launch import Launch
-from runtime.lowering.launcher import STRIDED_LOOPS
 from runtime.lowering.value import Value
 from runtime.operators import node_macs
 from runtime.plan.plan import ProfileInfo
@@ -108,7 +105,4 @@ def _read_full(builder: Builder, name: str) -> Value:
 
 def _cast(builder: Builder, name: str, source: Value, value: Value) -> None:
     """Converts between float16 and float32 on the CPU."""
-    ints = [int(ElementFunction.CAST), *padded([math.prod(value.shape)], STRIDED_LOOPS, 1)]
-    for part in (source, value):
-        ints += [int(part.element), *padded([1], STRIDED_LOOPS, 0)]
-    builder.launch_strided("elements1", f"{name}:cast", "Cast", [source, value], ints, (0.0, 0.0))
+    builder.cast(f"{name}:cast", "Cast", source, value)

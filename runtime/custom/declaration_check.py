@@ -14,12 +14,11 @@ from runtime.custom.declaration import (
     OpenCLKernel,
     OperatorDeclaration,
 )
-from runtime.kernels.spec import ArgumentForm, MemoryType, Variant
+from runtime.kernels.spec import USER_FLOATS, USER_INTS, USER_TENSORS, ArgumentForm, MemoryType, Variant
 from runtime.operator_row import fits_kind
 from runtime.types import ELEMENT_TYPES
 
 OUTPUT = "y"
-MAX_TENSORS, MAX_INTS, MAX_FLOATS = 6, 80, 8  # of farmrt's CPU operators (cpu_operator.h), some ints taken by farm
 
 _WORD = re.compile(r"[A-Za-z_]\w{0,63}")
 _DOMAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
@@ -121,9 +120,9 @@ def _check_c(operator: OperatorDeclaration, c: CFunction) -> None:
     names = [*(given.name for given in inputs_of(operator)), OUTPUT]
     _check_arguments(operator, c.function, names, c.ints, c.floats)
     for count, most, what in (
-        (len(names), MAX_TENSORS, "tensors"),
-        (len(c.ints.split()), MAX_INTS, "ints"),
-        (len(c.floats.split()), MAX_FLOATS, "floats"),
+        (len(names), USER_TENSORS, "tensors"),
+        (len(c.ints.split()), USER_INTS, "ints"),
+        (len(c.floats.split()), USER_FLOATS, "floats"),
     ):
         if count > most:
             raise ValueError(f"C function {c.function}: {count} {what}; {most} are supported")

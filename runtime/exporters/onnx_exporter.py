@@ -6,7 +6,7 @@ of the graph's operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,15 @@ from runtime.version import RUNTIME_VERSION
 
 OPSET = 17
 IR_VERSION = 8
-# ONNX has no such operator in this opset, or one with other attributes.
-_OWN_UNARY = frozenset(("Gelu", "GeluTanh", "Swish", "Mish", "Selu", "Celu"))
-_ONNX_UNARY = tuple(op for op in UNARY if op not in _OWN_UNARY)
+
+
+def _is_in_onnx(op: str, parameters: Iterable[str]) -> bool:
+    """Whether ONNX has an operator of the name in this opset, with these attributes."""
+    known = onnx.defs.has(op, OPSET)
+    return known and set(onnx.defs.get_schema(op, OPSET).attributes) == set(parameters)
+
+
+_ONNX_UNARY = tuple(op for op, parameters in UNARY.items() if _is_in_onnx(op, parameters))
 _INT64_MIN = int(np.iinfo(np.int64).min)
 _ATTRIBUTE_TYPES: Mapping[str, AttributeProto.AttributeType] = {
     "int": AttributeProto.INT,

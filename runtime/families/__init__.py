@@ -5,7 +5,8 @@
     oracle.py            COMPUTE, or COMPUTE_GENERIC: what an operator computes, in NumPy
     buffer_kernels.py    KERNELS: rows of the kernel table, with NAME.buffer.cl beside them
     image_kernels.py     KERNELS: the same on images, with NAME.image.cl
-    block_kernels.py     operators of farmrt's CPU on blocks of channels
+    block_kernels.py     KERNELS: operators of farmrt's CPU on blocks of channels
+    strided_kernels.py   KERNELS: operators of farmrt's CPU on strided views of any element type
     buffer_lowering.py   LOWERINGS: node -> launches on buffers
     image_lowering.py    LOWERINGS: node -> launches on images, or why not
     block_lowering.py    OPERATORS: node -> steps on blocks of channels

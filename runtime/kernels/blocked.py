@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from runtime.kernels.spec import ArgumentForm, Dims, Kernel, MemoryType, no_macs
+from runtime.kernels.spec import ArgumentForm, Dims, Kernel, MemoryType, no_macs, ranged_ints
 
 
 def blocked_row(
@@ -18,7 +18,7 @@ def blocked_row(
     floats: str = "",
     macs: Callable[[Dims], int] = no_macs,
 ) -> Kernel:
-    """A row from blank-separated names."""
+    """A row from blank-separated names, and ints as `ranged_ints` reads them."""
     arguments = tuple((argument, ArgumentForm.FLAT) for argument in tensors.split())
     return Kernel(
         name,
@@ -26,9 +26,10 @@ def blocked_row(
         operator,
         MemoryType.BUFFER,
         arguments,
-        tuple(ints.split()),
+        tuple(ranged_ints(ints)),
         lambda dims, chosen: (1,),
         floats=tuple(floats.split()),
+        ranges=ranged_ints(ints),
         macs=macs,
     )
 

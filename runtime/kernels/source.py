@@ -12,6 +12,7 @@ from runtime.types import Precision
 
 _FOLDER = Path(__file__).parent
 _ROOMS = _FOLDER.parent / "families"
+_COMMON = (_FOLDER / "functions.cl", _FOLDER / "prelude.cl")
 
 
 @functools.cache
@@ -21,8 +22,9 @@ def _places() -> dict[str, Path]:
 
 
 def source_files(kernel: Kernel) -> list[Path]:
-    """The files of a kernel's program, in order: the common prelude, that of its memory type, then its own."""
-    shared = (_FOLDER / "prelude.cl", _FOLDER / kernel.memory / "prelude.cl")
+    """The files of a kernel's program, in order: codes and functions, the common prelude, that of its memory type, then
+    its own."""
+    shared = (*_COMMON, _FOLDER / kernel.memory / "prelude.cl")
     return [*shared, *filter(None, [_places().get(kernel.source)])]
 
 
@@ -42,7 +44,7 @@ def source_hash(kernel: Kernel) -> str:
 def all_sources_hash() -> str:
     """Hash of every kernel source: part of a fingerprint."""
     digest = hashlib.sha256()
-    for path in (*sorted(_FOLDER.rglob("prelude.cl")), *(path for _, path in sorted(_places().items()))):
+    for path in (*sorted({*_COMMON, *_FOLDER.rglob("prelude.cl")}), *(path for _, path in sorted(_places().items()))):
         digest.update(path.relative_to(_FOLDER.parent).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -17,7 +17,27 @@ Dims = Mapping[str, int]
 WorkItems = tuple[int, ...]
 Defines = Mapping[str, int]
 
-WINDOW = "k_h k_w stride_h stride_w pad_t pad_l dil_h dil_w"  # the ints of a sliding window
+WINDOW = "k_h k_w stride_h stride_w pad_t:0 pad_l:0 dil_h dil_w"  # the ints of a sliding window
+CPU_BLOCK = 16  # rows of a block of packed weights, for farmrt's CPU operators on NHWC
+USER_TENSORS, USER_INTS, USER_FLOATS = 6, 80, 8  # the most arguments of a user's CPU operator
+Range = tuple[int, int]
+INT_RANGE: Range = (-(2**31), 2**31 - 1)
+SIZE: Range = (1, INT_RANGE[1])  # of an int whose row says no other
+
+
+def ranged_ints(words: str) -> dict[str, Range]:
+    """Reads the declaration of a kernel's ints: the name and the range of each, in order.
+
+    Blank-separated: `name` is at least 1, `name:0` at least 0, `name:any` any int, `name:2-5` from 2 to 5.
+    """
+    return {name: _range(form) for name, _, form in (word.partition(":") for word in words.split())}
+
+
+def _range(form: str) -> Range:
+    if form == "any":
+        return INT_RANGE
+    least, _, most = form.partition("-")
+    return int(least or 1), int(most or INT_RANGE[1])
 
 
 class ArgumentForm(enum.StrEnum):
@@ -27,6 +47,7 @@ class ArgumentForm(enum.StrEnum):
     FLAT     pointer, element offset
     WEIGHTS  pointer, element offset                     (constants; padded with at least 64 zeros)
     TABLE    pointer, element offset                     (constant int32 indices)
+    ELEMENTS pointer, element offset                     (any element type; farmrt's CPU alone)
     IMAGE    image2d_t
     """
 
@@ -34,6 +55,7 @@ class ArgumentForm(enum.StrEnum):
     FLAT = "flat"
     WEIGHTS = "weights"
     TABLE = "table"
+    ELEMENTS = "elements"
     IMAGE = "image"
 
 
@@ -110,6 +132,7 @@ class Kernel:
         operator: the operator's type in profiles (`Conv2D`).
         tensors: tensor arguments in order, with their form; outputs last.
         ints, floats: scalar arguments in order; the ints are the *dims* that variants, work items and costs depend on.
+        ranges: what an int may be, both ends included, where it is not SIZE; farmrt's CPU refuses others.
         variants: all ways to write it; the tuner tries those that fit.
         defaults: GPU family (or a prefix of it up to a `-`; "" is any) -> variants used untuned: of the narrowest
             family that has some that fit, the one of least cost.
@@ -134,6 +157,7 @@ class Kernel:
     ints: tuple[str, ...]
     work_items: Callable[[Dims, Variant], WorkItems]
     floats: tuple[str, ...] = ()
+    ranges: Mapping[str, Range] = dataclasses.field(default_factory=dict)
     variants: tuple[Variant, ...] = (Variant(),)
     defaults: Mapping[str, tuple[Variant, ...]] = dataclasses.field(default_factory=dict)
     cost: Callable[[Dims, Variant], float] = no_cost

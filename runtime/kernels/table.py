@@ -1,7 +1,8 @@
-"""The kernel table: every OpenCL kernel, by name and memory type."""
+"""The kernel table: every OpenCL kernel and CPU operator, by name and memory type."""
 
 from __future__ import annotations
 
+from runtime.kernels.blocked import REORDER
 from runtime.kernels.buffer.peak import PEAK_MACS
 from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.image import conversion
@@ -13,7 +14,13 @@ BUFFER_KERNELS: tuple[BufferKernel, ...] = collect_rows("buffer_kernels", "KERNE
 IMAGE_KERNELS: tuple[ImageKernel, ...] = (*conversion.KERNELS, *collect_rows("image_kernels", "KERNELS"))
 KERNELS: tuple[Kernel, ...] = (*BUFFER_KERNELS, *IMAGE_KERNELS)
 PROBES: tuple[BufferKernel, ...] = (PEAK_MACS,)  # of no operator: they show what a device can do
-_BY_NAME = {(kernel.name, kernel.memory): kernel for kernel in (*KERNELS, *PROBES)}
+_CPU_ALONE: tuple[Kernel, ...] = (
+    *collect_rows("block_kernels", "KERNELS"),
+    REORDER,
+    *collect_rows("strided_kernels", "KERNELS"),
+)
+CPU_OPERATORS = (*(kernel for kernel in BUFFER_KERNELS if kernel.cpu), *_CPU_ALONE)
+_BY_NAME = {(kernel.name, kernel.memory): kernel for kernel in (*KERNELS, *PROBES, *_CPU_ALONE)}
 
 
 def find_kernel(name: str, memory: MemoryType) -> Kernel:

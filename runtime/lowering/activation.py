@@ -6,24 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from runtime.kernels.codes import Activation
+from runtime.unary import ACTIVATIONS, Unary
 
 _CODES = {
-    "none": Activation.CLAMP,
-    "relu": Activation.CLAMP,
-    "clip": Activation.CLAMP,
-    "sigmoid": Activation.SIGMOID,
-    "tanh": Activation.TANH,
-    "leaky_relu": Activation.LEAKY_RELU,
-    "elu": Activation.ELU,
-    "hard_sigmoid": Activation.HARD_SIGMOID,
-    "hard_swish": Activation.HARD_SWISH,
-    "gelu": Activation.GELU,
-    "gelu_tanh": Activation.GELU_TANH,
-    "swish": Activation.SWISH,
-    "mish": Activation.MISH,
-    "selu": Activation.SELU,
-    "celu": Activation.CELU,
+    "none": Unary.CLAMP,
+    "relu": Unary.CLAMP,
+    **{code.function.activation: code for code in ACTIVATIONS},
 }
 _CLAMPS = {"none": (-math.inf, math.inf), "relu": (0.0, math.inf)}
 

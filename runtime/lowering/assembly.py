@@ -23,6 +23,7 @@ _ARGS_OF_FORM = {
     ArgumentForm.FLAT: 2,
     ArgumentForm.WEIGHTS: 2,
     ArgumentForm.TABLE: 2,
+    ArgumentForm.ELEMENTS: 2,
     ArgumentForm.IMAGE: 1,
 }
 # Values are not shared across more than this many bytes of element offsets in a kernel's 32-bit integers.

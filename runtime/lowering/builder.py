@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from runtime.errors import UnsupportedError
-from runtime.functions import ElementFunction
 from runtime.graph import Graph, Node
 from runtime.layout.image import ImageLayout
-from runtime.lowering.iteration import padded
 from runtime.lowering.launch import Conversion
-from runtime.lowering.launcher import STRIDED_LOOPS, Launcher
+from runtime.lowering.launcher import Launcher
 from runtime.lowering.options import Options
 from runtime.lowering.value import Value
 from runtime.target import Target
@@ -222,11 +219,7 @@ class Builder(Launcher):
         root = value.root
         if root.role == Role.INPUT or root.data is not None or value is not root:
             source, value = value, Value(tensor, value.shape, Storage.FLAT, value.element)
-            count = math.prod(value.shape)
-            ints = [int(ElementFunction.CAST), *padded([count], STRIDED_LOOPS, 1)]
-            for part in (source, value):
-                ints += [int(part.element), *padded([1], STRIDED_LOOPS, 0)]
-            self.launch_strided("elements1", f"{tensor}:output", "Transpose", [source, value], ints, (0.0, 0.0))
+            self.cast(f"{tensor}:output", "Transpose", source, value)
             self.conversions.append(Conversion(tensor, source.storage, None, value.element, self.launches[-1]))
         output = Value(tensor, value.shape, Storage.FLAT, value.element, 0, value, 0, Role.OUTPUT)
         self._values[tensor] = {(Storage.FLAT, output.element): output}

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from runtime.errors import UnsupportedError
+from runtime.functions import ElementFunction
 from runtime.graph import Array
 from runtime.kernels import table
 from runtime.kernels.blocked import REORDER
-from runtime.kernels.codes import Order, Unary
+from runtime.kernels.codes import Order
 from runtime.kernels.source import source_hash
-from runtime.kernels.spec import ArgumentForm, Kernel, MemoryType, Variant
+from runtime.kernels.spec import CPU_BLOCK, ArgumentForm, Kernel, MemoryType, Variant
+from runtime.kernels.strided import LOOPS, strides_of, type_of
 from runtime.layout.blocked import to_blocked
 from runtime.layout.buffer import pack_rows
 from runtime.layout.image import ImageLayout, to_image
@@ -29,12 +30,10 @@ from runtime.plan.plan import ProfileInfo
 from runtime.plan.records import StepKind
 from runtime.target import Target
 from runtime.types import ElementType, Precision, Storage
+from runtime.unary import Unary
 
 WEIGHT_SLACK = 64  # zeros behind every constant, so that a vector load at its end stays inside
 COPY_RANK = 6
-STRIDED_LOOPS = 12  # of farmrt's strided steps (cpu_strided.h)
-# Packing of the weights of farmrt's CPU operators on NHWC.
-CPU_BLOCK = 16
 _EVERYTHING = {"alpha": -math.inf, "beta": math.inf}  # what a clamp lets pass
 _ORDERS = {Storage.FLAT: Order.NCHW, Storage.NHWC: Order.NHWC, Storage.BLOCKED: Order.BLOCKED}
 
@@ -174,24 +173,36 @@ class Launcher:
         name: str,
         op: str,
         values: Sequence[Value],
-        ints: Sequence[int],
-        floats: Sequence[float] = (),
+        head: Mapping[str, int],
+        extents: Sequence[int],
+        strides: Sequence[Sequence[int]],
+        floats: Mapping[str, float] | None = None,
     ) -> None:
-        """Appends a step of one of farmrt's strided CPU operators (cpu_strided.h); UnsupportedError where there is no
-        CPU to run it."""
+        """Appends a step of one of farmrt's strided CPU operators (kernels/strided.py): its tensors in the order of its
+        row, with the strides of each; UnsupportedError where there is no CPU to run it."""
         if not self.has_cpu:
             raise UnsupportedError(f"'{name}' ({op}): has no kernel for a GPU; set runtime: cpu+gpu")
         if self.chosen and not self.on_cpu:
             raise UnsupportedError(f"'{name}' ({op}): has no kernel for a GPU, where it was chosen to run")
-        kernel = strided_kernel(operator, len(values))
-        tensors = tuple((value, ArgumentForm.FLAT) for value in values)
-        dims = {f"i{index}": int(value) for index, value in enumerate(ints)}
+        kernel = table.find_kernel(operator, MemoryType.BUFFER)
+        tensors = tuple((value, form) for value, (_, form) in zip(values, kernel.tensors, strict=True))
+        dims = {**head, **{f"d{loop}": extent for loop, extent in enumerate(extents)}}
+        for (tensor, _), value, steps in zip(kernel.tensors, values, strides, strict=True):
+            dims |= {type_of(tensor): value.element, **dict(zip(strides_of(tensor), steps, strict=True))}
+        ordered = {argument: int(dims[argument]) for argument in kernel.ints}
         shown = ProfileInfo(values[-1].shape)
         note = "" if self.target.memory == "cpu" else "CPU: no kernel for a GPU"
-        numbers = tuple(map(float, floats))
+        numbers = tuple(float((floats or {})[argument]) for argument in kernel.floats)
         precision, variant = self.target.precision, Variant()
         told = (tensors, (), 0, shown, note, "", precision)
-        self.launches.append(Launch(name, op, kernel, StepKind.CPU, variant, {}, dims, numbers, *told))
+        self.launches.append(Launch(name, op, kernel, StepKind.CPU, variant, {}, ordered, numbers, *told))
+
+    def cast(self, name: str, op: str, source: Value, value: Value) -> None:
+        """Copies all elements, which are row-major on both sides, into another element type."""
+        extents = padded([math.prod(value.shape)], LOOPS, 1)
+        strides, numbers = padded([1], LOOPS, 0), {"alpha": 0.0, "beta": 0.0}
+        function = {"function": ElementFunction.CAST}
+        self.launch_strided("elements1", name, op, [source, value], function, extents, [strides, strides], numbers)
 
     def convert(self, name: str, source: Value, value: Value, note: str) -> None:
         """Copies all elements between two storages of one shape, element types, or both.
@@ -309,10 +320,3 @@ class Launcher:
 
 def _is_float(value: Value) -> int:
     return int(value.element == ElementType.F32)
-
-
-@functools.cache
-def strided_kernel(operator: str, tensors: int) -> Kernel:
-    """The row of a strided CPU operator, which has no OpenCL kernel."""
-    arguments = tuple((f"t{index}", ArgumentForm.FLAT) for index in range(tensors))
-    return Kernel(operator, "", operator, MemoryType.BUFFER, arguments, (), lambda dims, variant: (1,))

@@ -1,8 +1,8 @@
 """What a build of farmrt has: its two engines, and the operators of the CPU engine.
 
 An engine is a folder of `src/`; one that is left out is replaced by a file of `src/without/`, which refuses the plans
-that need it. An operator that is left out is missing from the list in `cpu_operator.h`; then nothing refers to its
-code, and the linker drops it.
+that need it. An operator that is left out is missing from the list in `cpu_call.c`; then nothing refers to its code,
+and the linker drops it.
 """
 
 from __future__ import annotations

@@ -14,12 +14,13 @@ from numpy.lib.stride_tricks import as_strided
 
 from runtime.errors import UnsupportedError
 from runtime.graph import Array
-from runtime.kernels.codes import Activation, Binary, Order, Pad, Pooling
+from runtime.kernels.codes import Binary, Order, Pad, Pooling
 from runtime.layout.blocked import blocked_shape, from_blocked, to_blocked
 from runtime.layout.buffer import unpack_rows
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
 from runtime.plan.plan import Plan, Step
 from runtime.plan.records import ArgKind, PoolKind
+from runtime.unary import FUNCTIONS
 
 Floats = Mapping[str, float]
 
@@ -89,18 +90,7 @@ class _Call:
 
 
 def _activated(v: Array, code: int, a: float, b: float) -> Array:
-    functions: dict[int, Callable[[], Array]] = {
-        Activation.CLAMP: lambda: np.clip(v, a, b),
-        Activation.SIGMOID: lambda: 1 / (1 + np.exp(-v)),
-        Activation.TANH: lambda: np.tanh(v),
-        Activation.LEAKY_RELU: lambda: np.where(v < 0, v * a, v),
-        Activation.HARD_SIGMOID: lambda: np.clip(v * a + b, 0, 1),
-        Activation.HARD_SWISH: lambda: v * np.clip(v / 6 + 0.5, 0, 1),
-        Activation.SWISH: lambda: v / (1 + np.exp(-a * v)),
-    }
-    if code not in functions:
-        raise UnsupportedError(f"{Activation(code).name} is not known to this executor")
-    return functions[code]()
+    return FUNCTIONS[code].computed(v, {"alpha": a, "beta": b})
 
 
 def _windows(x: Array, dims: Mapping[str, int], fill: float) -> Array:

@@ -16,7 +16,6 @@ import numpy as np
 from runtime.errors import UnsupportedError
 from runtime.graph import Array, Graph, TensorInfo
 from runtime.kernels.buffer.peak import FIRST, PEAK_MACS, STARTS
-from runtime.kernels.codes import Unary
 from runtime.kernels.spec import MemoryType
 from runtime.layout.image import ImageLayout
 from runtime.lowering.assembly import assemble_plan
@@ -30,6 +29,7 @@ from runtime.plan.plan import Expectation, Plan
 from runtime.selection.costs import cost_key
 from runtime.target import Target
 from runtime.types import Precision, Storage
+from runtime.unary import Unary
 
 LARGE_MS, LAUNCHES = 0.1, 3.0  # a large probe where the small one takes no more than that, or than so many launches
 MOST_LARGE_MS = 0.3  # but never where it takes more than that

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from runtime.kernels.codes import Activation, Order
+from runtime.kernels.codes import Order
+from runtime.unary import Unary
 from tests.native import blocked_oracle as oracle
 from tests.native.plans import Floats
 
@@ -114,8 +115,8 @@ class Convolution:
         return (*places, *(d[name] for name in sizes), self.groups)
 
 
-RELU6 = (Activation.CLAMP, 0.0, 6.0)
-SWISH = (Activation.SWISH, 1.0, 0.0)
+RELU6 = (Unary.CLAMP, 0.0, 6.0)
+SWISH = (Unary.SWISH, 1.0, 0.0)
 SAME = (1, 1, 1, 1)
 CONVOLUTIONS = {
     "1x1": Convolution((24, 72), (5, 7), (1, 1), activation=RELU6),

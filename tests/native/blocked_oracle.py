@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from runtime.kernels.codes import Activation, Pooling
+from runtime.kernels.codes import Pooling
 from runtime.layout.winograd import transform_filter
+from runtime.unary import Unary
 from tests.native.plans import Floats
 from tests.runtime.buffer_oracle import activate
 
@@ -92,4 +93,4 @@ def pool(x: Floats, d: Ints, pooling: int) -> Floats:
     return means
 
 
-NO_ACTIVATION = (Activation.CLAMP, -np.inf, np.inf)
+NO_ACTIVATION = (Unary.CLAMP, -np.inf, np.inf)

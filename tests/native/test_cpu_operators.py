@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runtime.kernels.spec import ArgumentForm, Variant, variant
+from runtime.kernels.codes import OPTIONS
+from runtime.kernels.spec import INT_RANGE, SIZE, ArgumentForm, Variant, variant
 from runtime.plan.encode import cpu_kernel
 from runtime.plan.plan import Step
 from runtime.plan.records import ArgKind, SectionId, StepKind
@@ -150,6 +151,36 @@ def test_gates_of_another_operator_are_refused(farmrt: Farmrt) -> None:
     answer = farmrt.load(plan)
     assert not answer["ok"]
     assert "its gates are not those of the operator" in answer["message"]
+
+
+@pytest.mark.parametrize("key", OPTIONS)
+def test_an_option_is_below_its_bound(farmrt: Farmrt, key: str) -> None:
+    """The greatest code of each enumeration is taken, and the one behind it is not."""
+    codes = OPTIONS[key]
+    bound = codes if isinstance(codes, int) else max(codes) + 1
+    case = CASES["unary view"]
+    for value, problem in ((bound - 1, ""), (bound, "an option is out of range")):
+        plan, _, _ = plan_of(case, 16)
+        kernel = f"{kernel_string(case, chosen_variant(case, 16))} {key}={value}"
+        plan.rows[SectionId.STEP][0]["kernel"] = plan.strings.add(kernel)
+        answer = farmrt.load(plan)
+        assert answer["ok"] == (not problem), answer
+        assert problem in answer.get("message", "")
+
+
+@pytest.mark.parametrize("name", {case.kernel.name: name for name, case in CPU_CASES.items()}.values())
+def test_an_argument_lies_within_its_range(farmrt: Farmrt, name: str) -> None:
+    """Each int of a row may be what the row says, and nothing beside it."""
+    kernel, (plan, _, _) = CPU_CASES[name].kernel, plan_of(CPU_CASES[name], 16)
+    rows = plan.rows[SectionId.ARG][-len(kernel.ints) - len(kernel.floats) :]
+    for argument, row in zip(kernel.ints, rows, strict=False):
+        given, (least, most) = row["value"], kernel.ranges.get(argument, SIZE)
+        for value in (least - 1, most + 1):
+            if INT_RANGE[0] <= value <= INT_RANGE[1]:
+                row["value"] = value & 0xFFFFFFFF
+                assert "an argument is out of range" in farmrt.load(plan)["message"], f"{argument}: {value}"
+        row["value"] = given
+    assert farmrt.load(plan)["ok"]
 
 
 def test_every_cpu_kernel_has_an_operator() -> None:

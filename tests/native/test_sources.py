@@ -21,10 +21,10 @@ from runtime.native import build
 
 NATIVE = Path(build.__file__).parent
 PUBLIC = NATIVE / "include" / "farmrt.h"
-GENERATED = "format.h"
+GENERATED = ("format.h", "cpu_arguments.h", "cpu_functions.h")
 HEADERS = sorted([*(NATIVE / "src").glob("*/*.h"), PUBLIC])
 SOURCES = sorted(path for path in (NATIVE / "src").glob("*/*.c") if path.parent.name != "without")
-WRITTEN = [path for path in (*HEADERS, *SOURCES) if path.name != GENERATED]
+WRITTEN = [path for path in (*HEADERS, *SOURCES) if path.name not in GENERATED]
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _INCLUDE = re.compile(r'^#include "(.+)"', re.MULTILINE)
@@ -132,7 +132,7 @@ def test_names_that_the_linker_sees_are_ours(path: Path) -> None:
             assert name.startswith("rt_") or name == "main", f"{path.name}: {line}"
 
 
-@pytest.mark.parametrize("header", [path for path in HEADERS if path.name != GENERATED], ids=lambda path: path.name)
+@pytest.mark.parametrize("header", [path for path in HEADERS if path.name not in GENERATED], ids=lambda path: path.name)
 def test_what_a_header_declares_has_a_contract(header: Path) -> None:
     text = text_of(header)
     assert text.startswith("/* "), f"{header.name}: says not what the part is"
@@ -152,7 +152,7 @@ def test_headers_declare_what_they_are_found_to() -> None:
         assert names - calls <= {found[1] for found in _FUNCTION.finditer(text_of(header))}, header.name
 
 
-@pytest.mark.parametrize("header", [path for path in HEADERS if path.name != GENERATED], ids=lambda path: path.name)
+@pytest.mark.parametrize("header", [path for path in HEADERS if path.name not in GENERATED], ids=lambda path: path.name)
 def test_an_open_struct_says_who_writes_it(header: Path) -> None:
     for name, _, comment in structs(header):
         owner = _OWNER.search(comment)

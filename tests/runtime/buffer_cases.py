@@ -5,25 +5,26 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from runtime.kernels.codes import Activation, Binary, Pad, Pooling, Reduce, Unary
+from runtime.kernels.codes import Binary, Pad, Pooling, Reduce
 from runtime.recurrence import GATES, RecurrentFunction, RecurrentKind
+from runtime.unary import ACTIVATIONS, Unary
 from tests.runtime.buffer_launch import TABLE, Case
 
 RELU6 = {"act_a": 0.0, "act_b": 6.0}
-ACTIVATION_FLOATS = {
-    Activation.CLAMP: {"act_a": -0.25, "act_b": 0.5},
-    Activation.SIGMOID: {},
-    Activation.TANH: {},
-    Activation.LEAKY_RELU: {"act_a": 0.1, "act_b": 0.0},
-    Activation.ELU: {"act_a": 1.5, "act_b": 0.0},
-    Activation.HARD_SIGMOID: {"act_a": 0.2, "act_b": 0.5},
-    Activation.HARD_SWISH: {},
-    Activation.GELU: {},
-    Activation.GELU_TANH: {},
-    Activation.SWISH: {"act_a": 1.5, "act_b": 0.0},
-    Activation.MISH: {},
-    Activation.SELU: {"act_a": 1.5, "act_b": 1.25},
-    Activation.CELU: {"act_a": 1.5, "act_b": 0.0},
+_NAMES = {"alpha": "act_a", "beta": "act_b"}
+# Of each activation its defaults, and others where these would tell less.
+ACTIVATION_FLOATS: dict[int, dict[str, float]] = {
+    **{
+        code: dict.fromkeys(("act_a", "act_b"), 0.0)
+        | {_NAMES[each.name]: each.default for each in code.function.parameters}
+        for code in ACTIVATIONS
+    },
+    Unary.CLAMP: {"act_a": -0.25, "act_b": 0.5},
+    Unary.LEAKY_RELU: {"act_a": 0.1, "act_b": 0.0},
+    Unary.ELU: {"act_a": 1.5, "act_b": 0.0},
+    Unary.SWISH: {"act_a": 1.5, "act_b": 0.0},
+    Unary.SELU: {"act_a": 1.5, "act_b": 1.25},
+    Unary.CELU: {"act_a": 1.5, "act_b": 0.0},
 }
 
 
@@ -53,7 +54,7 @@ def conv2d_planes(in_c: int, out_c: int, shape: dict[str, int], activation: int 
 
 def fused(name: str, dims: dict[str, int], activation: int = 0, residual: int = 0, **defines: int) -> Case:
     defines = {"ACTIVATION": int(activation), "RESIDUAL": residual, **defines}
-    return Case(TABLE[name], dims, defines, ACTIVATION_FLOATS[Activation(activation)])
+    return Case(TABLE[name], dims, defines, ACTIVATION_FLOATS[activation])
 
 
 def conv1x1(pixels: int, in_c: int, out_c: int, activation: int = 0, residual: int = 0) -> Case:
@@ -100,7 +101,7 @@ def winograd(tile: int, size: tuple[int, int], in_c: int, out_c: int, batch: int
     return [
         Case(TABLE["winograd_input"], inputs, wino),
         Case(TABLE["winograd_gemm"], products, wino),
-        fused("winograd_output", outputs, Activation.CLAMP, 1, **wino),
+        fused("winograd_output", outputs, Unary.CLAMP, 1, **wino),
     ]
 
 
@@ -159,7 +160,7 @@ def binary(
 ) -> Case:
     dense = row_major(extents)
     dims = numbered("d", extents) | numbered("as", left or dense) | numbered("bs", right or dense)
-    floats = ACTIVATION_FLOATS[Activation(activation)]
+    floats = ACTIVATION_FLOATS[activation]
     return Case(TABLE["binary"], dims | numbered("ys", ys or dense), {"BINARY": code, "ACTIVATION": activation}, floats)
 
 
@@ -312,7 +313,7 @@ CASES: dict[str, Case] = {
     "conv2d last block of 64 without a vector": conv2d(2, 112, 1, window((4, 3), (2, 2))),
     "conv2d last block of 48 without a vector": conv2d(2, 125, 1, window((4, 4), (2, 2)), residual=1),
     "conv2d one pixel": conv2d(1, 1, 1, window((1, 1), (1, 1))),
-    "conv2d planes 3x3 stride 2": conv2d_planes(3, 32, window((11, 9), (3, 3), (2, 2), pad=SAME), Activation.CLAMP),
+    "conv2d planes 3x3 stride 2": conv2d_planes(3, 32, window((11, 9), (3, 3), (2, 2), pad=SAME), Unary.CLAMP),
     "conv2d planes 7x7": conv2d_planes(3, 24, window((15, 17), (7, 7), (2, 2), pad=(3, 3, 3, 3), batch=2)),
     "conv2d planes inside": conv2d_planes(4, 37, window((9, 12), (3, 3), batch=2), residual=1),
     "conv2d planes 5x2 uneven": conv2d_planes(2, 9, window((9, 6), (5, 2), (2, 1), pad=(2, 0, 1, 1))),
@@ -321,7 +322,7 @@ CASES: dict[str, Case] = {
     "conv2d planes last block of 48": conv2d_planes(2, 125, window((4, 4), (2, 2)), residual=1),
     "conv2d planes one pixel": conv2d_planes(1, 1, window((1, 1), (1, 1))),
     "conv2d window beyond": conv2d(4, 4, 1, window((2, 2), (5, 5), pad=(2, 2, 2, 2))),
-    **{f"conv1x1 {a.name}": conv1x1(13, 9, 21, a, residual=a % 2) for a in Activation},
+    **{f"conv1x1 {a.name}": conv1x1(13, 9, 21, a, residual=a % 2) for a in ACTIVATIONS},
     "conv1x1 one pixel": conv1x1(1, 33, 40),
     "conv1x1 one channel": conv1x1(5, 1, 1),
     "conv1x1 blocks": conv1x1(64, 32, 64),
@@ -329,13 +330,13 @@ CASES: dict[str, Case] = {
     "conv1x1 last block of 64 without a vector": conv1x1(13, 3, 112, residual=1),
     "conv1x1 last block of 48 without a vector": conv1x1(20, 3, 125),
     "depthwise 3x3 same": depthwise(19, window((7, 9), (3, 3), pad=SAME, batch=2), residual=1),
-    "depthwise 3x3 blocks": depthwise(32, window((14, 14), (3, 3), pad=SAME), Activation.LEAKY_RELU),
+    "depthwise 3x3 blocks": depthwise(32, window((14, 14), (3, 3), pad=SAME), Unary.LEAKY_RELU),
     "depthwise 3x3 stride 2": depthwise(16, window((10, 11), (3, 3), (2, 2), pad=(0, 0, 1, 1))),
     "depthwise 5x5 stride 2": depthwise(5, window((12, 9), (5, 5), (2, 3), pad=(2, 2, 2, 2))),
     "depthwise dilation": depthwise(8, window((9, 8), (3, 2), pad=(2, 2, 2, 1), dilation=(2, 3))),
     "depthwise one pixel": depthwise(1, window((1, 1), (3, 3), pad=SAME)),
     "deconv2d 2x2 stride 2": deconv2d(9, 21, 1, spread((4, 5), (2, 2), (2, 2)), residual=1),
-    "deconv2d 4x4 stride 2": deconv2d(5, 37, 1, spread((4, 6), (4, 4), (2, 2), SAME, batch=2), Activation.LEAKY_RELU),
+    "deconv2d 4x4 stride 2": deconv2d(5, 37, 1, spread((4, 6), (4, 4), (2, 2), SAME, batch=2), Unary.LEAKY_RELU),
     "deconv2d 3x3 uneven": deconv2d(7, 64, 1, spread((8, 8), (3, 3), (2, 2), (1, 1, 0, 0))),
     "deconv2d 8x8": deconv2d(16, 64, 1, spread((8, 8), (3, 3), pad=SAME)),
     "deconv2d gaps": deconv2d(3, 8, 1, spread((3, 4), (2, 2), (4, 3))),
@@ -346,11 +347,11 @@ CASES: dict[str, Case] = {
     "deconv2d from one pixel": deconv2d(32, 16, 1, spread((1, 1), (4, 4))),
     "deconv_depthwise 4x4 stride 2": deconv_depthwise(19, spread((5, 6), (4, 4), (2, 2), SAME, batch=2), residual=1),
     "deconv_depthwise 16x16 stride 8": deconv_depthwise(21, spread((3, 4), (16, 16), (8, 8), (4, 4, 4, 4))),
-    "deconv_depthwise gaps": deconv_depthwise(8, spread((4, 7), (2, 3), (3, 5)), Activation.ELU),
+    "deconv_depthwise gaps": deconv_depthwise(8, spread((4, 7), (2, 3), (3, 5)), Unary.ELU),
     "deconv_depthwise dilation": deconv_depthwise(5, spread((6, 5), (3, 2), (2, 3), (2, 0, 1, 3), (3, 6))),
     "deconv_depthwise one": deconv_depthwise(1, spread((1, 3), (3, 3), pad=(1, 1, 1, 1))),
     "fully_connected 1 row": fully_connected(1, 37, 21),
-    "fully_connected rows": fully_connected(6, 20, 33, Activation.TANH),
+    "fully_connected rows": fully_connected(6, 20, 33, Unary.TANH),
     "fully_connected one": fully_connected(1, 1, 1),
     "recurrent RNN": recurrent(RecurrentKind.RNN, 4, 2, 19),
     "recurrent RNN both ways": recurrent(RecurrentKind.RNN, 3, 7, 16, directions=2),
@@ -394,15 +395,15 @@ CASES: dict[str, Case] = {
     "pool dilation": pool(8, window((7, 9), (2, 2), dilation=(2, 3)), Pooling.MAX),
     "scale_shift": scale_shift(13, 19),
     "normalization rows": layer_norm(5, 37),
-    "normalization row": layer_norm(1, 192, activation=Activation.GELU),
+    "normalization row": layer_norm(1, 192, activation=Unary.GELU),
     "normalization rms": layer_norm(3, 64, centered=0),
-    "normalization short rows": layer_norm(19, 3, activation=Activation.SWISH),
+    "normalization short rows": layer_norm(19, 3, activation=Unary.SWISH),
     "normalization groups": group_norm(2, 3, 7, 10),
-    "normalization groups of 16": group_norm(1, 2, 16, 9, activation=Activation.TANH),
+    "normalization groups of 16": group_norm(1, 2, 16, 9, activation=Unary.TANH),
     "normalization instances": group_norm(2, 5, 1, 21),
     "normalization groups NCHW": group_norm(2, 3, 2, 35, nhwc=False),
     "normalization instances NCHW": group_norm(1, 4, 1, 33, nhwc=False),
-    "scale_shift relu": scale_shift(7, 16, Activation.HARD_SWISH),
+    "scale_shift relu": scale_shift(7, 16, Unary.HARD_SWISH),
     "lrn 5": lrn(6, 19, 5),
     "lrn 4": lrn(3, 32, 4),
     "lrn wide": lrn(2, 3, 9),
@@ -434,10 +435,10 @@ CASES: dict[str, Case] = {
     "unary view": unary(Unary.CLAMP, (1, 1, 6, 19), (0, 0, 25, 1), (0, 0, 19, 1)),
     **{f"binary {code.name}": binary(code, (1, 1, 1, 43)) for code in Binary},
     "binary scalar": binary(Binary.MUL, (1, 1, 3, 37), (0, 0, 37, 1), (0, 0, 0, 0)),
-    "binary channel": binary(Binary.ADD, (1, 2, 5, 16), right=(0, 0, 0, 1), activation=Activation.CLAMP),
+    "binary channel": binary(Binary.ADD, (1, 2, 5, 16), right=(0, 0, 0, 1), activation=Unary.CLAMP),
     "binary pixel": binary(Binary.MUL, (1, 2, 5, 21), right=(0, 5, 1, 0)),
     "binary strided": binary(Binary.SUB, (2, 3, 4, 5), (60, 20, 5, 1), (1, 2, 6, 24), (60, 1, 3, 12)),
-    "binary view": binary(Binary.MAX, (1, 1, 6, 19), (0, 0, 25, 1), (0, 0, 19, 1), (0, 0, 22, 1), Activation.SIGMOID),
+    "binary view": binary(Binary.MAX, (1, 1, 6, 19), (0, 0, 25, 1), (0, 0, 19, 1), (0, 0, 22, 1), Unary.SIGMOID),
     **{f"pad {kind.name}": pad(kind, (2, 3, 4, 7), (0, 1, 2, 3), (0, 1, 2, 1)) for kind in Pad},
     **{f"pad {kind.name} NHWC": pad(kind, (1, 19, 4, 3), (0, 0, 1, 2), (0, 0, 2, 1), nhwc=True) for kind in Pad},
     **{

@@ -16,7 +16,7 @@ import numpy as np
 import pyopencl as cl
 
 from runtime.kernels.buffer.spec import BufferKernel
-from runtime.kernels.codes import Binary, Unary
+from runtime.kernels.codes import Binary
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import ArgumentForm, Variant
 from runtime.kernels.table import BUFFER_KERNELS as KERNELS
@@ -25,6 +25,7 @@ from runtime.layout.buffer import pack_rows
 from runtime.reference.device import family_of
 from runtime.target import Target
 from runtime.types import Precision
+from runtime.unary import Unary
 from tests.opencl import EXHAUSTIVE
 from tests.runtime import buffer_oracle, joined
 

@@ -10,9 +10,10 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from runtime.families.recurrent.oracle import COMPUTE
-from runtime.kernels.codes import Activation, Binary, Pad, Pooling, Reduce, Unary
+from runtime.kernels.codes import Binary, Pad, Pooling, Reduce
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
 from runtime.recurrence import GATES, RecurrentFunction, RecurrentKind
+from runtime.unary import FUNCTIONS, Unary
 
 Array = NDArray[np.float64]
 Arrays = Mapping[str, Array]
@@ -22,11 +23,11 @@ Floats = Mapping[str, float]
 
 def activate(v: Array, defines: Dims, floats: Floats) -> Array:
     """The fused activation."""
-    return unary_function(Activation(defines.get("ACTIVATION", 0)), v, floats.get("act_a", 0), floats.get("act_b", 0))
+    return unary_function(defines.get("ACTIVATION", 0), v, floats.get("act_a", 0), floats.get("act_b", 0))
 
 
 def unary_function(code: int, v: Array, a: float, b: float) -> Array:
-    """Computes a function by its code in Unary, in which those of Activation are too."""
+    """Computes a function by its code: written anew here, or, where it is younger, by its own oracle."""
     functions: dict[int, Callable[[], Array]] = {
         Unary.CLAMP: lambda: np.clip(v, a, b),
         Unary.SIGMOID: lambda: 1 / (1 + np.exp(-v)),
@@ -56,7 +57,7 @@ def unary_function(code: int, v: Array, a: float, b: float) -> Array:
         Unary.CELU: lambda: np.where(v < 0, np.expm1(v / a) * a, v),
     }
     with np.errstate(over="ignore", invalid="ignore"):
-        return functions[code]()
+        return functions[code]() if code in functions else FUNCTIONS[code].computed(v, {"alpha": a, "beta": b})
 
 
 def erf(v: Array) -> Array:

@@ -6,18 +6,20 @@ image is larger than the tensor and full of a sentinel, which must survive; comp
 
 import contextlib
 import functools
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
+from runtime import unary
 from runtime.evaluate import compute
-from runtime.kernels.codes import Activation
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import ArgumentForm, needs_half
 from runtime.kernels.table import IMAGE_KERNELS as KERNELS
 from runtime.layout.image import ImageLayout, from_image, image_size, to_image
 from runtime.target import Target
 from runtime.types import Precision
+from runtime.unary import Unary, UnaryFunction
 from tests.opencl import EXHAUSTIVE, default_device
 from tests.runtime import joined
 
@@ -26,23 +28,30 @@ TARGET = Target(soc="host", abi="x86_64")
 TABLE = {kernel.name: kernel for kernel in KERNELS}
 TOLERANCE = {Precision.FP32: 2e-5, Precision.FP16_STORAGE: 4e-3, Precision.FP16: 4e-2}
 UNBOUNDED = (-np.inf, np.inf)
+# Parameters of activations where the defaults would tell less.
+PARAMETERS = {
+    "clip": (-0.5, 0.75),
+    "leaky_relu": (0.2,),
+    "elu": (1.5,),
+    "hard_sigmoid": (0.3, 0.4),
+    "swish": (1.5,),
+    "selu": (1.5, 1.25),
+    "celu": (1.5,),
+}
+
+
+def _activation(function: UnaryFunction) -> tuple[tuple[float, float], dict[str, Any]]:
+    values = PARAMETERS.get(function.activation) or tuple(each.default for each in function.parameters)
+    alpha, beta = (*values, 0.0, 0.0)[:2]
+    attributes = dict(zip(function.parameter_names, values, strict=True))
+    return (alpha, beta), {"activation": function.activation, **attributes}
+
+
 # ACTIVATION, its two floats, and how the oracle calls it.
 ACTIVATIONS = {
-    "none": (Activation.CLAMP, UNBOUNDED, {"activation": "none"}),
-    "relu": (Activation.CLAMP, (0.0, np.inf), {"activation": "relu"}),
-    "clip": (Activation.CLAMP, (-0.5, 0.75), {"activation": "clip", "alpha": -0.5, "beta": 0.75}),
-    "sigmoid": (Activation.SIGMOID, (0.0, 0.0), {"activation": "sigmoid"}),
-    "tanh": (Activation.TANH, (0.0, 0.0), {"activation": "tanh"}),
-    "leaky_relu": (Activation.LEAKY_RELU, (0.2, 0.0), {"activation": "leaky_relu", "alpha": 0.2}),
-    "elu": (Activation.ELU, (1.5, 0.0), {"activation": "elu", "alpha": 1.5}),
-    "hard_sigmoid": (Activation.HARD_SIGMOID, (0.3, 0.4), {"activation": "hard_sigmoid", "alpha": 0.3, "beta": 0.4}),
-    "hard_swish": (Activation.HARD_SWISH, (0.0, 0.0), {"activation": "hard_swish"}),
-    "gelu": (Activation.GELU, (0.0, 0.0), {"activation": "gelu"}),
-    "gelu_tanh": (Activation.GELU_TANH, (0.0, 0.0), {"activation": "gelu_tanh"}),
-    "swish": (Activation.SWISH, (1.5, 0.0), {"activation": "swish", "alpha": 1.5}),
-    "mish": (Activation.MISH, (0.0, 0.0), {"activation": "mish"}),
-    "selu": (Activation.SELU, (1.5, 1.25), {"activation": "selu", "alpha": 1.5, "beta": 1.25}),
-    "celu": (Activation.CELU, (1.5, 0.0), {"activation": "celu", "alpha": 1.5}),
+    "none": (Unary.CLAMP, UNBOUNDED, {"activation": "none"}),
+    "relu": (Unary.CLAMP, (0.0, np.inf), {"activation": "relu"}),
+    **{code.function.activation: (code, *_activation(code.function)) for code in unary.ACTIVATIONS},
 }
 
 

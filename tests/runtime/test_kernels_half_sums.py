@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from runtime.kernels import table
-from runtime.kernels.codes import Activation
 from runtime.kernels.source import build_options
 from runtime.kernels.spec import Kernel, Variant, variant
 from runtime.target import Target
 from runtime.types import Precision
+from runtime.unary import Unary
 from tests import opencl
 from tests.runtime import buffer_cases, buffer_launch, half_shim, image_launch
 from tests.runtime import test_kernels_image_table as image_cases
@@ -85,7 +85,7 @@ def rounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sum_on_buffers(run: Mapping[str, int]) -> float:
     """Error of sums of LENGTH products in a 1x1 convolution, as a share of the greatest."""
-    case = buffer_cases.fused("conv1x1", {"pixels": 3, "in_c": LENGTH, "out_c": 4}, Activation.CLAMP)
+    case = buffer_cases.fused("conv1x1", {"pixels": 3, "in_c": LENGTH, "out_c": 4}, Unary.CLAMP)
     case = dataclasses.replace(case, floats={"act_a": -1e9, "act_b": 1e9})
     chosen = variant(BLOCK=4, VECTOR=4, PIXELS=1, FMA=0, **run)
     actual, expected = buffer_launch.launch(case, chosen, Precision.FP32, None, opencl.default_device())

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from runtime.kernels.codes import Binary, Unary
+from runtime.kernels.codes import Binary
 from runtime.kernels.spec import Variant
 from runtime.types import Precision
+from runtime.unary import Unary
 from tests.runtime.image_launch import ACTIVATIONS, assert_close, built_at_once, launch, oracle, precisions, random
 
 pytestmark = pytest.mark.opencl
@@ -76,40 +77,15 @@ def test_a_quotient_by_zero_stays_out_of_the_components_without_a_channel():
     assert np.isfinite(binary(Binary.DIV, (shape, shape))[0]).all()
 
 
-FUNCTIONS = {
-    Unary.EXP: "Exp",
-    Unary.LOG: "Log",
-    Unary.SQRT: "Sqrt",
-    Unary.NEG: "Neg",
-    Unary.ABS: "Abs",
-    Unary.FLOOR: "Floor",
-    Unary.CEIL: "Ceil",
-    Unary.ERF: "Erf",
-    Unary.RECIPROCAL: "Reciprocal",
-    Unary.SIGMOID: "Sigmoid",
-    Unary.TANH: "Tanh",
-    Unary.HARD_SWISH: "HardSwish",
-    Unary.GELU: "Gelu",
-    Unary.GELU_TANH: "GeluTanh",
-    Unary.MISH: "Mish",
-}
-PARAMETRIC = {
-    Unary.CLAMP: ("Clip", -0.5, 0.75),
-    Unary.LEAKY_RELU: ("LeakyRelu", 0.2, 0.0),
-    Unary.ELU: ("Elu", 1.5, 0.0),
-    Unary.HARD_SIGMOID: ("HardSigmoid", 0.3, 0.4),
-    Unary.SWISH: ("Swish", 1.5, 0.0),
-    Unary.SELU: ("Selu", 1.5, 1.25),
-    Unary.CELU: ("Celu", 1.5, 0.0),
-}
 NUMPY = {Unary.ROUND: np.rint, Unary.SOFTPLUS: lambda x: np.logaddexp(x, 0), Unary.SIN: np.sin, Unary.COS: np.cos}
 
 
 def expected_unary(code, x):
     if code in NUMPY:
         return NUMPY[code](x.astype(np.float64)), (0.0, 0.0)
-    name, alpha, beta = PARAMETRIC.get(code) or (FUNCTIONS[code], 0.0, 0.0)
-    return oracle(name, [x], {"alpha": alpha, "beta": beta}), (alpha, beta)
+    function = code.function
+    _, floats, attributes = ACTIVATIONS.get(function.activation, (code, (0.0, 0.0), {}))
+    return oracle(function.operator, [x], {name: attributes[name] for name in function.parameter_names}), floats
 
 
 @pytest.mark.parametrize("code", [Unary.CLAMP, Unary.SOFTPLUS])

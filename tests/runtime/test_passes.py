@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from runtime import unary
 from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.operators import check_graph
@@ -25,6 +26,7 @@ from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
 from runtime.passes.squeeze_movement import move_squeezes
 from runtime.passes.transpose_merging import merge_transposes
+from runtime.unary import Unary
 from tests.runtime.graphs import GraphMaker
 
 Pass = Callable[[Graph], list[str]]
@@ -277,7 +279,10 @@ ACTIVATIONS: list[tuple[str, dict[str, float], str]] = [
     ("LeakyRelu", {"alpha": 0.1}, "leaky_relu"),
     ("Elu", {"alpha": 0.7}, "elu"),
     ("HardSigmoid", GATE, "hard_sigmoid"),
-    ("HardSwish", {}, "hard_swish"),
+    *(
+        (each.operator, {parameter.name: parameter.default for parameter in each.parameters}, each.activation)
+        for each in (code.function for code in unary.ACTIVATIONS if code > Unary.HARD_SIGMOID)
+    ),
 ]
 
 

@@ -19,6 +19,8 @@ TABLES = {
     "oracle": {"COMPUTE", "COMPUTE_GENERIC", "ACTIVATIONS"},
     "buffer_kernels": {"KERNELS"},
     "image_kernels": {"KERNELS"},
+    "block_kernels": {"KERNELS"},
+    "strided_kernels": {"KERNELS"},
     "buffer_lowering": {"LOWERINGS"},
     "image_lowering": {"LOWERINGS"},
     "block_lowering": {"OPERATORS"},

@@ -39,7 +39,7 @@ KERNELS = (
         "attention",
         "Attention",
         "q:flat k:flat v:flat mask:flat y:flat",
-        f"{_EXTENTS} {' '.join(indexed(f'{tensor}s', 4) for tensor in _LOOPS)} masked causal",
+        f"{_EXTENTS} {' '.join(indexed(f'{tensor}s', 4, ':any') for tensor in _LOOPS)} masked:0-1 causal:0-1",
         _shapes,
         lambda dims, chosen: (chosen["LANES"], dims["queries"], dims["batch"] * dims["heads"]),
         floats="scale",

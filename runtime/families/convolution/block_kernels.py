@@ -36,3 +36,5 @@ BLOCKED_DEPTHWISE = blocked_row(
     "act_a act_b",
     _depthwise_macs,
 )
+
+KERNELS = (BLOCKED_CONV2D, BLOCKED_WINOGRAD, BLOCKED_DEPTHWISE)

@@ -1,5 +1,5 @@
 // Element-wise functions of two channel-major images, y = activation(a BINARY b), with NumPy's broadcasting: each extent
-// of an operand is the output's or 1. BINARY=0 a+b, 1 a-b, 2 a*b, 3 a/b, 4 maximum, 5 minimum, 6 a^b, 7 a < 0 ? a*b : a.
+// of an operand is the output's or 1. BINARY: a+b, a-b, a*b, a/b, maximum, minimum, a^b, a < 0 ? a*b : a.
 // One work item computes one pixel of a block: ids (block, w, n*height + h).
 
 // The operand's pixel at (n, h, w) of a block; along an extent of 1 its only one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from runtime.kernels.buffer.nests import indexed, nest_shapes, nest_work_items
+from runtime.kernels.buffer.nests import nest_ints, nest_shapes, nest_work_items
 from runtime.kernels.buffer.spec import buffer_kernel
 from runtime.kernels.buffer.vectors import ITEM_DEFAULTS, ITEM_VARIANTS
 
@@ -13,7 +13,7 @@ KERNELS = (
         "unary",
         "Activation",
         "x:flat y:flat",
-        " ".join(indexed(prefix, 4) for prefix in ("d", "xs", "ys")),
+        nest_ints(4, "xs ys"),
         functools.partial(nest_shapes, rank=4, tensors="x y"),
         nest_work_items,
         floats="alpha beta",
@@ -24,7 +24,7 @@ KERNELS = (
         "binary",
         "Eltwise",
         "a:flat b:flat y:flat",
-        " ".join(indexed(prefix, 4) for prefix in ("d", "as", "bs", "ys")),
+        nest_ints(4, "as bs ys"),
         functools.partial(nest_shapes, rank=4, tensors="a b y"),
         nest_work_items,
         floats="act_a act_b",

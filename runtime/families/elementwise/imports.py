@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,20 +12,25 @@ from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
+from runtime.unary import Parameter, Unary
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
-_PLAIN = (
-    "Relu", "Sigmoid", "Tanh", "HardSwish", "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Floor", "Ceil", "Erf",
-    "Identity", "Round", "Softplus", "Sin", "Cos",
-)  # fmt: skip
+_FUNCTIONS = [code.function for code in Unary]
 
 
-def _unary(op: str, parameters: Mapping[str, float] | None = None) -> Handler:
+def _unary(op: str, parameters: Sequence[Parameter] = ()) -> Handler:
     def handle(node: OnnxNode, builder: GraphBuilder) -> None:
-        attributes = {name: node.real(name, default) for name, default in (parameters or {}).items()}
+        attributes = {each.name: node.real(each.onnx or each.name, each.default) for each in parameters}
         builder.emit(node, op, [node.input(0)], attributes, node.output)
 
     return handle
+
+
+def _gelu(node: OnnxNode, builder: GraphBuilder) -> None:
+    approximate = node.text("approximate", "none")
+    if approximate not in ("none", "tanh"):
+        raise node.unsupported("approximate", approximate, "none, tanh")
+    builder.emit(node, "Gelu" if approximate == "none" else "GeluTanh", [node.input(0)], {}, node.output)
 
 
 def _binary(op: str) -> Handler:
@@ -123,11 +128,10 @@ def _prelu(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 OPERATORS: Mapping[str, Handler] = {
-    **{op: _unary(op) for op in _PLAIN},
+    **{each.operator: _unary(each.operator, each.parameters) for each in _FUNCTIONS if each.in_onnx},
+    "Identity": _unary("Identity"),
     **{op: _binary(op) for op in BINARY},
-    "LeakyRelu": _unary("LeakyRelu", {"alpha": 0.01}),
-    "Elu": _unary("Elu", {"alpha": 1.0}),
-    "HardSigmoid": _unary("HardSigmoid", {"alpha": 0.2, "beta": 0.5}),
+    "Gelu": _gelu,
     "Clip": _clip,
     "Relu": _relu,
     "Pow": _pow,

@@ -81,7 +81,7 @@ KERNELS = (
         "matmul",
         "MatMul",
         "a:flat b:flat y:flat",
-        "d0 d1 d2 m k n as0 as1 as2 am ak bs0 bs1 bs2 bk bn ys0 ys1 ys2 ym yn",
+        "d0 d1 d2 m k n as0:0 as1:0 as2:0 am:0 ak:0 bs0:0 bs1:0 bs2:0 bk:0 bn:0 ys0:0 ys1:0 ys2:0 ym:0 yn:0",
         _matmul_shapes,
         lambda dims, chosen: (
             ceil_div(dims["n"], chosen["VECTOR"]),

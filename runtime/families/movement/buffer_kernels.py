@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from runtime.kernels.buffer.nests import indexed, nest_shapes, nest_work_items, strided_span, values
+from runtime.kernels.buffer.nests import indexed, nest_ints, nest_shapes, nest_work_items, strided_span, values
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
 from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
@@ -34,7 +34,7 @@ KERNELS = (
         "copy",
         "Transpose",
         "x:flat y:flat",
-        " ".join(indexed(prefix, 6) for prefix in ("d", "xs", "ys")),
+        nest_ints(6, "xs ys"),
         functools.partial(nest_shapes, rank=6, tensors="x y"),
         _copy_work_items,
         variants=_COPY_VARIANTS,
@@ -44,7 +44,7 @@ KERNELS = (
         "pad",
         "Pad",
         "x:flat y:flat",
-        " ".join(indexed(prefix, 4) for prefix in ("d", "i", "p", "xs", "ys")),
+        f"{indexed('d', 4)} {indexed('i', 4)} {' '.join(indexed(prefix, 4, ':any') for prefix in ('p', 'xs', 'ys'))}",
         _pad_shapes,
         nest_work_items,
         floats="value",

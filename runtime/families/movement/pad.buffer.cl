@@ -6,9 +6,9 @@
 int source_index(int index, int before, int size)
 {
     const int i = index - before;
-#if PAD == 1
+#if PAD == PAD_REFLECT
     return i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;
-#elif PAD == 2
+#elif PAD == PAD_EDGE
     return clamp(i, 0, size - 1);
 #else
     return i;

@@ -1,13 +1,13 @@
-// Spatial padding of a channel-major image: PAD=0 with `value`, 1 reflecting (without the edge), 2 with the edge.
+// Spatial padding of a channel-major image: PAD: with `value`, reflecting (without the edge), or with the edge.
 // pad_t and pad_l rows and columns stand before the input.
 // One work item writes one pixel of a block: ids (block, w, n*height + h).
 
 int source_index(int index, int size)
 {
-#if PAD == 1
+#if PAD == PAD_REFLECT
     index = index < 0 ? -index : index;
     return index >= size ? 2 * (size - 1) - index : index;
-#elif PAD == 2
+#elif PAD == PAD_EDGE
     return clamp(index, 0, size - 1);
 #else
     return index;

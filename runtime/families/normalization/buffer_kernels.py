@@ -43,7 +43,7 @@ KERNELS = (
         "normalization",
         "Normalization",
         "x:flat s:weights t:weights y:flat",
-        f"batch groups channels pixels {_STRIDES} centered",
+        f"batch groups channels pixels {_STRIDES} centered:0-1",
         _shapes,
         _work_items,
         floats="epsilon act_a act_b",
@@ -83,7 +83,8 @@ KERNELS = (
         "softmax",
         "Softmax",
         "x:flat y:flat",
-        "outer length inner x_outer_stride x_stride x_inner_stride y_outer_stride y_stride y_inner_stride",
+        "outer length inner "
+        "x_outer_stride:any x_stride:any x_inner_stride:any y_outer_stride:any y_stride:any y_inner_stride:any",
         _softmax_shapes,
         inner_work_items,
         variants=VARIANTS,

@@ -11,7 +11,7 @@ KERNELS = (
         "pool",
         "Pooling",
         "x:view y:view",
-        f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad",
+        f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad:0-1",
         image_shapes,
         window_work_items,
         variants=VARIANTS,

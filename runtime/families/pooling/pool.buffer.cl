@@ -26,18 +26,18 @@ kernel void pool(global const storage *x, int x_offset, int x_stride, global sto
     const int first_j = first_tap(left, dil_w), end_j = end_tap(left, dil_w, k_w, in_w);
     x += x_offset + ((image + top) * in_w + left) * x_stride + channel;
 
-    floats result = POOL == 0 ? -INFINITY : 0.0f;
+    floats result = POOL == POOLING_MAX ? -INFINITY : 0.0f;
     for (int i = first_i; i < end_i; i++) {
         for (int j = first_j; j < end_j; j++) {
             const floats pixel = load_some(x + (i * dil_h * in_w + j * dil_w) * x_stride, exist);
-#if POOL == 0
+#if POOL == POOLING_MAX
             result = pixel > result ? pixel : result;
 #else
             result += pixel;
 #endif
         }
     }
-#if POOL == 1
+#if POOL == POOLING_AVERAGE
     result /= (float)(count_include_pad ? k_h * k_w : (end_i - first_i) * (end_j - first_j));
 #endif
     store_some(result, y + y_offset + (row * out_w + column) * y_stride + channel, exist);

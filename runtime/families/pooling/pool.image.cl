@@ -1,8 +1,8 @@
-// Pooling of a channel-major image; POOL=0 maximum, 1 average. The average divides by the window's elements that lie in
+// Pooling of a channel-major image; POOL: maximum, or average. The average divides by the window's elements that lie in
 // the image, or by all of them with count_include_pad.
 // One work item computes one pixel of a block: ids (block, w, n*out_h + h).
 
-#if POOL == 0
+#if POOL == POOLING_MAX
 #define START (-INFINITY)
 #define TAKE(result, pixel) fmax(result, pixel)
 #else
@@ -31,6 +31,6 @@ kernel void pool(read_only image2d_t x, write_only image2d_t y, int batch, int i
             }
         }
     }
-    const int divisor = POOL == 0 ? 1 : count_include_pad ? k_h * k_w : max(count, 1);
+    const int divisor = POOL == POOLING_MAX ? 1 : count_include_pad ? k_h * k_w : max(count, 1);
     write_block(y, block, out_column, out_row, out_w, channels, result / (float)divisor);
 }

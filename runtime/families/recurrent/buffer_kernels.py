@@ -90,7 +90,7 @@ _sequence = buffer_kernel(
     "recurrent_sequence",
     "Recurrent",
     "x:flat r:flat h:flat c:flat p:flat y:flat",
-    "times batch hidden directions gates backwards",
+    "times batch hidden directions:1-2 gates backwards:0-1",
     _sequence_shapes,
     lambda dims, chosen: (chosen["WIDTH"], dims["directions"] * dims["batch"]),
     source="recurrent",

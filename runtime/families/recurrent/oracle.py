@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from runtime.graph import Array
-from runtime.oracle import Compute, sigmoid
+from runtime.oracle import Compute
 from runtime.recurrence import DIRECTIONS, GATES, working_rows
 from runtime.shape_functions import Attributes
+from runtime.unary import sigmoid
 
 Function = Callable[[Array], Array]
 State = tuple[Array, ...]  # the hidden state, then what the working rows hold

@@ -3,28 +3,28 @@
 // there (LSTM: peepholes, GRU: bias within the reset). COUPLED (LSTM): the forget gate is 1 - i. GATE, CELL, OUT:
 // functions (RecurrentFunction) with their two parameters. Sums and functions are in float; states are stored as all
 // tensors are. A vector of VECTOR hidden values is computed by one work item, whose last may be incomplete.
-#define GATES (RECURRENT == 2 ? 4 : RECURRENT == 1 ? 3 : 1)
-#if RECURRENT == 1 && !LINEAR
+#define GATES (RECURRENT == 2 ? 4 : RECURRENT == RECURRENT_KIND_GRU ? 3 : 1)
+#if RECURRENT == RECURRENT_KIND_GRU && !LINEAR
 #define PARTS 2
 #else
 #define PARTS 1
 #endif
 
-INLINED floats limited(floats v, float clip) { return CLAMP(v, -clip, clip); }
+INLINED floats limited(floats v, float clip) { return UNARY_CLAMP(v, -clip, clip); }
 
 INLINED floats function_of(const int code, floats v, float a, float b)
 {
     switch (code) {
-    case 0: return SIGMOID(v);
-    case 1: return tanh(v);
-    case 2: return CLAMP(v, 0.0f, INFINITY);
-    case 3: return LEAKY_RELU(v, a);
-    case 4: return ELU(v, a);
-    case 5: return HARD_SIGMOID(v, a, b);
-    case 6: return fmax(v, 0.0f) + log1p(exp(-fabs(v)));
-    case 7: return v / (1.0f + fabs(v));
-    case 8: return v * a + b;
-    case 9: return tanh(v * b) * a;
+    case RECURRENT_FUNCTION_SIGMOID: return UNARY_SIGMOID(v);
+    case RECURRENT_FUNCTION_TANH: return tanh(v);
+    case RECURRENT_FUNCTION_RELU: return UNARY_CLAMP(v, 0.0f, INFINITY);
+    case RECURRENT_FUNCTION_LEAKY_RELU: return UNARY_LEAKY_RELU(v, a);
+    case RECURRENT_FUNCTION_ELU: return UNARY_ELU(v, a);
+    case RECURRENT_FUNCTION_HARD_SIGMOID: return UNARY_HARD_SIGMOID(v, a, b);
+    case RECURRENT_FUNCTION_SOFTPLUS: return UNARY_SOFTPLUS(v);
+    case RECURRENT_FUNCTION_SOFTSIGN: return v / (1.0f + fabs(v));
+    case RECURRENT_FUNCTION_AFFINE: return v * a + b;
+    case RECURRENT_FUNCTION_SCALED_TANH: return tanh(v * b) * a;
     default: return v > a ? v : 0.0f * v;
     }
 }
@@ -64,10 +64,10 @@ INLINED void one_step(const int part, int j, global const storage *x, global con
     floats sum[GATES];
     UNROLLED for (int g = 0; g < GATES; g++)
         sum[g] = load_some(x + g * hidden + j, exist);
-#if RECURRENT == 0
+#if RECURRENT == RECURRENT_KIND_RNN
     add_products(sum, h, r + j, hidden, 0, 1, exist);
     store_some(function_of(CELL, limited(sum[0], clip), cell_a, cell_b), y + j, exist);
-#elif RECURRENT == 1 && LINEAR
+#elif RECURRENT == RECURRENT_KIND_GRU && LINEAR
     floats inner[1] = {EXTRA ? load_some(p + j, exist) : (floats)(0.0f)};
     add_products(sum, h, r + j, hidden, 0, 2, exist);
     add_products(inner, h, r + j, hidden, 2, 1, exist);
@@ -75,7 +75,7 @@ INLINED void one_step(const int part, int j, global const storage *x, global con
     const floats reset = function_of(GATE, limited(sum[1], clip), gate_a, gate_b);
     const floats new = function_of(CELL, limited(sum[2] + reset * inner[0], clip), cell_a, cell_b);
     store_some(new + z * (load_some(h + j, exist) - new), y + j, exist);
-#elif RECURRENT == 1
+#elif RECURRENT == RECURRENT_KIND_GRU
     if (part == 0) {
         add_products(sum, h, r + j, hidden, 0, 2, exist);
         const floats reset = function_of(GATE, limited(sum[1], clip), gate_a, gate_b);

@@ -20,7 +20,8 @@ KERNELS = (
         "reduce",
         "Reduce",
         "x:flat y:flat",
-        "outer reduced inner x_outer_stride x_reduced_stride x_inner_stride y_outer_stride y_inner_stride",
+        "outer reduced inner "
+        "x_outer_stride:any x_reduced_stride:any x_inner_stride:any y_outer_stride:any y_inner_stride:any",
         _reduce_shapes,
         inner_work_items,
         variants=VARIANTS,

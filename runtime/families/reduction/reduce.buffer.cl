@@ -1,10 +1,10 @@
 // Reduction of the middle one of three nested loops: y[o][i] = mean, sum, greatest or least (REDUCE 0, 1, 2, 3) over r
 // of x[o][r][i]. Strides are of elements; the outputs are y_outer_stride and y_inner_stride apart.
 // One work item reduces VECTOR inner elements: ids (inner / VECTOR, outer).
-#if REDUCE == 2
+#if REDUCE == REDUCE_MAX
 #define START (-INFINITY)
 #define COMBINE(a, b) GREATER(a, b)
-#elif REDUCE == 3
+#elif REDUCE == REDUCE_MIN
 #define START INFINITY
 #define COMBINE(a, b) LESS(a, b)
 #else
@@ -50,7 +50,7 @@ kernel void reduce(global const storage *x, int x_offset, global storage *y, int
             result = COMBINE(result, v);
         }
     }
-#if REDUCE == 0
+#if REDUCE == REDUCE_MEAN
     result /= (float)reduced;
 #endif
     store_strided(result, y, y_inner_stride, exist);

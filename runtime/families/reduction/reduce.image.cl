@@ -1,10 +1,10 @@
-// Reduction of a channel-major image over height and width to one pixel: REDUCE=0 mean, 1 sum, 2 maximum, 3 minimum.
+// Reduction of a channel-major image over height and width to one pixel: REDUCE: mean, sum, maximum, minimum.
 // One work item computes a block of channels of one image: ids (block, 0, n).
 
-#if REDUCE == 2
+#if REDUCE == REDUCE_MAX
 #define START (-INFINITY)
 #define TAKE(result, pixel) fmax(result, pixel)
-#elif REDUCE == 3
+#elif REDUCE == REDUCE_MIN
 #define START INFINITY
 #define TAKE(result, pixel) fmin(result, pixel)
 #else
@@ -21,7 +21,7 @@ kernel void reduce(read_only image2d_t x, write_only image2d_t y, int batch, int
     for (int h = 0; h < height; h++)
         for (int w = 0; w < width; w++)
             result = TAKE(result, READ(x, block * width + w, n * height + h));
-#if REDUCE == 0
+#if REDUCE == REDUCE_MEAN
     result /= (float)(height * width);
 #endif
     write_block(y, block, 0, n, 1, channels, result);

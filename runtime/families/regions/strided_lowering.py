@@ -8,8 +8,8 @@ from runtime.families.strided.strided_lowering import Strides, launch_loops
 from runtime.functions import RegionFunction
 from runtime.generic import row_major_strides
 from runtime.graph import Node
+from runtime.kernels.strided import LOOPS
 from runtime.lowering.builder import Builder
-from runtime.lowering.launcher import STRIDED_LOOPS as LOOPS
 
 
 def lower_region_pooling(builder: Builder, node: Node) -> None:
@@ -22,9 +22,13 @@ def lower_region_pooling(builder: Builder, node: Node) -> None:
     strides: list[Strides] = [along if attributes["grouped"] else (0, image[1], 0, 0), (4, 0, 0, 0), (1, 0, 0, 0)]
     strides.append(row_major_strides(y.shape))
     function = RegionFunction[attributes["function"].upper()]
-    head = [function, attributes["samples"], x.shape[0], *x.shape[2:], image[0], *image[2:]]
+    head = {
+        **{"function": function, "samples": attributes["samples"]},
+        **{"images": x.shape[0], "rows": x.shape[2], "columns": x.shape[3]},
+        **{"image_stride": image[0], "row_stride": image[2], "column_stride": image[3]},
+    }
     none, extents = [0] * (LOOPS - 4), [*[1] * (LOOPS - 4), *y.shape]
-    numbers = [attributes[name] for name in ("scale", "shift", "smallest")]
+    numbers = {name: attributes[name] for name in ("scale", "shift", "smallest")}
     values, steps = [x, regions, images, y], [[*none, *own] for own in strides]
     launch_loops(builder, node, "region_pooling", head, extents, values, steps, numbers)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from runtime.families.strided.strided_lowering import launch_loops, launch_rows
 from runtime.generic import row_major_strides
 from runtime.graph import Node
+from runtime.kernels.strided import LOOPS
 from runtime.lowering.builder import Builder
-from runtime.lowering.launcher import STRIDED_LOOPS as LOOPS
 
 
 def lower_sorting(builder: Builder, node: Node) -> None:
     """One step."""
     x = builder.read_elements(node.inputs[0])
     y = builder.write_elements(node.output)
-    head = [x.shape[node.attrs["axis"]], node.attrs["largest"], node.attrs["positions"]]
+    head = {"length": x.shape[node.attrs["axis"]], **{name: node.attrs[name] for name in ("largest", "positions")}}
     launch_rows(builder, node, "sorting", head, x, y)
 
 
@@ -25,7 +25,7 @@ def lower_suppression(builder: Builder, node: Node) -> None:
     none = [0] * (LOOPS - 3)
     strides = [(4 * boxes, 0, 0), (classes * boxes, boxes, 0), (0, 0, 0), (0, 0, 0), row_major_strides(y.shape)]
     extents = [*[1] * (LOOPS - 3), *y.shape]
-    head = [boxes, node.attrs["centred"]]
+    head = {"count": boxes, "centred": node.attrs["centred"]}
     launch_loops(builder, node, "suppression", head, extents, [*values, y], [[*none, *steps] for steps in strides])
 
 

@@ -12,8 +12,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from runtime.errors import ModelError
 from runtime.graph import Array
-from runtime.oracle import sigmoid
 from runtime.shape_functions import Attributes
+from runtime.unary import sigmoid
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 

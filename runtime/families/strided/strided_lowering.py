@@ -6,20 +6,19 @@ In a plan for a GPU such a step works on mapped memory, between the launches.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from runtime.families.matrix.buffer_lowering import emit_product
+from runtime.families.strided.strided_kernels import COMPONENTS
 from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction
 from runtime.generic import broadcast_view, row_major_strides
 from runtime.graph import Node
+from runtime.kernels.strided import KEPT, LOOPS
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.iteration import merge_axes, padded
-from runtime.lowering.launcher import STRIDED_LOOPS as LOOPS
 from runtime.lowering.value import Value
 from runtime.types import Storage
 
-KEPT = 6  # loops of a reduction's result (cpu_reduction.c)
-COMPONENTS = 6  # of an index (cpu_indexed.c)
 Strides = Sequence[int]
 Shape = tuple[int, ...]
 
@@ -44,10 +43,10 @@ def _emit(
     builder: Builder,
     node: Node,
     operator: str,
-    head: Sequence[int],
+    head: Mapping[str, int],
     shape: Sequence[int],
     views: Sequence[View],
-    floats: Sequence[float] = (),
+    floats: Mapping[str, float] | None = None,
     shown: str = "",
 ) -> None:
     """One step whose loops run over `shape`."""
@@ -59,27 +58,26 @@ def launch_loops(
     builder: Builder,
     node: Node,
     operator: str,
-    head: Sequence[int],
+    head: Mapping[str, int],
     extents: Sequence[int],
     values: Sequence[Value],
     strides: Sequence[Strides],
-    floats: Sequence[float] = (),
+    floats: Mapping[str, float] | None = None,
     shown: str = "",
 ) -> None:
     """One step of these loops, the same for all values."""
-    ints = [*head, *extents]
-    for value, steps in zip(values, strides, strict=True):
-        ints += [int(value.element), *steps]
-    builder.launch_strided(operator, node.name, shown or node.op, values, ints, floats)
+    builder.launch_strided(operator, node.name, shown or node.op, values, head, extents, strides, floats)
 
 
 def _fill(builder: Builder, node: Node, y: Value, number: float) -> None:
     views = [View(y, row_major_strides(y.shape))]
-    _emit(builder, node, "elements0", [ElementFunction.FILL], y.shape, views, (number, 0.0))
+    _emit(
+        builder, node, "elements0", {"function": ElementFunction.FILL}, y.shape, views, {"alpha": number, "beta": 0.0}
+    )
 
 
 def _copy(builder: Builder, node: Node, shape: Shape, x: View, y: View) -> None:
-    _emit(builder, node, "elements1", [ElementFunction.CAST], shape, [x, y], (0.0, 0.0))
+    _emit(builder, node, "elements1", {"function": ElementFunction.CAST}, shape, [x, y], {"alpha": 0.0, "beta": 0.0})
 
 
 def lower_elementwise(builder: Builder, node: Node) -> None:
@@ -89,10 +87,10 @@ def lower_elementwise(builder: Builder, node: Node) -> None:
     views = [View(value, broadcast_view(value.shape, y.shape)) for value in values]
     function = ElementFunction[node.attrs["function"].upper()]
     operands = [] if function == ElementFunction.FILL else views
-    numbers = (node.attrs["alpha"], node.attrs["beta"])
+    numbers = {name: node.attrs[name] for name in ("alpha", "beta")}
     views = [*operands, View(y, row_major_strides(y.shape))]
     shown = node.attrs["function"].title().replace("_", "")
-    _emit(builder, node, f"elements{len(operands)}", [function], y.shape, views, numbers, shown)
+    _emit(builder, node, f"elements{len(operands)}", {"function": function}, y.shape, views, numbers, shown)
 
 
 def lower_strided(builder: Builder, node: Node) -> None:
@@ -134,7 +132,7 @@ def _emit_summing(
     builder: Builder,
     node: Node,
     operator: str,
-    head: Sequence[int],
+    head: Mapping[str, int],
     window: Shape,
     inputs: Sequence[View],
     y: Value,
@@ -149,7 +147,7 @@ def _emit_summing(
     strides = [[*a, *b] for a, b in zip(outer_strides, inner_strides, strict=True)]
     strides[-1][KEPT:] = [0] * (LOOPS - KEPT)
     values = [*(view.value for view in inputs), y]
-    launch_loops(builder, node, operator, head, [*outer, *inner], values, strides, (), shown)
+    launch_loops(builder, node, operator, head, [*outer, *inner], values, strides, None, shown)
 
 
 def lower_reduction(builder: Builder, node: Node) -> None:
@@ -159,7 +157,7 @@ def lower_reduction(builder: Builder, node: Node) -> None:
     function = ReductionFunction[node.attrs["function"].upper()]
     view = View(x.from_element(node.attrs["offset"]), node.attrs["strides"])
     shown = "Reduce" if function < ReductionFunction.ARG_MAX else "Arg"
-    _emit_summing(builder, node, "strided_reduction", [function], node.attrs["window"], [view], y, shown)
+    _emit_summing(builder, node, "strided_reduction", {"function": function}, node.attrs["window"], [view], y, shown)
 
 
 def lower_product(builder: Builder, node: Node) -> None:
@@ -169,7 +167,7 @@ def lower_product(builder: Builder, node: Node) -> None:
     a, b = (builder.read_elements(name) for name in node.inputs)
     y = builder.write_elements(node.output)
     views = [View(a, node.attrs["a_strides"]), View(b, node.attrs["b_strides"])]
-    _emit_summing(builder, node, "strided_product", [], node.attrs["summed"], views, y, "StridedProduct")
+    _emit_summing(builder, node, "strided_product", {}, node.attrs["summed"], views, y, "StridedProduct")
 
 
 def _axis_last(shape: Shape, axis: int) -> tuple[list[int], list[int]]:
@@ -179,7 +177,7 @@ def _axis_last(shape: Shape, axis: int) -> tuple[list[int], list[int]]:
 
 
 def launch_rows(
-    builder: Builder, node: Node, operator: str, head: Sequence[int], x: Value, y: Value, reverse: bool = False
+    builder: Builder, node: Node, operator: str, head: Mapping[str, int], x: Value, y: Value, reverse: bool = False
 ) -> None:
     """One step that works on the rows of an axis."""
     axis = node.attrs["axis"]
@@ -202,15 +200,19 @@ def lower_cumulation(builder: Builder, node: Node) -> None:
     x = builder.read_elements(node.inputs[0])
     y = builder.write_elements(node.output)
     function = CumulationFunction[node.attrs["function"].upper()]
-    launch_rows(builder, node, "cumulation", [function, node.attrs["exclusive"]], x, y, node.attrs["reverse"])
+    head = {"function": function, "exclusive": node.attrs["exclusive"]}
+    launch_rows(builder, node, "cumulation", head, x, y, node.attrs["reverse"])
 
 
-def _index_head(node: Node) -> list[int]:
+def _index_head(node: Node) -> dict[str, int]:
     limits, strides = node.attrs["limits"], node.attrs["limit_strides"]
     if len(limits) > COMPONENTS:
         raise node_error(node, f"an index of {len(limits)} components; {COMPONENTS} are supported")
-    fill = [0] * (COMPONENTS - len(limits))
-    return [len(limits), node.attrs["component_stride"], *limits, *fill, *strides, *fill]
+    head = {"components": len(limits), "component_stride": node.attrs["component_stride"]}
+    for index in range(COMPONENTS):
+        used = index < len(limits)
+        head[f"limit{index}"], head[f"limit_stride{index}"] = (limits[index], strides[index]) if used else (0, 0)
+    return head
 
 
 def lower_indexed_read(builder: Builder, node: Node) -> None:
@@ -231,7 +233,7 @@ def lower_indexed_write(builder: Builder, node: Node) -> None:
     shape = node.attrs["shape"]
     views = [View(indices, node.attrs["index_strides"]), View(updates, row_major_strides(shape))]
     views.append(View(y, node.attrs["strides"]))
-    head = [UpdateFunction[node.attrs["function"].upper()], *_index_head(node)]
+    head = {"function": UpdateFunction[node.attrs["function"].upper()], **_index_head(node)}
     _emit(builder, node, "indexed_write", head, shape, views)
 
 

@@ -10,7 +10,8 @@ from runtime.kernels.buffer.spec import buffer_kernel, too_wide
 from runtime.kernels.spec import WINDOW, Dims, Variant, WorkItems, ceil_div, variant
 from runtime.target import Target
 
-_GEOMETRY = f"{WINDOW} step_h step_w"
+# A negative padding adds outputs.
+_GEOMETRY = f"{WINDOW.replace(':0', ':any')} step_h step_w"
 
 
 def _depthwise_variant(vector: int, pixels: int, fma: int) -> Variant:

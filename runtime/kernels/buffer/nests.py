@@ -6,9 +6,14 @@ from runtime.kernels.buffer.spec import Shapes
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div
 
 
-def indexed(prefix: str, rank: int) -> str:
-    """Names one argument for each axis: `d0 d1 d2 d3` for the prefix d and rank 4."""
-    return " ".join(f"{prefix}{axis}" for axis in range(rank))
+def indexed(prefix: str, rank: int, form: str = "") -> str:
+    """Names one argument for each axis: `d0 d1 d2 d3` for the prefix d and rank 4; `form` says their range."""
+    return " ".join(f"{prefix}{axis}{form}" for axis in range(rank))
+
+
+def nest_ints(rank: int, strides: str) -> str:
+    """The ints of nested loops: their extents `d`, then the strides of each tensor, which may be anything."""
+    return " ".join([indexed("d", rank), *(indexed(prefix, rank, ":any") for prefix in strides.split())])
 
 
 def strided_span(extents: list[int], strides: list[int]) -> tuple[int]:

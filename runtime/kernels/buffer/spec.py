@@ -19,6 +19,7 @@ from runtime.kernels.spec import (
     needs_half,
     no_cost,
     no_macs,
+    ranged_ints,
 )
 from runtime.target import Target, runs_on_cpu, wider_family
 
@@ -63,7 +64,7 @@ def buffer_kernel(
 ) -> BufferKernel:
     """Makes a row of the buffer table.
 
-    `tensors` are blank-separated `name:form`, `ints` and `floats` blank-separated names. The source is
+    `tensors` are blank-separated `name:form`, `ints` what `ranged_ints` reads, `floats` names. The source is
     `<source or name>.buffer.cl`. `packed`: the weights lie in blocks of PACK (if not given: BLOCK) rows. `cpu_local`:
     default local size on a CPU, the same for all launches that give its cores enough to do, since PoCL compiles a
     kernel once for each; `free_cpu_local`: the same where the driver compiles a kernel once for all (families `cpu`).
@@ -76,8 +77,9 @@ def buffer_kernel(
         operator=operator,
         memory=MemoryType.BUFFER,
         tensors=tuple((argument, ArgumentForm(form)) for argument, form in forms),
-        ints=tuple(ints.split()),
+        ints=tuple(ranged_ints(ints)),
         floats=tuple(floats.split()),
+        ranges=ranged_ints(ints),
         work_items=work_items,
         variants=variants,
         defaults=defaults,

@@ -18,6 +18,7 @@ from runtime.kernels.spec import (
     ceil_div,
     needs_half,
     no_macs,
+    ranged_ints,
 )
 from runtime.layout.arrangement import Shape
 from runtime.layout.image import LANES, ImageLayout, image_size
@@ -72,7 +73,7 @@ def image_kernel(
         operator=operator,
         memory=MemoryType.IMAGE,
         tensors=tuple((argument, ArgumentForm(form or "image")) for argument, _, form in forms),
-        ints=tuple(ints.split()),
+        ints=tuple(ranged_ints(ints)),
         floats=tuple(floats.split()),
         work_items=work_items,
         variants=variants,

@@ -6,18 +6,20 @@
  */
 #include <math.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "../system/arithmetic.h"
+#include "cpu_arguments.h"
 #include "cpu_math.h"
-#include "cpu_operator.h"
 
-enum { Q, K, V, MASK, Y, PARTS = 16 };
-
-/* The ints in the order of the arguments; strides are those of batch, head, place and element. */
-typedef struct {
-    int32_t batch, heads, queries, keys, depth, values, q[4], k[4], v[4], m[4], y[4], masked, causal;
-} dims;
+enum { PARTS = 16 };
+enum {
+    Q = RT_ATTENTION_Q,
+    K = RT_ATTENTION_K,
+    V = RT_ATTENTION_V,
+    MASK = RT_ATTENTION_MASK,
+    Y = RT_ATTENTION_Y
+};
+typedef rt_attention_args dims;
 
 /* What all turns share. */
 typedef struct {
@@ -26,26 +28,19 @@ typedef struct {
     dims d;
 } job;
 
-static dims dims_read(const rt_cpu_call *call) {
-    dims d;
-    memcpy(&d, call->ints, sizeof d);
-    return d;
-}
-
 static const char *attention_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    dims d = dims_read(call);
+    dims d = rt_attention_args_of(call);
     const rt_cpu_tensor *tensors = call->tensors;
     const int32_t q_extents[] = {d.batch, d.heads, d.queries, d.depth}, k_extents[] = {d.batch, d.heads, d.keys, d.depth};
     const int32_t v_extents[] = {d.batch, d.heads, d.keys, d.values}, m_extents[] = {d.batch, d.heads, d.queries, d.keys};
     const int32_t y_extents[] = {d.batch, d.heads, d.queries, d.values};
-    if (!rt_all_at_least(call->ints, 6, 1)) return "a size is out of range";
     uint64_t turns = rt_product3(d.batch, d.heads, d.queries);
     if (turns > UINT32_MAX) return "too many queries";
-    if (!rt_nest_fits(&tensors[Q], q_extents, d.q, 4)) return "q exceeds its pool";
-    if (!rt_nest_fits(&tensors[K], k_extents, d.k, 4)) return "k exceeds its pool";
-    if (!rt_nest_fits(&tensors[V], v_extents, d.v, 4)) return "v exceeds its pool";
-    if (d.masked && !rt_nest_fits(&tensors[MASK], m_extents, d.m, 4)) return "the mask exceeds its pool";
-    if (!rt_nest_fits(&tensors[Y], y_extents, d.y, 4)) return "the output exceeds its pool";
+    if (!rt_nest_fits(&tensors[Q], q_extents, d.qs, 4)) return "q exceeds its pool";
+    if (!rt_nest_fits(&tensors[K], k_extents, d.ks, 4)) return "k exceeds its pool";
+    if (!rt_nest_fits(&tensors[V], v_extents, d.vs, 4)) return "v exceeds its pool";
+    if (d.masked && !rt_nest_fits(&tensors[MASK], m_extents, d.ms, 4)) return "the mask exceeds its pool";
+    if (!rt_nest_fits(&tensors[Y], y_extents, d.ys, 4)) return "the output exceeds its pool";
     needs->work = rt_product(turns, rt_product((uint64_t)d.keys, (uint64_t)d.depth + (uint64_t)d.values));
     needs->scratch_bytes = rt_product((uint64_t)d.keys, sizeof(float));
     return NULL;
@@ -73,14 +68,14 @@ static float scores_to_weights(float *scores, int64_t count) {
 
 /* The weighted values of one query. */
 static void values_add(const dims *d, const float *v, const float *weights, int64_t keys, float sum, float *y) {
-    for (int64_t e = 0; e < d->values; e++) y[e * d->y[3]] = 0.0f;
+    for (int64_t e = 0; e < d->values; e++) y[e * d->ys[3]] = 0.0f;
     for (int64_t s = 0; s < keys; s++) {
-        const float *row = v + s * d->v[2];
+        const float *row = v + s * d->vs[2];
         float weight = weights[s] / sum;
-        if (d->v[3] == 1 && d->y[3] == 1) {
+        if (d->vs[3] == 1 && d->ys[3] == 1) {
             for (int64_t e = 0; e < d->values; e++) y[e] += weight * row[e];
         } else {
-            for (int64_t e = 0; e < d->values; e++) y[e * d->y[3]] += weight * row[e * d->v[3]];
+            for (int64_t e = 0; e < d->values; e++) y[e * d->ys[3]] += weight * row[e * d->vs[3]];
         }
     }
 }
@@ -92,24 +87,23 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const rt_cpu_tensor *tensors = all->call->tensors;
     int64_t l = turn % (uint32_t)d->queries, pair = turn / (uint32_t)d->queries;
     int64_t b = pair / d->heads, h = pair % d->heads;
-    const float *q = tensors[Q].data + b * d->q[0] + h * d->q[1] + l * d->q[2];
-    const float *k = tensors[K].data + b * d->k[0] + h * d->k[1];
-    const float *mask = tensors[MASK].data + (d->masked ? b * d->m[0] + h * d->m[1] + l * d->m[2] : 0);
+    const float *q = tensors[Q].data + b * d->qs[0] + h * d->qs[1] + l * d->qs[2];
+    const float *k = tensors[K].data + b * d->ks[0] + h * d->ks[1];
+    const float *mask = tensors[MASK].data + (d->masked ? b * d->ms[0] + h * d->ms[1] + l * d->ms[2] : 0);
     float *scores = (float *)rt_workers_scratch(all->workers, worker);
     int64_t keys = d->causal && l + 1 < d->keys ? l + 1 : d->keys;
     for (int64_t s = 0; s < keys; s++) {
-        scores[s] = all->call->floats[0] * dot(q, d->q[3], k + s * d->k[2], d->k[3], d->depth);
-        if (d->masked) scores[s] += mask[s * d->m[3]];
+        scores[s] = d->scale * dot(q, d->qs[3], k + s * d->ks[2], d->ks[3], d->depth);
+        if (d->masked) scores[s] += mask[s * d->ms[3]];
     }
     float sum = scores_to_weights(scores, keys);
-    values_add(d, tensors[V].data + b * d->v[0] + h * d->v[1], scores, keys, sum,
-               tensors[Y].data + b * d->y[0] + h * d->y[1] + l * d->y[2]);
+    values_add(d, tensors[V].data + b * d->vs[0] + h * d->vs[1], scores, keys, sum,
+               tensors[Y].data + b * d->ys[0] + h * d->ys[1] + l * d->ys[2]);
 }
 
 static void attention_run(const rt_cpu_call *call, rt_workers *workers) {
-    job all = {call, workers, dims_read(call)};
+    job all = {call, workers, rt_attention_args_of(call)};
     rt_workers_run(workers, (uint32_t)rt_product3(all.d.batch, all.d.heads, all.d.queries), turn_run, &all);
 }
 
-const rt_cpu_operator rt_cpu_attention = {
-    "attention", "fffff", sizeof(dims) / sizeof(int32_t), 1, attention_check, attention_run, NULL};
+const rt_cpu_operator rt_cpu_attention = {RT_ATTENTION_ROW, .check = attention_check, .run = attention_run};

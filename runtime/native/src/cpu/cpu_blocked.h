@@ -11,20 +11,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cpu_operator.h"
+#include "cpu_arguments.h"
 #include "cpu_tile.h"
 
 enum { RT_BLOCKED_PIXELS = 6, RT_BLOCKED_BLOCKS = 4, RT_WINOGRAD_ALPHA = 6 };
 
-/* The ints of blocked_conv2d and blocked_winograd, in the order of their arguments; in_c and out_c are those of one
- * group. A value. */
-typedef struct {
-    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
-        groups;
-} rt_conv_dims;
+/* The arguments of blocked_conv2d and blocked_winograd; in_c and out_c are those of one group. */
+typedef rt_blocked_conv2d_args rt_conv_dims;
 
-/* The tensors of convolutions on blocked tensors. */
-enum { RT_CONV_X, RT_CONV_W, RT_CONV_B, RT_CONV_RESIDUAL, RT_CONV_Y };
+/* Their tensors. */
+enum {
+    RT_CONV_X = RT_BLOCKED_CONV2D_X,
+    RT_CONV_W = RT_BLOCKED_CONV2D_W,
+    RT_CONV_B = RT_BLOCKED_CONV2D_B,
+    RT_CONV_RESIDUAL = RT_BLOCKED_CONV2D_RESIDUAL,
+    RT_CONV_Y = RT_BLOCKED_CONV2D_Y
+};
 
 /* A window that slides over planes. A value. */
 typedef struct {
@@ -134,9 +136,6 @@ rt_plane_turn rt_plane_turn_at(const rt_plane_turns *all, uint32_t turn);
 void rt_stored_activate(float *values, uint64_t count, uint32_t activation, float a, float b);
 
 /* --- what the operators' checks share (cpu_blocked_check.c) --- */
-
-/* The ints of a convolution. */
-rt_conv_dims rt_conv_dims_read(const rt_cpu_call *call);
 
 /* Compares weights, bias, residual and output of a convolution with the elements that its sizes ask for, which may be
  * anything; `depth`: products of an output. Fills the work. Returns the problem, or NULL. */

@@ -26,7 +26,7 @@ const rt_blocked_kernels *rt_blocked_kernels_of(const rt_tile_kernels *tiles, ui
 }
 
 void rt_stored_activate(float *values, uint64_t count, uint32_t activation, float a, float b) {
-    if (activation == RT_ACTIVATION_CLAMP) return;
+    if (activation == RT_UNARY_CLAMP) return;
     for (uint64_t i = 0; i < count; i++) values[i] = rt_activate(activation, values[i], a, b);
 }
 
@@ -53,12 +53,6 @@ bool rt_block_is_known(const rt_cpu_call *call) { return call->codes.block == 8 
 
 uint64_t rt_blocked_elements(uint64_t images, uint64_t channels, uint64_t pixels, uint32_t block) {
     return rt_product(rt_product(images, rt_ceil_div(channels, block)), rt_product(pixels, block));
-}
-
-rt_conv_dims rt_conv_dims_read(const rt_cpu_call *call) {
-    rt_conv_dims dims;
-    memcpy(&dims, call->ints, sizeof dims);
-    return dims;
 }
 
 const char *rt_conv_tensors_check(const rt_cpu_call *call, const rt_conv_dims *d, uint64_t depth, rt_cpu_needs *needs) {
@@ -91,7 +85,7 @@ rt_blocked_tile rt_conv_tile(const rt_cpu_call *call, const rt_conv_dims *d, int
         .y = call->tensors[RT_CONV_Y].data + plane,
         .y_plane = y_plane,
         .activation = call->codes.activation,
-        .a = call->floats[0],
-        .b = call->floats[1],
+        .a = d->act_a,
+        .b = d->act_b,
     };
 }

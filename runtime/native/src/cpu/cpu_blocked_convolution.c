@@ -51,12 +51,7 @@ static uint64_t pixels_per_turn(uint64_t channels) {
 
 /* Groups must not share a block. */
 static const char *sizes_check(const rt_cpu_call *call, const rt_conv_dims *d) {
-    const int32_t extents[] = {d->batch, d->in_h, d->in_w,     d->in_c,     d->out_h, d->out_w, d->out_c,
-                               d->k_h,   d->k_w,  d->stride_h, d->stride_w, d->dil_h, d->dil_w, d->groups};
-    const int32_t pads[] = {d->pad_t, d->pad_l};
     if (!rt_block_is_known(call)) return "its block is neither 8 nor 16";
-    if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(pads, 2, 0))
-        return "a size is out of range";
     int32_t block = (int32_t)call->codes.block;
     if (d->groups > 1 && (call->codes.first || d->in_c % block != 0 || d->out_c % block != 0))
         return "its groups are no whole blocks";
@@ -64,7 +59,7 @@ static const char *sizes_check(const rt_cpu_call *call, const rt_conv_dims *d) {
 }
 
 static const char *conv_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    rt_conv_dims d = rt_conv_dims_read(call);
+    rt_conv_dims d = rt_blocked_conv2d_args_of(call);
     const char *problem = sizes_check(call, &d);
     if (problem != NULL) return problem;
     if (call->codes.first) return rt_blocked_first_check(call, needs);
@@ -106,7 +101,7 @@ static int64_t turn_block(const division *all, uint64_t turn) {
 }
 
 static division divide(const rt_cpu_call *call, rt_workers *workers) {
-    division all = {.call = call, .workers = workers, .d = rt_conv_dims_read(call), .block = call->codes.block};
+    division all = {.call = call, .workers = workers, .d = rt_blocked_conv2d_args_of(call), .block = call->codes.block};
     const rt_conv_dims *d = &all.d;
     all.kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
     all.x_plane = (int64_t)d->in_h * d->in_w * all.block;
@@ -177,7 +172,7 @@ static rt_blocked_tile chunk_tile(const division *all, const rt_blocked_tile *wh
     tile.offset = first / all->block * all->x_plane;
     tile.weights += first * all->block;
     if (first > 0) tile.bias = NULL, tile.residual = NULL;
-    if (rest > all->chunk) tile.activation = RT_ACTIVATION_CLAMP, tile.a = -INFINITY, tile.b = INFINITY;
+    if (rest > all->chunk) tile.activation = RT_UNARY_CLAMP, tile.a = -INFINITY, tile.b = INFINITY;
     return tile;
 }
 
@@ -226,4 +221,4 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
 }
 
 const rt_cpu_operator rt_cpu_blocked_conv2d = {
-    "blocked_conv2d", "fwwff", sizeof(rt_conv_dims) / sizeof(int32_t), 2, conv_check, conv_run, NULL};
+    RT_BLOCKED_CONV2D_ROW, .check = conv_check, .run = conv_run};

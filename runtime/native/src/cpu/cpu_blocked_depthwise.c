@@ -1,17 +1,17 @@
 /* blocked_depthwise: a convolution of each channel with its own weights, [ceil(channels/B)][k_h][k_w][B]. A turn is a
  * range of rows of one output plane. */
 #include <stddef.h>
-#include <string.h>
 
 #include "../system/arithmetic.h"
 #include "cpu_blocked.h"
 
-/* The ints, in the order of the arguments. */
-typedef struct {
-    int32_t batch, in_h, in_w, out_h, out_w, channels, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w;
-} depthwise_dims;
-
-enum { X, W, B, RESIDUAL, Y };
+enum {
+    X = RT_BLOCKED_DEPTHWISE_X,
+    W = RT_BLOCKED_DEPTHWISE_W,
+    B = RT_BLOCKED_DEPTHWISE_B,
+    RESIDUAL = RT_BLOCKED_DEPTHWISE_RESIDUAL,
+    Y = RT_BLOCKED_DEPTHWISE_Y
+};
 
 /* What all turns share. */
 typedef struct {
@@ -20,21 +20,13 @@ typedef struct {
     rt_blocked_window window;
     rt_plane_turns turns;
     int64_t blocks;
+    float a, b; /* of the activation */
 } job;
 
-static depthwise_dims dims_read(const rt_cpu_call *call) {
-    depthwise_dims dims;
-    memcpy(&dims, call->ints, sizeof dims);
-    return dims;
-}
-
 static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    depthwise_dims d = dims_read(call);
+    rt_blocked_depthwise_args d = rt_blocked_depthwise_args_of(call);
     const rt_cpu_tensor *tensors = call->tensors;
-    const int32_t pads[] = {d.pad_t, d.pad_l}, dilations[] = {d.dil_h, d.dil_w};
     if (!rt_block_is_known(call)) return "its block is neither 8 nor 16";
-    if (!rt_all_at_least(call->ints, 10, 1) || !rt_all_at_least(dilations, 2, 1) || !rt_all_at_least(pads, 2, 0))
-        return "a size is out of range";
     uint32_t block = call->codes.block;
     uint64_t images = (uint64_t)d.batch, channels = (uint64_t)d.channels;
     uint64_t taps = rt_product((uint64_t)d.k_h, (uint64_t)d.k_w);
@@ -66,8 +58,8 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
         .first_row = own.first_row,
         .end_row = own.end_row,
         .activation = call->codes.activation,
-        .a = call->floats[0],
-        .b = call->floats[1],
+        .a = all->a,
+        .b = all->b,
     };
     if (call->codes.residual) {
         rows.residual = call->tensors[RESIDUAL].data + plane * window->out_h * window->out_w * lanes;
@@ -76,12 +68,14 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
 }
 
 static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
-    depthwise_dims d = dims_read(call);
+    rt_blocked_depthwise_args d = rt_blocked_depthwise_args_of(call);
     job all = {
         .call = call,
         .kernels = rt_blocked_kernels_of(call->tiles, call->codes.block),
         .window = {d.in_h, d.in_w, d.out_h, d.out_w, d.k_h, d.k_w, d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h,
                    d.dil_w},
+        .a = d.act_a,
+        .b = d.act_b,
         .blocks = (int64_t)rt_ceil_div((uint64_t)d.channels, call->codes.block),
     };
     all.turns = rt_plane_turns_divide(workers, d.batch * all.blocks, d.out_h, d.out_w);
@@ -89,4 +83,4 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
 }
 
 const rt_cpu_operator rt_cpu_blocked_depthwise = {
-    "blocked_depthwise", "fwwff", sizeof(depthwise_dims) / sizeof(int32_t), 2, depthwise_check, depthwise_run, NULL};
+    RT_BLOCKED_DEPTHWISE_ROW, .check = depthwise_check, .run = depthwise_run};

@@ -57,7 +57,7 @@ static uint64_t rows_per_turn(const rt_conv_dims *d) {
 }
 
 const char *rt_blocked_first_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    rt_conv_dims d = rt_conv_dims_read(call);
+    rt_conv_dims d = rt_blocked_conv2d_args_of(call);
     uint64_t depth = rt_product3(d.k_h, d.k_w, d.in_c);
     uint64_t x = rt_product(rt_product((uint64_t)d.batch, (uint64_t)d.in_c), rt_product((uint64_t)d.in_h, (uint64_t)d.in_w));
     if (!rt_flat_fits(&call->tensors[RT_CONV_X], x)) return "the input exceeds its pool";
@@ -155,7 +155,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
 }
 
 void rt_blocked_first_run(const rt_cpu_call *call, rt_workers *workers) {
-    division all = {.call = call, .workers = workers, .d = rt_conv_dims_read(call)};
+    division all = {.call = call, .workers = workers, .d = rt_blocked_conv2d_args_of(call)};
     all.kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
     all.depth = (int64_t)rt_product3(all.d.k_h, all.d.k_w, all.d.in_c);
     all.rows_per_turn = (int64_t)rows_per_turn(&all.d);

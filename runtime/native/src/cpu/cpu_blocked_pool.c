@@ -1,40 +1,18 @@
 /* blocked_pool and blocked_global_pool: a turn is a range of rows of one output plane, or one block of averages. */
 #include <stddef.h>
-#include <string.h>
 
 #include "../system/arithmetic.h"
 #include "cpu_blocked.h"
 
-/* The ints of each operator, in the order of its arguments. */
-typedef struct {
-    int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
-        count_include_pad;
-} pool_dims;
-
-typedef struct {
-    int32_t batch, in_h, in_w, channels;
-} global_dims;
-
-enum { X, Y };
+enum { X = RT_BLOCKED_POOL_X, Y = RT_BLOCKED_POOL_Y };
+_Static_assert((int)RT_BLOCKED_GLOBAL_POOL_Y == (int)Y, "both operators have the same tensors");
 
 /* What all turns of a pool share. */
 typedef struct {
     const rt_cpu_call *call;
-    pool_dims d;
+    rt_blocked_pool_args d;
     rt_plane_turns turns;
 } job;
-
-static pool_dims pool_read(const rt_cpu_call *call) {
-    pool_dims dims;
-    memcpy(&dims, call->ints, sizeof dims);
-    return dims;
-}
-
-static global_dims global_read(const rt_cpu_call *call) {
-    global_dims dims;
-    memcpy(&dims, call->ints, sizeof dims);
-    return dims;
-}
 
 /* Blocks of channels of all images: the turns. */
 static uint64_t planes(const rt_cpu_call *call, int32_t batch, int32_t channels) {
@@ -42,13 +20,8 @@ static uint64_t planes(const rt_cpu_call *call, int32_t batch, int32_t channels)
 }
 
 static const char *pool_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    pool_dims d = pool_read(call);
-    const int32_t extents[] = {d.batch, d.in_h, d.in_w,     d.channels, d.out_h, d.out_w,
-                               d.k_h,   d.k_w,  d.stride_h, d.stride_w, d.dil_h, d.dil_w};
-    const int32_t others[] = {d.pad_t, d.pad_l, d.count_include_pad};
+    rt_blocked_pool_args d = rt_blocked_pool_args_of(call);
     if (!rt_block_is_known(call)) return "its block is neither 8 nor 16";
-    if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(others, RT_COUNT(others), 0))
-        return "a size is out of range";
     uint32_t block = call->codes.block;
     uint64_t images = (uint64_t)d.batch, channels = (uint64_t)d.channels;
     uint64_t x = rt_blocked_elements(images, channels, rt_product((uint64_t)d.in_h, (uint64_t)d.in_w), block);
@@ -63,7 +36,7 @@ static const char *pool_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
 static void pool_turn(const void *context, uint32_t turn, uint32_t worker) {
     const job *all = context;
     const rt_cpu_call *call = all->call;
-    const pool_dims d = all->d;
+    const rt_blocked_pool_args d = all->d;
     rt_plane_turn own = rt_plane_turn_at(&all->turns, turn);
     int64_t lanes = call->codes.block;
     const rt_blocked_window window = {d.in_h,     d.in_w,     d.out_h, d.out_w, d.k_h,   d.k_w,
@@ -82,7 +55,7 @@ static void pool_turn(const void *context, uint32_t turn, uint32_t worker) {
 }
 
 static void pool_run(const rt_cpu_call *call, rt_workers *workers) {
-    pool_dims d = pool_read(call);
+    rt_blocked_pool_args d = rt_blocked_pool_args_of(call);
     job all = {.call = call, .d = d};
     all.turns = rt_plane_turns_divide(workers, (int64_t)planes(call, d.batch, d.channels), d.out_h, d.out_w);
     rt_workers_run(workers, rt_plane_turns_count(&all.turns), pool_turn, &all);
@@ -90,9 +63,8 @@ static void pool_run(const rt_cpu_call *call, rt_workers *workers) {
 
 /* The output is row-major: [batch][channels], without the lanes behind the last channel. */
 static const char *global_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    global_dims d = global_read(call);
+    rt_blocked_global_pool_args d = rt_blocked_global_pool_args_of(call);
     if (!rt_block_is_known(call)) return "its block is neither 8 nor 16";
-    if (!rt_all_at_least(call->ints, 4, 1)) return "a size is out of range";
     uint64_t pixels = rt_product((uint64_t)d.in_h, (uint64_t)d.in_w);
     uint64_t x = rt_blocked_elements((uint64_t)d.batch, (uint64_t)d.channels, pixels, call->codes.block);
     if (planes(call, d.batch, d.channels) > UINT32_MAX) return "too many channels";
@@ -105,7 +77,7 @@ static const char *global_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
 
 static void global_turn(const void *context, uint32_t turn, uint32_t worker) {
     const rt_cpu_call *call = context;
-    global_dims d = global_read(call);
+    rt_blocked_global_pool_args d = rt_blocked_global_pool_args_of(call);
     float sums[16];
     int64_t lanes = call->codes.block, blocks = (int64_t)rt_ceil_div((uint64_t)d.channels, (uint64_t)lanes);
     int64_t pixels = (int64_t)d.in_h * d.in_w, channel = turn % blocks * lanes;
@@ -117,11 +89,9 @@ static void global_turn(const void *context, uint32_t turn, uint32_t worker) {
 }
 
 static void global_run(const rt_cpu_call *call, rt_workers *workers) {
-    global_dims d = global_read(call);
+    rt_blocked_global_pool_args d = rt_blocked_global_pool_args_of(call);
     rt_workers_run(workers, (uint32_t)planes(call, d.batch, d.channels), global_turn, call);
 }
 
-const rt_cpu_operator rt_cpu_blocked_pool = {
-    "blocked_pool", "ff", sizeof(pool_dims) / sizeof(int32_t), 0, pool_check, pool_run, NULL};
-const rt_cpu_operator rt_cpu_blocked_global_pool = {
-    "blocked_global_pool", "ff", sizeof(global_dims) / sizeof(int32_t), 0, global_check, global_run, NULL};
+const rt_cpu_operator rt_cpu_blocked_pool = {RT_BLOCKED_POOL_ROW, .check = pool_check, .run = pool_run};
+const rt_cpu_operator rt_cpu_blocked_global_pool = {RT_BLOCKED_GLOBAL_POOL_ROW, .check = global_check, .run = global_run};

@@ -46,11 +46,9 @@ static uint64_t tiles_per_turn(const rt_cpu_call *call, const rt_conv_dims *d) {
 }
 
 static const char *sizes_check(const rt_cpu_call *call, const rt_conv_dims *d) {
-    const int32_t extents[] = {d->batch, d->in_h, d->in_w, d->in_c, d->out_h, d->out_w, d->out_c};
-    const int32_t pads[] = {d->pad_t, d->pad_l}, ones[] = {d->stride_h, d->stride_w, d->dil_h, d->dil_w, d->groups};
+    const int32_t ones[] = {d->stride_h, d->stride_w, d->dil_h, d->dil_w, d->groups};
     if (!rt_block_is_known(call)) return "its block is neither 8 nor 16";
     if (call->codes.wino != 2 && call->codes.wino != 4) return "its tile is neither 2 nor 4";
-    if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(pads, 2, 0)) return "a size is out of range";
     for (size_t i = 0; i < RT_COUNT(ones); i++) {
         if (ones[i] != 1) return "it has a stride, a dilation or groups";
     }
@@ -58,7 +56,7 @@ static const char *sizes_check(const rt_cpu_call *call, const rt_conv_dims *d) {
 }
 
 static const char *winograd_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    rt_conv_dims d = rt_conv_dims_read(call);
+    rt_conv_dims d = rt_blocked_winograd_args_of(call);
     const char *problem = sizes_check(call, &d);
     if (problem != NULL) return problem;
     uint64_t depth = (uint64_t)d.in_c, pixels = rt_product((uint64_t)d.in_h, (uint64_t)d.in_w);
@@ -75,7 +73,7 @@ static const char *winograd_check(const rt_cpu_call *call, rt_cpu_needs *needs) 
 /* --- division --- */
 
 static division divide(const rt_cpu_call *call, rt_workers *workers) {
-    division all = {.call = call, .workers = workers, .d = rt_conv_dims_read(call), .block = call->codes.block};
+    division all = {.call = call, .workers = workers, .d = rt_blocked_winograd_args_of(call), .block = call->codes.block};
     all.kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
     all.tile = call->codes.wino;
     all.points = (int64_t)points_of(call);
@@ -160,8 +158,8 @@ static void outputs_transform(const division *all, const share *own, int64_t blo
                              .width = all->d.out_w,
                              .domain = own->sums,
                              .activation = call->codes.activation,
-                             .a = call->floats[0],
-                             .b = call->floats[1]};
+                             .a = all->d.act_a,
+                             .b = all->d.act_b};
     for (int64_t b = block; b < block + blocks; b++) {
         int64_t offset = (own->image * all->out_blocks + b) * plane;
         tile.y = call->tensors[RT_CONV_Y].data + offset;
@@ -193,4 +191,4 @@ static void winograd_run(const rt_cpu_call *call, rt_workers *workers) {
 }
 
 const rt_cpu_operator rt_cpu_blocked_winograd = {
-    "blocked_winograd", "fwwff", sizeof(rt_conv_dims) / sizeof(int32_t), 2, winograd_check, winograd_run, NULL};
+    RT_BLOCKED_WINOGRAD_ROW, .check = winograd_check, .run = winograd_run};

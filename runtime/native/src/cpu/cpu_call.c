@@ -9,6 +9,16 @@
 #include "../system/allocation.h"
 #include "../system/arithmetic.h"
 #include "../system/errors.h"
+#include "cpu_arguments.h"
+
+/* A build may define a shorter list (runtime/native/features.py); what is not on it, nothing refers to, and the linker
+ * leaves it out. */
+#ifndef RT_CPU_OPERATORS
+#define RT_CPU_OPERATORS(X) RT_CPU_ALL_OPERATORS(X)
+#define RT_CPU_MISSING "there is none of this name"
+#else
+#define RT_CPU_MISSING "this farmrt was built without it"
+#endif
 
 /* The operators of this build, ended by NULL. */
 #define RT_ENTRY(name) &rt_cpu_##name,
@@ -25,35 +35,16 @@ static const rt_cpu_operator *operator_find(const char *name, size_t length) {
 
 /* --- codes --- */
 
+#define RT_KNOWN(field, key, bound) {key, &codes->field, bound},
+
 /* Sets one code from `KEY=VALUE`; false for what is no such word, or a value that the code does not have. Keys that
  * only vary an OpenCL kernel (VECTOR, PIXELS, FMA ...) are passed over. */
 static bool code_set(rt_cpu_codes *codes, const char *word, size_t length) {
     const struct {
         const char *key;
         uint32_t *value;
-        uint32_t highest;
-    } known[] = {
-        {"ACTIVATION=", &codes->activation, RT_ACTIVATION_CELU},
-        {"RESIDUAL=", &codes->residual, 1},
-        {"UNARY=", &codes->unary, RT_UNARY_CELU},
-        {"BINARY=", &codes->binary, RT_BINARY_PRELU},
-        {"POOL=", &codes->pool, RT_POOLING_AVERAGE},
-        {"REDUCE=", &codes->reduce, RT_REDUCE_MIN},
-        {"PAD=", &codes->pad, RT_PAD_EDGE},
-        {"LOG=", &codes->log, 1},
-        {"BLOCK=", &codes->block, 1024},
-        {"FIRST=", &codes->first, 1},
-        {"WINO=", &codes->wino, 4},
-        {"FROM=", &codes->from, RT_ORDER_BLOCKED},
-        {"TO=", &codes->to, RT_ORDER_BLOCKED},
-        {"RECURRENT=", &codes->recurrent, RT_RECURRENT_KIND_LSTM},
-        {"LINEAR=", &codes->linear, 1},
-        {"EXTRA=", &codes->extra, 1},
-        {"COUPLED=", &codes->coupled, 1},
-        {"GATE=", &codes->gate, RT_RECURRENT_FUNCTION_THRESHOLDED_RELU},
-        {"CELL=", &codes->cell, RT_RECURRENT_FUNCTION_THRESHOLDED_RELU},
-        {"OUT=", &codes->out, RT_RECURRENT_FUNCTION_THRESHOLDED_RELU},
-    };
+        uint32_t bound;
+    } known[] = {RT_OPTIONS(RT_KNOWN)};
     for (size_t i = 0; i < RT_COUNT(known); i++) {
         size_t key_length = strlen(known[i].key);
         if (length < key_length || strncmp(word, known[i].key, key_length) != 0) continue;
@@ -61,10 +52,12 @@ static bool code_set(rt_cpu_codes *codes, const char *word, size_t length) {
         if (word[key_length] < '0' || word[key_length] > '9') return false;
         unsigned long value = strtoul(word + key_length, &end, 10);
         *known[i].value = (uint32_t)value;
-        return end == word + length && value <= known[i].highest;
+        return end == word + length && value < known[i].bound;
     }
     return memchr(word, '=', length) != NULL;
 }
+
+#undef RT_KNOWN
 
 /* Reads what follows the operator's name: any number of ` KEY=VALUE`. */
 static bool codes_read(rt_cpu_codes *codes, const char *text) {
@@ -155,6 +148,18 @@ static bool arguments_take(const maker *make) {
     return arg == end;
 }
 
+/* Whether each int lies within its range. */
+static bool ints_in_range(const rt_cpu_call *call) {
+    const rt_cpu_operator *row = call->operator;
+    const int32_t *value = call->ints, *end = value + (row->ranges ? row->int_count : 0);
+    for (const rt_cpu_range *range = row->ranges; value < end; range++) {
+        for (uint32_t i = 0; i < range->count; i++, value++) {
+            if (*value < range->least || *value > range->most) return false;
+        }
+    }
+    return true;
+}
+
 /* --- packed weights --- */
 
 /* Finds the first packing of a step's arguments; false where it has none. */
@@ -213,6 +218,7 @@ static rt_status call_fill(const maker *make, const rt_tile_kernels *tiles) {
     if (call->operator== NULL) return bad_step(make, RT_UNSUPPORTED, why_missing(kernel, length));
     if (!codes_read(&call->codes, kernel + length)) return bad_step(make, RT_BAD_FILE, "an option is out of range");
     if (!arguments_take(make)) return bad_step(make, RT_BAD_FILE, "its arguments are not the operator's");
+    if (!ints_in_range(call)) return bad_step(make, RT_BAD_FILE, "an argument is out of range");
     bool repack = call->operator->packing != NULL && call->codes.block != RT_CPU_BLOCK;
     rt_status status = repack ? weights_repack(make) : RT_OK;
     if (status != RT_OK) return status;

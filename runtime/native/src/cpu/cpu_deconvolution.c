@@ -7,27 +7,23 @@
  * passes over all of them. A tile lies within one row of a phase, whose outputs are strides apart.
  */
 #include <stddef.h>
-#include <string.h>
 
 #include "../system/arithmetic.h"
+#include "cpu_arguments.h"
 #include "cpu_rows.h"
 #include "cpu_tile.h"
 
-/* The ints of each operator, in the order of its arguments. */
+/* The tensors of both operators. */
+enum {
+    X = RT_DECONV2D_X,
+    W = RT_DECONV2D_W,
+    B = RT_DECONV2D_B,
+    ZEROS = RT_DECONV2D_ZEROS,
+    RESIDUAL = RT_DECONV2D_RESIDUAL,
+    Y = RT_DECONV2D_Y
+};
+_Static_assert((int)RT_DECONV_DEPTHWISE_Y == (int)Y, "both operators have the same tensors");
 
-typedef struct {
-    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
-        step_h, step_w, groups;
-} deconv2d_dims;
-
-typedef struct {
-    int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w, step_h,
-        step_w;
-} depthwise_dims;
-
-#define INTS(dims) (sizeof(dims) / sizeof(int32_t))
-
-enum { X, W, B, ZEROS, RESIDUAL, Y };
 enum { TILES_PER_TURN = 16 };
 
 /* --- one axis --- */
@@ -72,7 +68,7 @@ static bool step_fits(int32_t step, int32_t stride, int32_t dilation) {
 typedef struct {
     const rt_cpu_call *call;
     rt_workers *workers;
-    deconv2d_dims dims;
+    rt_deconv2d_args dims;
     bool depthwise;
     uint32_t width; /* pixels of a tile */
     uint64_t phases_w, phases;
@@ -90,7 +86,7 @@ typedef struct {
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* Divides into turns; all sizes are checked. */
-static deconvolution divide(const rt_cpu_call *call, rt_workers *workers, deconv2d_dims d, bool depthwise) {
+static deconvolution divide(const rt_cpu_call *call, rt_workers *workers, rt_deconv2d_args d, bool depthwise) {
     deconvolution all = {.call = call, .workers = workers, .dims = d, .depthwise = depthwise};
     all.width = depthwise ? call->tiles->depthwise_pixels : call->tiles->pixels;
     all.phases_w = smaller((uint64_t)d.stride_w, (uint64_t)d.out_w);
@@ -104,7 +100,7 @@ static deconvolution divide(const rt_cpu_call *call, rt_workers *workers, deconv
 
 /* The share of a turn: the group is the slowest index, then the phase, then the tiles. */
 static share turn_share(const deconvolution *all, uint32_t turn, uint32_t worker) {
-    const deconv2d_dims *d = &all->dims;
+    const rt_deconv2d_args *d = &all->dims;
     uint64_t phase = turn / all->chunks % all->phases;
     share own = {.all = all, .group = turn / all->chunks / all->phases};
     own.phase_h = phase / all->phases_w;
@@ -125,7 +121,7 @@ static uint64_t share_taps(const share *own) {
 
 /* The window of one row of a phase in an image. */
 static rt_window row_window(const share *own, uint64_t image, uint64_t row) {
-    const deconv2d_dims *d = &own->all->dims;
+    const rt_deconv2d_args *d = &own->all->dims;
     const rt_cpu_tensor *x = &own->all->call->tensors[X];
     bool reached = own->vertical.taps * own->horizontal.taps > 0;
     int64_t place = (int64_t)image * d->in_h * d->in_w * x->stride + (int64_t)own->group * d->in_c;
@@ -154,7 +150,7 @@ typedef struct {
 /* The place of a tile; one behind the output's last row or column has no pixels. */
 static tile_place tile_at(const share *own, uint64_t tile) {
     const deconvolution *all = own->all;
-    const deconv2d_dims *d = &all->dims;
+    const rt_deconv2d_args *d = &all->dims;
     uint64_t line = tile / all->tiles;
     tile_place at = {.image = line / all->rows, .row = line % all->rows, .column = tile % all->tiles * all->width};
     uint64_t out_row = at.row * (uint64_t)d->stride_h + own->phase_h;
@@ -193,8 +189,8 @@ static rt_epilogue tile_epilogue(const share *own, uint64_t pixel) {
                          .y = y->data + (int64_t)pixel * y->stride + channel,
                          .y_stride = y->stride * stride,
                          .activation = call->codes.activation,
-                         .a = call->floats[0],
-                         .b = call->floats[1]};
+                         .a = own->all->dims.act_a,
+                         .b = own->all->dims.act_b};
 }
 
 /* Taps that lie before those of a share. */
@@ -221,7 +217,7 @@ static void blocks_run(const share *own, rt_tile *tile) {
 static void deconv2d_turn(const void *context, uint32_t turn, uint32_t worker) {
     const deconvolution *all = context;
     share own = turn_share(all, turn, worker);
-    const deconv2d_dims *d = &all->dims;
+    const rt_deconv2d_args *d = &all->dims;
     int64_t block_size = (int64_t)d->k_h * d->k_w * d->in_c * RT_CPU_BLOCK;
     uint64_t blocks = rt_ceil_div((uint64_t)d->out_c, RT_CPU_BLOCK);
     const float *weights = all->call->tensors[W].data + (int64_t)(own.group * blocks) * block_size;
@@ -240,24 +236,15 @@ static void deconv2d_turn(const void *context, uint32_t turn, uint32_t worker) {
     }
 }
 
-static deconv2d_dims deconv2d_read(const rt_cpu_call *call) {
-    deconv2d_dims dims;
-    memcpy(&dims, call->ints, sizeof dims);
-    return dims;
-}
-
 /* A row is an output channel of the group, with a column for each tap and input channel. */
 static rt_cpu_packing deconv2d_packing(const rt_cpu_call *call) {
-    deconv2d_dims d = deconv2d_read(call);
+    rt_deconv2d_args d = rt_deconv2d_args_of(call);
     return (rt_cpu_packing){(uint64_t)d.groups, (uint64_t)d.out_c, rt_product3(d.k_h, d.k_w, d.in_c)};
 }
 
-/* What both operators ask: sizes in range, and tensors as large as they say. Channels are those of all groups. */
-static const char *common_check(const rt_cpu_call *call, const deconv2d_dims *d, uint64_t inputs, uint64_t outputs) {
+/* What both operators ask: steps in range, and tensors as large as the sizes say. Channels are those of all groups. */
+static const char *common_check(const rt_cpu_call *call, const rt_deconv2d_args *d, uint64_t inputs, uint64_t outputs) {
     const rt_cpu_tensor *tensors = call->tensors;
-    const int32_t extents[] = {d->batch, d->in_h,     d->in_w,     d->in_c,  d->out_h, d->out_w, d->out_c, d->k_h,
-                               d->k_w,   d->stride_h, d->stride_w, d->dil_h, d->dil_w, d->groups};
-    if (!rt_all_at_least(extents, RT_COUNT(extents), 1)) return "a size is out of range";
     if (!step_fits(d->step_h, d->stride_h, d->dil_h) || !step_fits(d->step_w, d->stride_w, d->dil_w))
         return "its steps are not those of strides and dilations";
     uint64_t pixels = rt_product3(d->batch, d->out_h, d->out_w), taps = rt_product((uint64_t)d->k_h, (uint64_t)d->k_w);
@@ -273,13 +260,13 @@ static const char *common_check(const rt_cpu_call *call, const deconv2d_dims *d,
 }
 
 /* Row pointers of a turn's tiles. */
-static uint64_t scratch_bytes(const deconv2d_dims *d) {
+static uint64_t scratch_bytes(const rt_deconv2d_args *d) {
     uint64_t pointers = TILES_PER_TURN * RT_TILE_PIXELS * sizeof(float *);
     return rt_product(rt_product((uint64_t)d->k_h, (uint64_t)d->k_w), pointers);
 }
 
 static const char *deconv2d_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    deconv2d_dims d = deconv2d_read(call);
+    rt_deconv2d_args d = rt_deconv2d_args_of(call);
     uint64_t inputs = rt_product((uint64_t)d.groups, (uint64_t)d.in_c);
     uint64_t outputs = rt_product((uint64_t)d.groups, (uint64_t)d.out_c);
     const char *problem = common_check(call, &d, inputs, outputs);
@@ -292,7 +279,7 @@ static const char *deconv2d_check(const rt_cpu_call *call, rt_cpu_needs *needs) 
 }
 
 static void deconv2d_run(const rt_cpu_call *call, rt_workers *workers) {
-    deconvolution all = divide(call, workers, deconv2d_read(call), false);
+    deconvolution all = divide(call, workers, rt_deconv2d_args_of(call), false);
     uint64_t turns = all.chunks * all.phases * (uint64_t)all.dims.groups;
     rt_workers_run(workers, (uint32_t)turns, deconv2d_turn, &all);
 }
@@ -300,15 +287,32 @@ static void deconv2d_run(const rt_cpu_call *call, rt_workers *workers) {
 /* --- deconv_depthwise: weights [taps][channels] --- */
 
 /* As a transposed convolution of one group, as wide as the channels. */
-static deconv2d_dims depthwise_read(const rt_cpu_call *call) {
-    depthwise_dims d;
-    memcpy(&d, call->ints, sizeof d);
-    return (deconv2d_dims){d.batch, d.in_h,     d.in_w,     d.channels, d.out_h, d.out_w, d.channels, d.k_h,    d.k_w,
-                           d.stride_h, d.stride_w, d.pad_t, d.pad_l,    d.dil_h, d.dil_w, d.step_h,   d.step_w, 1};
+static rt_deconv2d_args depthwise_read(const rt_cpu_call *call) {
+    rt_deconv_depthwise_args d = rt_deconv_depthwise_args_of(call);
+    return (rt_deconv2d_args){.batch = d.batch,
+                              .in_h = d.in_h,
+                              .in_w = d.in_w,
+                              .in_c = d.channels,
+                              .out_h = d.out_h,
+                              .out_w = d.out_w,
+                              .out_c = d.channels,
+                              .k_h = d.k_h,
+                              .k_w = d.k_w,
+                              .stride_h = d.stride_h,
+                              .stride_w = d.stride_w,
+                              .pad_t = d.pad_t,
+                              .pad_l = d.pad_l,
+                              .dil_h = d.dil_h,
+                              .dil_w = d.dil_w,
+                              .step_h = d.step_h,
+                              .step_w = d.step_w,
+                              .groups = 1,
+                              .act_a = d.act_a,
+                              .act_b = d.act_b};
 }
 
 static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    deconv2d_dims d = depthwise_read(call);
+    rt_deconv2d_args d = depthwise_read(call);
     uint64_t channels = (uint64_t)d.in_c;
     const char *problem = common_check(call, &d, channels, channels);
     if (problem != NULL) return problem;
@@ -346,6 +350,6 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
 }
 
 const rt_cpu_operator rt_cpu_deconv2d = {
-    "deconv2d", "vwwwvv", INTS(deconv2d_dims), 2, deconv2d_check, deconv2d_run, deconv2d_packing};
+    RT_DECONV2D_ROW, .check = deconv2d_check, .run = deconv2d_run, .packing = deconv2d_packing};
 const rt_cpu_operator rt_cpu_deconv_depthwise = {
-    "deconv_depthwise", "vwwwvv", INTS(depthwise_dims), 2, depthwise_check, depthwise_run, NULL};
+    RT_DECONV_DEPTHWISE_ROW, .check = depthwise_check, .run = depthwise_run};

@@ -1,19 +1,20 @@
 /* depthwise: a convolution of each channel with its own weights, [taps][channels]. Pixels are divided among the
  * workers, each of which collects row pointers for a tile and lets its kernel compute all channels of it. */
 #include <stddef.h>
-#include <string.h>
 
 #include "../system/arithmetic.h"
+#include "cpu_arguments.h"
 #include "cpu_rows.h"
 #include "cpu_tile.h"
 
-/* The ints, in the order of the arguments. */
-
-typedef struct {
-    int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w;
-} depthwise_dims;
-
-enum { X, W, B, ZEROS, RESIDUAL, Y };
+enum {
+    X = RT_DEPTHWISE_X,
+    W = RT_DEPTHWISE_W,
+    B = RT_DEPTHWISE_B,
+    ZEROS = RT_DEPTHWISE_ZEROS,
+    RESIDUAL = RT_DEPTHWISE_RESIDUAL,
+    Y = RT_DEPTHWISE_Y
+};
 enum { PIXELS_PER_TURN = 64 };
 
 /* What all turns share. */
@@ -25,20 +26,9 @@ typedef struct {
     uint64_t pixels;
 } job;
 
-static depthwise_dims dims_read(const rt_cpu_call *call) {
-    depthwise_dims dims;
-    memcpy(&dims, call->ints, sizeof dims);
-    return dims;
-}
-
 static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    depthwise_dims d = dims_read(call);
+    rt_depthwise_args d = rt_depthwise_args_of(call);
     const rt_cpu_tensor *tensors = call->tensors;
-    const int32_t extents[] = {d.batch, d.in_h, d.in_w,     d.channels, d.out_h, d.out_w,
-                               d.k_h,   d.k_w,  d.stride_h, d.stride_w, d.dil_h, d.dil_w};
-    const int32_t pads[] = {d.pad_t, d.pad_l};
-    if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(pads, 2, 0))
-        return "a size is out of range";
     uint64_t channels = (uint64_t)d.channels;
     uint64_t pixels = rt_product3(d.batch, d.out_h, d.out_w);
     uint64_t taps = rt_product((uint64_t)d.k_h, (uint64_t)d.k_w);
@@ -74,7 +64,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
 
 /* Describes the tile that all turns start from, then divides the pixels. */
 static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
-    depthwise_dims d = dims_read(call);
+    rt_depthwise_args d = rt_depthwise_args_of(call);
     const rt_cpu_tensor *tensors = call->tensors;
     rt_epilogue epilogue = {.bias = tensors[B].data,
                             .residual = call->codes.residual ? tensors[RESIDUAL].data : NULL,
@@ -82,8 +72,8 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
                             .y = tensors[Y].data,
                             .y_stride = tensors[Y].stride,
                             .activation = call->codes.activation,
-                            .a = call->floats[0],
-                            .b = call->floats[1]};
+                            .a = d.act_a,
+                            .b = d.act_b};
     job all = {
         .window = {tensors[X].data, tensors[ZEROS].data, tensors[X].stride, d.in_h, d.in_w, d.out_h, d.out_w, d.k_h,
                    d.k_w, d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h, d.dil_w},
@@ -98,5 +88,4 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_workers_run(workers, (uint32_t)rt_ceil_div(all.pixels, PIXELS_PER_TURN), turn_run, &all);
 }
 
-const rt_cpu_operator rt_cpu_depthwise = {
-    "depthwise", "vwwwvv", sizeof(depthwise_dims) / sizeof(int32_t), 2, depthwise_check, depthwise_run, NULL};
+const rt_cpu_operator rt_cpu_depthwise = {RT_DEPTHWISE_ROW, .check = depthwise_check, .run = depthwise_run};

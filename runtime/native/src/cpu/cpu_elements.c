@@ -1,6 +1,6 @@
-/* elements0 to elements3: a function of up to three tensors, element by element.
+/* elements0 to elements3: a function (RT_ELEMENT_FUNCTION_...) of up to three tensors, element by element.
  *
- * Head: the function (RT_ELEMENT_FUNCTION_...). Tensors: the operands, then the result. Floats: alpha, beta.
+ * Tensors: the operands, then the result.
  * Integers are computed in 64 bits and wrap round when they are stored; where one operand is real, all are.
  */
 #include <math.h>
@@ -8,26 +8,24 @@
 
 #include "cpu_strided.h"
 
-enum { HEAD = 1, LAST = RT_LOOPS - 1 };
+enum { LAST = RT_LOOPS - 1 };
 
 static uint32_t operand_count(const rt_cpu_call *call) { return (uint32_t)(call->operator->name[8] - '0'); }
 
-static uint32_t needed_operands(int32_t function) {
-    if (function == RT_ELEMENT_FUNCTION_FILL) return 0;
-    if (function == RT_ELEMENT_FUNCTION_WHERE) return 3;
-    return function >= RT_ELEMENT_FUNCTION_ADD ? 2 : 1;
-}
+static const uint8_t needed_operands[RT_ELEMENT_FUNCTION_COUNT] = RT_ELEMENT_OPERANDS;
+
+/* Functions that have a meaning for reals alone: what they are given is then converted. */
+static const bool needs_reals[RT_ELEMENT_FUNCTION_COUNT] = RT_ELEMENT_OF_REALS;
 
 static const char *elements_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    int32_t function = call->ints[0];
-    if (function < 0 || function > RT_ELEMENT_FUNCTION_WHERE || needed_operands(function) != operand_count(call)) {
+    if (needed_operands[rt_elements0_args_of(call).function] != operand_count(call)) {
         return "there is no such function of so many tensors";
     }
     for (uint32_t i = 0; i <= operand_count(call); i++) {
-        const char *problem = rt_strided_check(call, HEAD, i, RT_LOOPS);
+        const char *problem = rt_strided_check(call, i, RT_LOOPS);
         if (problem != NULL) return problem;
     }
-    needs->work = rt_strided_turns(rt_strided_extents(call, HEAD), 0, RT_LOOPS);
+    needs->work = rt_strided_turns(rt_strided_extents(call), 0, RT_LOOPS);
     return NULL;
 }
 
@@ -60,7 +58,8 @@ static double sigmoid(double v) { return 1 / (1 + exp(-v)); }
 
 /* Whether the result is real; else it is whole. `b` is `a` for a function of one tensor. */
 static bool reals_compute(const rt_cpu_call *call, const rt_piece *a, const rt_piece *b, rt_piece *y, int64_t count) {
-    switch (call->ints[0]) {
+    const rt_elements0_args args = rt_elements0_args_of(call);
+    switch (args.function) {
         case RT_ELEMENT_FUNCTION_NEG: OF(-v);
         case RT_ELEMENT_FUNCTION_ABS: OF(fabs(v));
         case RT_ELEMENT_FUNCTION_SIGN: OF(sign_of(v));
@@ -96,7 +95,7 @@ static bool reals_compute(const rt_cpu_call *call, const rt_piece *a, const rt_p
         case RT_ELEMENT_FUNCTION_MIN: OF(v < w || v != v ? v : w);
         case RT_ELEMENT_FUNCTION_IS_NAN: TRUTH(v != v);
         case RT_ELEMENT_FUNCTION_IS_INF:
-            TRUTH((call->floats[0] != 0 && v == -(double)INFINITY) || (call->floats[1] != 0 && v == (double)INFINITY));
+            TRUTH((args.alpha != 0 && v == -(double)INFINITY) || (args.beta != 0 && v == (double)INFINITY));
         case RT_ELEMENT_FUNCTION_NOT: TRUTH(v == 0);
         case RT_ELEMENT_FUNCTION_AND: TRUTH(v != 0 && w != 0);
         case RT_ELEMENT_FUNCTION_OR: TRUTH(v != 0 || w != 0);
@@ -162,7 +161,7 @@ static int64_t whole_power(int64_t v, int64_t w) {
 
 static void wholes_compute(const rt_cpu_call *call, const rt_piece *a, const rt_piece *b, rt_piece *y, int64_t count,
                            bool is_unsigned) {
-    switch (call->ints[0]) {
+    switch (rt_elements0_args_of(call).function) {
         case RT_ELEMENT_FUNCTION_NEG: OF(0 - p);
         case RT_ELEMENT_FUNCTION_ABS: OF(is_unsigned || v >= 0 ? p : 0 - p);
         case RT_ELEMENT_FUNCTION_SIGN: OF(v == 0 ? 0 : is_unsigned || v > 0 ? 1 : -1);
@@ -196,11 +195,6 @@ static void wholes_compute(const rt_cpu_call *call, const rt_piece *a, const rt_
 
 /* --- pieces --- */
 
-/* Whether a function has a meaning for reals alone: what it is given is then converted. */
-static bool needs_reals(int32_t function) {
-    return (function >= RT_ELEMENT_FUNCTION_CEIL && function <= RT_ELEMENT_FUNCTION_IS_INF);
-}
-
 /* Where: the condition is whole, and the rest of one kind. */
 static void where_piece(const rt_strided *t, const int64_t *index, int64_t count) {
     rt_piece condition, a, b;
@@ -224,7 +218,7 @@ static void where_piece(const rt_strided *t, const int64_t *index, int64_t count
 /* All elements are alpha. */
 static void fill_piece(const rt_cpu_call *call, const rt_strided *y, int64_t at, int64_t count) {
     rt_piece values;
-    for (int64_t i = 0; i < count; i++) values.reals[i] = (double)call->floats[0];
+    for (int64_t i = 0; i < count; i++) values.reals[i] = (double)rt_elements0_args_of(call).alpha;
     rt_strided_put_reals(y, at, y->strides[LAST], count, values.reals);
 }
 
@@ -232,7 +226,7 @@ static void fill_piece(const rt_cpu_call *call, const rt_strided *y, int64_t at,
 static void operands_piece(const rt_cpu_call *call, const rt_strided *t, uint32_t operands, const int64_t *index,
                            int64_t count) {
     rt_piece in[2], out;
-    bool real = needs_reals(call->ints[0]), is_unsigned = false;
+    bool real = needs_reals[rt_elements0_args_of(call).function], is_unsigned = false;
     for (uint32_t i = 0; i < operands; i++) {
         real = real || rt_element_is_real(t[i].type);
         is_unsigned = is_unsigned || t[i].type == RT_ELEMENT_TYPE_U64;
@@ -260,7 +254,7 @@ static void elements_piece(const rt_cpu_call *call, const int64_t *index, int64_
     rt_strided tensors[4];
     uint32_t operands = operand_count(call);
     (void)start, (void)worker;
-    for (uint32_t i = 0; i <= operands; i++) tensors[i] = rt_strided_tensor(call, HEAD, i);
+    for (uint32_t i = 0; i <= operands; i++) tensors[i] = rt_strided_tensor(call, i);
     if (operands == 0) {
         fill_piece(call, tensors, rt_strided_at(tensors, index, RT_LOOPS), count);
     } else if (operands == 3) {
@@ -271,14 +265,10 @@ static void elements_piece(const rt_cpu_call *call, const int64_t *index, int64_
 }
 
 static void elements_run(const rt_cpu_call *call, rt_workers *workers) {
-    rt_strided_run(call, workers, HEAD, RT_LOOPS, RT_PIECE, elements_piece);
+    rt_strided_run(call, workers, RT_LOOPS, RT_PIECE, elements_piece);
 }
 
-const rt_cpu_operator rt_cpu_elements0 = {
-    "elements0", "e", HEAD + RT_LOOPS + RT_VIEW_INTS, 2, elements_check, elements_run, NULL};
-const rt_cpu_operator rt_cpu_elements1 = {
-    "elements1", "ee", HEAD + RT_LOOPS + 2 * RT_VIEW_INTS, 2, elements_check, elements_run, NULL};
-const rt_cpu_operator rt_cpu_elements2 = {
-    "elements2", "eee", HEAD + RT_LOOPS + 3 * RT_VIEW_INTS, 2, elements_check, elements_run, NULL};
-const rt_cpu_operator rt_cpu_elements3 = {
-    "elements3", "eeee", HEAD + RT_LOOPS + 4 * RT_VIEW_INTS, 2, elements_check, elements_run, NULL};
+const rt_cpu_operator rt_cpu_elements0 = {RT_ELEMENTS0_ROW, .check = elements_check, .run = elements_run};
+const rt_cpu_operator rt_cpu_elements1 = {RT_ELEMENTS1_ROW, .check = elements_check, .run = elements_run};
+const rt_cpu_operator rt_cpu_elements2 = {RT_ELEMENTS2_ROW, .check = elements_check, .run = elements_run};
+const rt_cpu_operator rt_cpu_elements3 = {RT_ELEMENTS3_ROW, .check = elements_check, .run = elements_run};

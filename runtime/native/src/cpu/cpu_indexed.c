@@ -1,64 +1,61 @@
 /* indexed_read, indexed_write: elements whose place a tensor of indices tells at run time.
  *
- * Head: components of an index (up to RT_COMPONENTS), elements between two of them, then for each component the size of
- * the axis that it counts and that axis' stride; indexed_write has the function (RT_UPDATE_FUNCTION_...) before them.
- * A negative index counts from the end of its axis. One that is out of range sets the call's fault: nothing is read or
- * written there.
+ * An index has some components, `component_stride` elements apart; each counts an axis of a size, the limit, and a
+ * stride. A negative index counts from the end of its axis. One that is out of range sets the call's fault: nothing is
+ * read or written there.
  */
 #include <stddef.h>
+#include <string.h>
 
 #include "cpu_strided.h"
 
-enum { RT_COMPONENTS = 6, HEAD = 2 + 2 * RT_COMPONENTS, WRITE_HEAD = HEAD + 1, LAST = RT_LOOPS - 1 };
+enum { LAST = RT_LOOPS - 1 };
 
-/* The head, behind the function. */
-typedef struct {
-    int32_t components, component_stride;
-    const int32_t *limits, *limit_strides;
-} places;
+/* The places that an operator's indices tell are those of an indexed_read. */
+typedef rt_indexed_read_args places;
 
-static places places_of(const int32_t *head) {
-    return (places){head[0], head[1], head + 2, head + 2 + RT_COMPONENTS};
+static places write_places(const rt_cpu_call *call) {
+    rt_indexed_write_args args = rt_indexed_write_args_of(call);
+    places at = {.components = args.components, .component_stride = args.component_stride};
+    memcpy(at.limit, args.limit, sizeof at.limit);
+    memcpy(at.limit_stride, args.limit_stride, sizeof at.limit_stride);
+    return at;
 }
 
-/* The indexed tensor, the indices, and the other one; `ints` begins with the components. */
-static const char *places_check(const rt_cpu_call *call, uint32_t head, const int32_t *ints, uint32_t indexed,
-                                uint32_t indices, uint32_t other) {
-    places at = places_of(ints);
-    if (at.components < 1 || at.components > RT_COMPONENTS) return "an index of no or too many components";
-    if (rt_element_is_real(rt_strided_type(call, head, indices))) return "its indices are no integers";
-    if (rt_element_is_real(rt_strided_type(call, head, indexed)) !=
-        rt_element_is_real(rt_strided_type(call, head, other))) {
+/* The indexed tensor, the indices, and the other one. */
+static const char *places_check(const rt_cpu_call *call, places at, uint32_t indexed, uint32_t indices, uint32_t other) {
+    if (rt_element_is_real(rt_strided_type(call, indices))) return "its indices are no integers";
+    if (rt_element_is_real(rt_strided_type(call, indexed)) != rt_element_is_real(rt_strided_type(call, other))) {
         return "its tensors are of two kinds";
     }
-    uint32_t components = (uint32_t)at.components;
-    const char *problem = rt_strided_check_more(call, head, indexed, at.limits, at.limit_strides, components);
+    const char *problem =
+        rt_strided_check_more(call, indexed, at.limit, at.limit_stride, (uint32_t)at.components);
     if (problem == NULL) {
-        problem = rt_strided_check_more(call, head, indices, &at.components, &at.component_stride, 1);
+        problem = rt_strided_check_more(call, indices, &at.components, &at.component_stride, 1);
     }
-    return problem ? problem : rt_strided_check(call, head, other, RT_LOOPS);
+    return problem ? problem : rt_strided_check(call, other, RT_LOOPS);
 }
 
 /* The indexed element; false, and a fault, where an index is out of range. */
 static bool place_find(const rt_cpu_call *call, const places *all, const rt_strided *indices, int64_t index_at,
                        int64_t *at) {
     for (int32_t c = 0; c < all->components; c++) {
-        int64_t chosen, limit = all->limits[c];
+        int64_t chosen, limit = all->limit[c];
         rt_strided_wholes(indices, index_at + (int64_t)c * all->component_stride, 1, 1, &chosen);
         if (chosen < -limit || chosen >= limit) {
             *call->fault = "an index is out of range";
             return false;
         }
-        *at += (chosen < 0 ? chosen + limit : chosen) * all->limit_strides[c];
+        *at += (chosen < 0 ? chosen + limit : chosen) * all->limit_stride[c];
     }
     return true;
 }
 
-/* --- indexed_read: tensors x, indices, y --- */
+/* --- indexed_read: x at the indices k --- */
 
 static const char *read_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    needs->work = rt_strided_turns(rt_strided_extents(call, HEAD), 0, RT_LOOPS);
-    return places_check(call, HEAD, call->ints, 0, 1, 2);
+    needs->work = rt_strided_turns(rt_strided_extents(call), 0, RT_LOOPS);
+    return places_check(call, rt_indexed_read_args_of(call), RT_INDEXED_READ_X, RT_INDEXED_READ_K, RT_INDEXED_READ_Y);
 }
 
 /* Copies one element; both are of one kind. */
@@ -75,9 +72,9 @@ static void element_copy(const rt_strided *x, int64_t from, const rt_strided *y,
 }
 
 static void read_row(const rt_cpu_call *call, const int64_t *index, int64_t start, int64_t count, uint32_t worker) {
-    rt_strided x = rt_strided_tensor(call, HEAD, 0), k = rt_strided_tensor(call, HEAD, 1),
-               y = rt_strided_tensor(call, HEAD, 2);
-    places all = places_of(call->ints);
+    rt_strided x = rt_strided_tensor(call, RT_INDEXED_READ_X), k = rt_strided_tensor(call, RT_INDEXED_READ_K),
+               y = rt_strided_tensor(call, RT_INDEXED_READ_Y);
+    places all = rt_indexed_read_args_of(call);
     int64_t at = rt_strided_at(&x, index, RT_LOOPS), index_at = rt_strided_at(&k, index, RT_LOOPS),
             to = rt_strided_at(&y, index, RT_LOOPS);
     (void)start, (void)worker;
@@ -89,15 +86,14 @@ static void read_row(const rt_cpu_call *call, const int64_t *index, int64_t star
 }
 
 static void read_run(const rt_cpu_call *call, rt_workers *workers) {
-    rt_strided_run(call, workers, HEAD, RT_LOOPS, RT_PIECE, read_row);
+    rt_strided_run(call, workers, RT_LOOPS, RT_PIECE, read_row);
 }
 
-/* --- indexed_write: tensors indices, updates, y, into which they go in order --- */
+/* --- indexed_write: the updates u go into y at the indices k, in order --- */
 
 static const char *write_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    needs->work = rt_strided_turns(rt_strided_extents(call, WRITE_HEAD), 0, RT_LOOPS);
-    if (call->ints[0] < 0 || call->ints[0] > RT_UPDATE_FUNCTION_MIN) return "there is no such function";
-    return places_check(call, WRITE_HEAD, call->ints + 1, 2, 0, 1);
+    needs->work = rt_strided_turns(rt_strided_extents(call), 0, RT_LOOPS);
+    return places_check(call, write_places(call), RT_INDEXED_WRITE_Y, RT_INDEXED_WRITE_K, RT_INDEXED_WRITE_U);
 }
 
 static double reals_update(int32_t function, double v, double w) {
@@ -140,26 +136,25 @@ static void element_update(int32_t function, const rt_strided *u, int64_t from, 
 }
 
 static void write_row(const rt_cpu_call *call, const int64_t *index, int64_t start, int64_t count, uint32_t worker) {
-    rt_strided k = rt_strided_tensor(call, WRITE_HEAD, 0), u = rt_strided_tensor(call, WRITE_HEAD, 1),
-               y = rt_strided_tensor(call, WRITE_HEAD, 2);
-    places all = places_of(call->ints + 1);
+    rt_strided k = rt_strided_tensor(call, RT_INDEXED_WRITE_K), u = rt_strided_tensor(call, RT_INDEXED_WRITE_U),
+               y = rt_strided_tensor(call, RT_INDEXED_WRITE_Y);
+    places all = write_places(call);
+    int32_t function = rt_indexed_write_args_of(call).function;
     int64_t index_at = rt_strided_at(&k, index, RT_LOOPS), from = rt_strided_at(&u, index, RT_LOOPS),
             at = rt_strided_at(&y, index, RT_LOOPS);
     (void)start, (void)worker;
     for (int64_t i = 0; i < count; i++) {
         int64_t to = at + i * y.strides[LAST];
         if (!place_find(call, &all, &k, index_at + i * k.strides[LAST], &to)) return;
-        element_update(call->ints[0], &u, from + i * u.strides[LAST], &y, to);
+        element_update(function, &u, from + i * u.strides[LAST], &y, to);
     }
 }
 
 /* By one thread: updates may meet. */
 static void write_run(const rt_cpu_call *call, rt_workers *workers) {
     (void)workers;
-    rt_strided_run(call, NULL, WRITE_HEAD, RT_LOOPS, RT_PIECE, write_row);
+    rt_strided_run(call, NULL, RT_LOOPS, RT_PIECE, write_row);
 }
 
-const rt_cpu_operator rt_cpu_indexed_read = {
-    "indexed_read", "eee", HEAD + RT_LOOPS + 3 * RT_VIEW_INTS, 0, read_check, read_run, NULL};
-const rt_cpu_operator rt_cpu_indexed_write = {
-    "indexed_write", "eee", WRITE_HEAD + RT_LOOPS + 3 * RT_VIEW_INTS, 0, write_check, write_run, NULL};
+const rt_cpu_operator rt_cpu_indexed_read = {RT_INDEXED_READ_ROW, .check = read_check, .run = read_run};
+const rt_cpu_operator rt_cpu_indexed_write = {RT_INDEXED_WRITE_ROW, .check = write_check, .run = write_run};

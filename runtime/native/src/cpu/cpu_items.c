@@ -44,7 +44,7 @@ static void rows_turn(const void *context, uint32_t turn, uint32_t worker) {
     job->row(job->call, index, rt_workers_scratch(job->workers, worker));
 }
 
-void rt_items_run(const rt_cpu_call *call, uint32_t head, rt_items_row *row, rt_workers *workers) {
-    rows_job job = {call, rt_strided_extents(call, head), row, workers};
+void rt_items_run(const rt_cpu_call *call, rt_items_row *row, rt_workers *workers) {
+    rows_job job = {call, rt_strided_extents(call), row, workers};
     rt_workers_run(workers, (uint32_t)rt_strided_turns(job.extents, 0, RT_LOOPS - 1), rows_turn, &job);
 }

@@ -20,7 +20,7 @@ void rt_items_sort(rt_item *items, int64_t count, bool largest, bool real, bool 
 /* Computes the row at these indices of the loops before the last; `items` is the worker's scratch. */
 typedef void rt_items_row(const rt_cpu_call *call, const int64_t *index, rt_item *items);
 
-/* Calls `row` for every row of a strided operator whose ints begin with `head` others, divided among the workers. */
-void rt_items_run(const rt_cpu_call *call, uint32_t head, rt_items_row *row, rt_workers *workers);
+/* Calls `row` for every row of a strided operator, divided among the workers. */
+void rt_items_run(const rt_cpu_call *call, rt_items_row *row, rt_workers *workers);
 
 #endif

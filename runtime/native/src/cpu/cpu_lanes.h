@@ -59,11 +59,11 @@ INLINE lanes clamp(lanes value, lanes low, lanes high) {
 
 /* The bounds of an activation: those of a clamp, else none. */
 INLINE lanes lower_bound(uint32_t activation, float a) {
-    return (lanes){0} + (activation == RT_ACTIVATION_CLAMP ? a : -INFINITY);
+    return (lanes){0} + (activation == RT_UNARY_CLAMP ? a : -INFINITY);
 }
 
 INLINE lanes upper_bound(uint32_t activation, float b) {
-    return (lanes){0} + (activation == RT_ACTIVATION_CLAMP ? b : INFINITY);
+    return (lanes){0} + (activation == RT_UNARY_CLAMP ? b : INFINITY);
 }
 
 /* The members of rt_blocked_kernels. */

@@ -187,7 +187,7 @@ static void (*const firsts[BLOCKS][2])(const rt_blocked_tile *tile) = {
 
 /* Whatever activation is no clamp. */
 static void activate(const rt_blocked_tile *tile) {
-    if (tile->activation == RT_ACTIVATION_CLAMP) return;
+    if (tile->activation == RT_UNARY_CLAMP) return;
     for (uint32_t b = 0; b < tile->blocks; b++) {
         rt_stored_activate(tile->y + b * tile->y_plane, tile->pixels * RT_BLOCK, tile->activation, tile->a, tile->b);
     }

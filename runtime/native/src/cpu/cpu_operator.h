@@ -12,8 +12,6 @@
 #include "../plan/format.h"
 #include "workers.h"
 
-enum { RT_CPU_MAX_TENSORS = 6, RT_CPU_MAX_INTS = 96, RT_CPU_MAX_FLOATS = 8 };
-
 /* A tensor argument: elements from its offset on. A value. */
 typedef struct {
     float *data;     /* while the step runs */
@@ -26,12 +24,13 @@ typedef struct {
     float *fixed; /* weights in another packing, used instead of the pool */
 } rt_cpu_tensor;
 
-/* What an OpenCL kernel gets as build options; the kernel string has them as ` KEY=VALUE`. A value. */
+/* What an OpenCL kernel gets as build options; the kernel string has them as ` KEY=VALUE`, each below its bound
+ * (RT_OPTIONS). A value. */
+#define RT_FIELD(field, key, bound) uint32_t field;
 typedef struct {
-    uint32_t activation, residual, unary, binary, pool, reduce, pad, log, block;
-    uint32_t first, wino, from, to; /* of operators on blocked tensors */
-    uint32_t recurrent, linear, extra, coupled, gate, cell, out; /* of recurrent layers (recurrent.cl) */
+    RT_OPTIONS(RT_FIELD)
 } rt_cpu_codes;
+#undef RT_FIELD
 
 /* What running a call takes. A value, which the operator's check fills. */
 typedef struct {
@@ -60,80 +59,36 @@ struct rt_cpu_call {
 
 /* Weights in memory: [groups][ceil(rows/RT_CPU_BLOCK)][cols][RT_CPU_BLOCK], zero-filled; they are the argument
  * RT_CPU_WEIGHTS. A value. */
-enum { RT_CPU_BLOCK = 16, RT_CPU_WEIGHTS = 1 };
+enum { RT_CPU_WEIGHTS = 1 };
 typedef struct {
     uint64_t groups, rows, cols;
 } rt_cpu_packing;
 
-/* An operator. A value, of which all are constants.
+/* What `count` ints that follow each other may be, both ends included. A value. */
+typedef struct {
+    uint32_t count;
+    int32_t least, most;
+} rt_cpu_range;
+
+/* An operator. A value, of which all are constants. What stands before `check` is generated (RT_..._ROW of
+ * cpu_arguments.h).
  *
  * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride); f flat, w weights,
- * t table of int32, e strided of any element type (pool, offset). `check` says what is wrong with the arguments, or
- * NULL when all that `run` will access lies within the tensors; it fills the needs. `run` may set the fault where the
- * values of the tensors make no sense. It divides its work among the workers and waits for them. `packing`: of the
- * weights, NULL where they are not packed; it is called before `check`, so sizes may be anything.
+ * t table of int32, e strided of any element type (pool, offset). `ranges` cover all ints in order, which are within
+ * them before anything else is called; NULL: any int is. `head`: ints of a strided operator before its loops. `check`
+ * says what else is wrong with the arguments, or NULL when all that `run` will access lies within the tensors; it fills
+ * the needs. `run` may set the fault where the values of the tensors make no sense. It divides its work among the
+ * workers and waits for them. `packing`: of the weights, NULL where they are not packed; it is called before `check`.
  */
 struct rt_cpu_operator {
     const char *name;
     const char *tensors;
-    uint32_t int_count, float_count;
+    uint32_t int_count, float_count, head;
+    const rt_cpu_range *ranges;
     const char *(*check)(const rt_cpu_call *call, rt_cpu_needs *needs);
     void (*run)(const rt_cpu_call *call, rt_workers *workers);
     rt_cpu_packing (*packing)(const rt_cpu_call *call);
 };
-
-/* Every operator. A build may define a shorter list (runtime/native/features.py); what is not on it, nothing refers to,
- * and the linker leaves it out. */
-#ifndef RT_CPU_OPERATORS
-#define RT_CPU_OPERATORS(X)                                                                                            \
-    X(conv2d)                                                                                                          \
-    X(conv1x1)                                                                                                         \
-    X(fully_connected)                                                                                                 \
-    X(matmul)                                                                                                          \
-    X(recurrent_sequence)                                                                                              \
-    X(depthwise)                                                                                                       \
-    X(deconv2d)                                                                                                        \
-    X(deconv_depthwise)                                                                                                \
-    X(pool)                                                                                                            \
-    X(resize_nearest)                                                                                                  \
-    X(resize_bilinear)                                                                                                 \
-    X(scale_shift)                                                                                                     \
-    X(lrn)                                                                                                             \
-    X(copy)                                                                                                            \
-    X(unary)                                                                                                           \
-    X(binary)                                                                                                          \
-    X(pad)                                                                                                             \
-    X(reduce)                                                                                                          \
-    X(softmax)                                                                                                         \
-    X(attention)                                                                                                       \
-    X(normalization)                                                                                                   \
-    X(elements0)                                                                                                       \
-    X(elements1)                                                                                                       \
-    X(elements2)                                                                                                       \
-    X(elements3)                                                                                                       \
-    X(strided_reduction)                                                                                               \
-    X(strided_product)                                                                                                 \
-    X(cumulation)                                                                                                      \
-    X(indexed_read)                                                                                                    \
-    X(indexed_write)                                                                                                   \
-    X(sorting)                                                                                                         \
-    X(suppression)                                                                                                     \
-    X(region_pooling)                                                                                                  \
-    X(blocked_conv2d)                                                                                                  \
-    X(blocked_winograd)                                                                                                \
-    X(blocked_depthwise)                                                                                               \
-    X(blocked_pool)                                                                                                    \
-    X(blocked_global_pool)                                                                                             \
-    X(reorder)
-#define RT_CPU_MISSING "there is none of this name"
-#else
-#define RT_CPU_MISSING "this farmrt was built without it"
-#endif
-
-#define RT_DECLARE(name) extern const rt_cpu_operator rt_cpu_##name;
-RT_CPU_OPERATORS(RT_DECLARE)
-#undef RT_DECLARE
-
 
 /* --- what checks are made of (cpu_check.c); sizes may be as large as they like --- */
 

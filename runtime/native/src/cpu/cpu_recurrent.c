@@ -7,18 +7,22 @@
  */
 #include <math.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "../system/arithmetic.h"
+#include "cpu_arguments.h"
 #include "cpu_math.h"
 #include "cpu_tile.h"
 
-typedef struct {
-    int32_t times, batch, hidden, directions, gates, backwards;
-} recurrent_dims;
+enum {
+    X = RT_RECURRENT_SEQUENCE_X,
+    R = RT_RECURRENT_SEQUENCE_R,
+    H = RT_RECURRENT_SEQUENCE_H,
+    C = RT_RECURRENT_SEQUENCE_C,
+    P = RT_RECURRENT_SEQUENCE_P,
+    Y = RT_RECURRENT_SEQUENCE_Y
+};
+typedef rt_recurrent_sequence_args recurrent_dims;
 
-enum { X, R, H, C, P, Y };
-enum { CLIP, GATE_A, GATE_B, CELL_A, CELL_B, OUT_A, OUT_B, FLOATS };
 enum { MAX_GATES = 4, CHUNK = RT_CPU_BLOCK };
 /* Multiply-accumulates of a step from which its sharing pays. */
 enum { SHARED_STEP = 1 << 17 };
@@ -137,13 +141,13 @@ static void hidden_rows(const share *own, const float **rows) {
 
 static float apply(uint32_t function, float v, float a, float b) {
     switch (function) {
-        case RT_RECURRENT_FUNCTION_SIGMOID: return rt_sigmoid(v);
+        case RT_RECURRENT_FUNCTION_SIGMOID: return rt_unary_sigmoid(v);
         case RT_RECURRENT_FUNCTION_TANH: return tanhf(v);
-        case RT_RECURRENT_FUNCTION_RELU: return rt_clamp(v, 0.0f, INFINITY);
-        case RT_RECURRENT_FUNCTION_LEAKY_RELU: return rt_leaky_relu(v, a);
-        case RT_RECURRENT_FUNCTION_ELU: return rt_elu(v, a);
-        case RT_RECURRENT_FUNCTION_HARD_SIGMOID: return rt_hard_sigmoid(v, a, b);
-        case RT_RECURRENT_FUNCTION_SOFTPLUS: return rt_softplus(v);
+        case RT_RECURRENT_FUNCTION_RELU: return rt_unary_clamp(v, 0.0f, INFINITY);
+        case RT_RECURRENT_FUNCTION_LEAKY_RELU: return rt_unary_leaky_relu(v, a);
+        case RT_RECURRENT_FUNCTION_ELU: return rt_unary_elu(v, a);
+        case RT_RECURRENT_FUNCTION_HARD_SIGMOID: return rt_unary_hard_sigmoid(v, a, b);
+        case RT_RECURRENT_FUNCTION_SOFTPLUS: return rt_unary_softplus(v);
         case RT_RECURRENT_FUNCTION_SOFTSIGN: return v / (1.0f + fabsf(v));
         case RT_RECURRENT_FUNCTION_AFFINE: return v * a + b;
         case RT_RECURRENT_FUNCTION_SCALED_TANH: return tanhf(v * b) * a;
@@ -151,21 +155,21 @@ static float apply(uint32_t function, float v, float a, float b) {
     }
 }
 
-static float gate(const rt_cpu_call *call, float v) {
-    return apply(call->codes.gate, rt_clamp(v, -call->floats[CLIP], call->floats[CLIP]), call->floats[GATE_A],
-                 call->floats[GATE_B]);
+static float gate(const share *own, float v) {
+    const recurrent_dims *d = &own->all->dims;
+    return apply(own->all->call->codes.gate, rt_unary_clamp(v, -d->clip, d->clip), d->gate_a, d->gate_b);
 }
 
-static float cell(const rt_cpu_call *call, float v) {
-    return apply(call->codes.cell, rt_clamp(v, -call->floats[CLIP], call->floats[CLIP]), call->floats[CELL_A],
-                 call->floats[CELL_B]);
+static float cell(const share *own, float v) {
+    const recurrent_dims *d = &own->all->dims;
+    return apply(own->all->call->codes.cell, rt_unary_clamp(v, -d->clip, d->clip), d->cell_a, d->cell_b);
 }
 
 /* --- steps of the three operators; the sums of `n`, a sequence of the share, are complete --- */
 
 static void rnn_finish(const share *own, int32_t n) {
     float *y = state_at(own, time_at(own, own->i), own->first + n) + own->column;
-    for (int32_t j = 0; j < own->columns; j++) y[j] = cell(own->all->call, own->sums[n][0][j]);
+    for (int32_t j = 0; j < own->columns; j++) y[j] = cell(own, own->sums[n][0][j]);
 }
 
 /* With the reset behind the product, which sums[2] has without the inputs. */
@@ -176,33 +180,31 @@ static void gru_linear_finish(const share *own, int32_t n) {
     const float *bias = call->codes.extra ? extra_at(own, 0) : NULL;
     float *y = state_at(own, time_at(own, own->i), own->first + n) + own->column;
     for (int32_t j = 0; j < own->columns; j++) {
-        float z = gate(call, own->sums[n][0][j]), reset = gate(call, own->sums[n][1][j]);
+        float z = gate(own, own->sums[n][0][j]), reset = gate(own, own->sums[n][1][j]);
         float inner = own->sums[n][2][j] + (bias ? bias[j] : 0.0f);
-        float new = cell(call, x[j] + reset * inner);
+        float new = cell(own, x[j] + reset * inner);
         y[j] = new + z * (h[j] - new);
     }
 }
 
 /* The first part of a step with the product behind the reset: z and r * h, in the working rows. */
 static void gru_first_finish(const share *own, int32_t n) {
-    const rt_cpu_call *call = own->all->call;
     const float *h = hidden_before(own, own->first + n) + own->column;
     int64_t times = own->all->dims.times;
     float *z = state_at(own, times, own->first + n) + own->column;
     float *kept = state_at(own, times + 1, own->first + n) + own->column;
     for (int32_t j = 0; j < own->columns; j++) {
-        z[j] = gate(call, own->sums[n][0][j]);
-        kept[j] = gate(call, own->sums[n][1][j]) * h[j];
+        z[j] = gate(own, own->sums[n][0][j]);
+        kept[j] = gate(own, own->sums[n][1][j]) * h[j];
     }
 }
 
 static void gru_second_finish(const share *own, int32_t n) {
-    const rt_cpu_call *call = own->all->call;
     const float *h = hidden_before(own, own->first + n) + own->column;
     const float *z = state_at(own, own->all->dims.times, own->first + n) + own->column;
     float *y = state_at(own, time_at(own, own->i), own->first + n) + own->column;
     for (int32_t j = 0; j < own->columns; j++) {
-        float new = cell(call, own->sums[n][2][j]);
+        float new = cell(own, own->sums[n][2][j]);
         y[j] = new + z[j] * (h[j] - new);
     }
 }
@@ -217,12 +219,12 @@ static void lstm_finish(const share *own, int32_t n) {
     const float *of_i = peeps ? extra_at(own, 0) : NULL, *of_o = peeps ? extra_at(own, 1) : NULL;
     const float *of_f = peeps ? extra_at(own, 2) : NULL;
     for (int32_t j = 0; j < own->columns; j++) {
-        float i = gate(call, own->sums[n][0][j] + (peeps ? of_i[j] * old[j] : 0.0f));
-        float f = call->codes.coupled ? 1.0f - i : gate(call, own->sums[n][2][j] + (peeps ? of_f[j] * old[j] : 0.0f));
-        float new = f * old[j] + i * cell(call, own->sums[n][3][j]);
-        float o = gate(call, own->sums[n][1][j] + (peeps ? of_o[j] * new : 0.0f));
+        float i = gate(own, own->sums[n][0][j] + (peeps ? of_i[j] * old[j] : 0.0f));
+        float f = call->codes.coupled ? 1.0f - i : gate(own, own->sums[n][2][j] + (peeps ? of_f[j] * old[j] : 0.0f));
+        float new = f * old[j] + i * cell(own, own->sums[n][3][j]);
+        float o = gate(own, own->sums[n][1][j] + (peeps ? of_o[j] * new : 0.0f));
         kept[j] = new;
-        y[j] = o * apply(call->codes.out, new, call->floats[OUT_A], call->floats[OUT_B]);
+        y[j] = o * apply(call->codes.out, new, own->all->dims.out_a, own->all->dims.out_b);
     }
 }
 
@@ -306,18 +308,12 @@ static void step_turn(const void *context, uint32_t turn, uint32_t worker) {
     chunk_run(&own, turn % all->chunks);
 }
 
-static recurrent_dims dims_read(const rt_cpu_call *call) {
-    recurrent_dims dims;
-    memcpy(&dims, call->ints, sizeof dims);
-    return dims;
-}
-
 static bool is_two_part(const rt_cpu_call *call) {
     return call->codes.recurrent == RT_RECURRENT_KIND_GRU && !call->codes.linear;
 }
 
 static void recurrent_run(const rt_cpu_call *call, rt_workers *workers) {
-    layer all = {.call = call, .dims = dims_read(call), .width = call->tiles->pixels};
+    layer all = {.call = call, .dims = rt_recurrent_sequence_args_of(call), .width = call->tiles->pixels};
     all.tiles = (uint32_t)rt_ceil_div((uint64_t)all.dims.batch, all.width);
     all.chunks = (uint32_t)rt_ceil_div((uint64_t)all.dims.hidden, CHUNK);
     all.parts = is_two_part(call) ? 2 : 1;
@@ -337,10 +333,9 @@ static void recurrent_run(const rt_cpu_call *call, rt_workers *workers) {
  * pool. */
 static const char *recurrent_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     static const int32_t gates[] = {1, 3, 4};
-    recurrent_dims d = dims_read(call);
+    recurrent_dims d = rt_recurrent_sequence_args_of(call);
     const rt_cpu_tensor *tensors = call->tensors;
     bool is_lstm = call->codes.recurrent == RT_RECURRENT_KIND_LSTM;
-    if (!rt_all_at_least(call->ints, 5, 1) || d.directions > 2) return "a size is out of range";
     if (d.gates != gates[call->codes.recurrent]) return "its gates are not those of the operator";
     uint64_t hidden = (uint64_t)d.hidden, rows = rt_product((uint64_t)d.directions, (uint64_t)d.batch);
     uint64_t width = rt_product(hidden, (uint64_t)d.gates), state = rt_product(rows, hidden);
@@ -362,5 +357,4 @@ static const char *recurrent_check(const rt_cpu_call *call, rt_cpu_needs *needs)
 }
 
 const rt_cpu_operator rt_cpu_recurrent_sequence = {
-    "recurrent_sequence", "ffffff", sizeof(recurrent_dims) / sizeof(int32_t), FLOATS, recurrent_check, recurrent_run,
-    NULL};
+    RT_RECURRENT_SEQUENCE_ROW, .check = recurrent_check, .run = recurrent_run};

@@ -6,7 +6,7 @@
 
 #include "cpu_strided.h"
 
-enum { RT_KEPT = 6, X = 0, A = 0, B = 1 };
+enum { X = 0, A = 0, B = 1 };
 
 /* Steps an index of the loops `first` to the last; false behind the end. */
 static bool index_step(int64_t *index, const int32_t *extents, uint32_t first, uint32_t last) {
@@ -22,15 +22,12 @@ static void index_begin(int64_t *index, const int64_t *outer, uint32_t loops) {
     for (uint32_t i = 0; i < RT_LOOPS; i++) index[i] = i < loops ? outer[i] : 0;
 }
 
-/* --- strided_reduction: head is the function (RT_REDUCTION_FUNCTION_...); tensors x, y --- */
-
-enum { REDUCTION_HEAD = 1 };
+/* --- strided_reduction: by function (RT_REDUCTION_FUNCTION_...) --- */
 
 static const char *reduction_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    if (call->ints[0] < 0 || call->ints[0] > RT_REDUCTION_FUNCTION_ARG_MIN_LAST) return "there is no such function";
-    const char *problem = rt_strided_check(call, REDUCTION_HEAD, X, RT_LOOPS);
-    if (problem == NULL) problem = rt_strided_check(call, REDUCTION_HEAD, 1, RT_KEPT);
-    needs->work = rt_strided_turns(rt_strided_extents(call, REDUCTION_HEAD), 0, RT_LOOPS);
+    const char *problem = rt_strided_check(call, X, RT_LOOPS);
+    if (problem == NULL) problem = rt_strided_check(call, 1, RT_KEPT);
+    needs->work = rt_strided_turns(rt_strided_extents(call), 0, RT_LOOPS);
     return problem;
 }
 
@@ -112,33 +109,34 @@ static void result_put(int32_t function, const reduced *result, const rt_strided
 
 static void reduction_row(const rt_cpu_call *call, const int64_t *outer, int64_t start, int64_t count,
                           uint32_t worker) {
-    const int32_t *extents = rt_strided_extents(call, REDUCTION_HEAD);
-    rt_strided x = rt_strided_tensor(call, REDUCTION_HEAD, X), y = rt_strided_tensor(call, REDUCTION_HEAD, 1);
+    const int32_t *extents = rt_strided_extents(call);
+    rt_strided x = rt_strided_tensor(call, X), y = rt_strided_tensor(call, 1);
     int64_t index[RT_LOOPS], length = extents[RT_LOOPS - 1];
     reduced result = {0, 0, 0, 0};
     (void)start, (void)count, (void)worker;
+    int32_t function = rt_strided_reduction_args_of(call).function;
     index_begin(index, outer, RT_KEPT);
     do {
         int64_t at = rt_strided_at(&x, index, RT_LOOPS - 1), step = x.strides[RT_LOOPS - 1];
         for (int64_t i = 0; i < length; i += RT_PIECE) {
             int64_t piece = length - i < RT_PIECE ? length - i : RT_PIECE;
-            piece_reduce(call->ints[0], &result, &x, at + i * step, step, piece);
+            piece_reduce(function, &result, &x, at + i * step, step, piece);
         }
     } while (index_step(index, extents, RT_KEPT, RT_LOOPS - 1));
-    result_put(call->ints[0], &result, &x, &y, rt_strided_at(&y, index, RT_KEPT));
+    result_put(function, &result, &x, &y, rt_strided_at(&y, index, RT_KEPT));
 }
 
 static void reduction_run(const rt_cpu_call *call, rt_workers *workers) {
-    rt_strided_run(call, workers, REDUCTION_HEAD, RT_KEPT, 1, reduction_row);
+    rt_strided_run(call, workers, RT_KEPT, 1, reduction_row);
 }
 
-/* --- strided_product: no head; tensors a, b, y, all real or all whole --- */
+/* --- strided_product: tensors that are all real or all whole --- */
 
 static const char *product_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    const char *problem = rt_strided_check(call, 0, A, RT_LOOPS);
-    if (problem == NULL) problem = rt_strided_check(call, 0, B, RT_LOOPS);
-    if (problem == NULL) problem = rt_strided_check(call, 0, 2, RT_KEPT);
-    needs->work = rt_strided_turns(rt_strided_extents(call, 0), 0, RT_LOOPS);
+    const char *problem = rt_strided_check(call, A, RT_LOOPS);
+    if (problem == NULL) problem = rt_strided_check(call, B, RT_LOOPS);
+    if (problem == NULL) problem = rt_strided_check(call, 2, RT_KEPT);
+    needs->work = rt_strided_turns(rt_strided_extents(call), 0, RT_LOOPS);
     return problem;
 }
 
@@ -161,8 +159,8 @@ static void piece_product(reduced *sum, const rt_strided *a, const rt_strided *b
 }
 
 static void product_row(const rt_cpu_call *call, const int64_t *outer, int64_t start, int64_t count, uint32_t worker) {
-    const int32_t *extents = rt_strided_extents(call, 0);
-    rt_strided a = rt_strided_tensor(call, 0, A), b = rt_strided_tensor(call, 0, B), y = rt_strided_tensor(call, 0, 2);
+    const int32_t *extents = rt_strided_extents(call);
+    rt_strided a = rt_strided_tensor(call, A), b = rt_strided_tensor(call, B), y = rt_strided_tensor(call, 2);
     int64_t index[RT_LOOPS], length = extents[RT_LOOPS - 1];
     reduced sum = {0, 0, 0, 0};
     (void)start, (void)count, (void)worker;
@@ -183,26 +181,24 @@ static void product_row(const rt_cpu_call *call, const int64_t *outer, int64_t s
 }
 
 static void product_run(const rt_cpu_call *call, rt_workers *workers) {
-    rt_strided_run(call, workers, 0, RT_KEPT, 1, product_row);
+    rt_strided_run(call, workers, RT_KEPT, 1, product_row);
 }
 
-/* --- cumulation: along the last loop; head is the function and whether the element itself is left out --- */
-
-enum { CUMULATION_HEAD = 2 };
+/* --- cumulation: along the last loop; `exclusive`: the element itself is left out --- */
 
 static const char *cumulation_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    if (call->ints[0] < 0 || call->ints[0] > RT_CUMULATION_FUNCTION_PROD) return "there is no such function";
-    const char *problem = rt_strided_check(call, CUMULATION_HEAD, X, RT_LOOPS);
-    if (problem == NULL) problem = rt_strided_check(call, CUMULATION_HEAD, 1, RT_LOOPS);
-    needs->work = rt_strided_turns(rt_strided_extents(call, CUMULATION_HEAD), 0, RT_LOOPS);
+    const char *problem = rt_strided_check(call, X, RT_LOOPS);
+    if (problem == NULL) problem = rt_strided_check(call, 1, RT_LOOPS);
+    needs->work = rt_strided_turns(rt_strided_extents(call), 0, RT_LOOPS);
     return problem;
 }
 
 static void cumulation_row(const rt_cpu_call *call, const int64_t *index, int64_t start, int64_t count,
                            uint32_t worker) {
-    rt_strided x = rt_strided_tensor(call, CUMULATION_HEAD, X), y = rt_strided_tensor(call, CUMULATION_HEAD, 1);
+    rt_strided x = rt_strided_tensor(call, X), y = rt_strided_tensor(call, 1);
     int64_t from = rt_strided_at(&x, index, RT_LOOPS), to = rt_strided_at(&y, index, RT_LOOPS);
-    bool product = call->ints[0] == RT_CUMULATION_FUNCTION_PROD, real = rt_element_is_real(x.type);
+    rt_cumulation_args args = rt_cumulation_args_of(call);
+    bool product = args.function == RT_CUMULATION_FUNCTION_PROD, real = rt_element_is_real(x.type);
     double total = product, v = 0;
     uint64_t whole_total = product;
     int64_t w = 0;
@@ -213,23 +209,21 @@ static void cumulation_row(const rt_cpu_call *call, const int64_t *index, int64_
         if (real) {
             rt_strided_reals(&x, from, 1, 1, &v);
             total = product ? total * v : total + v;
-            rt_strided_put_reals(&y, to, 1, 1, call->ints[1] ? &before : &total);
+            rt_strided_put_reals(&y, to, 1, 1, args.exclusive ? &before : &total);
             continue;
         }
         rt_strided_wholes(&x, from, 1, 1, &w);
         whole_total = product ? whole_total * (uint64_t)w : whole_total + (uint64_t)w;
         int64_t after = (int64_t)whole_total;
-        rt_strided_put_wholes(&y, to, 1, 1, call->ints[1] ? &whole_before : &after, false);
+        rt_strided_put_wholes(&y, to, 1, 1, args.exclusive ? &whole_before : &after, false);
     }
 }
 
 static void cumulation_run(const rt_cpu_call *call, rt_workers *workers) {
-    rt_strided_run(call, workers, CUMULATION_HEAD, RT_LOOPS, INT32_MAX, cumulation_row);
+    rt_strided_run(call, workers, RT_LOOPS, INT32_MAX, cumulation_row);
 }
 
 const rt_cpu_operator rt_cpu_strided_reduction = {
-    "strided_reduction", "ee", REDUCTION_HEAD + RT_LOOPS + 2 * RT_VIEW_INTS, 0, reduction_check, reduction_run, NULL};
-const rt_cpu_operator rt_cpu_strided_product = {
-    "strided_product", "eee", RT_LOOPS + 3 * RT_VIEW_INTS, 0, product_check, product_run, NULL};
-const rt_cpu_operator rt_cpu_cumulation = {
-    "cumulation", "ee", CUMULATION_HEAD + RT_LOOPS + 2 * RT_VIEW_INTS, 0, cumulation_check, cumulation_run, NULL};
+    RT_STRIDED_REDUCTION_ROW, .check = reduction_check, .run = reduction_run};
+const rt_cpu_operator rt_cpu_strided_product = {RT_STRIDED_PRODUCT_ROW, .check = product_check, .run = product_run};
+const rt_cpu_operator rt_cpu_cumulation = {RT_CUMULATION_ROW, .check = cumulation_check, .run = cumulation_run};

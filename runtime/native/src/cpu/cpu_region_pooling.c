@@ -1,10 +1,10 @@
 /* region_pooling: the part of an image within each region, in a grid of bins.
  *
- * Head: function (RT_REGION_FUNCTION_...), samples of a bin along each axis (0: one a pixel, as many as a region
- * needs), then images, rows and columns, and the strides of these three. The last four loops are regions, channels,
- * rows of bins, and bins of a row; along them the image has strides of its own, so that each bin may have its own
- * channels. Floats: pixels of the image for one of the regions' coordinates, what is taken off these then, and the
- * least size of a region. Tensors x, regions (x low, y low, x high, y high), the image of each region, y. A region with
+ * By function (RT_REGION_FUNCTION_...), with `samples` of a bin along each axis (0: one a pixel, as many as a region
+ * needs). The last four loops are regions, channels, rows of bins, and bins of a row; along them the image has strides of
+ * its own, so that each bin may have its own channels. `scale`: pixels of the image for one of the regions' coordinates;
+ * `shift` is taken off these then; `smallest`: the least size of a region. Tensors x, regions (x low, y low, x high,
+ * y high), where (the image of each region), y. A region with
  * a coordinate that is no number, or beyond FARTHEST, is empty; one of an image that there is not sets the call's fault.
  */
 #include <math.h>
@@ -13,7 +13,13 @@
 #include "../system/arithmetic.h"
 #include "cpu_strided.h"
 
-enum { HEAD = 8, BINS = RT_LOOPS - 2, MAX_SAMPLES = 64, X = 0, REGIONS = 1, IMAGES = 2, Y = 3 };
+enum { BINS = RT_LOOPS - 2, MANY_SAMPLES = 64 };
+enum {
+    X = RT_REGION_POOLING_X,
+    REGIONS = RT_REGION_POOLING_REGIONS,
+    IMAGES = RT_REGION_POOLING_WHERE,
+    Y = RT_REGION_POOLING_Y
+};
 #define FARTHEST 1e9
 #define MAX_NUMBER 1e6f
 
@@ -29,29 +35,32 @@ typedef struct {
     double weight[2];
 } tap;
 
-static bool is_sampled(const rt_cpu_call *call) { return call->ints[0] >= RT_REGION_FUNCTION_MAX_SAMPLES; }
+typedef rt_region_pooling_args pooling;
 
-static bool is_greatest(const rt_cpu_call *call) {
-    return call->ints[0] == RT_REGION_FUNCTION_MAX_PIXELS || call->ints[0] == RT_REGION_FUNCTION_MAX_SAMPLES;
+static bool is_sampled(const pooling *args) { return args->function >= RT_REGION_FUNCTION_MAX_SAMPLES; }
+
+static bool is_greatest(const pooling *args) {
+    return args->function == RT_REGION_FUNCTION_MAX_PIXELS || args->function == RT_REGION_FUNCTION_MAX_SAMPLES;
 }
 
 static const char *pooling_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    const int32_t corners = 4, one = 1, *ints = call->ints;
-    if (ints[0] < 0 || ints[0] > RT_REGION_FUNCTION_MEAN_SAMPLES) return "there is no such function";
-    if (ints[1] < 0 || ints[1] > MAX_SAMPLES) return "too many samples of a bin";
+    const pooling args = rt_region_pooling_args_of(call);
+    const int32_t corners = 4, one = 1, pixels_of[] = {args.images, args.rows, args.columns};
+    const int32_t steps[] = {args.image_stride, args.row_stride, args.column_stride};
+    const float numbers[] = {args.scale, args.shift, args.smallest};
     for (int i = 0; i < 3; i++) {
-        if (!(fabsf(call->floats[i]) <= MAX_NUMBER)) return "its scale, shift or least size is out of range";
+        if (!(fabsf(numbers[i]) <= MAX_NUMBER)) return "its scale, shift or least size is out of range";
     }
     for (uint32_t i = 0; i <= Y; i++) {
-        const char *problem = rt_strided_check(call, HEAD, i, RT_LOOPS);
+        const char *problem = rt_strided_check(call, i, RT_LOOPS);
         if (problem != NULL) return problem;
-        if (rt_element_is_real(rt_strided_type(call, HEAD, i)) == (i == IMAGES)) return "a tensor is of the wrong kind";
+        if (rt_element_is_real(rt_strided_type(call, i)) == (i == IMAGES)) return "a tensor is of the wrong kind";
     }
-    uint64_t pixels = rt_product3(1, ints[3], ints[4]), least = (uint64_t)(ints[1] * ints[1]);
-    needs->work = rt_product(rt_strided_turns(rt_strided_extents(call, HEAD), 0, RT_LOOPS), rt_sum(pixels, least));
+    uint64_t pixels = rt_product3(1, args.rows, args.columns), least = (uint64_t)(args.samples * args.samples);
+    needs->work = rt_product(rt_strided_turns(rt_strided_extents(call), 0, RT_LOOPS), rt_sum(pixels, least));
     needs->work = rt_product(needs->work, 4);
-    const char *problem = rt_strided_check_more(call, HEAD, REGIONS, &corners, &one, 1);
-    return problem ? problem : rt_strided_check_more(call, HEAD, X, ints + 2, ints + 5, 3);
+    const char *problem = rt_strided_check_more(call, REGIONS, &corners, &one, 1);
+    return problem ? problem : rt_strided_check_more(call, X, pixels_of, steps, 3);
 }
 
 /* A whole number within the pixels of an axis. */
@@ -60,23 +69,24 @@ static int64_t pixel_of(double place, int64_t size) {
 }
 
 /* A region's low or high (`beyond` 1) coordinate in pixels. */
-static double edge_of(const rt_cpu_call *call, double coordinate, int beyond) {
-    double scale = (double)call->floats[0];
-    if (call->ints[0] == RT_REGION_FUNCTION_MAX_PIXELS) return round(coordinate * scale) + beyond;
-    if (call->ints[0] == RT_REGION_FUNCTION_MEAN_PIXELS) return (round(coordinate) + beyond) * scale;
-    return coordinate * scale - (double)call->floats[1];
+static double edge_of(const pooling *args, double coordinate, int beyond) {
+    double scale = (double)args->scale;
+    if (args->function == RT_REGION_FUNCTION_MAX_PIXELS) return round(coordinate * scale) + beyond;
+    if (args->function == RT_REGION_FUNCTION_MEAN_PIXELS) return (round(coordinate) + beyond) * scale;
+    return coordinate * scale - (double)args->shift;
 }
 
 /* The bin number `bin` of a region along an axis: 0 columns, 1 rows. */
-static span span_of(const rt_cpu_call *call, const double *region, int axis, int64_t bin, int64_t bins) {
-    span s = {.size = call->ints[4 - axis], .step = call->ints[7 - axis]};
-    double start = edge_of(call, region[axis], 0), end = edge_of(call, region[axis + 2], 1);
-    double extent = fmax(end - start, (double)call->floats[2]) / (double)bins;
-    double whole = call->ints[0] == RT_REGION_FUNCTION_MAX_PIXELS ? start : 0, rest = start - whole;
+static span span_of(const pooling *args, const double *region, int axis, int64_t bin, int64_t bins) {
+    span s = axis == 0 ? (span){.size = args->columns, .step = args->column_stride}
+                       : (span){.size = args->rows, .step = args->row_stride};
+    double start = edge_of(args, region[axis], 0), end = edge_of(args, region[axis + 2], 1);
+    double extent = fmax(end - start, (double)args->smallest) / (double)bins;
+    double whole = args->function == RT_REGION_FUNCTION_MAX_PIXELS ? start : 0, rest = start - whole;
     s.start = start + (double)bin * extent;
     s.first = pixel_of(whole + floor(rest + (double)bin * extent), s.size);
     s.last = pixel_of(whole + ceil(rest + (double)(bin + 1) * extent), s.size);
-    s.samples = call->ints[1] > 0 ? (double)call->ints[1] : fmax(ceil(extent), 0);
+    s.samples = args->samples > 0 ? (double)args->samples : fmax(ceil(extent), 0);
     s.distance = s.samples > 0 ? extent / s.samples : 0;
     return s;
 }
@@ -100,8 +110,8 @@ static void samples_find(const span *s, double *first, double *last) {
     if (s->distance > 0) {
         *first = fmax(0, floor((-1 - s->start) / s->distance - 1));
         *last = fmin(s->samples, ceil(((double)s->size - s->start) / s->distance + 1));
-    } else if (s->samples > MAX_SAMPLES) {
-        *last = MAX_SAMPLES;
+    } else if (s->samples > MANY_SAMPLES) {
+        *last = MANY_SAMPLES;
     }
 }
 
@@ -155,35 +165,35 @@ static bool is_usable(const double *region, double scale) {
 }
 
 static void pooling_row(const rt_cpu_call *call, const int64_t *index, int64_t start, int64_t count, uint32_t worker) {
-    const int32_t *extents = rt_strided_extents(call, HEAD);
-    rt_strided x = rt_strided_tensor(call, HEAD, X), regions = rt_strided_tensor(call, HEAD, REGIONS),
-               images = rt_strided_tensor(call, HEAD, IMAGES), y = rt_strided_tensor(call, HEAD, Y);
+    const int32_t *extents = rt_strided_extents(call);
+    rt_strided x = rt_strided_tensor(call, X), regions = rt_strided_tensor(call, REGIONS),
+               images = rt_strided_tensor(call, IMAGES), y = rt_strided_tensor(call, Y);
+    const pooling args = rt_region_pooling_args_of(call);
     int64_t image, at[RT_LOOPS];
     double region[4];
     for (uint32_t i = 0; i < RT_LOOPS; i++) at[i] = index[i];
     (void)worker;
     rt_strided_wholes(&images, rt_strided_at(&images, index, RT_LOOPS), 1, 1, &image);
     rt_strided_reals(&regions, rt_strided_at(&regions, index, RT_LOOPS), 1, 4, region);
-    if (image < 0 || image >= call->ints[2]) {
+    if (image < 0 || image >= args.images) {
         *call->fault = "a region is of an image that there is not";
         return;
     }
     for (at[BINS + 1] = start; at[BINS + 1] < start + count; at[BINS + 1]++) {
         double value = 0;
-        if (is_usable(region, (double)call->floats[0])) {
-            span rows = span_of(call, region, 1, at[BINS], extents[BINS]);
-            span columns = span_of(call, region, 0, at[BINS + 1], extents[BINS + 1]);
-            int64_t from = rt_strided_at(&x, at, RT_LOOPS) + image * call->ints[5];
-            value = is_sampled(call) ? samples_join(&x, from, &rows, &columns, is_greatest(call))
-                                     : pixels_join(&x, from, &rows, &columns, is_greatest(call));
+        if (is_usable(region, (double)args.scale)) {
+            span rows = span_of(&args, region, 1, at[BINS], extents[BINS]);
+            span columns = span_of(&args, region, 0, at[BINS + 1], extents[BINS + 1]);
+            int64_t from = rt_strided_at(&x, at, RT_LOOPS) + image * args.image_stride;
+            value = is_sampled(&args) ? samples_join(&x, from, &rows, &columns, is_greatest(&args))
+                                     : pixels_join(&x, from, &rows, &columns, is_greatest(&args));
         }
         rt_strided_put_reals(&y, rt_strided_at(&y, at, RT_LOOPS), 1, 1, &value);
     }
 }
 
 static void pooling_run(const rt_cpu_call *call, rt_workers *workers) {
-    rt_strided_run(call, workers, HEAD, RT_LOOPS, RT_PIECE, pooling_row);
+    rt_strided_run(call, workers, RT_LOOPS, RT_PIECE, pooling_row);
 }
 
-const rt_cpu_operator rt_cpu_region_pooling = {
-    "region_pooling", "eeee", HEAD + RT_LOOPS + 4 * RT_VIEW_INTS, 3, pooling_check, pooling_run, NULL};
+const rt_cpu_operator rt_cpu_region_pooling = {RT_REGION_POOLING_ROW, .check = pooling_check, .run = pooling_run};

@@ -17,20 +17,20 @@ bool rt_element_is_real(uint32_t type) {
 
 /* --- views --- */
 
-const int32_t *rt_strided_extents(const rt_cpu_call *call, uint32_t head) { return call->ints + head; }
+const int32_t *rt_strided_extents(const rt_cpu_call *call) { return call->ints + call->operator->head; }
 
 /* Where a tensor's type and strides stand. */
-static const int32_t *view_ints(const rt_cpu_call *call, uint32_t head, uint32_t index) {
-    return call->ints + head + RT_LOOPS + index * RT_VIEW_INTS;
+static const int32_t *view_ints(const rt_cpu_call *call, uint32_t index) {
+    return rt_strided_extents(call) + RT_LOOPS + index * RT_VIEW_INTS;
 }
 
-uint32_t rt_strided_type(const rt_cpu_call *call, uint32_t head, uint32_t index) {
-    return (uint32_t)view_ints(call, head, index)[0];
+uint32_t rt_strided_type(const rt_cpu_call *call, uint32_t index) {
+    return (uint32_t)view_ints(call, index)[0];
 }
 
-rt_strided rt_strided_tensor(const rt_cpu_call *call, uint32_t head, uint32_t index) {
+rt_strided rt_strided_tensor(const rt_cpu_call *call, uint32_t index) {
     const rt_cpu_tensor *tensor = &call->tensors[index];
-    const int32_t *ints = view_ints(call, head, index);
+    const int32_t *ints = view_ints(call, index);
     return (rt_strided){tensor->host, (int64_t)tensor->offset, (uint32_t)ints[0], ints + 1};
 }
 
@@ -51,16 +51,14 @@ static bool range_widen(int64_t *lowest, int64_t *highest, const int32_t *extent
     return true;
 }
 
-const char *rt_strided_check_more(const rt_cpu_call *call, uint32_t head, uint32_t index, const int32_t *more_extents,
+const char *rt_strided_check_more(const rt_cpu_call *call, uint32_t index, const int32_t *more_extents,
                                   const int32_t *more_strides, uint32_t more) {
-    const int32_t *extents = rt_strided_extents(call, head), *view = view_ints(call, head, index);
+    const int32_t *extents = rt_strided_extents(call), *view = view_ints(call, index);
     const rt_cpu_tensor *tensor = &call->tensors[index];
     uint64_t bytes = rt_element_bytes((uint32_t)view[0]);
     int64_t lowest = (int64_t)tensor->offset, highest = lowest;
     if (bytes == 0) return "an element type is unknown";
-    if (!rt_all_at_least(extents, RT_LOOPS, 1) || rt_strided_turns(extents, 0, RT_LOOPS) > UINT32_MAX) {
-        return "a size is out of range";
-    }
+    if (rt_strided_turns(extents, 0, RT_LOOPS) > UINT32_MAX) return "too many turns";
     if (!rt_all_at_least(more_extents, more, 1)) return "a limit is out of range";
     bool counted = range_widen(&lowest, &highest, extents, view + 1, RT_LOOPS) &&
                    range_widen(&lowest, &highest, more_extents, more_strides, more);
@@ -68,11 +66,11 @@ const char *rt_strided_check_more(const rt_cpu_call *call, uint32_t head, uint32
     return NULL;
 }
 
-const char *rt_strided_check(const rt_cpu_call *call, uint32_t head, uint32_t index, uint32_t loops) {
+const char *rt_strided_check(const rt_cpu_call *call, uint32_t index, uint32_t loops) {
     for (uint32_t i = loops; i < RT_LOOPS; i++) {
-        if (view_ints(call, head, index)[1 + i] != 0) return "a tensor takes part in too many loops";
+        if (view_ints(call, index)[1 + i] != 0) return "a tensor takes part in too many loops";
     }
-    return rt_strided_check_more(call, head, index, NULL, NULL, 0);
+    return rt_strided_check_more(call, index, NULL, NULL, 0);
 }
 
 void rt_strided_index(const int32_t *extents, uint32_t loops, uint64_t turn, int64_t *index) {
@@ -254,9 +252,9 @@ static void rows_turn(const void *context, uint32_t turn, uint32_t worker) {
     }
 }
 
-void rt_strided_run(const rt_cpu_call *call, rt_workers *workers, uint32_t head, uint32_t loops, int64_t piece,
+void rt_strided_run(const rt_cpu_call *call, rt_workers *workers, uint32_t loops, int64_t piece,
                     rt_row *row) {
-    const int32_t *extents = rt_strided_extents(call, head);
+    const int32_t *extents = rt_strided_extents(call);
     strided_loops all = {.call = call, .row = row, .extents = extents, .piece = piece, .loops = loops};
     uint64_t inner = rt_strided_turns(extents, loops - 1, RT_LOOPS);
     all.rows = rt_strided_turns(extents, 0, loops - 1);

@@ -1,6 +1,6 @@
 /* Strided views of tensors of every element type: what the generic operators (runtime/generic.py) are made of.
  *
- * The ints of such an operator are its own (`head` of them), then RT_LOOPS extents, then for each tensor its element
+ * The ints of such an operator are its own (the head), then RT_LOOPS extents, then for each tensor its element
  * type and RT_LOOPS strides in elements. Arithmetic is done on pieces of a row, in double or in int64_t, whatever the
  * tensors hold. Without state.
  */
@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cpu_operator.h"
+#include "cpu_arguments.h"
 
-enum { RT_LOOPS = 12, RT_VIEW_INTS = RT_LOOPS + 1, RT_PIECE = 256 };
+enum { RT_VIEW_INTS = RT_LOOPS + 1, RT_PIECE = 256 };
 
 /* One tensor while its step runs. A value. */
 typedef struct {
@@ -31,19 +31,19 @@ typedef union {
 /* Whether an element type is a floating-point one. */
 bool rt_element_is_real(uint32_t type);
 
-/* The extents of a call, and a tensor of it, behind `head` ints. */
-const int32_t *rt_strided_extents(const rt_cpu_call *call, uint32_t head);
-rt_strided rt_strided_tensor(const rt_cpu_call *call, uint32_t head, uint32_t index);
+/* The extents of a call, and a tensor of it. */
+const int32_t *rt_strided_extents(const rt_cpu_call *call);
+rt_strided rt_strided_tensor(const rt_cpu_call *call, uint32_t index);
 
 /* The element type of a tensor, for checks. */
-uint32_t rt_strided_type(const rt_cpu_call *call, uint32_t head, uint32_t index);
+uint32_t rt_strided_type(const rt_cpu_call *call, uint32_t index);
 
 /* What is wrong with the extents or with a view that leaves its pool; NULL where all of it lies inside. `loops` counts
  * the loops that the tensor takes part in, from the first on. */
-const char *rt_strided_check(const rt_cpu_call *call, uint32_t head, uint32_t index, uint32_t loops);
+const char *rt_strided_check(const rt_cpu_call *call, uint32_t index, uint32_t loops);
 
 /* The same for a view with further loops of its own. */
-const char *rt_strided_check_more(const rt_cpu_call *call, uint32_t head, uint32_t index, const int32_t *extents,
+const char *rt_strided_check_more(const rt_cpu_call *call, uint32_t index, const int32_t *extents,
                                   const int32_t *strides, uint32_t more);
 
 /* Turns of the loops `first` to `last` - 1, UINT64_MAX where they overflow. */
@@ -69,7 +69,7 @@ typedef void rt_row(const rt_cpu_call *call, const int64_t *index, int64_t start
 
 /* Calls `row` for each row of the first `loops` loops, of which the last is cut into pieces of at most `piece`; divided
  * among the workers, or in order where `workers` is NULL. */
-void rt_strided_run(const rt_cpu_call *call, rt_workers *workers, uint32_t head, uint32_t loops, int64_t piece,
+void rt_strided_run(const rt_cpu_call *call, rt_workers *workers, uint32_t loops, int64_t piece,
                     rt_row *row);
 
 #endif

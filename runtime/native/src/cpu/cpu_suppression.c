@@ -1,7 +1,7 @@
 /* suppression: the boxes of each row that overlap no better one of it by more than a limit, best first.
  *
- * Head: boxes of a row, whether a box is its centre and size (else two opposite corners). The last loop is that of the
- * result, in which the others are rows. Boxes whose score does not exceed the least one are left out. Tensors boxes
+ * `count` boxes of a row; `centred`: a box is its centre and size, else two opposite corners. The last loop is that of
+ * the result, in which the others are rows. Boxes whose score does not exceed the least one are left out. Tensors boxes
  * (four numbers each), scores, the limit of the overlap (intersection over union), the least score, and y: the boxes'
  * numbers, -1 behind the last.
  */
@@ -12,7 +12,14 @@
 #include "cpu_items.h"
 #include "cpu_strided.h"
 
-enum { HEAD = 2, LAST = RT_LOOPS - 1, BOX = 4, SCORES = 1, LIMIT = 2, LEAST = 3, Y = 4 };
+enum { LAST = RT_LOOPS - 1, BOX = 4 };
+enum {
+    BOXES = RT_SUPPRESSION_BOXES,
+    SCORES = RT_SUPPRESSION_SCORES,
+    LIMIT = RT_SUPPRESSION_LIMIT,
+    LEAST = RT_SUPPRESSION_LEAST,
+    Y = RT_SUPPRESSION_Y
+};
 
 /* A box between its corners. */
 typedef struct {
@@ -20,21 +27,21 @@ typedef struct {
 } box;
 
 static const char *suppression_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    const int32_t *extents = rt_strided_extents(call, HEAD), count = call->ints[0];
+    const int32_t *extents = rt_strided_extents(call), count = rt_suppression_args_of(call).count;
     const int32_t more[] = {count, BOX}, box_steps[] = {BOX, 1}, score_steps[] = {1};
     for (uint32_t i = 0; i < Y; i++) {
-        const char *problem = rt_strided_check(call, HEAD, i, LAST);
+        const char *problem = rt_strided_check(call, i, LAST);
         if (problem != NULL) return problem;
-        if (!rt_element_is_real(rt_strided_type(call, HEAD, i))) return "its boxes or scores are no real numbers";
+        if (!rt_element_is_real(rt_strided_type(call, i))) return "its boxes or scores are no real numbers";
     }
     uint64_t rows = rt_strided_turns(extents, 0, LAST);
     needs->work = rt_product(rt_product(rows, (uint64_t)count), rt_sum(32, (uint64_t)extents[LAST]));
     needs->scratch_bytes = rt_sum(rt_product((uint64_t)count, 2 * sizeof(rt_item)),
                                   rt_product((uint64_t)extents[LAST], sizeof(box)));
     if (count < extents[LAST]) return "more boxes than a row has";
-    const char *problem = rt_strided_check_more(call, HEAD, 0, more, box_steps, 2);
-    if (problem == NULL) problem = rt_strided_check_more(call, HEAD, SCORES, more, score_steps, 1);
-    return problem ? problem : rt_strided_check(call, HEAD, Y, RT_LOOPS);
+    const char *problem = rt_strided_check_more(call, BOXES, more, box_steps, 2);
+    if (problem == NULL) problem = rt_strided_check_more(call, SCORES, more, score_steps, 1);
+    return problem ? problem : rt_strided_check(call, Y, RT_LOOPS);
 }
 
 static box box_load(const rt_strided *boxes, int64_t at, bool centred) {
@@ -67,11 +74,11 @@ static bool is_suppressed(const box *candidate, const box *kept, int64_t count, 
 
 /* Puts the boxes of a row whose score exceeds the least one into `items`; returns how many there are. */
 static int64_t candidates_find(const rt_cpu_call *call, const int64_t *index, rt_item *items) {
-    rt_strided scores = rt_strided_tensor(call, HEAD, SCORES), least = rt_strided_tensor(call, HEAD, LEAST);
+    rt_strided scores = rt_strided_tensor(call, SCORES), least = rt_strided_tensor(call, LEAST);
     int64_t at = rt_strided_at(&scores, index, LAST), count = 0;
     double bound;
     rt_strided_reals(&least, rt_strided_at(&least, index, LAST), 1, 1, &bound);
-    for (int64_t i = 0; i < call->ints[0]; i++) {
+    for (int64_t i = 0; i < rt_suppression_args_of(call).count; i++) {
         rt_item item = {0, 0, i};
         rt_strided_reals(&scores, at + i, 1, 1, &item.real);
         if (item.real > bound) items[count++] = item;
@@ -80,17 +87,18 @@ static int64_t candidates_find(const rt_cpu_call *call, const int64_t *index, rt
 }
 
 static void suppression_row(const rt_cpu_call *call, const int64_t *index, rt_item *items) {
-    const int64_t wanted = rt_strided_extents(call, HEAD)[LAST], none = -1;
-    rt_strided boxes = rt_strided_tensor(call, HEAD, 0), limits = rt_strided_tensor(call, HEAD, LIMIT),
-               y = rt_strided_tensor(call, HEAD, Y);
+    rt_suppression_args args = rt_suppression_args_of(call);
+    const int64_t wanted = rt_strided_extents(call)[LAST], none = -1;
+    rt_strided boxes = rt_strided_tensor(call, BOXES), limits = rt_strided_tensor(call, LIMIT),
+               y = rt_strided_tensor(call, Y);
     int64_t from = rt_strided_at(&boxes, index, LAST), to = rt_strided_at(&y, index, LAST), found = 0;
-    box *kept = (box *)(void *)(items + 2 * (int64_t)call->ints[0]);
+    box *kept = (box *)(void *)(items + 2 * (int64_t)args.count);
     double limit;
     rt_strided_reals(&limits, rt_strided_at(&limits, index, LAST), 1, 1, &limit);
     int64_t count = candidates_find(call, index, items);
     rt_items_sort(items, count, true, true, false);
     for (int64_t i = 0; i < count && found < wanted; i++) {
-        kept[found] = box_load(&boxes, from + items[i].position * BOX, call->ints[1] != 0);
+        kept[found] = box_load(&boxes, from + items[i].position * BOX, args.centred != 0);
         if (is_suppressed(&kept[found], kept, found, limit)) continue;
         rt_strided_put_wholes(&y, to + found++ * y.strides[LAST], 1, 1, &items[i].position, false);
     }
@@ -98,8 +106,7 @@ static void suppression_row(const rt_cpu_call *call, const int64_t *index, rt_it
 }
 
 static void suppression_run(const rt_cpu_call *call, rt_workers *workers) {
-    rt_items_run(call, HEAD, suppression_row, workers);
+    rt_items_run(call, suppression_row, workers);
 }
 
-const rt_cpu_operator rt_cpu_suppression = {
-    "suppression", "eeeee", HEAD + RT_LOOPS + 5 * RT_VIEW_INTS, 0, suppression_check, suppression_run, NULL};
+const rt_cpu_operator rt_cpu_suppression = {RT_SUPPRESSION_ROW, .check = suppression_check, .run = suppression_run};

@@ -61,7 +61,7 @@ INLINE void finish(const rt_epilogue *end, const float *sums, uint64_t pixel, ui
         end->residual ? end->residual + (int64_t)pixel * end->residual_stride + (int64_t)channel : NULL;
     const lanes low = (lanes){0} + end->a, high = (lanes){0} + end->b;
     uint64_t done = 0;
-    for (; end->activation == RT_ACTIVATION_CLAMP && done + LANES <= count; done += LANES) {
+    for (; end->activation == RT_UNARY_CLAMP && done + LANES <= count; done += LANES) {
         lanes value = load(sums + done);
         if (end->bias != NULL) value += load(end->bias + channel + done);
         if (residual != NULL) value += load(residual + done);

@@ -5,52 +5,29 @@
 #include <string.h>
 
 #include "../system/arithmetic.h"
+#include "cpu_arguments.h"
 #include "cpu_math.h"
-#include "cpu_operator.h"
 
-enum { X, Y };                         /* the tensors of pool and resize_bilinear */
-enum { ROWS = 1, COLUMNS, NEAREST_Y }; /* those of resize_nearest, behind X */
+/* What all operators here have: images of channels, before and behind. */
+typedef rt_resize_nearest_args images;
 
-/* The ints of each operator, in the order of its arguments. */
-typedef struct {
-    int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
-        count_include_pad;
-} pool_dims;
-
-typedef struct {
-    int32_t batch, in_h, in_w, channels, out_h, out_w;
-} resize_dims;
-
-/* Checks the ints that all operators here begin with, and the two views, of one number of channels, that they describe.
- * `output` is the output's index among the tensors. Returns the problem, or NULL. */
-static const char *views_check(const rt_cpu_call *call, uint32_t output) {
-    const int32_t *d = call->ints;
-    if (!rt_all_at_least(d, 6, 1)) return "a size is out of range";
-    uint64_t pixels = rt_product3(d[0], d[4], d[5]);
+/* Checks the two views, of one number of channels. Returns the problem, or NULL. */
+static const char *views_check(const images *d, const rt_cpu_tensor *x, const rt_cpu_tensor *y) {
+    uint64_t pixels = rt_product3(d->batch, d->out_h, d->out_w);
     if (pixels > UINT32_MAX) return "too many pixels";
-    if (!rt_view_fits(&call->tensors[X], rt_product3(d[0], d[1], d[2]), (uint64_t)d[3]))
+    if (!rt_view_fits(x, rt_product3(d->batch, d->in_h, d->in_w), (uint64_t)d->channels))
         return "the input exceeds its pool";
-    if (!rt_view_fits(&call->tensors[output], pixels, (uint64_t)d[3])) return "the output exceeds its pool";
+    if (!rt_view_fits(y, pixels, (uint64_t)d->channels)) return "the output exceeds its pool";
     return NULL;
 }
 
 /* --- pool: the greatest value under a window, or the mean of those within the image (or of all) --- */
 
-static pool_dims pool_read(const rt_cpu_call *call) {
-    pool_dims dims;
-    memcpy(&dims, call->ints, sizeof dims);
-    return dims;
-}
-
 /* Beside the views, the window; a window beyond the image is allowed, it only finds nothing. */
 static const char *pool_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    pool_dims d = pool_read(call);
-    const int32_t extents[] = {d.k_h, d.k_w, d.stride_h, d.stride_w, d.dil_h, d.dil_w};
-    const int32_t others[] = {d.pad_t, d.pad_l, d.count_include_pad};
-    if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(others, RT_COUNT(others), 0)) {
-        return "a size is out of range";
-    }
-    const char *problem = views_check(call, Y);
+    rt_pool_args d = rt_pool_args_of(call);
+    const images sizes = {d.batch, d.in_h, d.in_w, d.channels, d.out_h, d.out_w};
+    const char *problem = views_check(&sizes, &call->tensors[RT_POOL_X], &call->tensors[RT_POOL_Y]);
     if (problem != NULL) return problem;
     needs->work = rt_product(rt_product(rt_product3(d.batch, d.out_h, d.out_w), (uint64_t)d.channels),
                              rt_product((uint64_t)d.k_h, (uint64_t)d.k_w));
@@ -67,9 +44,9 @@ static void pixel_combine(uint32_t code, const float *x, float *y, int32_t chann
 }
 
 /* One output pixel. A window wholly in the padding gives what an empty maximum or mean is. */
-static void pool_pixel(const rt_cpu_call *call, const pool_dims *d, int64_t line, int64_t column) {
-    const rt_cpu_tensor *x = &call->tensors[X];
-    float *y = call->tensors[Y].data + (line * d->out_w + column) * call->tensors[Y].stride;
+static void pool_pixel(const rt_cpu_call *call, const rt_pool_args *d, int64_t line, int64_t column) {
+    const rt_cpu_tensor *x = &call->tensors[RT_POOL_X];
+    float *y = call->tensors[RT_POOL_Y].data + (line * d->out_w + column) * call->tensors[RT_POOL_Y].stride;
     int64_t top = line % d->out_h * d->stride_h - d->pad_t;
     int64_t left = column * d->stride_w - d->pad_l;
     int64_t image = line / d->out_h * d->in_h;
@@ -92,36 +69,30 @@ static void pool_pixel(const rt_cpu_call *call, const pool_dims *d, int64_t line
 
 static void pool_turn(const void *context, uint32_t turn, uint32_t worker) {
     const rt_cpu_call *call = context;
-    pool_dims d = pool_read(call);
+    rt_pool_args d = rt_pool_args_of(call);
     (void)worker;
     for (int64_t column = 0; column < d.out_w; column++) pool_pixel(call, &d, turn, column);
 }
 
 static void pool_run(const rt_cpu_call *call, rt_workers *workers) {
-    pool_dims d = pool_read(call);
+    rt_pool_args d = rt_pool_args_of(call);
     rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, pool_turn, call);
 }
 
 /* --- resize --- */
 
-static resize_dims resize_read(const rt_cpu_call *call) {
-    resize_dims dims;
-    memcpy(&dims, call->ints, sizeof dims);
-    return dims;
-}
-
-static uint64_t resize_work(const resize_dims *d) {
+static uint64_t resize_work(const images *d) {
     return rt_product(rt_product3(d->batch, d->out_h, d->out_w), (uint64_t)d->channels);
 }
 
 /* --- nearest: two tables hold the input row of each output row, and the input column of each output column --- */
 
 static const char *nearest_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    resize_dims d = resize_read(call);
-    const char *problem = views_check(call, NEAREST_Y);
+    rt_resize_nearest_args d = rt_resize_nearest_args_of(call);
+    const char *problem = views_check(&d, &call->tensors[RT_RESIZE_NEAREST_X], &call->tensors[RT_RESIZE_NEAREST_Y]);
     if (problem != NULL) return problem;
-    if (!rt_flat_fits(&call->tensors[ROWS], (uint64_t)d.out_h) ||
-        !rt_flat_fits(&call->tensors[COLUMNS], (uint64_t)d.out_w)) {
+    if (!rt_flat_fits(&call->tensors[RT_RESIZE_NEAREST_ROWS], (uint64_t)d.out_h) ||
+        !rt_flat_fits(&call->tensors[RT_RESIZE_NEAREST_COLUMNS], (uint64_t)d.out_w)) {
         return "a table exceeds its pool";
     }
     needs->work = resize_work(&d);
@@ -139,33 +110,32 @@ static int64_t table_index(const rt_cpu_tensor *table, int64_t at, int32_t size)
 /* Copies one line of pixels; memmove, since input and output may lie in one pool. */
 static void nearest_turn(const void *context, uint32_t turn, uint32_t worker) {
     const rt_cpu_call *call = context;
-    resize_dims d = resize_read(call);
-    const rt_cpu_tensor *x = &call->tensors[X], *y = &call->tensors[NEAREST_Y];
+    rt_resize_nearest_args d = rt_resize_nearest_args_of(call);
+    const rt_cpu_tensor *x = &call->tensors[RT_RESIZE_NEAREST_X], *y = &call->tensors[RT_RESIZE_NEAREST_Y];
     (void)worker;
     uint32_t image = turn / (uint32_t)d.out_h, line = turn % (uint32_t)d.out_h;
-    int64_t row = (int64_t)image * d.in_h + table_index(&call->tensors[ROWS], line, d.in_h);
+    int64_t row = (int64_t)image * d.in_h + table_index(&call->tensors[RT_RESIZE_NEAREST_ROWS], line, d.in_h);
     for (int64_t i = 0; i < d.out_w; i++) {
-        int64_t column = table_index(&call->tensors[COLUMNS], i, d.in_w);
+        int64_t column = table_index(&call->tensors[RT_RESIZE_NEAREST_COLUMNS], i, d.in_w);
         float *target = y->data + ((int64_t)turn * d.out_w + i) * y->stride;
         memmove(target, x->data + (row * d.in_w + column) * x->stride, (size_t)d.channels * sizeof *target);
     }
 }
 
 static void nearest_run(const rt_cpu_call *call, rt_workers *workers) {
-    resize_dims d = resize_read(call);
+    rt_resize_nearest_args d = rt_resize_nearest_args_of(call);
     rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, nearest_turn, call);
 }
 
-/* --- bilinear: floats scale_h, scale_w, shift_h, shift_w make an input coordinate of an output index --- */
-
-enum { SCALE_H, SCALE_W, SHIFT_H, SHIFT_W };
+/* --- bilinear: scale and shift make an input coordinate of an output index --- */
 
 /* Coordinates need no check: whatever the floats make of them is drawn into the image. */
 static const char *bilinear_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    resize_dims d = resize_read(call);
-    const char *problem = views_check(call, Y);
+    rt_resize_bilinear_args d = rt_resize_bilinear_args_of(call);
+    const images sizes = {d.batch, d.in_h, d.in_w, d.channels, d.out_h, d.out_w};
+    const char *problem = views_check(&sizes, &call->tensors[RT_RESIZE_BILINEAR_X], &call->tensors[RT_RESIZE_BILINEAR_Y]);
     if (problem != NULL) return problem;
-    needs->work = resize_work(&d);
+    needs->work = resize_work(&sizes);
     return NULL;
 }
 
@@ -184,14 +154,14 @@ static int64_t index_of(float coordinate, int32_t size) {
 /* One line of output pixels. */
 typedef struct {
     const rt_cpu_call *call;
-    resize_dims d;
+    rt_resize_bilinear_args d;
     int64_t image; /* first line of the input image */
     float *y;
 } resize_line;
 
 /* The first channel of a pixel of the line's image, which must have it. */
 static const float *input_pixel(const resize_line *line, int64_t row, int64_t column) {
-    const rt_cpu_tensor *x = &line->call->tensors[X];
+    const rt_cpu_tensor *x = &line->call->tensors[RT_RESIZE_BILINEAR_X];
     return x->data + ((line->image + row) * line->d.in_w + column) * x->stride;
 }
 
@@ -214,24 +184,22 @@ static void bilinear_pixel(const resize_line *line, float row, float column, flo
 /* One line; its row's coordinate is the same for all pixels. */
 static void bilinear_turn(const void *context, uint32_t turn, uint32_t worker) {
     const rt_cpu_call *call = context;
-    resize_line line = {.call = call, .d = resize_read(call)};
-    const rt_cpu_tensor *y = &call->tensors[Y];
+    resize_line line = {.call = call, .d = rt_resize_bilinear_args_of(call)};
+    const rt_cpu_tensor *y = &call->tensors[RT_RESIZE_BILINEAR_Y];
     (void)worker;
     line.image = (int64_t)(turn / (uint32_t)line.d.out_h) * line.d.in_h;
-    float row = (float)(turn % (uint32_t)line.d.out_h) * call->floats[SCALE_H] + call->floats[SHIFT_H];
+    float row = (float)(turn % (uint32_t)line.d.out_h) * line.d.scale_h + line.d.shift_h;
     for (int64_t i = 0; i < line.d.out_w; i++) {
-        float column = (float)i * call->floats[SCALE_W] + call->floats[SHIFT_W];
+        float column = (float)i * line.d.scale_w + line.d.shift_w;
         bilinear_pixel(&line, row, column, y->data + ((int64_t)turn * line.d.out_w + i) * y->stride);
     }
 }
 
 static void bilinear_run(const rt_cpu_call *call, rt_workers *workers) {
-    resize_dims d = resize_read(call);
+    rt_resize_bilinear_args d = rt_resize_bilinear_args_of(call);
     rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, bilinear_turn, call);
 }
 
-const rt_cpu_operator rt_cpu_pool = {"pool", "vv", sizeof(pool_dims) / sizeof(int32_t), 0, pool_check, pool_run, NULL};
-const rt_cpu_operator rt_cpu_resize_nearest = {
-    "resize_nearest", "vttv", sizeof(resize_dims) / sizeof(int32_t), 0, nearest_check, nearest_run, NULL};
-const rt_cpu_operator rt_cpu_resize_bilinear = {
-    "resize_bilinear", "vv", sizeof(resize_dims) / sizeof(int32_t), 4, bilinear_check, bilinear_run, NULL};
+const rt_cpu_operator rt_cpu_pool = {RT_POOL_ROW, .check = pool_check, .run = pool_run};
+const rt_cpu_operator rt_cpu_resize_nearest = {RT_RESIZE_NEAREST_ROW, .check = nearest_check, .run = nearest_run};
+const rt_cpu_operator rt_cpu_resize_bilinear = {RT_RESIZE_BILINEAR_ROW, .check = bilinear_check, .run = bilinear_run};

@@ -11,7 +11,7 @@
 #include "../system/errors.h"
 
 /* By section; 0: no such section. */
-static const size_t record_sizes[RT_SECTION_COUNT] = {
+static const size_t record_sizes[RT_SECTION_ID_COUNT] = {
     [RT_SECTION_ID_STRINGS] = 1,
     [RT_SECTION_ID_META] = sizeof(rt_meta_record),
     [RT_SECTION_ID_POOL] = sizeof(rt_pool_record),
@@ -58,7 +58,7 @@ static rt_status header_check(const rt_bytes *bytes, const char *magic, rt_error
 /* Takes one entry of the section table; a section may be there once. */
 static rt_status section_open(rt_container *container, const rt_bytes *bytes, const rt_section_record *entry,
                               rt_error *error) {
-    if (entry->id >= RT_SECTION_COUNT || record_sizes[entry->id] == 0) {
+    if (entry->id >= RT_SECTION_ID_COUNT || record_sizes[entry->id] == 0) {
         return rt_error_set(error, RT_BAD_FILE, "%s: unknown section %u", container->name, entry->id);
     }
     rt_section *section = &container->sections[entry->id];

@@ -14,8 +14,6 @@
 #include "../system/file.h"
 #include "format.h"
 
-enum { RT_SECTION_COUNT = RT_SECTION_ID_BLOB + 1 };
-
 /* The records of one section; none where the file does not have it. Written by container.c alone. */
 typedef struct {
     const void *records;
@@ -27,7 +25,7 @@ typedef struct {
     const char *name; /* of the file, for messages */
     const char *strings;
     uint64_t strings_size;
-    rt_section sections[RT_SECTION_COUNT]; /* by RT_SECTION_ID_... */
+    rt_section sections[RT_SECTION_ID_COUNT]; /* by RT_SECTION_ID_... */
 } rt_container;
 
 /* Checks header, checksum, section table and strings. RT_BAD_FILE, with the file's name, for what is not a whole

@@ -42,7 +42,7 @@ static rt_status meta_check(const checker *check) {
     const rt_plan *plan = check->plan;
     if (plan->file.sections[RT_SECTION_ID_META].count != 1) return bad_record(check, "META", 0, "there must be one");
     const rt_meta_record *meta = plan->meta;
-    if (meta->precision > RT_PRECISION_FP16) return bad_record(check, "META", 0, "unknown precision");
+    if (meta->precision >= RT_PRECISION_COUNT) return bad_record(check, "META", 0, "unknown precision");
     if (!has_string(check, meta->model) || !has_string(check, meta->gpu_family) ||
         !has_string(check, meta->source_hash) || !has_string(check, meta->runtime_version)) {
         return bad_record(check, "META", 0, "a string is out of range");
@@ -53,7 +53,7 @@ static rt_status meta_check(const checker *check) {
 /* Weights lie in the data file; scratch has no place yet, only a size that this machine can count. */
 static rt_status pool_check(const checker *check, uint32_t index) {
     const rt_pool_record *pool = &check->plan->pools[index];
-    if (pool->kind > RT_POOL_KIND_WEIGHTS) return bad_record(check, "pool", index, "unknown kind");
+    if (pool->kind >= RT_POOL_KIND_COUNT) return bad_record(check, "pool", index, "unknown kind");
     if (pool->size == 0 || pool->size > MAX_OBJECT_BYTES || pool->size > SIZE_MAX) {
         return bad_record(check, "pool", index, "its size is zero or too large");
     }
@@ -66,7 +66,7 @@ static rt_status pool_check(const checker *check, uint32_t index) {
 /* An image is checked as a pool is; one without data is scratch. */
 static rt_status image_check(const checker *check, uint32_t index) {
     const rt_image_record *image = &check->plan->images[index];
-    if (image->format > RT_IMAGE_FORMAT_HALF) return bad_record(check, "image", index, "unknown format");
+    if (image->format >= RT_IMAGE_FORMAT_COUNT) return bad_record(check, "image", index, "unknown format");
     uint64_t size = rt_image_bytes(image);
     if (size == 0 || size > MAX_OBJECT_BYTES) return bad_record(check, "image", index, "its size is zero or too large");
     if (image->data_offset != RT_NO_DATA && !in_data(check, image->data_offset, size)) {
@@ -108,7 +108,7 @@ static rt_status step_check(const checker *check, uint32_t index) {
     if (step->first_arg > plan->arg_count || step->arg_count > plan->arg_count - step->first_arg) {
         return bad_record(check, "step", index, "its arguments are out of range");
     }
-    if (step->kind > RT_STEP_KIND_CPU) return bad_record(check, "step", index, "unknown kind");
+    if (step->kind >= RT_STEP_KIND_COUNT) return bad_record(check, "step", index, "unknown kind");
     if (step->kind == RT_STEP_KIND_CPU) return RT_OK;
     if (step->program >= plan->program_count) return bad_record(check, "step", index, "its program is out of range");
     if (!sizes_valid(step)) return bad_record(check, "step", index, "its global or local size is invalid");
@@ -169,7 +169,7 @@ static rt_status tensor_check(const checker *check, uint32_t index) {
     if (!has_string(check, tensor->name)) return bad_record(check, "tensor", index, "a string is out of range");
     if (tensor->rank > RT_MAX_RANK) return bad_record(check, "tensor", index, "its rank is too high");
     if (tensor->storage > RT_STORAGE_IMAGE || rt_element_bytes(tensor->element_type) == 0 ||
-        tensor->role > RT_ROLE_OUTPUT) {
+        tensor->role >= RT_ROLE_COUNT) {
         return bad_record(check, "tensor", index, "unknown storage, type or role");
     }
     if (tensor->step != RT_NONE_U32 && tensor->step >= plan->step_count) {

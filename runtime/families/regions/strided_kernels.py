@@ -1,0 +1,12 @@
+"""The row of the strided CPU operator that pools regions."""
+
+from __future__ import annotations
+
+from runtime.functions import RegionFunction
+from runtime.generic import MAX_SAMPLES
+from runtime.kernels.strided import code, strided_row
+
+_IMAGE = "images rows columns image_stride:any row_stride:any column_stride:any"
+_HEAD = f"{code('function', RegionFunction)} samples:0-{MAX_SAMPLES} {_IMAGE}"
+
+KERNELS = (strided_row("region_pooling", "x regions where y", _HEAD, "scale shift smallest"),)
