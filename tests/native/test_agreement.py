@@ -45,7 +45,7 @@ from tests.runtime.blocked_networks import NETWORKS as BLOCKED_NETWORKS
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import NETWORKS, attended, concat_in_place, dense_chain, group_normalised, residual_block
 from tests.runtime.onnx_models import NEAREST_RESIZES, inputs_of, nearest_resizes, run_onnxruntime
-from tests.runtime.random_graphs import random_graphs
+from tests.runtime.random_graphs import random_graphs, sliced_graphs
 from tests.runtime.transformers import FORMS, Form, causal_block, encoder_block, vision_transformer
 from tuner.trial import TINY_ERROR, TOLERANCE
 
@@ -109,7 +109,7 @@ def test_blocked_plans_compute_the_graph(cpu: Farmrt, network: NetworkMaker, blo
 
 @pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(case=random_graphs(), block=st.sampled_from(BLOCKS))
+@given(case=random_graphs() | sliced_graphs(), block=st.sampled_from(BLOCKS))
 def test_random_graphs_compute_the_same_on_the_cpu(cpu: Farmrt, case: tuple[Graph, GraphMaker], block: int) -> None:
     graph, make = case
     inputs = make.noise()
