@@ -17,6 +17,8 @@ from onnx import NodeProto, helper
 from runtime.evaluate import compute
 from runtime.importers.custom_nodes import CustomNames, read_attributes
 from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.scopes import names_read
+from runtime.importers.tensors import constant_tensors
 
 Array = npt.NDArray[Any]
 Run = Callable[[onnx.ModelProto, Mapping[str, Array]], dict[str, Array]]
@@ -30,7 +32,9 @@ def has_custom_nodes(model: onnx.ModelProto, custom: CustomNames) -> bool:
 def run_stages(model: onnx.ModelProto, inputs: Mapping[str, Array], custom: CustomNames, run: Run) -> dict[str, Array]:
     """The outputs of a model; `run` computes a part that has none of the users' operators."""
     stages = _stages(model, custom)
-    values = dict(inputs) | {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    values = dict(inputs) | {
+        name: onnx.numpy_helper.to_array(tensor) for name, tensor in constant_tensors(model.graph).items()
+    }
     wanted = [value.name for value in model.graph.output]
     for number, (ordinary, own) in enumerate(stages):
         later = [node for stage in stages[number + 1 :] for nodes in stage for node in nodes]
@@ -67,7 +71,8 @@ def _part(
         [_described(name, values[name]) for name in read],
         [onnx.ValueInfoProto(name=name) for name in written],
     )
-    part = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+    opsets, functions = model.opset_import, model.functions
+    part = helper.make_model(graph, opset_imports=opsets, ir_version=model.ir_version, functions=functions)
     return run(part, {name: values[name] for name in read})
 
 
@@ -82,7 +87,5 @@ def _reference(node: NodeProto, custom: CustomNames, values: Mapping[str, Array]
 
 
 def _read(nodes: Sequence[NodeProto]) -> list[str]:
-    """What nodes read, in their subgraphs too."""
-    found = [name for node in nodes for name in node.input if name]
-    graphs = [attribute.g for node in nodes for attribute in node.attribute if attribute.HasField("g")]
-    return found + [name for graph in graphs for name in _read(graph.node)]
+    """What nodes read, in their bodies too."""
+    return [name for node in nodes for name in names_read(node)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from runtime.activations import ACTIVATION_ATTRIBUTES
-from runtime.graph import Array, Graph, Node, TensorInfo
+from runtime.graph import Array, Graph, Node, TensorInfo, unused_name
 from runtime.operators import infer_shape, input_shapes
 
 
@@ -88,7 +88,7 @@ class GraphEditor:
 
     def insert_before(self, node: Node, op: str, name: str, inputs: list[str], attributes: Mapping[str, Any]) -> str:
         """Adds a node in front of another; returns the name of its output."""
-        output = self._unused_tensor(f"{name}/{op}")
+        output = unused_name(f"{name}/{op}", self.graph.tensors)
         added = Node(op, name, inputs, [output], dict(attributes))
         self._before.setdefault(id(node), []).append(added)
         self._producers[output] = added
@@ -134,10 +134,3 @@ class GraphEditor:
     def _register(self, node: Node) -> None:
         for name in filter(None, node.inputs):
             self._readers[name].append(node)
-
-    def _unused_tensor(self, name: str) -> str:
-        unique, suffix = name, 0
-        while unique in self.graph.tensors:
-            suffix += 1
-            unique = f"{name}_{suffix}"
-        return unique

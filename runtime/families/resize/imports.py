@@ -39,7 +39,7 @@ def _upsample(node: OnnxNode, builder: GraphBuilder) -> None:
     if mode != "nearest" or shrunk in (scales, (1.0,) * len(scales)):
         _emit(node, builder, down if min(scales) < 1 else up, scales, None)
         return
-    between = f"{node.output}/shrunk"
+    between = builder.fresh(f"{node.output}/shrunk")
     _emit(node, builder, down, shrunk, None, output=between)
     _emit(node, builder, up, grown, None, source=between)
 
