@@ -73,7 +73,15 @@ class GraphEditor:
         self._register(node)
 
     def rewrite(self, node: Node, op: str, inputs: list[str], attributes: Mapping[str, Any]) -> None:
-        """Turns a node into another operator that writes the same tensor."""
+        """Turns a node into another operator that writes the same tensor.
+
+        A constant of one element may have more axes than what it is joined with, and gives them to the result: where
+        the operator reads no such constant any more, a Reshape does.
+        """
+        shape = self.graph.shape(node.output)
+        if infer_shape(op, [self.graph.shape(name) if name else () for name in inputs], attributes) != shape:
+            made = self.insert_before(node, op, node.name, inputs, attributes)
+            op, inputs, attributes, node.name = "Reshape", [made], {"shape": shape}, f"{node.name}/reshape"
         node.op, node.attrs = op, dict(attributes)
         self.set_inputs(node, inputs)
 
