@@ -1,7 +1,7 @@
 """Measures how far an output departs from the expected one, and decides whether that is too far. Pure.
 
-All sums run in double precision. Elements that are the same infinity in both arrays agree and are left out of the sums;
-any other infinity, and every NaN, makes the comparison fail.
+All sums run in double precision. Elements that are the same infinity, or NaN, in both arrays agree and are left out of
+the sums; any other of them makes the comparison fail. NaN of the expected array alone is no fault of the other one.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Metrics:
         max_abs_error: largest |a - e|; infinite where an infinity or a NaN stands alone.
         max_rel_error: largest |a - e| / |e| among elements of at least a thousandth of the largest |e|.
         scale: largest finite |e|.
-        nan_count, inf_count: NaNs, and infinities that were not expected, in the actual output.
-        expected_nan_count: NaNs in the expected output, which then is no reference.
+        nan_count, inf_count: NaNs and infinities in the actual output that were not expected.
+        expected_nan_count: NaNs in the expected output alone, which then is no reference.
     """
 
     cosine: float
@@ -65,7 +65,10 @@ class Thresholds:
 
 @dataclasses.dataclass(frozen=True)
 class OutputVerdict:
-    """Status `ok` or `wrong_result`, the reason of the latter, and the metrics where the shapes agree."""
+    """Status `ok`, `wrong_result` or `no_reference`, its reason, and the metrics where the shapes agree.
+
+    `ok` has a reason too where it shows nothing: the expected output is the same everywhere.
+    """
 
     status: Status
     reason: str
@@ -129,7 +132,8 @@ def compare(expected: Array, actual: Array, channel_axis: int = 1) -> Metrics:
     if expected.shape != actual.shape:
         raise ValueError(f"shapes {expected.shape} and {actual.shape} differ")
     wide_expected, wide_actual = expected.astype(np.float64), actual.astype(np.float64)
-    counted = ~(np.isinf(wide_expected) & (wide_expected == wide_actual))
+    same_infinity = np.isinf(wide_expected) & (wide_expected == wide_actual)
+    counted = ~(same_infinity | (np.isnan(wide_expected) & np.isnan(wide_actual)))
     e, a = wide_expected[counted], wide_actual[counted]
     with np.errstate(all="ignore"):
         error = np.abs(a - e)
@@ -152,8 +156,19 @@ def judge_output(expected: Array, actual: Array, thresholds: Thresholds, channel
     if expected.shape != actual.shape:
         return OutputVerdict(Status.WRONG_RESULT, f"shape {actual.shape}, expected {expected.shape}", None)
     metrics = compare(expected, actual, channel_axis)
+    if metrics.expected_nan_count and not (metrics.nan_count or metrics.inf_count):
+        return OutputVerdict(Status.NO_REFERENCE, f"the reference holds {metrics.expected_nan_count} NaN", metrics)
     reason = "; ".join(_objections(metrics, thresholds))
-    return OutputVerdict(Status.WRONG_RESULT if reason else Status.OK, reason, metrics)
+    return OutputVerdict(Status.WRONG_RESULT if reason else Status.OK, reason or _emptiness(expected), metrics)
+
+
+def _emptiness(expected: Array) -> str:
+    """Why an output that agrees shows nothing; empty where it shows something."""
+    if expected.size and np.isnan(expected).all():
+        return "the reference holds no number, which is no evidence"
+    if expected.size < 2 or not (expected == expected.flat[0]).all():
+        return ""
+    return f"the reference is {expected.flat[0]} everywhere, which is no evidence"
 
 
 def worst(metrics: Iterable[Metrics]) -> Metrics | None:
@@ -175,9 +190,7 @@ def worst(metrics: Iterable[Metrics]) -> Metrics | None:
 
 
 def _objections(metrics: Metrics, thresholds: Thresholds) -> Iterable[str]:
-    if metrics.expected_nan_count:
-        yield f"the expected output itself holds {metrics.expected_nan_count} NaN"
-    elif metrics.nan_count or metrics.inf_count:
+    if metrics.nan_count or metrics.inf_count:
         yield f"{metrics.nan_count} NaN and {metrics.inf_count} unexpected infinities in the output"
     else:
         yield from _departures(metrics, thresholds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,14 +93,19 @@ def _load_external(tensor: onnx.TensorProto, path: Path) -> None:
     try:
         offset, length = int(fields.get("offset", 0)), int(fields.get("length", -1))
         with open_regular(location) as file:
+            left = os.fstat(file.fileno()).st_size - offset
+            if offset < 0 or length < -1:
+                raise ValueError
+            if length > left or left < 0:
+                raise ModelError(f"{where}: its file '{location.name}' ends {max(length, 0) - left} bytes early")
             file.seek(offset)
             data = file.read(length)
+    except MemoryError:
+        raise ModelError(f"{where}: this machine has no room for its {max(length, left)} bytes") from None
     except ValueError:
         raise ModelError(f"{where}: offset and length of its data are not numbers of bytes") from None
     except OSError as error:
         raise ModelError(f"{where}: its file '{location.name}' cannot be read: {error.strerror}") from None
-    if length > len(data):
-        raise ModelError(f"{where}: its file '{location.name}' ends {length - len(data)} bytes early")
     tensor.raw_data = data
     tensor.data_location = onnx.TensorProto.DEFAULT
     del tensor.external_data[:]
