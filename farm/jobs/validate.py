@@ -13,6 +13,7 @@ from farm.jobs.models.prepare import Prepared, TestData
 from farm.model import metrics
 from farm.model.boundary import channel_axis
 from farm.model.metrics import Metrics, Thresholds
+from farm.model.sum_lengths import longest_sum
 from farm.rows.result import OK
 from farm.rows.row import Ending
 from farm.rows.run import LayerReport, OutputComparison, TensorComparison
@@ -31,11 +32,11 @@ def thresholds_for(prepared: Prepared, target: Target) -> Thresholds:
 
 
 def thresholds_of(prepared: Prepared, runtime: Runtime, precision: Precision) -> Thresholds:
-    """The deployment file's similarity for the runtime, else the default of runtime and precision."""
+    """The deployment file's similarity for the runtime, else the default of runtime, precision and longest sum."""
     similarity = prepared.settings.validation_threshold.get(runtime)
     if similarity is not None:
         return metrics.thresholds_of_similarity(similarity)
-    return metrics.default_thresholds(runtime, precision)
+    return metrics.for_sums(metrics.default_thresholds(runtime, precision), longest_sum(prepared.graph))
 
 
 @dataclasses.dataclass(frozen=True)

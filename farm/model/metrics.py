@@ -20,6 +20,7 @@ from runtime.types import Precision
 Array = npt.NDArray[Any]
 
 SQNR_LIMIT_DB = 300.0  # stands for "no noise at all": double precision resolves no more, and JSON has no infinity
+SUM_MARGIN = 16
 RELATIVE_FLOOR = 1e-3  # elements below this share of the largest drown in rounding and have no relative error
 
 
@@ -87,6 +88,21 @@ DEFAULT_THRESHOLDS = {
 def default_thresholds(runtime: str, precision: Precision) -> Thresholds:
     """Thresholds of a runtime (`cpu`, `gpu`) at a precision."""
     return DEFAULT_THRESHOLDS[runtime, precision]
+
+
+def for_sums(thresholds: Thresholds, terms: int) -> Thresholds:
+    """Thresholds for outputs that are sums of so many terms, or of sums of them.
+
+    Each addition rounds by up to u = 2^-24 of the sum so far, independently: the errors of n terms have n u^2 of its
+    power. `SUM_MARGIN` times that, for terms that round alike and for the reference's own errors, is let pass, where it
+    is more than the thresholds allow anyway: from some 18 million terms on in float32 on a CPU.
+    """
+    share = SUM_MARGIN * terms * 2.0**-48
+    return Thresholds(
+        min(thresholds.cosine, 1.0 / math.sqrt(1.0 + share)),
+        min(thresholds.sqnr_db, _decibel(1.0, share)),
+        max(thresholds.scaled_error, math.sqrt(share)),
+    )
 
 
 def thresholds_of_similarity(similarity: float) -> Thresholds:

@@ -118,6 +118,17 @@ def test_random_graphs_compute_the_same_on_the_cpu(cpu: Farmrt, case: tuple[Grap
         assert_close(values, expected[name], 2e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("inner", [1, 3])
+def test_a_sum_of_millions_keeps_what_comes_last(cpu: Farmrt, inner: int) -> None:
+    """A single sum in float32 is off by a tenth."""
+    count = 1 << 24
+    make = GraphMaker()
+    total = make.add("ReduceSum", make.input(1, count, inner), axes=(1,), keepdims=True)
+    outputs = run_on(cpu, lower(make.finish(total), CPU), {"x0": np.full((1, count, inner), 0.1, np.float32)})
+    np.testing.assert_allclose(outputs[total], 0.1 * count, rtol=1e-4)
+
+
 @pytest.mark.parametrize("size", NEAREST_RESIZES, ids=str)
 def test_cpu_takes_the_pixels_of_every_nearest_mode(cpu: Farmrt, size: tuple[int, int]) -> None:
     model = nearest_resizes(size, NEAREST_RESIZES[size])

@@ -16,13 +16,16 @@ from farm.model.metrics import (
     Thresholds,
     compare,
     default_thresholds,
+    for_sums,
     judge_output,
     noise_excess,
     thresholds_of_similarity,
     worst,
 )
+from farm.model.sum_lengths import longest_sum
 from farm.rows.status import Status
 from runtime.types import Precision
+from tests.runtime.graphs import GraphMaker
 
 STRICT = Thresholds(0.9999, 60.0, 1e-3)
 ANYTHING = Thresholds(-1.0, -SQNR_LIMIT_DB, math.inf)
@@ -104,6 +107,22 @@ def test_the_cosine_of_zero_and_extreme_vectors_is_defined(
     metrics = compare(expected, actual)
     assert metrics.cosine == pytest.approx(cosine)
     assert metrics.sqnr_db == pytest.approx(sqnr_db)
+
+
+def test_thresholds_follow_long_sums_alone() -> None:
+    strict = default_thresholds("cpu", Precision.FP32)
+    assert for_sums(strict, 1 << 24) == strict
+    long = for_sums(strict, 1 << 27)
+    assert (round(long.sqnr_db), round(long.scaled_error, 4), long.cosine) == (51, 0.0028, strict.cosine)
+
+
+def test_the_longest_sum_of_a_graph() -> None:
+    make = GraphMaker()
+    x = make.conv(make.input(1, 6, 5, 5), 4, group=2)
+    y = make.add("ReduceMean", x, axes=(2, 3), keepdims=True)
+    assert longest_sum(make.finish(y)) == 3 * 3 * 3
+    wide = make.add("ReduceSum", x, axes=(1, 2, 3), keepdims=True)
+    assert longest_sum(make.finish(y, wide)) == 4 * 5 * 5
 
 
 def test_a_zero_output_is_wrong() -> None:
