@@ -34,6 +34,7 @@ def serve() -> None:
             resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
     sessions: Sessions = {}
     for line in sys.stdin:
+        answer: dict[str, str | list[str]]
         try:
             answer = {"names": run(json.loads(line), sessions)}
         except Exception as error:  # its exceptions have no common base of their own
