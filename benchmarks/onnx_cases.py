@@ -68,6 +68,9 @@ rows behind those that were found hold -1, which as an index is the last element
 nodes, and validation compares what the oracle's smaller outputs hold. Loop and Scan become the nodes of their bodies,
 once a turn, where the turns are known at conversion (up to 1024).
 
+The two cases of Resize that are wrong align the corners of a length that is no whole number (4 * 0.6). farm takes the
+output's whole size for it, as ONNX Runtime does, whose outputs validation compares with.
+
 Beside ONNX's, models may use operators of the domain `farm` (version 1), which run on the CPU: SpaceToBatch,
 BatchToSpace, PSROIPooling, PSROIAlign and Proposal (`farm_domain.py` in `runtime/families/`). ONNX Runtime
 knows none of them: the oracle of such a model is its graph in NumPy."""

@@ -5,6 +5,7 @@
     |- ModelError             the model cannot be read or is not supported                        (exit 2)
     |  `- UnsupportedError    an operator or attribute that the importer or lowering lacks        (exit 2)
     |- FormatError            a plan, weights or artifact file is damaged or of another version   (exit 2)
+    |- NoReferenceError       there are no reference outputs to compare with                      (exit 1)
     |- NoUnitError            no unit matches the selection                                       (exit 3)
     |- NoRoomError            a disk of this machine is full                                      (exit 1)
     |- StoreError             the store cannot be used now: locked, full, read-only, out of reach (exit 1)
@@ -54,6 +55,10 @@ class FormatError(FarmError):
     """A plan, weights or artifact file is damaged, truncated, or was written by another version."""
 
     exit_status = 2
+
+
+class NoReferenceError(FarmError):
+    """The reference (ONNX Runtime) refuses the model, ends, or takes too long: outputs are compared with nothing."""
 
 
 class NoUnitError(FarmError):

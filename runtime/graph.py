@@ -30,7 +30,7 @@ are float32.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -129,11 +129,7 @@ class Graph:
 
     def add_constant(self, name: str, value: Array) -> str:
         """Adds a constant under a name that is not yet taken, and returns that name."""
-        unique = name
-        suffix = 0
-        while unique in self.tensors:
-            suffix += 1
-            unique = f"{name}_{suffix}"
+        unique = unused_name(name, self.tensors)
         self.constants[unique] = value
         self.tensors[unique] = TensorInfo(tuple(value.shape), value.dtype)
         return unique
@@ -148,3 +144,12 @@ class Graph:
         """Returns the nodes except those in `dropped`, which are compared by identity."""
         gone = {id(node) for node in dropped}
         return [node for node in self.nodes if id(node) not in gone]
+
+
+def unused_name(name: str, taken: Container[str]) -> str:
+    """The name, with a number behind it where it is taken."""
+    unique, suffix = name, 0
+    while unique in taken:
+        suffix += 1
+        unique = f"{name}_{suffix}"
+    return unique

@@ -22,6 +22,7 @@ from farm.model import fetch
 from farm.transport import file_digest
 from farm.workspace import Workspace
 from runtime.errors import ConfigError
+from runtime.importers.onnx_file import tensors_of
 
 DEPLOYMENT = "model.yml"
 ARTIFACTS = ("opencl", "cpu")
@@ -113,7 +114,7 @@ def _external_files(path: Path) -> set[str]:
         model = onnx.load(str(path), load_external_data=False)
     except Exception:  # damaged: the host says how
         return set()
-    tensors = [tensor for tensor in model.graph.initializer if uses_external_data(tensor)]
+    tensors = [tensor for tensor in tensors_of(model) if uses_external_data(tensor)]
     names = {ExternalDataInfo(tensor).location for tensor in tensors}
     return {name for name in names if (path.parent / name).is_file() and ".." not in Path(name).parts}
 

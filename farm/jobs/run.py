@@ -25,12 +25,19 @@ from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of, ready_model
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all, validation_data
 from farm.jobs.samples import OnUnit, Samples, run_samples
-from farm.jobs.validate import Validation, compare_layers, compare_outputs, thresholds_for, with_half_range
+from farm.jobs.validate import (
+    Validation,
+    compare_layers,
+    compare_outputs,
+    thresholds_for,
+    with_half_range,
+    without_reference,
+)
 from farm.rows.execution import ExecutionFigures
 from farm.rows.latency import Latency
 from farm.rows.run import Placement, RunFigures, RunResult, RunRow
 from farm.workspace import file_part
-from runtime.errors import ConfigError
+from runtime.errors import ConfigError, NoReferenceError
 from runtime.evaluate import evaluate
 
 Array = npt.NDArray[Any]
@@ -235,7 +242,10 @@ def _compared(
         _save(outputs, options.output_folder, f"{loaded.prepared.name}.{opened.unit.name}.{loaded.runtime}")
     if not options.compares:
         return Validation()
-    validation = compare_outputs(loaded.prepared, loaded.plan.target, data.expected, outputs)
+    try:
+        validation = compare_outputs(loaded.prepared, loaded.plan.target, data.expected, outputs)
+    except NoReferenceError as error:
+        validation = without_reference(error)
     if options.layers:
         validation = _with_layers(opened, loaded, data, options.load, validation)
     return with_half_range(validation, loaded.plan.target.precision, data)

@@ -16,7 +16,7 @@ from farm.config.deployment import Runtime
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.sample_journal import SampleJournal, SampleOutcome
-from farm.jobs.validate import Validation, compare_outputs, thresholds_for, with_half_range
+from farm.jobs.validate import Validation, compare_outputs, thresholds_for, with_half_range, without_reference
 from farm.model.oracle import Oracle
 from farm.model.sample_folder import Sample, file_prefix, find_samples, read_sample
 from farm.rows.latency import Latency
@@ -25,6 +25,7 @@ from farm.rows.row import Ending, Throttling
 from farm.rows.run import MeanMetrics, SampleReport
 from farm.rows.status import Status
 from farm.workspace import Workspace
+from runtime.errors import NoReferenceError
 from runtime.plan.plan import Plan
 
 Array = npt.NDArray[Any]
@@ -123,7 +124,7 @@ def _run_sample(model: OnUnit, samples: Samples, sample: Sample, key: str) -> tu
         outputs = opened.read_outputs(model.plan)
         _keep_outputs(model, sample, outputs)
         if samples.compares:
-            validation = compare_outputs(model.prepared, model.plan.target, samples.expected(inputs), outputs)
+            validation = _compared(model, samples, inputs, outputs)
     outcome = SampleOutcome(
         key=key,
         name=sample.name,
@@ -132,6 +133,14 @@ def _run_sample(model: OnUnit, samples: Samples, sample: Sample, key: str) -> tu
         comparison=validation.comparison,
     )
     return outcome, throttling
+
+
+def _compared(model: OnUnit, samples: Samples, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Validation:
+    try:
+        expected = samples.expected(inputs)
+    except NoReferenceError as error:
+        return without_reference(error)
+    return compare_outputs(model.prepared, model.plan.target, expected, outputs)
 
 
 def _output_files(model: OnUnit, sample: Sample) -> dict[str, Path]:
@@ -165,9 +174,9 @@ def _wrong(outcomes: Sequence[SampleOutcome]) -> list[SampleOutcome]:
 def _worst(outcomes: Sequence[SampleOutcome]) -> SampleOutcome:
     """A wrong one before one that is right; of these the one with the most noise."""
 
-    def rank(each: SampleOutcome) -> tuple[bool, float]:
-        noise = each.comparison.sqnr_db
-        return each.ending.status == Status.OK, float("-inf") if noise is None else noise
+    def rank(each: SampleOutcome) -> tuple[int, float]:
+        noise, order = each.comparison.sqnr_db, (Status.WRONG_RESULT, Status.NO_REFERENCE, Status.OK)
+        return order.index(each.ending.status), float("-inf") if noise is None else noise
 
     return min(outcomes, key=rank)
 
@@ -177,7 +186,8 @@ def _validation(outcomes: Sequence[SampleOutcome]) -> Validation:
     wrong, worst = _wrong(outcomes), _worst(outcomes)
     ending = OK
     if wrong:
-        counted = f"{len(wrong)} of {len(outcomes)} samples are wrong"
+        fault = "have no reference" if worst.ending.status == Status.NO_REFERENCE else "are wrong"
+        counted = f"{len(wrong)} of {len(outcomes)} samples {fault}"
         ending = Ending(
             status=worst.ending.status, reason=f"{counted}; the worst, {worst.name!r}: {worst.ending.reason}"
         )

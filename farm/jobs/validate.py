@@ -13,10 +13,12 @@ from farm.jobs.models.prepare import Prepared, TestData
 from farm.model import metrics
 from farm.model.boundary import channel_axis
 from farm.model.metrics import Metrics, Thresholds
+from farm.model.sum_lengths import longest_sum
 from farm.rows.result import OK
 from farm.rows.row import Ending
 from farm.rows.run import LayerReport, OutputComparison, TensorComparison
 from farm.rows.status import Status
+from runtime.errors import NoReferenceError
 from runtime.graph import Graph
 from runtime.target import Target
 from runtime.types import Precision
@@ -30,11 +32,11 @@ def thresholds_for(prepared: Prepared, target: Target) -> Thresholds:
 
 
 def thresholds_of(prepared: Prepared, runtime: Runtime, precision: Precision) -> Thresholds:
-    """The deployment file's similarity for the runtime, else the default of runtime and precision."""
+    """The deployment file's similarity for the runtime, else the default of runtime, precision and longest sum."""
     similarity = prepared.settings.validation_threshold.get(runtime)
     if similarity is not None:
         return metrics.thresholds_of_similarity(similarity)
-    return metrics.default_thresholds(runtime, precision)
+    return metrics.for_sums(metrics.default_thresholds(runtime, precision), longest_sum(prepared.graph))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,16 +84,29 @@ def compare_within(
         )
         for name, data_format in prepared.data_formats.items()
     }
-    wrong = [f"{name}: {verdict.reason}" for name, verdict in verdicts.items() if verdict.status != Status.OK]
     outputs = tuple(_tensor_comparison(name, verdict) for name, verdict in verdicts.items())
     worst = metrics.worst(verdict.metrics for verdict in verdicts.values() if verdict.metrics)
-    return Validation(_ending("; ".join(wrong)), _output_comparison(worst, outputs))
+    return Validation(_ending_of(verdicts), _output_comparison(worst, outputs))
+
+
+def without_reference(error: NoReferenceError) -> Validation:
+    """What is known of outputs that there is nothing to compare with."""
+    return Validation(Ending(status=Status.NO_REFERENCE, reason=str(error)))
+
+
+def _ending_of(verdicts: Mapping[str, metrics.OutputVerdict]) -> Ending:
+    """Wrong where an output is, else without a reference where one has none."""
+    for status in (Status.WRONG_RESULT, Status.NO_REFERENCE):
+        reasons = [f"{name}: {verdict.reason}" for name, verdict in verdicts.items() if verdict.status == status]
+        if reasons:
+            return Ending(status=status, reason="; ".join(reasons))
+    return OK
 
 
 def with_half_range(validation: Validation, precision: Precision, data: TestData) -> Validation:
     """A validation whose reason, where outputs are wrong in half precision, also says what leaves half's range."""
     ending = validation.ending
-    if validation.is_ok or precision == Precision.FP32 or not data.beyond_half:
+    if ending.status != Status.WRONG_RESULT or precision == Precision.FP32 or not data.beyond_half:
         return validation
     return dataclasses.replace(
         validation, ending=Ending(status=ending.status, reason=f"{ending.reason}; {data.beyond_half}")
@@ -109,21 +124,16 @@ def compare_layers(
     nodes = [node for node in graph.nodes if node.output in actual]
     for node in nodes:
         verdict = metrics.judge_output(expected[node.output], actual[node.output], thresholds)
-        if verdict.status != Status.OK:
+        if verdict.status == Status.WRONG_RESULT:
             report = LayerReport(compared=len(nodes), first_departure=_tensor_comparison(node.name, verdict))
             reason = f"operator {node.name!r} ({node.op}) is the first that departs: {verdict.reason}"
-            return validation.with_layers(report, _ending(reason))
+            return validation.with_layers(report, Ending(status=Status.WRONG_RESULT, reason=reason))
     return validation.with_layers(LayerReport(compared=len(nodes)), _blamed_on_conversion(validation.ending))
-
-
-def _ending(wrong: str) -> Ending:
-    """How a job ends whose outputs are wrong for this reason; ok where there is none."""
-    return Ending(status=Status.WRONG_RESULT, reason=wrong) if wrong else OK
 
 
 def _blamed_on_conversion(ending: Ending) -> Ending:
     """How a job ends whose operators are all right: where its outputs are not, the conversion is wrong."""
-    if not ending.reason:
+    if ending.status != Status.WRONG_RESULT:
         return ending
     blame = "every operator does what the converted graph says, so the conversion is wrong"
     return Ending(status=ending.status, reason=f"{ending.reason}; {blame}")

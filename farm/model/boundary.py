@@ -15,6 +15,8 @@ from onnx import TensorProto, helper
 from farm.config.deployment import Input, Output
 from farm.config.platforms import DataFormat
 from runtime.errors import ModelError
+from runtime.graph import unused_name
+from runtime.importers.scopes import all_names, constant_names, given_names, names_read, renamed
 
 TO_NCHW = (0, 3, 1, 2)
 TO_NHWC = (0, 2, 3, 1)
@@ -49,9 +51,11 @@ def cut_at_boundary(
     nodes = _needed_nodes(model, [tensor.name for tensor in inputs], [tensor.name for tensor in outputs])
     _check_inputs(model, nodes, inputs, own)
     tensors: list[Input | Output] = [*inputs, *outputs]
-    renames = {tensor.name: f"{tensor.name}:{own.lower()}" for tensor in tensors if is_turned(tensor, own)}
-    inner = [_renamed(node, renames) for node in nodes]
-    used = {name for node in inner for name in node.input} | {tensor.name for tensor in outputs}
+    taken = {*all_names(model.graph.node), *given_names(model.graph)}
+    turned = [tensor.name for tensor in tensors if is_turned(tensor, own)]
+    renames = {name: unused_name(f"{name}:{own.lower()}", taken) for name in turned}
+    inner = [renamed(node, renames) for node in nodes]
+    used = {name for node in inner for name in names_read(node)} | {tensor.name for tensor in outputs}
     entering, leaving = (TO_NCHW, TO_NHWC) if own == "NCHW" else (TO_NHWC, TO_NCHW)
     graph = helper.make_graph(
         [*_transposes(inputs, entering, renames, before=True), *inner, *_transposes(outputs, leaving, renames)],
@@ -59,15 +63,17 @@ def cut_at_boundary(
         [_value(tensor.name, ELEMENT_TYPES[tensor.data_type], tensor.shape) for tensor in inputs],
         [_value(tensor.name, _output_type(model, tensor), None) for tensor in outputs],
         [tensor for tensor in model.graph.initializer if tensor.name in used],
+        sparse_initializer=[tensor for tensor in model.graph.sparse_initializer if tensor.values.name in used],
     )
     version = max(model.ir_version, IR_VERSION_WITH_FREE_INITIALIZERS)
-    return helper.make_model(graph, opset_imports=model.opset_import, ir_version=version)
+    opsets, functions = model.opset_import, model.functions
+    return helper.make_model(graph, opset_imports=opsets, ir_version=version, functions=functions)
 
 
 def check_names(model: onnx.ModelProto, inputs: Sequence[Input], outputs: Sequence[Output]) -> None:
     """Raises ModelError for a tensor that is not in the model."""
     written = {name for node in model.graph.node for name in node.output if name}
-    known = written | {value.name for value in (*model.graph.input, *model.graph.initializer)}
+    known = written | set(given_names(model.graph))
     sides: list[tuple[str, Sequence[Input] | Sequence[Output]]] = [("input", inputs), ("output", outputs)]
     for kind, tensors in sides:
         for tensor in tensors:
@@ -112,15 +118,15 @@ def _needed_nodes(model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequen
         node = producers.get(name)
         if node is not None and name not in inputs and id(node) not in needed:
             needed.add(id(node))
-            pending += list(node.input)
+            pending += names_read(node)
     return [node for node in model.graph.node if id(node) in needed]
 
 
 def _check_inputs(
     model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], inputs: Sequence[Input], own: DataFormat
 ) -> None:
-    provided = {tensor.name for tensor in inputs} | {tensor.name for tensor in model.graph.initializer}
-    read = {name for node in nodes for name in node.input}
+    provided = {tensor.name for tensor in inputs} | set(constant_names(model.graph))
+    read = {name for node in nodes for name in names_read(node)}
     for value in model.graph.input:
         if value.name in read and value.name not in provided:
             raise ModelError(f"the model reads the input {value.name!r}, which input_tensors does not name")
@@ -159,19 +165,11 @@ def _transposes(
     return nodes
 
 
-def _renamed(node: onnx.NodeProto, renames: Mapping[str, str]) -> onnx.NodeProto:
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    copy.input[:] = [renames.get(name, name) for name in node.input]
-    copy.output[:] = [renames.get(name, name) for name in node.output]
-    return copy
-
-
 def _value(name: str, element_type: int, shape: Sequence[int] | None) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, element_type, shape)
 
 
 def _tensors(model: onnx.ModelProto, kind: str) -> str:
     values = model.graph.input if kind == "input" else model.graph.output
-    weights = {tensor.name for tensor in model.graph.initializer}
+    weights = set(constant_names(model.graph))
     return ", ".join(repr(value.name) for value in values if value.name not in weights) or "none"

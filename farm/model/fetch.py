@@ -165,11 +165,16 @@ class Fetcher:
 
 
 def load_array(path: Path, tensor: Input) -> Array:
-    """Reads a .npy file and checks it against the input: same shape, same element type, finite."""
+    """Reads a .npy file and checks it against the input: same shape, same element type, no NaN."""
     array = check_array(path, tensor)
-    if not np.isfinite(array).all():
-        raise ConfigError(f"{path} holds NaN or infinity")
+    refuse_nan(path, array)
     return np.array(array)
+
+
+def refuse_nan(path: Path, values: Array) -> None:
+    """Raises ConfigError for NaN, which no input means; an infinity may be part of an attention mask."""
+    if np.isnan(values).any():
+        raise ConfigError(f"{path} holds NaN")
 
 
 def check_array(path: Path, tensor: Input) -> Array:

@@ -98,6 +98,5 @@ def _read(path: Path, tensor: Input) -> Array:
         return fetch.load_array(path, tensor)
     _check_size(path, tensor)
     values = np.fromfile(path, np.dtype(tensor.data_type).newbyteorder("<")).reshape(tensor.shape)
-    if not np.isfinite(values).all():
-        raise ConfigError(f"{path} holds NaN or infinity")
+    fetch.refuse_nan(path, values)
     return values.astype(tensor.data_type)

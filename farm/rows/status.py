@@ -10,6 +10,7 @@ from runtime.errors import (
     DeviceError,
     DeviceLostError,
     FarmError,
+    NoReferenceError,
     NoRoomError,
     ProcessKilledError,
     UnsupportedError,
@@ -21,6 +22,7 @@ class Status(enum.StrEnum):
 
     OK = "ok"
     WRONG_RESULT = "wrong_result"
+    NO_REFERENCE = "no_reference"
     UNSUPPORTED = "unsupported"
     BUILD_FAILED = "build_failed"
     TIMEOUT = "timeout"
@@ -47,4 +49,5 @@ _STATUS_OF_ERROR: tuple[tuple[type[FarmError], Status], ...] = (
     (ProcessKilledError, Status.KILLED),
     (DeviceLostError, Status.DEVICE_LOST),
     (NoRoomError, Status.NO_ROOM),
+    (NoReferenceError, Status.NO_REFERENCE),
 )

@@ -15,6 +15,7 @@ LEFT = frozenset({"Model", "Unit", "Runtime", "Outputs"})
 MARK = "~"
 MARKED = f"{MARK}: unsteady, the rounds' times lie more than three times their median apart"
 SPREAD = 3.0
+_RAN = (Status.OK, Status.WRONG_RESULT, Status.NO_REFERENCE)
 
 
 def is_unsteady(latency: Latency | None) -> bool:
@@ -36,7 +37,8 @@ def end_lines(rows: Sequence[RunRow]) -> list[str]:
         (sum(_is_right(row) for row in measured), "right"),
         (sum(row.status == Status.OK and not _is_compared(row) for row in measured), "not compared"),
         (sum(row.status == Status.WRONG_RESULT for row in rows), "wrong"),
-        (sum(row.status not in (Status.OK, Status.WRONG_RESULT) for row in rows), "failed"),
+        (sum(row.status == Status.NO_REFERENCE for row in rows), "without a reference"),
+        (sum(row.status not in _RAN for row in rows), "failed"),
     )
     unsteady = [MARKED] if any(is_unsteady(row.latency_ms) for row in rows) else []
     return [*unsteady, f"{len(rows)} rows: {', '.join(f'{count} {word}' for count, word in counts if count)}"]
@@ -53,7 +55,7 @@ def next_step(rows: Sequence[RunRow]) -> tuple[str, ...]:
     wrong = [row for row in measured if row.status == Status.WRONG_RESULT]
     if wrong:
         return ("run", "--layers") if any(not row.layers and not row.samples for row in wrong) else ()
-    if any(not _is_compared(row) for row in measured):
+    if any(not _is_compared(row) and row.status != Status.NO_REFERENCE for row in measured):
         return ("run", "--validate")
     if any(row.runtime == "gpu" and not _is_tuned(row) for row in measured):
         return ("tune",)
@@ -83,8 +85,12 @@ def _figures(row: RunRow) -> Iterator[str]:
         yield f"{row.samples.count - row.samples.wrong} of {row.samples.count} samples"
     if row.sqnr_db is not None:
         yield f"{'worst ' if row.samples else ''}SQNR {row.sqnr_db:.0f} dB"
-    if not _is_compared(row):
+    if row.status == Status.NO_REFERENCE:
+        yield "no reference"
+    elif not _is_compared(row):
         yield "outputs not compared"
+    if row.status == Status.OK and any(output.reason for output in row.outputs):
+        yield "a constant reference, which is no evidence"
 
 
 def _placed(placement: Placement) -> str:
@@ -113,6 +119,8 @@ def _outcome(row: RunRow) -> str:
 
 
 def _is_compared(row: RunRow) -> bool:
+    if row.status == Status.NO_REFERENCE:
+        return False
     return bool(row.outputs) or bool(row.samples and row.samples.mean)
 
 

@@ -8,7 +8,7 @@ from onnx import NodeProto, helper
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.functions import instantiated
 from runtime.importers.onnx_node import OnnxNode, subgraph
-from runtime.importers.tensors import tensor_value
+from runtime.importers.tensors import constant_tensors, tensor_value
 
 
 def chosen_branch(proto: NodeProto, node: OnnxNode, builder: GraphBuilder) -> list[NodeProto]:
@@ -18,7 +18,7 @@ def chosen_branch(proto: NodeProto, node: OnnxNode, builder: GraphBuilder) -> li
     branch = subgraph(proto, node, wanted)
     prefix = f"{node.name}/"
     names = with_constants(branch, prefix, builder)
-    inner = instantiated(branch.node, names, prefix, {})
+    inner = instantiated(branch.node, names, prefix, builder.fresh)
     copies = [
         helper.make_node("Identity", [names.get(value.name, value.name)], [output], f"{prefix}{output}")
         for value, output in zip(branch.output, proto.output, strict=True)
@@ -29,6 +29,6 @@ def chosen_branch(proto: NodeProto, node: OnnxNode, builder: GraphBuilder) -> li
 def with_constants(branch: onnx.GraphProto, prefix: str, builder: GraphBuilder) -> dict[str, str]:
     """Adds the initializers of a branch, or of a loop's body, under names of their own; maps the old names to these."""
     return {
-        tensor.name: builder.derived(f"{prefix}{tensor.name}", tensor_value(tensor, tensor.name))
-        for tensor in branch.initializer
+        name: builder.derived(f"{prefix}{name}", tensor_value(tensor, name))
+        for name, tensor in constant_tensors(branch).items()
     }

@@ -12,12 +12,11 @@ from runtime.errors import ModelError, UnsupportedError
 from runtime.evaluate import compute
 from runtime.generic import GENERIC_OPERATORS
 from runtime.generic_forms import generic_form
-from runtime.graph import Array, Graph, Node, TensorInfo
+from runtime.graph import Array, Graph, Node, TensorInfo, unused_name
 from runtime.importers.onnx_node import OnnxNode
-from runtime.importers.tensors import is_float
+from runtime.importers.tensors import LARGEST_BYTES, is_float
 from runtime.operators import OPERATORS, check_attributes, infer_dtype, infer_shape
 
-CONSTANT_LIMIT_BYTES = 1 << 31
 MAX_ELEMENTS = 2**31 - 1  # farmrt counts them so
 
 
@@ -55,7 +54,11 @@ class GraphBuilder:
 
     def derived(self, name: str, value: Array) -> str:
         """Adds a constant that the importer computed, under a name like `name`; returns its name."""
-        return self.add_constant(_unique(name, self._tensor_names), value)
+        return self.add_constant(self.fresh(name), value)
+
+    def fresh(self, name: str) -> str:
+        """A name like `name` that no other tensor has or will have."""
+        return _reserved(name, self._tensor_names)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Shape of a tensor of the model."""
@@ -109,7 +112,7 @@ class GraphBuilder:
         attributes = dict(attributes or {})
         shape = self._checked_shape(node, op, inputs, attributes)
         dtype = infer_dtype(op, [self.dtype(name) for name in inputs if name], attributes)
-        output = _unique(f"{node.label}/{op}", self._tensor_names) if output is None else output
+        output = self.fresh(f"{node.label}/{op}") if output is None else output
         arguments = [self.constant(name) for name in inputs]
         if all(value is not None or not name for value, name in zip(arguments, inputs, strict=True)):
             check_size(node, shape)
@@ -153,7 +156,7 @@ class GraphBuilder:
             raise ModelError(f"{node}: its constant inputs do not fit: {str(error).splitlines()[0]}") from None
 
     def _append(self, node: OnnxNode, op: str, inputs: list[str], attributes: dict[str, Any], output: str) -> None:
-        name = _unique(node.name if output == node.label else f"{node.name}/{op}", self._node_names)
+        name = _reserved(node.name if output == node.label else f"{node.name}/{op}", self._node_names)
         self.graph.nodes.append(Node(op, name, inputs, [output], attributes))
 
 
@@ -167,13 +170,9 @@ def as_graph_type(value: Array) -> Array:
     return value.astype(np.float32) if is_float(value.dtype) else value
 
 
-def _unique(name: str, used_names: set[str]) -> str:
-    """Returns `name`, with a number behind it where it is in use already, and reserves what it returns."""
-    unique, suffix = name, 0
-    while unique in used_names:
-        suffix += 1
-        unique = f"{name}_{suffix}"
-    used_names.add(unique)
+def _reserved(name: str, taken: set[str]) -> str:
+    unique = unused_name(name, taken)
+    taken.add(unique)
     return unique
 
 
@@ -185,8 +184,8 @@ def check_elements(what: str, shape: Sequence[int]) -> None:
 
 def check_size(node: OnnxNode, shape: Sequence[int]) -> None:
     """Raises ModelError for a constant that is larger than any sane weight."""
-    if math.prod(shape) * 4 > CONSTANT_LIMIT_BYTES:
-        raise ModelError(f"{node}: a constant of shape {tuple(shape)} is larger than {CONSTANT_LIMIT_BYTES} bytes")
+    if math.prod(shape) * 4 > LARGEST_BYTES:
+        raise ModelError(f"{node}: a constant of shape {tuple(shape)} is larger than {LARGEST_BYTES} bytes")
 
 
 def check_finite(name: str, value: Array) -> None:

@@ -1,8 +1,8 @@
-"""ONNX's own definitions of operators in terms of others, and the branches of If: nodes that stand in for one node."""
+"""Definitions of operators by others, ONNX's and the model's own, and bodies: nodes that stand in for one node."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -12,6 +12,8 @@ from runtime.errors import ModelError
 from runtime.graph import TensorInfo
 
 Names = dict[str, str]
+FunctionKey = tuple[str, str, str]
+Fresh = Callable[[str], str]  # name -> one like it that no tensor has yet
 
 
 def function_of(proto: NodeProto, opset: int, inputs: Sequence[TensorInfo | None]) -> FunctionProto | None:
@@ -42,22 +44,42 @@ def _type(info: TensorInfo | None) -> TypeProto:
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(info.dtype), info.shape)
 
 
-def expanded(function: FunctionProto, proto: NodeProto, opset: int) -> list[NodeProto]:
+def own_functions(model: onnx.ModelProto) -> dict[FunctionKey, FunctionProto]:
+    """The functions that a model brings, by what their nodes are called."""
+    return {(_domain(function), function.name, function.overload): function for function in model.functions}
+
+
+def function_key(proto: NodeProto) -> FunctionKey:
+    """What a node is called: domain, operator and overload."""
+    return _domain(proto), proto.op_type, proto.overload
+
+
+def _domain(named: NodeProto | FunctionProto) -> str:
+    return "" if named.domain == "ai.onnx" else named.domain
+
+
+def schema_defaults(proto: NodeProto, opset: int) -> dict[str, AttributeProto]:
+    """The values that ONNX gives the attributes of an operator."""
+    attributes = onnx.defs.get_schema(proto.op_type, opset, proto.domain).attributes
+    return {name: schema.default_value for name, schema in attributes.items() if schema.default_value.name}
+
+
+def expanded(
+    function: FunctionProto, proto: NodeProto, defaults: Mapping[str, AttributeProto], fresh: Fresh
+) -> list[NodeProto]:
     """The nodes of a function that compute what one node does; tensors between them begin with that node's name."""
-    prefix = f"{proto.name or proto.output[0]}/"
-    names: Names = {}
-    for formals, actuals in ((function.input, proto.input), (function.output, proto.output)):
-        padded = [*actuals, *[""] * (len(formals) - len(actuals))]
-        names |= dict(zip(formals, padded, strict=False))
-    for index, name in enumerate(function.output):
-        names[name] = names[name] or f"{prefix}unused{index}"
-    given = {attribute.name: attribute for attribute in proto.attribute}
-    defaults = onnx.defs.get_schema(proto.op_type, opset, proto.domain).attributes
-    for name, schema in defaults.items():
-        if name not in given and schema.default_value.name:
-            given[name] = schema.default_value
-    given |= {value.name: value for value in function.attribute_proto if value.name not in given}
-    return instantiated(function.node, names, prefix, given)
+    prefix = f"{node_name(proto)}/"
+    names: Names = dict.fromkeys(function.input, "") | dict(zip(function.input, proto.input, strict=False))
+    results = {formal: actual for formal, actual in zip(function.output, proto.output, strict=False) if actual}
+    given = dict(defaults)
+    given |= {value.name: value for value in function.attribute_proto}
+    given |= {attribute.name: attribute for attribute in proto.attribute}
+    return instantiated(function.node, names, prefix, fresh, given, results)
+
+
+def node_name(proto: NodeProto) -> str:
+    """Name of a node; one without a name takes that of its first output."""
+    return proto.name or next(filter(None, proto.output), proto.op_type)
 
 
 def check_written_once(nodes: Sequence[NodeProto]) -> None:
@@ -71,29 +93,37 @@ def check_written_once(nodes: Sequence[NodeProto]) -> None:
 
 
 def instantiated(
-    nodes: Sequence[NodeProto], names: Names, prefix: str, attributes: Mapping[str, AttributeProto]
+    nodes: Sequence[NodeProto],
+    names: Names,
+    prefix: str,
+    fresh: Fresh,
+    attributes: Mapping[str, AttributeProto] | None = None,
+    results: Mapping[str, str] | None = None,
 ) -> list[NodeProto]:
-    """Copies of nodes under other names: `names` maps those of the outside, all others get the prefix."""
+    """Copies of a scope's nodes under other names.
+
+    `names` maps tensors of the outside, and afterwards those of the scope: `results` says what some of these are
+    called, all others get a name of their own, with the prefix. `attributes`: those of the function, for references.
+    """
     check_written_once(nodes)
     copies = []
     for node in nodes:
         copy = NodeProto()
         copy.CopyFrom(node)
-        copy.name = f"{prefix}{node.name or node.output[0]}"
+        copy.name = f"{prefix}{node_name(node)}"
         copy.input[:] = [names.get(name, name) for name in node.input]
-        for name in filter(None, node.output):
-            names.setdefault(name, f"{prefix}{name}")
-        copy.output[:] = [names[name] if name else "" for name in node.output]
         del copy.attribute[:]
-        copy.attribute.extend(
-            made for attribute in node.attribute if (made := _resolved(attribute, names, prefix, attributes))
-        )
+        resolved = (_resolved(attribute, names, prefix, fresh, attributes or {}) for attribute in node.attribute)
+        copy.attribute.extend(filter(None, resolved))
+        for name in filter(None, node.output):
+            names[name] = (results or {}).get(name) or fresh(f"{prefix}{name}")
+        copy.output[:] = [names[name] if name else "" for name in node.output]
         copies.append(copy)
     return copies
 
 
 def _resolved(
-    attribute: AttributeProto, names: Names, prefix: str, given: Mapping[str, AttributeProto]
+    attribute: AttributeProto, names: Names, prefix: str, fresh: Fresh, given: Mapping[str, AttributeProto]
 ) -> AttributeProto | None:
     """An attribute with its reference to one of the function's put in; None where that is absent."""
     copy = AttributeProto()
@@ -105,14 +135,22 @@ def _resolved(
         return copy
     copy.CopyFrom(attribute)
     if attribute.type == AttributeProto.GRAPH:
-        inner = instantiated(attribute.g.node, dict(names), prefix, given)
-        del copy.g.node[:]
-        copy.g.node.extend(inner)
-        renamed = {
-            old: new
-            for node, made in zip(attribute.g.node, inner, strict=True)
-            for old, new in zip(node.output, made.output, strict=True)
-        }
-        for value in copy.g.output:
-            value.name = renamed.get(value.name, names.get(value.name, value.name))
+        copy.g.CopyFrom(_scoped(attribute.g, names, prefix, fresh, given))
+    return copy
+
+
+def _scoped(
+    body: onnx.GraphProto, names: Names, prefix: str, fresh: Fresh, given: Mapping[str, AttributeProto]
+) -> onnx.GraphProto:
+    """A body within a scope: what is its own gets names that the outside has not."""
+    copy, inner = onnx.GraphProto(), dict(names)
+    copy.CopyFrom(body)
+    for value in (*copy.input, *copy.initializer, *(tensor.values for tensor in copy.sparse_initializer)):
+        inner[value.name] = fresh(f"{prefix}{value.name}")
+        value.name = inner[value.name]
+    nodes = instantiated(body.node, inner, prefix, fresh, given)
+    del copy.node[:], copy.value_info[:]
+    copy.node.extend(nodes)
+    for value in copy.output:
+        value.name = inner.get(value.name, value.name)
     return copy

@@ -46,7 +46,7 @@ class Unrolling:
         self._made += 1
         names = with_constants(self.body, prefix, self.builder)
         names |= {value.name: name for value, name in zip(self.body.input, inputs, strict=True)}
-        yield from instantiated(self.body.node, names, prefix, {})
+        yield from instantiated(self.body.node, names, prefix, self.builder.fresh)
         self.results = [names.get(value.name, value.name) for value in self.body.output]
 
     def constant(self, value: int, dtype: str = "int64") -> str:
@@ -70,7 +70,7 @@ class Unrolling:
     def _joined(self, parts: Sequence[str], axis: int, output: str) -> Iterator[NodeProto]:
         if not parts:
             raise UnsupportedError(f"{self.node}: no turns, so that '{output}' has no elements")
-        wide = [f"{output}/turn{index}" for index in range(len(parts))]
+        wide = [self.builder.fresh(f"{output}/turn{index}") for index in range(len(parts))]
         for part, name in zip(parts, wide, strict=True):
             if self.node.opset >= EXPLICIT_AXES:
                 axes = self.builder.derived(f"{name}/axes", np.asarray([axis]))
@@ -129,7 +129,7 @@ def unrolled_scan(proto: NodeProto, node: OnnxNode, builder: GraphBuilder) -> It
     backwards = node.integers("scan_input_directions", (0,) * count)
     for turn in range(length):
         taken = [unrolling.constant(length - 1 - turn if back else turn) for back in backwards]
-        parts = [f"{node.name}/{turn}/part{index}" for index in range(count)]
+        parts = [builder.fresh(f"{node.name}/{turn}/part{index}") for index in range(count)]
         for name, at, axis, part in zip(sequences, taken, axes, parts, strict=True):
             yield helper.make_node("Gather", [name, at], [part], part, axis=axis)
         yield from unrolling.turn([*values, *parts])

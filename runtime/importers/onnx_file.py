@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from runtime.errors import ModelError
+from runtime.importers.scopes import bodies
 from runtime.regular_file import open_regular
 
 MAX_NAME = 4096  # characters; exporters write a few hundred
@@ -33,39 +35,50 @@ def load_onnx(path: Path, external: bool = True) -> onnx.ModelProto:
     longest = max(map(len, _texts(model)))
     if longest > MAX_NAME:
         raise ModelError(f"{path}: it holds a name of {longest} characters; supported: up to {MAX_NAME}")
-    for tensor in _tensors(model) if external else ():
+    for tensor in tensors_of(model) if external else ():
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             _load_external(tensor, path)
     return model
 
 
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """A graph and those within its nodes: branches, and bodies of loops."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _graphs(attribute.g)
+def _scopes(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
+    """The graph, the model's functions, and the bodies within their nodes."""
+    pending: list[onnx.GraphProto | onnx.FunctionProto] = [model.graph, *model.functions]
+    while pending:
+        scope = pending.pop()
+        yield scope
+        pending += [body for node in scope.node for body in bodies(node)]
+
+
+def _graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    return (scope for scope in _scopes(model) if isinstance(scope, onnx.GraphProto))
 
 
 def _texts(model: onnx.ModelProto) -> Iterator[str | bytes]:
     """The names that an import reads; protobuf gives one that is no UTF-8 as bytes."""
     yield from (opset.domain for opset in model.opset_import)
-    for graph in _graphs(model.graph):
-        yield graph.name
+    for graph in _graphs(model):
         for named in (*graph.initializer, *graph.input, *graph.output):
             yield named.name
         for value in graph.input:
             yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
-        for node in graph.node:
+    for function in model.functions:
+        yield from (function.domain, *function.input, *function.output)
+    for scope in _scopes(model):
+        yield scope.name
+        for node in scope.node:
             yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
             yield from (attribute.name for attribute in node.attribute)
 
 
-def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    for graph in _graphs(model.graph):
+def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every constant of a model, those of functions and bodies included."""
+    for graph in _graphs(model):
         yield from graph.initializer
-        for node in graph.node:
+        for sparse in graph.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for scope in _scopes(model):
+        for node in scope.node:
             yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
 
 
@@ -80,14 +93,19 @@ def _load_external(tensor: onnx.TensorProto, path: Path) -> None:
     try:
         offset, length = int(fields.get("offset", 0)), int(fields.get("length", -1))
         with open_regular(location) as file:
+            left = os.fstat(file.fileno()).st_size - offset
+            if offset < 0 or length < -1:
+                raise ValueError
+            if length > left or left < 0:
+                raise ModelError(f"{where}: its file '{location.name}' ends {max(length, 0) - left} bytes early")
             file.seek(offset)
             data = file.read(length)
+    except MemoryError:
+        raise ModelError(f"{where}: this machine has no room for its {max(length, left)} bytes") from None
     except ValueError:
         raise ModelError(f"{where}: offset and length of its data are not numbers of bytes") from None
     except OSError as error:
         raise ModelError(f"{where}: its file '{location.name}' cannot be read: {error.strerror}") from None
-    if length > len(data):
-        raise ModelError(f"{where}: its file '{location.name}' ends {length - len(data)} bytes early")
     tensor.raw_data = data
     tensor.data_location = onnx.TensorProto.DEFAULT
     del tensor.external_data[:]

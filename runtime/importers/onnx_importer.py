@@ -16,13 +16,22 @@ from runtime.importers.branches import chosen_branch
 from runtime.importers.builder import GraphBuilder, check_finite
 from runtime.importers.custom_nodes import CustomNames, import_custom_node
 from runtime.importers.farm_domain import DOMAIN, VERSION, import_farm_node
-from runtime.importers.functions import check_written_once, expanded, function_of
+from runtime.importers.functions import (
+    FunctionKey,
+    check_written_once,
+    expanded,
+    function_key,
+    function_of,
+    own_functions,
+    schema_defaults,
+)
 from runtime.importers.handlers import HANDLERS
 from runtime.importers.inputs import bind_inputs, element_dtype, input_dtype
 from runtime.importers.loops import unrolled_loop, unrolled_scan
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.refusals import Refusals
-from runtime.importers.tensors import is_float, tensor_value
+from runtime.importers.scopes import names_read
+from runtime.importers.tensors import constant_tensors, is_float, tensor_value
 
 OLDEST_OPSET = 7
 MAX_VERSION = 2**31 - 1
@@ -71,7 +80,9 @@ class OnnxImport:
         model = _modern(model)
         self.proto = model.graph
         self.opsets = _opsets(model)
-        self.initializers = {tensor.name: tensor for tensor in model.graph.initializer}
+        self.initializers = constant_tensors(model.graph)
+        self._functions = own_functions(model)
+        self._open: list[FunctionKey] = []
         self.producers = _producers(model.graph)
         declared = {value.name for value in model.graph.input}
         self.builder = GraphBuilder(model.graph.name or "model", {*self.initializers, *self.producers, *declared})
@@ -88,7 +99,7 @@ class OnnxImport:
         output_types = self._output_types()
         for name in output_types:
             if name in self.producers:
-                self._renamed[name] = f"{name}/float32"
+                self._renamed[name] = self.builder.fresh(f"{name}/float32")
         with np.errstate(all="ignore"):  # a constant that overflows is refused at the end, where it is used
             for name, tensor in self.initializers.items():
                 if name in needed and name not in self.builder.graph.tensors:
@@ -98,7 +109,8 @@ class OnnxImport:
                     self._import_node(proto, self.opsets)
             self._refusals.check()
             for name, dtype in output_types.items():
-                self._convert(f"{name}/float32", name, dtype)
+                if name in self.producers:
+                    self._convert(self._renamed[name], name, dtype)
         return self._finished()
 
     def _add_inputs(self, needed: set[str]) -> None:
@@ -108,8 +120,8 @@ class OnnxImport:
             dtype = input_dtype(types[name]) if name in types else _FLOAT32
             self.builder.add_input(name, shape, dtype)
             if self._is_converted(dtype):
-                self._renamed[name] = f"{name}/float32"
-                self._convert(name, f"{name}/float32", _FLOAT32)
+                self._renamed[name] = self.builder.fresh(f"{name}/float32")
+                self._convert(name, self._renamed[name], _FLOAT32)
 
     def _output_types(self) -> dict[str, np.dtype[Any]]:
         """The outputs of the model that are floats, but no float32."""
@@ -141,7 +153,7 @@ class OnnxImport:
                 continue
             needed.add(name)
             if name in self.producers and name not in self.input_shapes:
-                pending += [source for source in _read(self.producers[name]) if source]
+                pending += names_read(self.producers[name])
         return needed
 
     def _import_node(self, proto: onnx.NodeProto, opsets: Mapping[str, int]) -> None:
@@ -151,7 +163,8 @@ class OnnxImport:
         unknown = [name for name in filter(None, node.inputs) if name not in self.builder.graph.tensors]
         if any(self._refusals.lacks(name) for name in unknown):
             known = domain in ("", CLASSIC, DOMAIN) and (node.op in HANDLERS or self._is_defined(proto, node))
-            self._refusals.skip(node, known or (domain, node.op) in self._custom)
+            own = (domain, node.op) in self._custom or function_key(proto) in self._functions
+            self._refusals.skip(node, known or own)
             return
         if unknown:
             raise self._unknown_input(node, unknown[0])
@@ -168,6 +181,8 @@ class OnnxImport:
             import_farm_node(node, self.builder)
         elif (domain, node.op) in self._custom:
             import_custom_node(node, self._custom[domain, node.op], self.builder)
+        elif function_key(proto) in self._functions:
+            self._call(proto, node)
         elif domain == "" and node.op in _WITH_BODIES:
             self._import_nodes(_WITH_BODIES[node.op](proto, node, self.builder), {**self.opsets, "": node.opset})
         elif domain in ("", CLASSIC) and node.op in HANDLERS:
@@ -178,6 +193,23 @@ class OnnxImport:
         else:
             self._expand(proto, node)
 
+    def _call(self, proto: onnx.NodeProto, node: OnnxNode) -> None:
+        """Adds the nodes of a function of the model."""
+        key = function_key(proto)
+        if key in self._open:
+            raise ModelError(f"{node}: the function {node.op} is part of itself")
+        self._open.append(key)
+        try:
+            self._import_function(self._functions[key], proto, {})
+        finally:
+            self._open.pop()
+
+    def _import_function(
+        self, function: onnx.FunctionProto, proto: onnx.NodeProto, defaults: Mapping[str, onnx.AttributeProto]
+    ) -> None:
+        own = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in function.opset_import}
+        self._import_nodes(expanded(function, proto, defaults, self.builder.fresh), {**self.opsets, **own})
+
     def _expand(self, proto: onnx.NodeProto, node: OnnxNode) -> None:
         """Adds the nodes of ONNX's own definition of an operator."""
         infos = [self.builder.graph.tensors[name] if name else None for name in node.inputs]
@@ -185,8 +217,7 @@ class OnnxImport:
         if function is None:
             operator = f"{proto.domain or 'ai.onnx'}.{node.op}"
             raise UnsupportedError(f"{node}: operator {operator} is not supported; {self._supported(proto.domain)}")
-        own = {entry.domain: entry.version for entry in function.opset_import}
-        self._import_nodes(expanded(function, proto, node.opset), {**self.opsets, **own})
+        self._import_function(function, proto, schema_defaults(proto, node.opset))
 
     def _supported(self, domain: str) -> str:
         """What there is in place of an operator of a domain that is not supported."""
@@ -237,15 +268,6 @@ def _producers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
     """The node that writes each tensor."""
     check_written_once(graph.node)
     return {name: node for node in graph.node for name in node.output if name}
-
-
-def _read(proto: onnx.NodeProto) -> Iterable[str]:
-    """What a node reads, in its subgraphs too."""
-    yield from proto.input
-    for attribute in proto.attribute:
-        for inner in attribute.g.node:
-            yield from _read(inner)
-        yield from (value.name for value in attribute.g.output)
 
 
 def _modern(model: onnx.ModelProto) -> onnx.ModelProto:

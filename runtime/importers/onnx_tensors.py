@@ -5,12 +5,13 @@ from __future__ import annotations
 import onnx
 
 from runtime.importers.inputs import element_dtype
+from runtime.importers.scopes import constant_names
 from runtime.model_tensors import ModelTensor, ModelTensors, Sizes
 
 
 def onnx_tensors(model: onnx.ModelProto) -> ModelTensors:
     """Those of a model; an initializer that is listed among the inputs, as older files do, is none."""
-    weights = {tensor.name for tensor in model.graph.initializer}
+    weights = set(constant_names(model.graph))
     inputs = (value for value in model.graph.input if value.name not in weights)
     return ModelTensors(tuple(map(_tensor, inputs)), tuple(map(_tensor, model.graph.output)))
 

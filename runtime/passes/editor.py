@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from runtime.activations import ACTIVATION_ATTRIBUTES
-from runtime.graph import Array, Graph, Node, TensorInfo
+from runtime.graph import Array, Graph, Node, TensorInfo, unused_name
 from runtime.operators import infer_shape, input_shapes
 
 
@@ -73,7 +73,15 @@ class GraphEditor:
         self._register(node)
 
     def rewrite(self, node: Node, op: str, inputs: list[str], attributes: Mapping[str, Any]) -> None:
-        """Turns a node into another operator that writes the same tensor."""
+        """Turns a node into another operator that writes the same tensor.
+
+        A constant of one element may have more axes than what it is joined with, and gives them to the result: where
+        the operator reads no such constant any more, a Reshape does.
+        """
+        shape = self.graph.shape(node.output)
+        if infer_shape(op, [self.graph.shape(name) if name else () for name in inputs], attributes) != shape:
+            made = self.insert_before(node, op, node.name, inputs, attributes)
+            op, inputs, attributes, node.name = "Reshape", [made], {"shape": shape}, f"{node.name}/reshape"
         node.op, node.attrs = op, dict(attributes)
         self.set_inputs(node, inputs)
 
@@ -88,7 +96,7 @@ class GraphEditor:
 
     def insert_before(self, node: Node, op: str, name: str, inputs: list[str], attributes: Mapping[str, Any]) -> str:
         """Adds a node in front of another; returns the name of its output."""
-        output = self._unused_tensor(f"{name}/{op}")
+        output = unused_name(f"{name}/{op}", self.graph.tensors)
         added = Node(op, name, inputs, [output], dict(attributes))
         self._before.setdefault(id(node), []).append(added)
         self._producers[output] = added
@@ -134,10 +142,3 @@ class GraphEditor:
     def _register(self, node: Node) -> None:
         for name in filter(None, node.inputs):
             self._readers[name].append(node)
-
-    def _unused_tensor(self, name: str) -> str:
-        unique, suffix = name, 0
-        while unique in self.graph.tensors:
-            suffix += 1
-            unique = f"{name}_{suffix}"
-        return unique

@@ -80,10 +80,11 @@ def _of_squared(editor: GraphEditor, tensor: str, axes: Axes, epsilon: float) ->
 
 
 def _squared(editor: GraphEditor, tensor: str) -> str:
-    """Returns v where the tensor is v * v; the empty name for anything else."""
+    """Returns v where the tensor is v * v, in v's own axes; the empty name for anything else."""
     node = plain(editor, tensor, "Mul", "Pow")
     if node is None:
         return ""
     base, other = node.inputs
     is_square = base == other if node.op == "Mul" else editor.scalar(other) == 2
-    return base if is_square else ""
+    has_its_axes = editor.graph.shape(base) == editor.graph.shape(tensor)  # an exponent of more axes gives them away
+    return base if is_square and has_its_axes else ""

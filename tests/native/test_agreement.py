@@ -45,7 +45,7 @@ from tests.runtime.blocked_networks import NETWORKS as BLOCKED_NETWORKS
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import NETWORKS, attended, concat_in_place, dense_chain, group_normalised, residual_block
 from tests.runtime.onnx_models import NEAREST_RESIZES, inputs_of, nearest_resizes, run_onnxruntime
-from tests.runtime.random_graphs import random_graphs
+from tests.runtime.random_graphs import random_graphs, sliced_graphs
 from tests.runtime.transformers import FORMS, Form, causal_block, encoder_block, vision_transformer
 from tuner.trial import TINY_ERROR, TOLERANCE
 
@@ -109,13 +109,24 @@ def test_blocked_plans_compute_the_graph(cpu: Farmrt, network: NetworkMaker, blo
 
 @pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(case=random_graphs(), block=st.sampled_from(BLOCKS))
+@given(case=random_graphs() | sliced_graphs(), block=st.sampled_from(BLOCKS))
 def test_random_graphs_compute_the_same_on_the_cpu(cpu: Farmrt, case: tuple[Graph, GraphMaker], block: int) -> None:
     graph, make = case
     inputs = make.noise()
     expected = evaluate(graph, inputs)
     for name, values in run_on(cpu, lower(graph, CPU, Options(cpu=CpuOptions(block))), inputs).items():
         assert_close(values, expected[name], 2e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inner", [1, 3])
+def test_a_sum_of_millions_keeps_what_comes_last(cpu: Farmrt, inner: int) -> None:
+    """A single sum in float32 is off by a tenth."""
+    count = 1 << 24
+    make = GraphMaker()
+    total = make.add("ReduceSum", make.input(1, count, inner), axes=(1,), keepdims=True)
+    outputs = run_on(cpu, lower(make.finish(total), CPU), {"x0": np.full((1, count, inner), 0.1, np.float32)})
+    np.testing.assert_allclose(outputs[total], 0.1 * count, rtol=1e-4)
 
 
 @pytest.mark.parametrize("size", NEAREST_RESIZES, ids=str)

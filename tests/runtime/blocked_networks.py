@@ -70,5 +70,5 @@ def strided(m: GraphMaker) -> Graph:
 
 NETWORKS: tuple[NetworkMaker, ...] = (
     *(aligned_concat, unaligned_concat, squeeze_and_excitation, slices_and_pads, grouped, broadcasting, winograd),
-    *(strided, networks.residual_block, networks.concat_in_place, networks.dense_chain),
+    *(strided, networks.residual_block, networks.concat_in_place, networks.dense_chain, networks.mirrored),
 )

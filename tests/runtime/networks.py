@@ -65,6 +65,15 @@ def shuffle_and_slice(m: GraphMaker) -> Graph:
     return m.finish(m.conv(left, 5), cut)
 
 
+def mirrored(m: GraphMaker) -> Graph:
+    """Slices that keep the size of an axis and turn it, alone and beside one that is a view."""
+    x = m.conv(m.input(1, 3, 6, 5), 16)
+    back = {"starts": (4,), "ends": (-1,), "axes": (3,), "steps": (-1,)}
+    half = m.add("Slice", x, starts=(8, 4), ends=(16, -1), axes=(1, 3), steps=(1, -1))
+    rows = m.add("Slice", m.input(6, 5), starts=(1, 4), ends=(4, -1), axes=(0, 1), steps=(1, -1))
+    return m.finish(m.conv(m.add("Slice", x, **back), 4), m.add("Relu", half), m.add("Relu", rows))
+
+
 def broadcasting(m: GraphMaker) -> Graph:
     x = m.conv(m.input(2, 3, 4, 5), 6)
     y = m.input(2, 6, 4, 5)
@@ -154,5 +163,5 @@ def nhwc_boundary(m: GraphMaker) -> Graph:
 NETWORKS: list[Callable[[GraphMaker], Graph]] = [
     *(residual_block, depthwise_and_groups, concat_in_place, dense_chain, classifier, reshape_between),
     *(shuffle_and_slice, broadcasting, normalised, resized, padded, reductions, matrices, nhwc_boundary),
-    *(group_normalised, attended),
+    *(group_normalised, attended, mirrored),
 ]

@@ -74,6 +74,31 @@ def _reshape(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
     return make.add("Reshape", middle, shape=shape)
 
 
+def _slice(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
+    """Adds a Slice of one or two axes, forwards or backwards."""
+    shape = make.graph.shape(x)
+    longer = [axis for axis, size in enumerate(shape) if size > 1]
+    if not longer:
+        return make.add("Identity", x)
+    axes = sorted(draw(st.sets(st.sampled_from(longer), min_size=1, max_size=2)))
+    parts = [draw(st.sampled_from(_ranges(shape[axis]))) for axis in axes]
+    starts, ends, steps = zip(*((part.start, max(part.stop, -1), part.step) for part in parts), strict=True)
+    return make.add("Slice", x, axes=tuple(axes), starts=starts, ends=ends, steps=steps)
+
+
+def _ranges(size: int) -> list[range]:
+    """Parts of an axis, forwards and backwards, and the whole of it backwards."""
+    whole = range(size)
+    parts = [whole[::2], whole[1::2], whole[1:], whole[:-1]]
+    return [*parts, *(part[::-1] for part in (whole, *parts))]
+
+
+def _concat(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
+    """Joins the tensor with itself, or with any that has its shape, along any axis."""
+    same = [name for name in make.graph.tensors if make.graph.shape(name) == make.graph.shape(x)]
+    return make.add("Concat", x, draw(st.sampled_from(same)), axis=draw(st.integers(0, 3)))
+
+
 def _fully_connected(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
     n, *rest = make.graph.shape(x)
     flat = make.add("Reshape", x, shape=(n, int(np.prod(rest))))
@@ -103,7 +128,9 @@ STEPS: tuple[Step, ...] = (
     lambda make, x, draw: make.add("MaxPool", x, **WINDOW),
     lambda make, x, draw: make.add("AveragePool", x, **WINDOW, count_include_pad=draw(st.booleans())),
     lambda make, x, draw: make.add("ReduceMean", x, axes=(2, 3), keepdims=True),
-    lambda make, x, draw: make.add("Concat", x, x, axis=1),
+    _concat,
+    _slice,
+    _slice,
     lambda make, x, draw: make.add("Softmax", x, axis=1),
 )
 
@@ -121,3 +148,31 @@ def random_graphs(draw: st.DrawFn) -> tuple[Graph, GraphMaker]:
     computed = [name for name in images if name not in make.graph.inputs] or [make.add("Relu", images[0])]
     others = draw(st.lists(st.sampled_from(computed), max_size=2, unique=True))
     return make.finish(*dict.fromkeys([computed[-1], *others])), make
+
+
+CONSUMERS: tuple[Step, ...] = (
+    lambda make, x, draw: make.conv(x, 8, k=draw(st.sampled_from([1, 3]))),
+    lambda make, x, draw: make.add("MaxPool", x, **WINDOW),
+    lambda make, x, draw: make.add("ReduceMean", x, axes=(2, 3), keepdims=True),
+    _batch_norm,
+    _concat,
+    _activation,
+    _binary,
+    _transpose,
+    _reshape,
+    _pad,
+)
+
+
+@st.composite
+def sliced_graphs(draw: st.DrawFn) -> tuple[Graph, GraphMaker]:
+    """A graph whose operators read slices of slices, of an input or of a convolution, in whole blocks or not."""
+    make = GraphMaker(seed=draw(st.integers(0, 99)))
+    x = make.input(draw(st.integers(1, 2)), draw(st.sampled_from([2, 8, 16])), 4, 5)
+    images = [make.conv(x, draw(st.sampled_from([3, 8, 16]))) if draw(st.booleans()) else x]
+    for _ in range(draw(st.integers(1, 3))):
+        part = draw(st.sampled_from(images))
+        for _ in range(draw(st.integers(1, 3))):
+            part = _slice(make, part, draw)
+        images += [part, draw(st.sampled_from(CONSUMERS))(make, part, draw)]
+    return make.finish(draw(st.sampled_from(CONSUMERS))(make, images[-1], draw)), make

@@ -27,7 +27,7 @@ from runtime.types import Precision
 from tests.opencl import EXHAUSTIVE
 from tests.runtime.blocked_networks import NETWORKS, NetworkMaker, aligned_concat, winograd
 from tests.runtime.graphs import GraphMaker
-from tests.runtime.random_graphs import random_graphs
+from tests.runtime.random_graphs import random_graphs, sliced_graphs
 
 CPU = Target("host", "host", memory="cpu")
 each_block = pytest.mark.parametrize("block", BLOCKS)
@@ -65,7 +65,7 @@ def test_every_layer_can_be_an_output(block: int) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=60)
-@given(case=random_graphs(), block=st.sampled_from(BLOCKS))
+@given(case=random_graphs() | sliced_graphs(), block=st.sampled_from(BLOCKS))
 def test_random_graphs_compute_the_same_in_blocks(case: tuple[Graph, GraphMaker], block: int) -> None:
     graph, make = case
     plan = plan_of(graph, block)

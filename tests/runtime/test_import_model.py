@@ -238,6 +238,26 @@ def test_external_data_missing_or_short(tmp_path: Path) -> None:
         load_onnx(path)
 
 
+@pytest.mark.parametrize(
+    ("key", "size", "reason"),
+    [
+        ("length", 2**62, "its file 'weights.bin' ends 4611686018427387"),
+        ("length", 2**70, "its file 'weights.bin' ends 11805916207174113"),
+        ("length", -5, "offset and length of its data are not numbers of bytes"),
+        ("offset", 2**62, "its file 'weights.bin' ends 4611686018427387"),
+        ("offset", 2**70, "its file 'weights.bin' ends 11805916207174113"),
+        ("offset", -1, "offset and length of its data are not numbers of bytes"),
+    ],
+)
+def test_external_data_of_impossible_places(tmp_path: Path, key: str, size: int, reason: str) -> None:
+    path = saved(tmp_path, small_model())
+    model = onnx.load(path, load_external_data=False)
+    next(entry for entry in model.graph.initializer[0].external_data if entry.key == key).value = str(size)
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match=f"tensor 'w': {reason}"):
+        load_onnx(path)
+
+
 @pytest.mark.parametrize("name", ["weights.bin", "model.onnx"])
 def test_a_fifo_is_refused_at_once(tmp_path: Path, name: str) -> None:
     path = saved(tmp_path, small_model())

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 
 from runtime.errors import UnsupportedError
 from runtime.families.elementwise.rows import BINARY, UNARY
+from runtime.families.resize.interpolation import COORDINATES
 from runtime.importers.onnx_importer import HANDLERS, import_onnx
 from runtime.operators import OPERATORS, check_graph
 from runtime.recurrence import GATES
@@ -188,6 +189,18 @@ def test_resize_computes_what_onnxruntime_computes(
         model.graph.initializer.append(helper.make_tensor("roi", TensorProto.FLOAT, [0], []))
         model.graph.initializer.append(helper.make_tensor("none", TensorProto.FLOAT, [0], []))
         model.graph.node[0].input[2] = "none"
+    assert_matches_onnxruntime(model)
+
+
+@pytest.mark.parametrize("coordinates", [each for each in COORDINATES if each != "tf_crop_and_resize"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("scales", [(2.5, 1.7), (0.6, 0.45), (0.15, 3.3)])
+def test_resize_by_scales_that_give_no_whole_size_computes_what_onnxruntime_computes(
+    mode: str, coordinates: str, scales: tuple[float, float]
+) -> None:
+    attributes = {"mode": mode, "coordinate_transformation_mode": coordinates}
+    constants = {"scales": [1.0, 1.0, *scales]}
+    model = one_op("Resize", {"x": (1, 2, 7, 9)}, constants, 19, order=("x", "", "scales"), **attributes)
     assert_matches_onnxruntime(model)
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.test_layers import ROOT
 
 CODE = """
+import numpy as np
 from onnx import TensorProto, helper
 
 from farm.model.oracle import Oracle
@@ -19,7 +20,8 @@ from farm.model.oracle import Oracle
 value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
 result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
 graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [value], [result])
-Oracle(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+Oracle(model).outputs({"x": np.ones(1, np.float32)})
 """
 
 

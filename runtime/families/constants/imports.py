@@ -13,10 +13,10 @@ from runtime.graph import Array
 from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
-from runtime.importers.tensors import tensor_value
+from runtime.importers.tensors import dense_tensor, tensor_value
 
 Fold = Callable[[OnnxNode, list[Array]], Any]
-_CONSTANT_FORMS = ("value", "value_float", "value_floats", "value_int", "value_ints")
+_CONSTANT_FORMS = ("value", "sparse_value", "value_float", "value_floats", "value_int", "value_ints")
 
 
 def _constant(node: OnnxNode, builder: GraphBuilder) -> None:
@@ -25,8 +25,8 @@ def _constant(node: OnnxNode, builder: GraphBuilder) -> None:
         raise node.unsupported("the attributes", sorted(node.attributes), " or ".join(_CONSTANT_FORMS))
     node.read.add(form)
     value = node.attributes[form]
-    if form == "value":
-        _result(node, builder, tensor_value(value, node.output))
+    if form in ("value", "sparse_value"):
+        _result(node, builder, tensor_value(dense_tensor(value) if form == "sparse_value" else value, node.output))
         return
     _result(node, builder, np.asarray(value, np.float32 if "float" in form else np.int64))
 

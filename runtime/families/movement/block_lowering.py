@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from runtime.graph import Graph, Node
 from runtime.kernels.codes import Pad
@@ -104,19 +105,20 @@ def fits_slice(graph: Graph, node: Node, block: int) -> bool:
     if not is_image(graph, node):
         return False
     start, steps = _slice_of(graph, node)
-    channels_alone = _only_channels(graph.shape(node.inputs[0]), graph.shape(node.output))
+    channels_alone = _only_channels(graph.shape(node.inputs[0]), graph.shape(node.output), steps)
     return steps[:2] == [1, 1] and (start[1] % block == 0 or channels_alone)
 
 
-def _only_channels(shape: Shape, part: Shape) -> bool:
-    return (shape[0], *shape[2:]) == (part[0], *part[2:])
+def _only_channels(shape: Shape, part: Shape, steps: Sequence[int]) -> bool:
+    """Whether a slice takes all of the other axes, as they lie: backwards, an axis keeps its size too."""
+    return (shape[0], *shape[2:]) == (part[0], *part[2:]) and min(steps) > 0
 
 
 def lower_slice(builder: Builder, node: Node) -> None:
     """Lowers Slice: the same memory where whole blocks of one image are wanted, else a copy."""
     x, shape, block = builder.read(node.inputs[0], Storage.BLOCKED), builder.graph.shape(node.output), builder.block
     start, steps = _slice_of(builder.graph, node)
-    channels_alone = _only_channels(x.shape, shape)
+    channels_alone = _only_channels(x.shape, shape, steps)
     if channels_alone and start[1] % block == 0 and shape[0] == 1:
         builder.alias(node.output, x.blocks(node.output, shape, start[1]))
         return

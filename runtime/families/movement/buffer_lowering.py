@@ -42,7 +42,7 @@ def lower_slice(builder: Builder, node: Node) -> None:
     shape = builder.graph.shape(node.output)
     offset = sum(first * stride for first, stride in zip(start, x.strides, strict=True))
     part = Value(node.output, shape, x.storage, x.element, x.stride, x, offset)
-    cut = [axis for axis, size in enumerate(x.shape) if shape[axis] != size]
+    cut = [axis for axis, size in enumerate(x.shape) if shape[axis] != size or steps[axis] < 0]
     channels = x.storage == Storage.NHWC and cut == [1]
     run = x.storage == Storage.FLAT and len(cut) == 1 and math.prod(x.shape[: cut[0]]) == 1
     if (channels or run) and steps[cut[0]] == 1:

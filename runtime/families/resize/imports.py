@@ -39,7 +39,7 @@ def _upsample(node: OnnxNode, builder: GraphBuilder) -> None:
     if mode != "nearest" or shrunk in (scales, (1.0,) * len(scales)):
         _emit(node, builder, down if min(scales) < 1 else up, scales, None)
         return
-    between = f"{node.output}/shrunk"
+    between = builder.fresh(f"{node.output}/shrunk")
     _emit(node, builder, down, shrunk, None, output=between)
     _emit(node, builder, up, grown, None, source=between)
 
@@ -109,15 +109,14 @@ def _emit(
 ) -> None:
     """Adds what resizes a tensor, by default from the node's input to its output."""
     x, y = source or node.input(0), output or node.output
-    shape, from_scales = builder.shape(x), sizes is None
+    shape = builder.shape(x)
     if sizes is None:
         if len(scales) != len(shape) or not all(0 < scale < 1e6 for scale in scales):
             raise ModelError(f"{node}: scales {list(scales)} do not fit an input of shape {shape}")
         sizes = [int(np.float32(n) * np.float32(scale)) for n, scale in zip(shape, scales, strict=True)]
     elif not keep_scales:
         scales = [size / n for size, n in zip(sizes, shape, strict=True)]
-    between = (sampling.mode, sampling.coordinates) == ("linear", "align_corners") and from_scales
-    if not _has_kernel(builder, x, sampling, sizes) or (between and not _are_whole(shape, scales)):
+    if not _has_kernel(builder, x, sampling, sizes):
         _emit_by_axis(Emitter(node, builder), sampling, sizes, scales, x, y)
         return
     attributes = {
@@ -128,11 +127,6 @@ def _emit(
         "scales": tuple(float(scale) for scale in scales[2:]),
     }
     builder.emit(node, "Resize", [x], attributes, y)
-
-
-def _are_whole(shape: Sequence[int], scales: Sequence[float]) -> bool:
-    """Whether the scaled sizes need no rounding: else the corners that are aligned lie between pixels."""
-    return all(abs(n * scale - round(n * scale)) < 1e-6 for n, scale in zip(shape, scales, strict=True))
 
 
 def _has_kernel(builder: GraphBuilder, x: str, sampling: Sampling, sizes: Sequence[int]) -> bool:
@@ -158,7 +152,7 @@ def _emit_by_axis(
             beyond = (places < 0) | (places > extent - 1)
             outside |= beyond.reshape([-1 if at == axis else 1 for at in range(len(sizes))])
         if sampling.mode == "nearest":
-            chosen = emit.constant(sampling.nearest(places, extent), dtype="int64")
+            chosen = emit.constant(sampling.nearest(extent, size, scale, axis), dtype="int64")
             x = gather(node, builder, x, chosen, axis)
         else:
             x = _weighted(emit, x, sampling.weights(places, extent, scale), axis)

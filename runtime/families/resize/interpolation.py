@@ -8,6 +8,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from runtime.families.resize.nearest import chosen_indices, nearest_indices
+
 Reals = npt.NDArray[np.float64]
 COORDINATES = (
     *("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"),
@@ -29,35 +31,32 @@ class Sampling:
     region: tuple[tuple[float, float], ...] = ((0.0, 1.0),) * 6
 
     def places(self, extent: int, size: int, scale: float, axis: int) -> Reals:
-        """Coordinate in the input of each of `size` outputs; an axis of `extent` elements."""
+        """Coordinate in the input of each of `size` outputs; an axis of `extent` elements.
+
+        The length resized, where a formula has it, is `size`: a whole number, as ONNX Runtime has it.
+        """
         position = np.arange(size, dtype=np.float64)
-        scaled = scale * extent
         if self.coordinates == "asymmetric":
             return position / scale
         if self.coordinates == "align_corners":
-            return position * (extent - 1) / (scaled - 1) if scaled != 1 else np.zeros(size)
+            return position * (extent - 1) / max(size - 1, 1)
         if self.coordinates == "tf_crop_and_resize":
             start, end = self.region[axis]
             if size == 1:
                 return np.full(1, 0.5 * (start + end) * (extent - 1))
             return start * (extent - 1) + position * (end - start) * (extent - 1) / (size - 1)
-        if self.coordinates == "pytorch_half_pixel" and scaled == 1:
+        if self.coordinates == "pytorch_half_pixel" and size == 1:
             return np.zeros(size)
         centred = (position + 0.5) / scale - 0.5
         if self.coordinates == "half_pixel_symmetric":
-            return centred + extent / 2 * (1 - size / scaled)
+            return centred + extent / 2 * (1 - size / (scale * extent))
         return centred
 
-    def nearest(self, places: Reals, extent: int) -> npt.NDArray[np.int64]:
-        """The element that each place takes."""
-        low = np.floor(places)
-        rounded = {
-            "floor": low,
-            "ceil": np.ceil(places),
-            "round_prefer_floor": np.where(places - low == 0.5, low, np.round(places)),
-            "round_prefer_ceil": np.floor(places + 0.5),
-        }[self.rounding]
-        return np.clip(rounded, 0, extent - 1).astype(np.int64)
+    def nearest(self, extent: int, size: int, scale: float, axis: int) -> npt.NDArray[np.int32]:
+        """The element that each output takes."""
+        if self.coordinates == "tf_crop_and_resize":
+            return chosen_indices(self.places(extent, size, scale, axis).astype(np.float32), extent, self.rounding)
+        return nearest_indices(extent, size, scale, self.coordinates, self.rounding)
 
     def weights(self, places: Reals, extent: int, scale: float) -> Reals:
         """Matrix [outputs, inputs]: what each input weighs in each output."""

@@ -24,7 +24,11 @@ def nearest_indices(extent: int, size: int, scale: float, coordinates: str, roun
     `scale` is output/input as the model gives it; `coordinates` and `rounding` are ONNX's names for Resize's
     coordinate_transformation_mode and nearest_mode.
     """
-    positions = _positions(extent, size, np.float32(scale), coordinates)
+    return chosen_indices(_positions(extent, size, np.float32(scale), coordinates), extent, rounding)
+
+
+def chosen_indices(positions: Floats, extent: int, rounding: str) -> Indices:
+    """The index (0 .. extent - 1) next to each coordinate of an axis."""
     return np.clip(_rounded(positions, rounding), 0, extent - 1).astype(np.int32)
 
 
@@ -38,6 +42,10 @@ def _positions(extent: int, size: int, scale: np.float32, coordinates: str) -> F
         return outputs * np.float32(extent - 1) / np.float32(max(size - 1, 1))
     if coordinates == "pytorch_half_pixel" and size == 1:
         return outputs
+    if coordinates == "half_pixel_symmetric":
+        length = np.float32(extent)
+        offset = length / np.float32(2) * (np.float32(1) - np.float32(size) / (scale * length))
+        return offset + (outputs + half) / scale - half
     return (outputs + half) / scale - half
 
 

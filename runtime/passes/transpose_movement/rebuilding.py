@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from runtime.formats.permutation import Permutation, composed, moves_elements, permuted
-from runtime.graph import Graph, MovedTensor, Node, TensorInfo
+from runtime.graph import Graph, MovedTensor, Node, TensorInfo, unused_name
 from runtime.operators import infer_dtype, infer_shape, input_shapes
 from runtime.passes.transpose_movement.regions import Movable, Region, aligned
 
@@ -94,17 +94,10 @@ class Rebuilding:
         return name
 
     def _unused_tensor(self, name: str) -> str:
-        unique, suffix = name, 0
-        while unique in self._graph.tensors:
-            suffix += 1
-            unique = f"{name}_{suffix}"
-        return unique
+        return unused_name(name, self._graph.tensors)
 
     def _unused_label(self, name: str) -> str:
-        unique, suffix = name, 0
-        while unique in self._node_names:
-            suffix += 1
-            unique = f"{name}_{suffix}"
+        unique = unused_name(name, self._node_names)
         self._node_names.add(unique)
         return unique
 

@@ -161,7 +161,7 @@ INPUTS = {
     "no array": (b"hello", "not a NumPy .npy file"),
     "another shape": (np.zeros((1, 3, 8, 9), np.float32), "[1, 3, 8, 9]"),
     "another type": (np.zeros((1, 3, 8, 8)), "float64"),
-    "NaN": (np.full((1, 3, 8, 8), np.nan, np.float32), "holds NaN or infinity"),
+    "NaN": (np.full((1, 3, 8, 8), np.nan, np.float32), "holds NaN"),
     "a pickle": (np.array([{"a": 1}], object), "not a NumPy .npy file"),
 }
 

@@ -270,7 +270,7 @@ def test_validation_inputs_are_read_and_checked(tmp_path: Path) -> None:
 ARRAYS = {
     "shape": (np.zeros((4, 1), np.float32), "holds float32 [4, 1]; the input 'x' is float32 [1, 4]"),
     "type": (np.zeros((1, 4)), "holds float64 [1, 4]; the input 'x' is float32 [1, 4]"),
-    "NaN": (np.full((1, 4), np.nan, np.float32), "holds NaN or infinity"),
+    "NaN": (np.full((1, 4), np.nan, np.float32), "holds NaN"),
     "objects": (np.array([[1, "a", None, {}]], dtype=object), "is not a NumPy .npy file"),
 }
 

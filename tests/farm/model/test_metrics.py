@@ -16,13 +16,16 @@ from farm.model.metrics import (
     Thresholds,
     compare,
     default_thresholds,
+    for_sums,
     judge_output,
     noise_excess,
     thresholds_of_similarity,
     worst,
 )
+from farm.model.sum_lengths import longest_sum
 from farm.rows.status import Status
 from runtime.types import Precision
+from tests.runtime.graphs import GraphMaker
 
 STRICT = Thresholds(0.9999, 60.0, 1e-3)
 ANYTHING = Thresholds(-1.0, -SQNR_LIMIT_DB, math.inf)
@@ -38,7 +41,8 @@ def array(*values: float) -> np.ndarray:
 @given(finite)
 def test_an_array_agrees_with_itself(x: np.ndarray) -> None:
     found = judge_output(x, x.copy(), STRICT)
-    assert (found.status, found.reason) == (Status.OK, "")
+    is_constant = x.size > 1 and bool((x == x.flat[0]).all())
+    assert (found.status, bool(found.reason)) == (Status.OK, is_constant)
     assert found.metrics is not None
     assert found.metrics.cosine == pytest.approx(1.0) and found.metrics.sqnr_db == SQNR_LIMIT_DB
     assert found.metrics.max_abs_error == found.metrics.max_rel_error == 0.0
@@ -46,12 +50,34 @@ def test_an_array_agrees_with_itself(x: np.ndarray) -> None:
 
 
 @given(finite, st.data())
-def test_a_nan_never_passes(x: np.ndarray, data: st.DataObject) -> None:
+def test_a_nan_alone_never_passes(x: np.ndarray, data: st.DataObject) -> None:
     spoiled = x.copy()
     spoiled.flat[data.draw(st.integers(0, x.size - 1))] = np.nan
     assert judge_output(x, spoiled, ANYTHING).status == Status.WRONG_RESULT
-    assert judge_output(spoiled, x, ANYTHING).status == Status.WRONG_RESULT
-    assert judge_output(spoiled, spoiled, ANYTHING).status == Status.WRONG_RESULT
+    found = judge_output(spoiled, x, ANYTHING)
+    assert (found.status, found.reason) == (Status.NO_REFERENCE, "the reference holds 1 NaN")
+    assert judge_output(spoiled, spoiled, STRICT).status == Status.OK
+
+
+def test_what_is_wrong_beside_an_expected_nan_is_wrong() -> None:
+    assert judge_output(array(1, 2, np.nan), array(1, -2, np.nan), STRICT).status == Status.WRONG_RESULT
+
+
+@pytest.mark.parametrize(
+    ("expected", "reason"),
+    [
+        (array(0.5, 0.5), "the reference is 0.5 everywhere, which is no evidence"),
+        (array(np.nan, np.nan), "the reference holds no number, which is no evidence"),
+        (array(1.0), ""),
+        (array(1.0, 2.0), ""),
+    ],
+)
+def test_a_reference_that_shows_nothing_says_so(expected: np.ndarray, reason: str) -> None:
+    found = judge_output(expected, expected, STRICT)
+    assert (found.status, found.reason) == (Status.OK, reason)
+    assert judge_output(expected, expected + 1, STRICT).status == (
+        Status.OK if np.isnan(expected).all() else "wrong_result"
+    )
 
 
 def test_metrics_of_a_known_case() -> None:
@@ -81,6 +107,22 @@ def test_the_cosine_of_zero_and_extreme_vectors_is_defined(
     metrics = compare(expected, actual)
     assert metrics.cosine == pytest.approx(cosine)
     assert metrics.sqnr_db == pytest.approx(sqnr_db)
+
+
+def test_thresholds_follow_long_sums_alone() -> None:
+    strict = default_thresholds("cpu", Precision.FP32)
+    assert for_sums(strict, 1 << 24) == strict
+    long = for_sums(strict, 1 << 27)
+    assert (round(long.sqnr_db), round(long.scaled_error, 4), long.cosine) == (51, 0.0028, strict.cosine)
+
+
+def test_the_longest_sum_of_a_graph() -> None:
+    make = GraphMaker()
+    x = make.conv(make.input(1, 6, 5, 5), 4, group=2)
+    y = make.add("ReduceMean", x, axes=(2, 3), keepdims=True)
+    assert longest_sum(make.finish(y)) == 3 * 3 * 3
+    wide = make.add("ReduceSum", x, axes=(1, 2, 3), keepdims=True)
+    assert longest_sum(make.finish(y, wide)) == 4 * 5 * 5
 
 
 def test_a_zero_output_is_wrong() -> None:

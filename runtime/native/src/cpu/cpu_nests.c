@@ -292,6 +292,8 @@ static const char *reduce_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     return NULL;
 }
 
+#define LINES_PER_PART 4096
+
 /* Adds a line of inputs to the results so far; a mean is a sum until it is divided. */
 static void reduce_combine(uint32_t code, float *result, const float *x, int64_t stride, int64_t count) {
     switch (code) {
@@ -306,16 +308,24 @@ static void reduce_combine(uint32_t code, float *result, const float *x, int64_t
     }
 }
 
-/* Line by line, so that the inner index runs through neighbours; a mean is divided at the end. */
+/* Line by line, so that the inner index runs through neighbours; a mean is divided at the end. Lines add up in parts,
+ * and these do: in a single sum, what comes after many millions of elements is rounded away. */
 static void reduce_piece(const rt_cpu_call *call, int64_t outer, int64_t first, int64_t count) {
     rt_reduce_args d = rt_reduce_args_of(call);
     uint32_t code = call->codes.reduce;
     const float *x = call->tensors[RT_REDUCE_X].data + outer * d.x_outer_stride + first * d.x_inner_stride;
     float *y = call->tensors[RT_REDUCE_Y].data + outer * d.y_outer_stride + first * d.y_inner_stride;
-    float result[INNER_PER_TURN];
+    float result[INNER_PER_TURN], part[INNER_PER_TURN];
     float start = code == RT_REDUCE_MAX ? -INFINITY : code == RT_REDUCE_MIN ? INFINITY : 0.0f;
     for (int64_t i = 0; i < count; i++) result[i] = start;
-    for (int64_t r = 0; r < d.reduced; r++) reduce_combine(code, result, x + r * d.x_reduced_stride, d.x_inner_stride, count);
+    for (int64_t from = 0; from < d.reduced; from += LINES_PER_PART) {
+        int64_t end = from + LINES_PER_PART < d.reduced ? from + LINES_PER_PART : d.reduced;
+        for (int64_t i = 0; i < count; i++) part[i] = start;
+        for (int64_t r = from; r < end; r++) {
+            reduce_combine(code, part, x + r * d.x_reduced_stride, d.x_inner_stride, count);
+        }
+        reduce_combine(code, result, part, 1, count);
+    }
     float divisor = code == RT_REDUCE_MEAN ? (float)d.reduced : 1.0f;
     for (int64_t i = 0; i < count; i++) y[i * d.y_inner_stride] = result[i] / divisor;
 }

@@ -1,0 +1,62 @@
+"""Runs ONNX Runtime for another process, which `reference_process.py` has started: a request a line, an answer a line.
+
+A request names a model's file and those of inputs and outputs, `.npz` files with an array for each, `0`, `1`, ... An
+answer has the outputs' names, or `error`: why there are none, in one line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from runtime.onnx_runtime import onnxruntime
+
+ERRORS_ONLY = 3
+# Quantised operators as the model has them, and products of u8 and s8 that do not saturate where a CPU lacks VNNI.
+SETTINGS = {"session.disable_quant_qdq": "1", "session.x64quantprecision": "1"}
+Sessions = dict[str, Any]
+
+
+def serve() -> None:
+    """Answers until there are no requests any more; what libraries print goes to the standard error."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    limit = int(sys.argv[1])
+    for kind, most in ((resource.RLIMIT_AS, limit), (resource.RLIMIT_CORE, 0)):
+        with contextlib.suppress(OSError, ValueError):  # where the system does not know it, or has a stricter one
+            resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
+    sessions: Sessions = {}
+    for line in sys.stdin:
+        answer: dict[str, str | list[str]]
+        try:
+            answer = {"names": run(json.loads(line), sessions)}
+        except Exception as error:  # its exceptions have no common base of their own
+            answer = {"error": (str(error).splitlines() or [""])[0] or type(error).__name__}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def run(request: dict[str, Any], sessions: Sessions) -> list[str]:
+    """Runs a model, which is loaded once, and writes its outputs; returns their names."""
+    path = request["model"]
+    if path not in sessions:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = ERRORS_ONLY
+        for key, value in SETTINGS.items():
+            options.add_session_config_entry(key, value)
+        sessions[path] = onnxruntime.InferenceSession(Path(path).read_bytes(), options, ["CPUExecutionProvider"])
+    with np.load(request["inputs"], allow_pickle=False) as values:
+        inputs = {name: values[str(index)] for index, name in enumerate(request["names"])}
+    outputs = [np.asarray(value) for value in sessions[path].run(None, inputs)]
+    np.savez(request["outputs"], allow_pickle=False, **{str(index): value for index, value in enumerate(outputs)})
+    return [info.name for info in sessions[path].get_outputs()]
+
+
+if __name__ == "__main__":
+    serve()
