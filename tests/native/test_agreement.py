@@ -119,6 +119,18 @@ def test_random_graphs_compute_the_same_on_the_cpu(cpu: Farmrt, case: tuple[Grap
 
 
 @pytest.mark.slow
+@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=sliced_graphs(), memory=st.sampled_from(["buffer", "image"]))
+def test_slices_of_slices_compute_the_same_on_the_gpu(gpu: Farmrt, case: tuple[Graph, GraphMaker], memory: str) -> None:
+    graph, make = case
+    inputs = make.noise()
+    expected = evaluate(graph, inputs)
+    plan = lower(graph, target_of_device(device_of(gpu), memory=memory))
+    for name, values in run_on(gpu, plan, inputs).items():
+        assert_close(values, expected[name], 2e-5)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", [1, 3])
 def test_a_sum_of_millions_keeps_what_comes_last(cpu: Farmrt, inner: int) -> None:
     """A single sum in float32 is off by a tenth."""
