@@ -21,6 +21,6 @@ def _terms(graph: Graph, node: Node) -> int:
     if node.op == "StridedReduction":
         return math.prod(node.attrs["window"])
     if node.op == "Cumulation":
-        return graph.shape(node.output)[node.attrs["axis"]]
+        return int(graph.shape(node.output)[node.attrs["axis"]])
     whole = math.prod(graph.shape(node.inputs[0])) if node.op in _MEANS else node_macs(graph, node)
     return max(1, whole // max(1, math.prod(graph.shape(node.output))))
