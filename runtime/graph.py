@@ -18,6 +18,7 @@ Attributes stand after the semicolon; `runtime.operators` gives their types and 
     PRelu(x, slope), LRN(x; alpha, beta, bias, size), Softmax(x; axis), LogSoftmax(x; axis), Concat(...; axis)
     Slice(x; starts, ends, axes, steps), Pad(x; pads, value, mode), Transpose(x; perm), Reshape(x; shape)
     Resize(x; mode, coordinate_transformation_mode, nearest_mode, sizes, scales), ChannelShuffle(x; group)
+    DepthToSpace SpaceToDepth(x; blocksize, mode)
     ReduceMean ReduceSum ReduceMax ReduceMin(x; axes, keepdims)
 
 Global pooling is ReduceMean or ReduceMax over axes (2, 3); the importer's reductions keep their axes. Conv,

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from runtime.errors import UnsupportedError
+from runtime.errors import ModelError, UnsupportedError
+from runtime.evaluate import evaluate
 from runtime.families.elementwise.rows import BINARY, UNARY
 from runtime.importers.onnx_importer import HANDLERS, import_onnx
 from runtime.operators import OPERATORS, check_graph
@@ -140,6 +141,16 @@ CASES = [
     Case("Resize", X, {"scales": [1.0, 1.0, 0.5, 2.0]}, opsets=(10,)),
     Case("Resize", X, {"scales": [1.0, 1.0, 1.6, 2.0]}, {"mode": "linear"}, opsets=(10,)),
     Case("Resize", X, {"scales": [2.0, 2.0]}, {"axes": [2, 3]}, opsets=(18,), order=("x", "", "scales")),
+]
+CASES += [
+    Case(op, {"x": shape}, attributes=more, opsets=opsets)
+    for op, shape in (("DepthToSpace", (2, 36, 2, 3)), ("SpaceToDepth", (2, 5, 12, 6)))
+    for more, opsets in (({"blocksize": 2}, ALL), ({"blocksize": 3}, (11, 13)))
+]
+CASES += [
+    Case("DepthToSpace", {"x": (2, 36, 2, 3)}, attributes={"blocksize": size, "mode": mode}, opsets=(11, 13))
+    for size in (2, 3)
+    for mode in ("DCR", "CRD")
 ]
 BATCH_NORM = {
     "scale": random_array((6,), 1),
@@ -275,3 +286,26 @@ def test_intermediate_tensors_do_not_take_names_of_the_model() -> None:
     ]
     model = onnx_model(nodes, X, ["y", "y/ReduceMean"], opset=13)
     assert inputs_of(assert_matches_onnxruntime(model)).keys() == {"x"}
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_blocks_of_pixels_of_integers_go_over_six_axes(mode: str) -> None:
+    model = one_op("DepthToSpace", {"x": (2, 8, 3, 2)}, opset=13, blocksize=2, mode=mode)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.UINT8
+    graph, x = import_onnx(model), np.arange(96, dtype=np.uint8).reshape(2, 8, 3, 2)
+    assert {node.op for node in graph.nodes} <= {"Strided", "Reshape"}
+    np.testing.assert_array_equal(evaluate(graph, {"x": x})["y"], run_onnxruntime(model, {"x": x})[0])
+
+
+@pytest.mark.parametrize(
+    ("op", "more", "reason"),
+    [
+        ("DepthToSpace", {"blocksize": 4}, "6 channels do not split into blocks of 4 x 4 pixels"),
+        ("SpaceToDepth", {"blocksize": 2}, "4 x 5 pixels do not split into blocks of 2 x 2"),
+        ("DepthToSpace", {"blocksize": 0}, "blocksize is 0"),
+    ],
+)
+def test_blocks_of_pixels_that_do_not_fit_are_refused(op: str, more: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ModelError, match=rf"^node 'node' \({op}\): {reason}"):
+        import_onnx(one_op(op, X, opset=13, **more))
