@@ -235,7 +235,8 @@ class OnnxImport:
 
 def _producers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
     """The node that writes each tensor."""
-    check_written_once(graph.node)
+    given = dict.fromkeys((value.name for value in graph.input), "an input of the model")
+    check_written_once(graph.node, dict.fromkeys((tensor.name for tensor in graph.initializer), "a constant") | given)
     return {name: node for node in graph.node for name in node.output if name}
 
 

@@ -309,3 +309,41 @@ def test_blocks_of_pixels_of_integers_go_over_six_axes(mode: str) -> None:
 def test_blocks_of_pixels_that_do_not_fit_are_refused(op: str, more: dict[str, Any], reason: str) -> None:
     with pytest.raises(ModelError, match=rf"^node 'node' \({op}\): {reason}"):
         import_onnx(one_op(op, X, opset=13, **more))
+
+
+UPDATES = {"u": random_array((1, 3))}
+OUTSIDE: list[tuple[str, dict[str, Any], dict[str, int], str]] = [
+    ("Gather", {"i": [2]}, {}, "index 2 of 'i' is outside of axis 0, which has 2"),
+    ("Gather", {"i": [0, -3]}, {}, "index -3 of 'i' is outside of axis 0, which has 2"),
+    ("Gather", {"i": [2, 3]}, {"axis": -1}, "index 3 of 'i' is outside of axis 1, which has 3"),
+    ("GatherElements", {"i": [[0, 1, 2]]}, {}, "index 2 of 'i' is outside of axis 0, which has 2"),
+    ("GatherND", {"i": [[1, 2], [1, 3]]}, {}, "index 3 of 'i' is outside of axis 1, which has 3"),
+    ("GatherND", {"i": [[2], [3]]}, {"batch_dims": 1}, "index 3 of 'i' is outside of axis 1, which has 3"),
+    ("ScatterElements", {"i": [[0, 1, -3]], **UPDATES}, {}, "index -3 of 'i' is outside of axis 0, which has 2"),
+    ("ScatterND", {"i": [[2]], **UPDATES}, {}, "index 2 of 'i' is outside of axis 0, which has 2"),
+]
+
+
+@pytest.mark.parametrize(("op", "constants", "more", "reason"), OUTSIDE, ids=lambda value: str(value)[:24])
+def test_a_constant_index_outside_of_its_axis_is_refused(
+    op: str, constants: dict[str, Any], more: dict[str, int], reason: str
+) -> None:
+    with pytest.raises(ModelError, match=rf"^node 'node' \({op}\): {reason}"):
+        import_onnx(one_op(op, {"x": (2, 3)}, constants, 13, **more))
+
+
+INSIDE: list[tuple[str, dict[str, Any], dict[str, int]]] = [
+    ("Gather", {"i": [1, -2]}, {}),
+    ("Gather", {"i": -3}, {"axis": 1}),
+    ("GatherElements", {"i": [[0, 1, -2]]}, {}),
+    ("GatherND", {"i": [[1, 2], [-2, -3]]}, {}),
+    ("ScatterElements", {"i": [[0, 1, -2]], **UPDATES}, {}),
+    ("ScatterND", {"i": [[-2]], **UPDATES}, {}),
+]
+
+
+@pytest.mark.parametrize(("op", "constants", "more"), INSIDE, ids=lambda value: str(value)[:24])
+def test_the_outermost_indices_are_taken_from_either_end(
+    op: str, constants: dict[str, Any], more: dict[str, int]
+) -> None:
+    assert_matches_onnxruntime(one_op(op, {"x": (2, 3)}, constants, 13, **more))
