@@ -162,6 +162,9 @@ CASES += [
     Case("BatchNormalization", shape, BATCH_NORM, more, opsets=(7, 9, 14, 15))
     for shape, more in ((X, {}), (X, {"epsilon": 0.1, "momentum": 0.5}), ({"x": (3, 6)}, {}))
 ]
+CASES += [Case("BatchNormalization", {"x": shape}, BATCH_NORM) for shape in ((2, 6, 5), (2, 6, 3, 4, 2))]
+CASES += [Case("Hardmax", X, attributes=more) for more in ({}, *({"axis": axis} for axis in (0, 1, 2, 3)))]
+CASES += [Case("Hardmax", X, attributes={"axis": -2}, opsets=(11, 13))]
 for reduction in ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"):
     first = 13 if reduction == "ReduceSum" else 18
     old, new = tuple(v for v in (7, 11, 13) if v < first), (first, 20)
@@ -347,3 +350,27 @@ def test_the_outermost_indices_are_taken_from_either_end(
     op: str, constants: dict[str, Any], more: dict[str, int]
 ) -> None:
     assert_matches_onnxruntime(one_op(op, {"x": (2, 3)}, constants, 13, **more))
+
+
+@pytest.mark.parametrize("shape", [(5, 6), (3, 6, 5), IMAGE], ids=str)
+def test_batch_normalisation_in_training_takes_the_batch_s_moments(shape: tuple[int, ...]) -> None:
+    names = ("y", "running_mean", "running_variance")
+    attributes = {"training_mode": 1, "momentum": 0.75, "epsilon": 0.1}
+    graph = import_onnx(one_op("BatchNormalization", {"x": shape}, BATCH_NORM, 15, outputs=names, **attributes))
+    x = random_array(shape, 7)
+    axes = tuple(axis for axis in range(len(shape)) if axis != 1)
+    mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+    scale, shift = (BATCH_NORM[name].reshape(mean.shape) for name in ("scale", "shift"))
+    expected = (
+        (x - mean) / np.sqrt(variance + 0.1) * scale + shift,
+        *(0.75 * BATCH_NORM[name] + 0.25 * own.reshape(-1) for name, own in (("mean", mean), ("variance", variance))),
+    )
+    found = evaluate(graph, {"x": x})
+    for name, value in zip(names, expected, strict=True):
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_batch_normalisation_of_a_constant_batch_is_a_constant() -> None:
+    batch = {"x": random_array(IMAGE), **BATCH_NORM}
+    graph = import_onnx(one_op("BatchNormalization", {}, batch, 15, training_mode=1))
+    assert not graph.nodes and graph.constants.keys() == {"y"}
