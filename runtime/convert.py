@@ -33,6 +33,8 @@ def convert(
     reports = [PassReport("constants at import", builder.folded)]
     if builder.padded:
         reports.append(PassReport("results with -1 behind what a run finds", builder.padded))
+    if importer.drawn:
+        reports.append(PassReport("random numbers, the same in every run", list(importer.drawn)))
     origins = trace_origins(graph, formats or {})
     if formats is not None:
         reports.append(PassReport("origin formats", list(origin_lines(origins))))

@@ -16,6 +16,7 @@ from runtime.errors import ModelError
 from runtime.evaluate import evaluate
 from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.farm_domain import DOMAIN
+from runtime.importers.onnx_importer import with_drawn_numbers
 from runtime.onnx_runtime import onnxruntime
 
 Array = npt.NDArray[Any]
@@ -25,10 +26,12 @@ ERRORS_ONLY = 3
 class Oracle:
     """A model that ONNX Runtime has loaded; raises ModelError where it refuses it.
 
-    Of a model with users' operators it loads the parts between them, each when it comes to it first.
+    Random numbers are those that a plan of the model has. Of a model with users' operators it loads the parts between
+    them, each when it comes to it first.
     """
 
     def __init__(self, model: onnx.ModelProto, custom: CustomNames | None = None) -> None:
+        model = with_drawn_numbers(model, custom)
         self._model, self._custom = model, custom or {}
         self._parts: dict[bytes, onnxruntime.InferenceSession] = {}
         self._whole = None if has_custom_nodes(model, self._custom) else _session(model)

@@ -21,6 +21,7 @@ from runtime.importers.handlers import HANDLERS
 from runtime.importers.inputs import bind_inputs, element_dtype, input_dtype
 from runtime.importers.loops import unrolled_loop, unrolled_scan
 from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.random_numbers import drawn_nodes, has_random_numbers, is_random, with_nodes
 from runtime.importers.refusals import Refusals
 from runtime.importers.tensors import is_float, tensor_value
 
@@ -54,8 +55,20 @@ def import_onnx(
     return OnnxImport(model, input_shapes or {}, outputs, custom).run()
 
 
+def with_drawn_numbers(model: onnx.ModelProto, custom: CustomNames | None = None) -> onnx.ModelProto:
+    """The model with the random numbers that its import draws, as nodes that every runtime computes alike."""
+    if not has_random_numbers(model):
+        return model
+    model = _modern(model)
+    importer = OnnxImport(model, {}, None, custom)
+    importer.run()
+    return with_nodes(model, importer.drawn)
+
+
 class OnnxImport:
     """One import; `builder.folded` lists afterwards which nodes became constants.
+
+    `drawn`: the nodes that stand in for those that draw random numbers, by what these write.
 
     Floats are float32 within the graph. An input or output of another float type keeps its name and type, and is
     converted at once; nodes then read or write `<name>/float32` in its place.
@@ -77,6 +90,7 @@ class OnnxImport:
         self.builder = GraphBuilder(model.graph.name or "model", {*self.initializers, *self.producers, *declared})
         self.input_shapes = {name: tuple(shape) for name, shape in input_shapes.items()}
         self.outputs = list(outputs or [value.name for value in model.graph.output])
+        self.drawn: dict[str, list[onnx.NodeProto]] = {}
         self._custom = custom or {}
         self._renamed: dict[str, str] = {}
         self._refusals = Refusals()
@@ -150,7 +164,9 @@ class OnnxImport:
         node = OnnxNode.parse(proto, opsets.get(domain, 0), self._renamed)
         unknown = [name for name in filter(None, node.inputs) if name not in self.builder.graph.tensors]
         if any(self._refusals.lacks(name) for name in unknown):
-            known = domain in ("", CLASSIC, DOMAIN) and (node.op in HANDLERS or self._is_defined(proto, node))
+            known = domain in ("", CLASSIC, DOMAIN) and (
+                node.op in HANDLERS or is_random(proto) or self._is_defined(proto, node)
+            )
             self._refusals.skip(node, known or (domain, node.op) in self._custom)
             return
         if unknown:
@@ -170,6 +186,8 @@ class OnnxImport:
             import_custom_node(node, self._custom[domain, node.op], self.builder)
         elif domain == "" and node.op in _WITH_BODIES:
             self._import_nodes(_WITH_BODIES[node.op](proto, node, self.builder), {**self.opsets, "": node.opset})
+        elif is_random(proto):
+            self._draw(proto, node)
         elif domain in ("", CLASSIC) and node.op in HANDLERS:
             HANDLERS[node.op](node, self.builder)
             if node.unread():
@@ -177,6 +195,15 @@ class OnnxImport:
                 raise node.unsupported(name, node.attributes[name], f"no attribute of this name in opset {node.opset}")
         else:
             self._expand(proto, node)
+
+    def _draw(self, proto: onnx.NodeProto, node: OnnxNode) -> None:
+        """Adds random numbers; those of a body or a function are others in each turn, which no oracle could follow."""
+        if proto.output[0] not in self.producers:
+            raise UnsupportedError(
+                f"{node}: it draws numbers within another node; supported: nodes of the model itself"
+            )
+        self.drawn[proto.output[0]] = drawn_nodes(proto, node, self.builder)
+        self._import_nodes(self.drawn[proto.output[0]], {**self.opsets, "": node.opset})
 
     def _expand(self, proto: onnx.NodeProto, node: OnnxNode) -> None:
         """Adds the nodes of ONNX's own definition of an operator."""
