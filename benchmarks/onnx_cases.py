@@ -257,7 +257,7 @@ def _outcome(case: Case, target: Target, runner: Runner) -> Outcome:
         return Outcome("refused", str(error).splitlines()[0])
     except Exception as error:  # any other is what the case shall show, and no reason to end the run
         return Outcome("failed", f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
-    is_padded = any(node.op == "Suppression" for node in graph.nodes)
+    is_padded = bool(graph.padded)
     wrong = difference(case, {name: _found_part(value) for name, value in found.items()} if is_padded else found)
     return Outcome("wrong" if wrong else "padded" if is_padded else "right", wrong, places=places(graph, plan))
 
@@ -271,10 +271,14 @@ def _with_drawn_numbers(case: Case) -> Case:
 
 
 def _found_part(value: Array) -> Array:
-    """The rows of a padded result that a run found: those before the first that holds -1 alone."""
-    empty = (value.reshape(len(value), -1) == -1).all(axis=1)
-    count = int(np.argmax(empty)) if empty.any() else len(value)
-    return value[:count] if empty[count:].all() else value
+    """What a run found of a padded result: the rows, else the columns, before the first that holds -1 alone."""
+    for axis in range(min(value.ndim, 2)):
+        rows = np.moveaxis(value, axis, 0)
+        empty = (rows.reshape(len(rows), -1) == -1).all(axis=1)
+        count = int(np.argmax(empty)) if empty.any() else len(rows)
+        if empty[count:].all() and count < len(rows):
+            return np.moveaxis(rows[:count], 0, axis)
+    return value
 
 
 def places(graph: Graph, plan: Plan) -> frozenset[str]:

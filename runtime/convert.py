@@ -31,8 +31,8 @@ def convert(
     graph = importer.run()
     builder = importer.builder
     reports = [PassReport("constants at import", builder.folded)]
-    if builder.padded:
-        reports.append(PassReport("results with -1 behind what a run finds", builder.padded))
+    if graph.padded:
+        reports.append(PassReport("results with -1 behind what a run finds", graph.padded))
     if importer.drawn:
         reports.append(PassReport("random numbers, the same in every run", list(importer.drawn)))
     origins = trace_origins(graph, formats or {})

@@ -102,7 +102,8 @@ class Graph:
     """Nodes in topological order; every used tensor has an entry in `tensors`, a constant also in `constants`.
 
     `moved`: tensors that are one of the source in another order of axes. `origins`: what tensors are to the model's
-    author, once a conversion has found it out.
+    author, once a conversion has found it out. `padded`: nodes of the source that write fewer elements than their
+    result has room for, and -1 behind them.
     """
 
     name: str
@@ -113,6 +114,7 @@ class Graph:
     constants: dict[str, Array]
     moved: dict[str, MovedTensor] = dataclasses.field(default_factory=dict)
     origins: dict[str, OrderedOrigin] = dataclasses.field(default_factory=dict)
+    padded: list[str] = dataclasses.field(default_factory=list)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Shape of a tensor in origin order."""
