@@ -43,7 +43,7 @@ from farm.toolchain import environment
 from runtime.convert import convert
 from runtime.errors import FarmError
 from runtime.graph import Graph
-from runtime.importers.random_numbers import has_random_numbers
+from runtime.importers.stand_ins import needs_stand_in
 from runtime.lowering.lower import lower
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
@@ -264,7 +264,7 @@ def _outcome(case: Case, target: Target, runner: Runner) -> Outcome:
 
 def _with_drawn_numbers(case: Case) -> Case:
     """The case with the outputs that ONNX Runtime gives for the import's random numbers, which are not the case's."""
-    if not has_random_numbers(case.model):
+    if not needs_stand_in(case.model):
         return case
     values = Oracle(case.model).outputs(case.inputs)
     return dataclasses.replace(case, outputs={name: values[name] for name in case.outputs})

@@ -33,8 +33,7 @@ def convert(
     reports = [PassReport("constants at import", builder.folded)]
     if graph.padded:
         reports.append(PassReport("results with -1 behind what a run finds", graph.padded))
-    if importer.drawn:
-        reports.append(PassReport("random numbers, the same in every run", list(importer.drawn)))
+    reports += [PassReport(note, nodes) for note, nodes in importer.notes.items()]
     origins = trace_origins(graph, formats or {})
     if formats is not None:
         reports.append(PassReport("origin formats", list(origin_lines(origins))))

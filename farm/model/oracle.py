@@ -16,7 +16,7 @@ from runtime.errors import ModelError
 from runtime.evaluate import evaluate
 from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.farm_domain import DOMAIN
-from runtime.importers.onnx_importer import with_drawn_numbers
+from runtime.importers.onnx_importer import with_stand_ins
 from runtime.onnx_runtime import onnxruntime
 
 Array = npt.NDArray[Any]
@@ -26,12 +26,12 @@ ERRORS_ONLY = 3
 class Oracle:
     """A model that ONNX Runtime has loaded; raises ModelError where it refuses it.
 
-    Random numbers are those that a plan of the model has. Of a model with users' operators it loads the parts between
-    them, each when it comes to it first.
+    Nodes that no two runtimes compute alike, such as random numbers, are those of a plan of the model. Of a model with
+    users' operators it loads the parts between them, each when it comes to it first.
     """
 
     def __init__(self, model: onnx.ModelProto, custom: CustomNames | None = None) -> None:
-        model = with_drawn_numbers(model, custom)
+        model = with_stand_ins(model, custom)
         self._model, self._custom = model, custom or {}
         self._parts: dict[bytes, onnxruntime.InferenceSession] = {}
         self._whole = None if has_custom_nodes(model, self._custom) else _session(model)

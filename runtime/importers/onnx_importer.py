@@ -21,8 +21,8 @@ from runtime.importers.handlers import HANDLERS
 from runtime.importers.inputs import bind_inputs, element_dtype, input_dtype
 from runtime.importers.loops import unrolled_loop, unrolled_scan
 from runtime.importers.onnx_node import OnnxNode
-from runtime.importers.random_numbers import drawn_nodes, has_random_numbers, is_random, with_nodes
 from runtime.importers.refusals import Refusals
+from runtime.importers.stand_ins import StandIn, first_output, needs_stand_in, stand_in, with_nodes
 from runtime.importers.tensors import is_float, tensor_value
 
 OLDEST_OPSET = 7
@@ -55,20 +55,20 @@ def import_onnx(
     return OnnxImport(model, input_shapes or {}, outputs, custom).run()
 
 
-def with_drawn_numbers(model: onnx.ModelProto, custom: CustomNames | None = None) -> onnx.ModelProto:
-    """The model with the random numbers that its import draws, as nodes that every runtime computes alike."""
-    if not has_random_numbers(model):
+def with_stand_ins(model: onnx.ModelProto, custom: CustomNames | None = None) -> onnx.ModelProto:
+    """The model with what its import puts in place of nodes that no two runtimes compute alike."""
+    if not needs_stand_in(model):
         return model
     model = _modern(model)
     importer = OnnxImport(model, {}, None, custom)
     importer.run()
-    return with_nodes(model, importer.drawn)
+    return with_nodes(model, importer.stand_ins)
 
 
 class OnnxImport:
     """One import; `builder.folded` lists afterwards which nodes became constants.
 
-    `drawn`: the nodes that stand in for those that draw random numbers, by what these write.
+    `stand_ins`: the nodes in place of some, by what these write first; `notes`: what is to be told, and of which.
 
     Floats are float32 within the graph. An input or output of another float type keeps its name and type, and is
     converted at once; nodes then read or write `<name>/float32` in its place.
@@ -90,7 +90,8 @@ class OnnxImport:
         self.builder = GraphBuilder(model.graph.name or "model", {*self.initializers, *self.producers, *declared})
         self.input_shapes = {name: tuple(shape) for name, shape in input_shapes.items()}
         self.outputs = list(outputs or [value.name for value in model.graph.output])
-        self.drawn: dict[str, list[onnx.NodeProto]] = {}
+        self.stand_ins: dict[str, list[onnx.NodeProto]] = {}
+        self.notes: dict[str, list[str]] = {}
         self._custom = custom or {}
         self._renamed: dict[str, str] = {}
         self._refusals = Refusals()
@@ -164,10 +165,8 @@ class OnnxImport:
         node = OnnxNode.parse(proto, opsets.get(domain, 0), self._renamed)
         unknown = [name for name in filter(None, node.inputs) if name not in self.builder.graph.tensors]
         if any(self._refusals.lacks(name) for name in unknown):
-            known = domain in ("", CLASSIC, DOMAIN) and (
-                node.op in HANDLERS or is_random(proto) or self._is_defined(proto, node)
-            )
-            self._refusals.skip(node, known or (domain, node.op) in self._custom)
+            known = domain in ("", CLASSIC, DOMAIN) and (node.op in HANDLERS or self._is_defined(proto, node))
+            self._refusals.skip(node, known or bool(stand_in(proto)) or (domain, node.op) in self._custom)
             return
         if unknown:
             raise self._unknown_input(node, unknown[0])
@@ -186,8 +185,8 @@ class OnnxImport:
             import_custom_node(node, self._custom[domain, node.op], self.builder)
         elif domain == "" and node.op in _WITH_BODIES:
             self._import_nodes(_WITH_BODIES[node.op](proto, node, self.builder), {**self.opsets, "": node.opset})
-        elif is_random(proto):
-            self._draw(proto, node)
+        elif other := stand_in(proto):
+            self._stand_in(proto, node, other)
         elif domain in ("", CLASSIC) and node.op in HANDLERS:
             HANDLERS[node.op](node, self.builder)
             if node.unread():
@@ -196,14 +195,14 @@ class OnnxImport:
         else:
             self._expand(proto, node)
 
-    def _draw(self, proto: onnx.NodeProto, node: OnnxNode) -> None:
-        """Adds random numbers; those of a body or a function are others in each turn, which no oracle could follow."""
-        if proto.output[0] not in self.producers:
-            raise UnsupportedError(
-                f"{node}: it draws numbers within another node; supported: nodes of the model itself"
-            )
-        self.drawn[proto.output[0]] = drawn_nodes(proto, node, self.builder)
-        self._import_nodes(self.drawn[proto.output[0]], {**self.opsets, "": node.opset})
+    def _stand_in(self, proto: onnx.NodeProto, node: OnnxNode, other: StandIn) -> None:
+        """Adds other nodes for one; not within a body or a function, where the oracle could not have them."""
+        name = first_output(proto)
+        if self.producers.get(name) != proto:
+            raise UnsupportedError(f"{node}: it is within another node; supported: nodes of the model itself")
+        self.stand_ins[name] = other.nodes(proto, node, self.builder)
+        self.notes.setdefault(other.note, []).append(node.name)
+        self._import_nodes(self.stand_ins[name], self.opsets)
 
     def _expand(self, proto: onnx.NodeProto, node: OnnxNode) -> None:
         """Adds the nodes of ONNX's own definition of an operator."""

@@ -7,10 +7,9 @@ which no other runtime draws of it; without one the name of the node's output do
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
-import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from runtime.errors import ModelError
@@ -111,23 +110,3 @@ def drawn_nodes(proto: NodeProto, node: OnnxNode, builder: GraphBuilder) -> list
     if node.unread():
         raise node.unsupported(node.unread()[0], node.attributes[node.unread()[0]], "no attribute of this name")
     return draw.nodes
-
-
-def has_random_numbers(model: onnx.ModelProto) -> bool:
-    """Whether a node of the model itself draws random numbers."""
-    return any(is_random(node) for node in model.graph.node)
-
-
-def is_random(proto: NodeProto) -> bool:
-    """Whether a node draws random numbers."""
-    return proto.domain in ("", "ai.onnx") and proto.op_type in RANDOM
-
-
-def with_nodes(model: onnx.ModelProto, drawn: Mapping[str, Sequence[NodeProto]]) -> onnx.ModelProto:
-    """The model with other nodes in place of those that write these tensors."""
-    changed = onnx.ModelProto()
-    changed.CopyFrom(model)
-    del changed.graph.node[:]
-    for proto in model.graph.node:
-        changed.graph.node.extend(drawn.get(next(iter(proto.output), ""), [proto]))
-    return changed

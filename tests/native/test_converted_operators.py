@@ -14,6 +14,7 @@ from benchmarks.onnx_cases import Case, Runner, outcome, targets
 from farm.model.oracle import Oracle
 from runtime.target import Target
 from tests.runtime.onnx_models import one_op, random_array
+from tests.runtime.test_recurrent import quantized_layer
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 
@@ -39,6 +40,7 @@ MODELS: dict[str, onnx.ModelProto] = {
     "normal numbers": one_op("RandomNormalLike", {"x": (3, 4)}, opset=13),
     "numbers of 0 and 1": one_op("Bernoulli", {"x": (3, 40)}, opset=15),
     "classes": typed(one_op("Multinomial", {"x": (3, 4)}, opset=13, sample_size=9), TensorProto.INT32),
+    "quantised LSTM": quantized_layer("bidirectional", by_column=False, zero_point=True)[0],
     "hardmax, opset 11": one_op("Hardmax", {"x": (2, 3, 4)}, opset=11, axis=1),
 }
 
