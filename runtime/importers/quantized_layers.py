@@ -7,6 +7,7 @@ here: results differ by that rounding, and are nearer to those of the network be
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
@@ -37,7 +38,7 @@ def _weights(
     if len(shape) != 3:
         raise ModelError(f"{node}: '{x}' has shape {shape}; [directions, inputs, 4 x hidden_size] is needed")
 
-    def add(op: str, *inputs: str, **attributes: object) -> str:
+    def add(op: str, *inputs: str, **attributes: Any) -> str:
         name = f"{node.label}/{x}/{op}{len(nodes)}"
         nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
         return name

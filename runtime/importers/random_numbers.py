@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
@@ -47,7 +48,7 @@ class Draw:
         name = self._name()
         return self.add("Constant", name, value=numpy_helper.from_array(value, name))
 
-    def add(self, op: str, output: str, *inputs: str, **attributes: object) -> str:
+    def add(self, op: str, output: str, *inputs: str, **attributes: Any) -> str:
         """A node; an empty `output` is a new tensor."""
         output = output or self._name()
         self.nodes.append(helper.make_node(op, inputs, [output], output, **attributes))

@@ -41,6 +41,7 @@ MODELS: dict[str, onnx.ModelProto] = {
     "numbers of 0 and 1": one_op("Bernoulli", {"x": (3, 40)}, opset=15),
     "classes": typed(one_op("Multinomial", {"x": (3, 4)}, opset=13, sample_size=9), TensorProto.INT32),
     "quantised LSTM": quantized_layer("bidirectional", by_column=False, zero_point=True)[0],
+    "a lower bound above the upper one": one_op("Clip", {"x": (3, 4)}, {"min": 2.0, "max": 1.0}, 13),
     "hardmax, opset 11": one_op("Hardmax", {"x": (2, 3, 4)}, opset=11, axis=1),
 }
 

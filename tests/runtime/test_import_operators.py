@@ -315,7 +315,7 @@ def test_blocks_of_pixels_that_do_not_fit_are_refused(op: str, more: dict[str, A
 
 
 UPDATES = {"u": random_array((1, 3))}
-OUTSIDE: list[tuple[str, dict[str, Any], dict[str, int], str]] = [
+OUTSIDE: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("Gather", {"i": [2]}, {}, "index 2 of 'i' is outside of axis 0, which has 2"),
     ("Gather", {"i": [0, -3]}, {}, "index -3 of 'i' is outside of axis 0, which has 2"),
     ("Gather", {"i": [2, 3]}, {"axis": -1}, "index 3 of 'i' is outside of axis 1, which has 3"),
@@ -329,13 +329,13 @@ OUTSIDE: list[tuple[str, dict[str, Any], dict[str, int], str]] = [
 
 @pytest.mark.parametrize(("op", "constants", "more", "reason"), OUTSIDE, ids=lambda value: str(value)[:24])
 def test_a_constant_index_outside_of_its_axis_is_refused(
-    op: str, constants: dict[str, Any], more: dict[str, int], reason: str
+    op: str, constants: dict[str, Any], more: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(ModelError, match=rf"^node 'node' \({op}\): {reason}"):
         import_onnx(one_op(op, {"x": (2, 3)}, constants, 13, **more))
 
 
-INSIDE: list[tuple[str, dict[str, Any], dict[str, int]]] = [
+INSIDE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("Gather", {"i": [1, -2]}, {}),
     ("Gather", {"i": -3}, {"axis": 1}),
     ("GatherElements", {"i": [[0, 1, -2]]}, {}),
@@ -347,7 +347,7 @@ INSIDE: list[tuple[str, dict[str, Any], dict[str, int]]] = [
 
 @pytest.mark.parametrize(("op", "constants", "more"), INSIDE, ids=lambda value: str(value)[:24])
 def test_the_outermost_indices_are_taken_from_either_end(
-    op: str, constants: dict[str, Any], more: dict[str, int]
+    op: str, constants: dict[str, Any], more: dict[str, Any]
 ) -> None:
     assert_matches_onnxruntime(one_op(op, {"x": (2, 3)}, constants, 13, **more))
 
@@ -355,7 +355,7 @@ def test_the_outermost_indices_are_taken_from_either_end(
 @pytest.mark.parametrize("shape", [(5, 6), (3, 6, 5), IMAGE], ids=str)
 def test_batch_normalisation_in_training_takes_the_batch_s_moments(shape: tuple[int, ...]) -> None:
     names = ("y", "running_mean", "running_variance")
-    attributes = {"training_mode": 1, "momentum": 0.75, "epsilon": 0.1}
+    attributes: dict[str, Any] = {"training_mode": 1, "momentum": 0.75, "epsilon": 0.1}
     graph = import_onnx(one_op("BatchNormalization", {"x": shape}, BATCH_NORM, 15, outputs=names, **attributes))
     x = random_array(shape, 7)
     axes = tuple(axis for axis in range(len(shape)) if axis != 1)

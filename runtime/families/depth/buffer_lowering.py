@@ -19,9 +19,9 @@ def lower_blocks(builder: Builder, node: Node) -> None:
     x = builder.read(source, Storage.FLAT) if from_blocks else builder.read_any(source)
     y = builder.write(node.output, Storage.FLAT if is_result or from_blocks else Storage.NHWC)
     blocks = Blocks.between(node.op, node.attrs["mode"], node.attrs["blocksize"], x.shape, y.shape)
-    extents, source, target = blocks.extents, blocks.strides(x.strides, True), blocks.strides(y.strides, False)
-    loops = [tuple(steps[axis] for axis in extents) for steps in (extents, source, target)]
-    builder.strided_copy(node.name, node.op, x, y, *loops)
+    extents, xs, ys = blocks.extents, blocks.strides(x.strides, True), blocks.strides(y.strides, False)
+    shape, x_strides, y_strides = (tuple(steps[axis] for axis in extents) for steps in (extents, xs, ys))
+    builder.strided_copy(node.name, node.op, x, y, shape, x_strides, y_strides)
 
 
 LOWERINGS = {"DepthToSpace": lower_blocks, "SpaceToDepth": lower_blocks}

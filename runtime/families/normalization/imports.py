@@ -24,7 +24,7 @@ def _batch_normalization(node: OnnxNode, builder: GraphBuilder) -> None:
     if mode:
         _training_batch_normalization(node, builder, momentum)
     elif any(builder.constant(node.input(index)) is None for index in range(1, 5)):
-        _batch_normalization_at_run_time(node, builder, *node.inputs[3:5], node.output)
+        _batch_normalization_at_run_time(node, builder, node.input(3), node.input(4), node.output)
     else:
         _scale_and_shift(node, builder)
 
