@@ -1,4 +1,4 @@
-"""ONNX's own node test cases through the path of `farm run`: `python -m benchmarks.onnx_cases [--write] [--only TEXT]`.
+"""ONNX's own node test cases through the path of `farm run`: `python -m benchmarks.onnx_cases [--only TEXT]`.
 
 Each case is imported, rewritten by the passes, lowered, encoded and run by farmrt on this machine, once for `cpu` and
 once for `cpu+gpu`, and its outputs are compared with the case's within the case's own tolerances. A case ends as
@@ -18,12 +18,11 @@ import argparse
 import collections
 import dataclasses
 import json
-import re
 import select
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -38,10 +37,12 @@ from onnx.backend.test.case.node import collect_testcases
 from farm.farmrt import working_drivers
 from farm.farmrt.drivers import find_drivers
 from farm.farmrt.session import encode_command
+from farm.model.oracle import Oracle
 from farm.toolchain import environment
 from runtime.convert import convert
 from runtime.errors import FarmError
 from runtime.graph import Graph
+from runtime.importers.stand_ins import needs_stand_in
 from runtime.lowering.lower import lower
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
@@ -53,32 +54,6 @@ from runtime.types import ELEMENT_NAMES
 RUNTIMES = ("cpu", "cpu+gpu")
 IMAGES = Target("host", "host", gpu_family="adreno-6xx", memory="image", allow_cpu=True)
 _CONVERSIONS = ("Transpose", "BufferToImage", "ImageToBuffer")
-INTRODUCTION = """# Operators
-
-What farm does with ONNX's operators: the node test cases of the ONNX package, each through import, passes, lowering
-and farmrt. `python -m benchmarks.onnx_cases --write` measures and writes this page. A case is right with all its inputs
-given at run time; where that is refused, with some of them (shapes, axes, weights) as constants of the model, or,
-`folded`, with all of them, so that the conversion computes the outputs. A case that is refused is refused by name,
-before anything is sent to a unit. An operator that has no kernel for a GPU runs on the unit's CPU within a plan for the
-GPU (`runtime: cpu+gpu`), as does all that works on other element types than float32.
-
-`padded`: how many rows NonMaxSuppression writes is what a run finds, and a plan's tensors have one size. The result has
-room for all that there may be (`max_output_boxes_per_class`, or the boxes there are, for each class and image); the
-rows behind those that were found hold -1, which as an index is the last element. `farm convert --explain` names such
-nodes, and validation compares what the oracle's smaller outputs hold. Loop and Scan become the nodes of their bodies,
-once a turn, where the turns are known at conversion (up to 1024).
-
-The two cases of Resize that are wrong align the corners of a length that is no whole number (4 * 0.6). farm takes the
-output's whole size for it, as ONNX Runtime does, whose outputs validation compares with.
-
-Beside ONNX's, models may use operators of the domain `farm` (version 1), which run on the CPU: SpaceToBatch,
-BatchToSpace, PSROIPooling, PSROIAlign and Proposal (`farm_domain.py` in `runtime/families/`). ONNX Runtime
-knows none of them: the oracle of such a model is its graph in NumPy."""
-_HEAD = (
-    "| operator | right on `cpu` | right on `cpu+gpu` | runs on | refused |",
-    "| --- | --- | --- | --- | --- |",
-)
-PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 DEADLINE_S = 60.0
 RIGHT = ("right", "with constants", "folded", "padded")
 STATUSES = (*RIGHT, "wrong", "refused", "failed")
@@ -180,6 +155,8 @@ class Runner:
         process.stdin.flush()
         ready, _, _ = select.select([process.stdout], [], [], DEADLINE_S)
         line = process.stdout.readline() if ready else b""
+        while line and not line.startswith(b"{"):  # what a driver's compiler prints is no answer
+            line = process.stdout.readline()
         if line:
             answer: dict[str, Any] = json.loads(line)
             return answer
@@ -248,6 +225,7 @@ def _kind_of_right(case: Case, form: Case) -> str:
 
 def _outcome(case: Case, target: Target, runner: Runner) -> Outcome:
     try:
+        case = _with_drawn_numbers(case)
         graph, _ = convert(
             case.model, {name: value.shape for name, value in case.inputs.items() if 0 not in value.shape}
         )
@@ -257,16 +235,28 @@ def _outcome(case: Case, target: Target, runner: Runner) -> Outcome:
         return Outcome("refused", str(error).splitlines()[0])
     except Exception as error:  # any other is what the case shall show, and no reason to end the run
         return Outcome("failed", f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
-    is_padded = any(node.op == "Suppression" for node in graph.nodes)
+    is_padded = bool(graph.padded)
     wrong = difference(case, {name: _found_part(value) for name, value in found.items()} if is_padded else found)
     return Outcome("wrong" if wrong else "padded" if is_padded else "right", wrong, places=places(graph, plan))
 
 
+def _with_drawn_numbers(case: Case) -> Case:
+    """The case with the outputs that ONNX Runtime gives for the import's random numbers, which are not the case's."""
+    if not needs_stand_in(case.model):
+        return case
+    values = Oracle(case.model).outputs(case.inputs)
+    return dataclasses.replace(case, outputs={name: values[name] for name in case.outputs})
+
+
 def _found_part(value: Array) -> Array:
-    """The rows of a padded result that a run found: those before the first that holds -1 alone."""
-    empty = (value.reshape(len(value), -1) == -1).all(axis=1)
-    count = int(np.argmax(empty)) if empty.any() else len(value)
-    return value[:count] if empty[count:].all() else value
+    """What a run found of a padded result: the rows, else the columns, before the first that holds -1 alone."""
+    for axis in range(min(value.ndim, 2)):
+        rows = np.moveaxis(value, axis, 0)
+        empty = (rows.reshape(len(rows), -1) == -1).all(axis=1)
+        count = int(np.argmax(empty)) if empty.any() else len(rows)
+        if empty[count:].all() and count < len(rows):
+            return np.moveaxis(rows[:count], 0, axis)
+    return value
 
 
 def places(graph: Graph, plan: Plan) -> frozenset[str]:
@@ -321,26 +311,23 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="cases whose name has this text")
-    parser.add_argument("--runtime", choices=("cpu", "cpu+gpu"), help="one of the runtimes alone")
-    parser.add_argument("--write", action="store_true", help="write docs/operators.md")
+    parser.add_argument("--runtime", choices=RUNTIMES, help="one of the runtimes alone")
     settings = parser.parse_args()
-    found: Outcomes = {}
-    operators: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as name:
-        all_targets = targets(Path(name))
-        for case in cases(settings.only):
-            operators[case.name] = case.operator
-            found[case.name] = {
-                runtime: outcome(case, *where)
-                for runtime, where in all_targets.items()
-                if settings.runtime in (None, runtime)
-            }
-            tell(case.name, found[case.name])
-        for _, runner in all_targets.values():
-            runner.__exit__(None, None, None)
-    show(found)
-    if settings.write:
-        PAGE.write_text(page(found, operators))
+        show(measured(cases(settings.only), targets(Path(name)), settings.runtime))
+
+
+def measured(
+    chosen: Iterable[Case], places: Mapping[str, tuple[Target, Runner]], runtime: str | None = None
+) -> Outcomes:
+    """How each case ended on each runtime, or on one alone; tells those that are not right, and ends the runners."""
+    found: Outcomes = {}
+    for case in chosen:
+        found[case.name] = {name: outcome(case, *where) for name, where in places.items() if runtime in (None, name)}
+        tell(case.name, found[case.name])
+    for _, runner in places.values():
+        runner.__exit__(None, None, None)
+    return found
 
 
 def tell(name: str, by_runtime: Mapping[str, Outcome]) -> None:
@@ -355,33 +342,6 @@ def show(found: Outcomes) -> None:
     for runtime in next(iter(found.values()), {}):
         counts = collections.Counter(by_runtime[runtime].status for by_runtime in found.values())
         print(f"{runtime}: {dict(counts)}")
-
-
-def page(found: Outcomes, operators: Mapping[str, str]) -> str:
-    """The text of docs/operators.md."""
-    lines = [INTRODUCTION, "", *_totals(found), "", *_HEAD]
-    by_operator: dict[str, list[str]] = collections.defaultdict(list)
-    for name, operator in operators.items():
-        by_operator[operator].append(name)
-    lines += [_row(operator, [found[name] for name in names]) for operator, names in sorted(by_operator.items())]
-    return "\n".join([*lines, ""])
-
-
-def _totals(found: Outcomes) -> list[str]:
-    lines = [f"| runtime | {' | '.join(STATUSES)} |", f"| --- {'| --- ' * len(STATUSES)}|"]
-    for runtime in RUNTIMES:
-        counts = collections.Counter(by_runtime[runtime].status for by_runtime in found.values())
-        lines.append(f"| `{runtime}` | {' | '.join(str(counts[status]) for status in STATUSES)} |")
-    return lines
-
-
-def _row(operator: str, ended: Sequence[Mapping[str, Outcome]]) -> str:
-    """An operator's cases; the reason is that of the first refusal."""
-    counts = [f"{sum(each[runtime].status in RIGHT for each in ended)} of {len(ended)}" for runtime in RUNTIMES]
-    where = sorted({place for each in ended for place in each["cpu+gpu"].places})
-    reason = next((each["cpu"].reason for each in ended if each["cpu"].status == "refused"), "")
-    shown = re.sub(r"^node '[^']*' |; are: .*", "", reason).replace("|", "/")[:120]
-    return f"| {operator} | {' | '.join(counts)} | {', '.join(where)} | {shown} |"
 
 
 if __name__ == "__main__":

@@ -31,8 +31,9 @@ def convert(
     graph = importer.run()
     builder = importer.builder
     reports = [PassReport("constants at import", builder.folded)]
-    if builder.padded:
-        reports.append(PassReport("results with -1 behind what a run finds", builder.padded))
+    if graph.padded:
+        reports.append(PassReport("results with -1 behind what a run finds", graph.padded))
+    reports += [PassReport(note, nodes) for note, nodes in importer.notes.items()]
     origins = trace_origins(graph, formats or {})
     if formats is not None:
         reports.append(PassReport("origin formats", list(origin_lines(origins))))

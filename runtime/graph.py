@@ -18,6 +18,7 @@ Attributes stand after the semicolon; `runtime.operators` gives their types and 
     PRelu(x, slope), LRN(x; alpha, beta, bias, size), Softmax(x; axis), LogSoftmax(x; axis), Concat(...; axis)
     Slice(x; starts, ends, axes, steps), Pad(x; pads, value, mode), Transpose(x; perm), Reshape(x; shape)
     Resize(x; mode, coordinate_transformation_mode, nearest_mode, sizes, scales), ChannelShuffle(x; group)
+    DepthToSpace SpaceToDepth(x; blocksize, mode)
     ReduceMean ReduceSum ReduceMax ReduceMin(x; axes, keepdims)
 
 Global pooling is ReduceMean or ReduceMax over axes (2, 3); the importer's reductions keep their axes. Conv,
@@ -99,7 +100,8 @@ class Graph:
     """Nodes in topological order; every used tensor has an entry in `tensors`, a constant also in `constants`.
 
     `moved`: tensors that are one of the source in another order of axes. `origins`: what tensors are to the model's
-    author, once a conversion has found it out.
+    author, once a conversion has found it out. `padded`: nodes of the source that write fewer elements than their
+    result has room for, and -1 behind them.
     """
 
     name: str
@@ -110,6 +112,7 @@ class Graph:
     constants: dict[str, Array]
     moved: dict[str, MovedTensor] = dataclasses.field(default_factory=dict)
     origins: dict[str, OrderedOrigin] = dataclasses.field(default_factory=dict)
+    padded: list[str] = dataclasses.field(default_factory=list)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Shape of a tensor in origin order."""

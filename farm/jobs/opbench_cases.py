@@ -284,4 +284,6 @@ CASES: tuple[OperatorCase, ...] = (
     _simple("Slice", IMAGE, detail="1-55", starts=(1, 1), ends=(55, 55), axes=(2, 3), steps=(1, 1)),
     _simple("Pad", IMAGE, detail="1", pads=(0, 0, 1, 1, 0, 0, 1, 1), value=0.0, mode="constant"),
     _simple("ChannelShuffle", (1, 240, 28, 28), detail="3", group=3),
+    _simple("DepthToSpace", (1, 256, 56, 56), detail="2", blocksize=2, mode="CRD"),
+    _simple("SpaceToDepth", (1, 64, 112, 112), detail="2", blocksize=2, mode="DCR"),
 )

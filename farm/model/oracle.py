@@ -14,6 +14,7 @@ from runtime.convert import convert
 from runtime.evaluate import evaluate
 from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.farm_domain import DOMAIN
+from runtime.importers.onnx_importer import with_stand_ins
 
 Array = npt.NDArray[Any]
 
@@ -21,10 +22,12 @@ Array = npt.NDArray[Any]
 class Oracle:
     """A model in a process of ONNX Runtime, which loads it when it is asked first.
 
-    Of a model with users' operators, or with products of integers, it runs the parts between them.
+    Nodes that no two runtimes compute alike, such as random numbers, are those of a plan of the model. Of a model with
+    users' operators, or with products of integers, it runs the parts between them.
     """
 
     def __init__(self, model: onnx.ModelProto, custom: CustomNames | None = None) -> None:
+        model = with_stand_ins(model, custom)
         self._model, self._custom = model, custom or {}
         self._process = ReferenceProcess()
         self._whole = None if has_own_stages(model, self._custom) else model.SerializeToString(deterministic=True)

@@ -210,8 +210,17 @@ def _reduce(export: _Export, node: Node) -> onnx.NodeProto | None:
     return export.plain(node, node.op, node.inputs, axes=node.attrs["axes"], keepdims=1)
 
 
+def _space_to_depth(export: _Export, node: Node) -> onnx.NodeProto | None:
+    """Leaves the mode that this opset lacks to the project's domain."""
+    if node.attrs["mode"] != "DCR":
+        return None
+    return export.plain(node, node.op, node.inputs, blocksize=node.attrs["blocksize"])
+
+
 _PLAIN: Mapping[str, Writer] = {
     **dict.fromkeys((*BINARY, *_ONNX_UNARY, "PRelu", "LRN", "Softmax", "LogSoftmax", "Concat", "Transpose"), _same),
+    "DepthToSpace": _same,
+    "SpaceToDepth": _space_to_depth,
     **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), _reduce),
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,

@@ -23,15 +23,13 @@ MAX_ELEMENTS = 2**31 - 1  # farmrt counts them so
 class GraphBuilder:
     """A graph under construction; shape arithmetic never enters it, since it is evaluated as it is met.
 
-    `folded` lists the nodes of the model that became constants; `padded` those that write fewer rows than their result
-    has, and -1 behind them.
+    `folded` lists the nodes of the model that became constants.
     """
 
     def __init__(self, name: str, reserved: Iterable[str]) -> None:
         """`reserved` are the names of the model's tensors, which no intermediate tensor may take."""
         self.graph = Graph(name, [], [], [], {}, {})
         self.folded: list[str] = []
-        self.padded: list[str] = []
         self._tensor_names = set(reserved)
         self._node_names: set[str] = set()
 

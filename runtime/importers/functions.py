@@ -82,14 +82,17 @@ def node_name(proto: NodeProto) -> str:
     return proto.name or next(filter(None, proto.output), proto.op_type)
 
 
-def check_written_once(nodes: Sequence[NodeProto]) -> None:
-    """Raises ModelError where two nodes of a graph, or one of them twice, write a tensor of one name."""
-    written: set[str] = set()
+def check_written_once(nodes: Sequence[NodeProto], given: Mapping[str, str] | None = None) -> None:
+    """Raises ModelError where two nodes of a graph, or one of them twice, write a tensor of one name.
+
+    `given`: what the tensors are that exist without a node.
+    """
+    known = dict(given or {})
     for node in nodes:
         for name in filter(None, node.output):
-            if name in written:
-                raise ModelError(f"node '{node.name or node.op_type}' writes '{name}', which is written before")
-            written.add(name)
+            if name in known:
+                raise ModelError(f"node '{node.name or node.op_type}' writes '{name}', which is {known[name]}")
+            known[name] = "written before"
 
 
 def instantiated(

@@ -31,6 +31,7 @@ from runtime.importers.loops import unrolled_loop, unrolled_scan
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.refusals import Refusals
 from runtime.importers.scopes import names_read
+from runtime.importers.stand_ins import StandIn, first_output, needs_stand_in, stand_in, with_nodes
 from runtime.importers.tensors import constant_tensors, is_float, tensor_value
 
 OLDEST_OPSET = 7
@@ -63,8 +64,20 @@ def import_onnx(
     return OnnxImport(model, input_shapes or {}, outputs, custom).run()
 
 
+def with_stand_ins(model: onnx.ModelProto, custom: CustomNames | None = None) -> onnx.ModelProto:
+    """The model with what its import puts in place of nodes that no two runtimes compute alike."""
+    if not needs_stand_in(model):
+        return model
+    model = _modern(model)
+    importer = OnnxImport(model, {}, None, custom)
+    importer.run()
+    return with_nodes(model, importer.stand_ins)
+
+
 class OnnxImport:
     """One import; `builder.folded` lists afterwards which nodes became constants.
+
+    `stand_ins`: the nodes in place of some, by what these write first; `notes`: what is to be told, and of which.
 
     Floats are float32 within the graph. An input or output of another float type keeps its name and type, and is
     converted at once; nodes then read or write `<name>/float32` in its place.
@@ -88,6 +101,8 @@ class OnnxImport:
         self.builder = GraphBuilder(model.graph.name or "model", {*self.initializers, *self.producers, *declared})
         self.input_shapes = {name: tuple(shape) for name, shape in input_shapes.items()}
         self.outputs = list(outputs or [value.name for value in model.graph.output])
+        self.stand_ins: dict[str, list[onnx.NodeProto]] = {}
+        self.notes: dict[str, list[str]] = {}
         self._custom = custom or {}
         self._renamed: dict[str, str] = {}
         self._refusals = Refusals()
@@ -164,7 +179,7 @@ class OnnxImport:
         if any(self._refusals.lacks(name) for name in unknown):
             known = domain in ("", CLASSIC, DOMAIN) and (node.op in HANDLERS or self._is_defined(proto, node))
             own = (domain, node.op) in self._custom or function_key(proto) in self._functions
-            self._refusals.skip(node, known or own)
+            self._refusals.skip(node, known or bool(stand_in(proto)) or own)
             return
         if unknown:
             raise self._unknown_input(node, unknown[0])
@@ -185,6 +200,8 @@ class OnnxImport:
             self._call(proto, node)
         elif domain == "" and node.op in _WITH_BODIES:
             self._import_nodes(_WITH_BODIES[node.op](proto, node, self.builder), {**self.opsets, "": node.opset})
+        elif other := stand_in(proto):
+            self._stand_in(proto, node, other)
         elif domain in ("", CLASSIC) and node.op in HANDLERS:
             HANDLERS[node.op](node, self.builder)
             if node.unread():
@@ -209,6 +226,15 @@ class OnnxImport:
     ) -> None:
         own = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in function.opset_import}
         self._import_nodes(expanded(function, proto, defaults, self.builder.fresh), {**self.opsets, **own})
+
+    def _stand_in(self, proto: onnx.NodeProto, node: OnnxNode, other: StandIn) -> None:
+        """Adds other nodes for one; not within a body or a function, where the oracle could not have them."""
+        name = first_output(proto)
+        if self.producers.get(name) != proto:
+            raise UnsupportedError(f"{node}: it is within another node; supported: nodes of the model itself")
+        self.stand_ins[name] = other.nodes(proto, node, self.builder)
+        self.notes.setdefault(other.note, []).append(node.name)
+        self._import_nodes(self.stand_ins[name], self.opsets)
 
     def _expand(self, proto: onnx.NodeProto, node: OnnxNode) -> None:
         """Adds the nodes of ONNX's own definition of an operator."""
@@ -266,7 +292,8 @@ class OnnxImport:
 
 def _producers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
     """The node that writes each tensor."""
-    check_written_once(graph.node)
+    given = dict.fromkeys((value.name for value in graph.input), "an input of the model")
+    check_written_once(graph.node, dict.fromkeys((tensor.name for tensor in graph.initializer), "a constant") | given)
     return {name: node for node in graph.node for name in node.output if name}
 
 

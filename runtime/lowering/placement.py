@@ -11,7 +11,7 @@ from runtime.lowering.choice import GraphChoice
 # Operators that write NHWC pixel by pixel with a stride of their own.
 _PIXEL_WRITERS = {
     *("Conv", "ConvTranspose", "MaxPool", "AveragePool", "BatchNormalization", "LRN", "Resize", "ChannelShuffle"),
-    "Concat",
+    *("DepthToSpace", "SpaceToDepth", "Concat"),
 }
 # Operators whose blocked output is memory of another tensor.
 _BLOCKED_ALIASES = {"Slice", "Identity"}

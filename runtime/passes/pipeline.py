@@ -13,6 +13,7 @@ from runtime.passes.bias_fusion import fuse_biases
 from runtime.passes.channel_shuffle import fuse_channel_shuffles
 from runtime.passes.constant_folding import fold_constants
 from runtime.passes.dead_code import remove_dead_code
+from runtime.passes.depth_to_space import fuse_depth_to_space
 from runtime.passes.fully_connected import convert_fully_connected
 from runtime.passes.gated_activations import fuse_gated_activations
 from runtime.passes.hard_swish import fuse_hard_swishes
@@ -37,6 +38,7 @@ PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
     "attention fusion": fuse_attention,
     "transposed operands": absorb_transposed_operands,
     "channel shuffle": fuse_channel_shuffles,
+    "depth to space": fuse_depth_to_space,
     "transpose movement": move_transposes,
     "transpose merging": merge_transposes,
     "hard swish": fuse_hard_swishes,

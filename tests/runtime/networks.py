@@ -74,6 +74,19 @@ def mirrored(m: GraphMaker) -> Graph:
     return m.finish(m.conv(m.add("Slice", x, **back), 4), m.add("Relu", half), m.add("Relu", rows))
 
 
+def super_resolution(m: GraphMaker) -> Graph:
+    x = m.conv(m.input(2, 3, 5, 4), 20)
+    wide = m.add("DepthToSpace", x, blocksize=2, mode="CRD")
+    deep = m.add("SpaceToDepth", m.conv(wide, 3), blocksize=2, mode="CRD")
+    joined = m.add("Concat", deep, m.conv(x, 4), axis=1)
+    return m.finish(m.add("DepthToSpace", m.conv(joined, 12), blocksize=2, mode="DCR"), wide)
+
+
+def space_to_depth_first(m: GraphMaker) -> Graph:
+    deep = m.add("SpaceToDepth", m.input(1, 16, 4, 6), blocksize=2, mode="DCR")
+    return m.finish(m.add("DepthToSpace", m.conv(deep, 64), blocksize=2, mode="DCR"))
+
+
 def broadcasting(m: GraphMaker) -> Graph:
     x = m.conv(m.input(2, 3, 4, 5), 6)
     y = m.input(2, 6, 4, 5)
@@ -163,5 +176,5 @@ def nhwc_boundary(m: GraphMaker) -> Graph:
 NETWORKS: list[Callable[[GraphMaker], Graph]] = [
     *(residual_block, depthwise_and_groups, concat_in_place, dense_chain, classifier, reshape_between),
     *(shuffle_and_slice, broadcasting, normalised, resized, padded, reductions, matrices, nhwc_boundary),
-    *(group_normalised, attended, mirrored),
+    *(group_normalised, attended, mirrored, super_resolution, space_to_depth_first),
 ]

@@ -99,6 +99,22 @@ def _concat(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
     return make.add("Concat", x, draw(st.sampled_from(same)), axis=draw(st.integers(0, 3)))
 
 
+def _blocks_of_pixels(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
+    """Adds DepthToSpace where the channels allow it, and SpaceToDepth back, at times written out."""
+    n, c, h, w = make.graph.shape(x)
+    if c % 4:
+        return make.add("Identity", x)
+    mode = draw(st.sampled_from(["DCR", "CRD"]))
+    if draw(st.booleans()):
+        wide = make.add("DepthToSpace", x, blocksize=2, mode=mode)
+    else:
+        shape = (n, 2, 2, c // 4, h, w) if mode == "DCR" else (n, c // 4, 2, 2, h, w)
+        order = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
+        turned = make.add("Transpose", make.add("Reshape", x, shape=shape), perm=order)
+        wide = make.add("Reshape", turned, shape=(n, c // 4, 2 * h, 2 * w))
+    return make.add("SpaceToDepth", wide, blocksize=2, mode=draw(st.sampled_from(["DCR", "CRD"])))
+
+
 def _fully_connected(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
     n, *rest = make.graph.shape(x)
     flat = make.add("Reshape", x, shape=(n, int(np.prod(rest))))
@@ -122,6 +138,7 @@ STEPS: tuple[Step, ...] = (
     _activation,
     _transpose,
     _reshape,
+    _blocks_of_pixels,
     _fully_connected,
     _batch_norm,
     lambda make, x, draw: make.add("Identity", x),

@@ -80,6 +80,8 @@ FORMS: dict[str, list[tuple[list[tuple[int, ...]], dict[str, Any]]]] = {
         ([], {**RESIZE, "sizes": (9, 7), "scales": (1.625, 1.5)}),
     ],
     "ChannelShuffle": [([], {"group": 2})],
+    "DepthToSpace": [([], {"blocksize": 2, "mode": mode}) for mode in ("DCR", "CRD")],
+    "SpaceToDepth": [([], {"blocksize": 1, "mode": mode}) for mode in ("DCR", "CRD")],
     "FullyConnected": [([(7, 5), (7,)], {}), ([(7, 5)], {"activation": "gelu"})],
     "Attention": [([SHAPE, SHAPE], ATTENTION), ([SHAPE, SHAPE, (6,)], ATTENTION | {"mask_strides": (0, 0, 0, 1)})],
 }
@@ -130,7 +132,7 @@ def test_plain_operators_mean_what_onnx_says(
     if any(node.domain == DOMAIN for node in model.graph.node):
         own = {"BatchNormalization", "ChannelShuffle", "LayerNormalization", "GroupNormalization", "Attention"}
         own |= {"Gelu", "GeluTanh", "Swish", "Mish", "Selu"}
-        own |= {"FullyConnected", "MatMul"}  # of four axes
+        own |= {"FullyConnected", "MatMul", "SpaceToDepth"}  # of four axes; of mode CRD
         assert op in own or "activation" in attributes or "keepdims" in attributes
         return
     inputs = {name: np.abs(value) + np.float32(0.1) for name, value in noise(graph).items()}

@@ -162,7 +162,7 @@ def test_an_output_that_is_constant_stays_an_output() -> None:
         ("Tile", {"d": [1.0], "r": [1 << 40]}, "is larger than"),
         ("Range", {"a": 0, "b": 1 << 40, "c": 1}, "is larger than"),
         ("Range", {"a": 0, "b": 1, "c": 0}, "step is 0"),
-        ("Gather", {"d": [1.0], "i": [5]}, "its constant inputs do not fit: an index is not within an axis of 1"),
+        ("Gather", {"d": [1.0], "i": [5]}, r"index 5 of .* is outside of axis 0, which has 1 element"),
         ("Where", {"c": np.asarray([True]), "a": [1.0, 2.0], "b": [1.0, 2.0, 3.0]}, "do not broadcast"),
         ("Reshape", {"d": [1.0], "s": [-1, -1]}, r"shape \[-1, -1\] is not a shape"),
         ("Reshape", {"d": [1.0], "s": [7]}, r"shape \(1,\) does not reshape to \(7,\)"),

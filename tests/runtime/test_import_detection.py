@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import ModelProto, TensorProto, helper
 
 from runtime.convert import convert
 from runtime.errors import ModelError, UnsupportedError
@@ -44,11 +45,34 @@ def test_suppression_finds_what_onnx_runtime_finds(most: int, centred: int, limi
     assert (found[len(expected) :] == -1).all()
 
 
-def test_what_is_padded_is_reported() -> None:
-    constants = {"most": 3, "limit": 0.5}
-    _, reports = convert(one_op("NonMaxSuppression", {"boxes": (1, 9, 4), "scores": (1, 1, 9)}, constants))
+@pytest.mark.parametrize(
+    "model",
+    [
+        one_op("NonMaxSuppression", {"boxes": (1, 9, 4), "scores": (1, 1, 9)}, {"most": 3, "limit": 0.5}),
+        one_op("NonZero", {"x": (3, 4)}),
+    ],
+    ids=lambda model: model.graph.node[0].op_type,
+)
+def test_what_is_padded_is_reported(model: ModelProto) -> None:
+    _, reports = convert(model)
     (report,) = [report for report in reports if report.name.startswith("results with -1")]
     assert len(report.changes) == 1
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.INT32, TensorProto.BOOL])
+@pytest.mark.parametrize("shape", [(11,), (3, 4), (2, 3, 2, 3)], ids=str)
+def test_elements_that_are_not_zero_are_found_as_onnx_runtime_finds_them(shape: tuple[int, ...], kind: int) -> None:
+    model = one_op("NonZero", {"x": shape}, opset=13)
+    model.graph.input[0].type.tensor_type.elem_type = kind
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    dtype = helper.tensor_dtype_to_np_dtype(kind)
+    x = np.where(random_array(shape) > 0, np.round(3 * random_array(shape, 1)), 0).astype(dtype)
+    for values in (x, np.zeros_like(x), np.ones_like(x)):
+        (expected,) = run_onnxruntime(model, {"x": values})
+        found, count = computed(model, {"x": values}), np.count_nonzero(values)
+        assert found.shape == (len(shape), values.size)
+        np.testing.assert_array_equal(found[:, :count], expected)
+        assert (found[:, count:] == -1).all()
 
 
 @pytest.mark.parametrize("most", [0, -1])

@@ -75,6 +75,10 @@ def with_condition(**branches: onnx.GraphProto) -> onnx.ModelProto:
     return onnx_model([helper.make_node("If", ["yes"], ["y"], **branches)], X, ["y"], {"yes": np.asarray(True)})
 
 
+def written(name: str) -> onnx.ModelProto:
+    return one_op("Add", X, {"c": 1.0}, outputs=(name,))
+
+
 def unprintable_branch() -> onnx.ModelProto:
     return with_condition(then_branch=body("a\nb"), else_branch=body("y"))
 
@@ -97,6 +101,8 @@ def outside_in_a_branch() -> onnx.ModelProto:
 LSTM = {"w": np.ones((1, 8, 3), np.float32), "r": np.ones((1, 8, 2), np.float32)}
 PLANTED: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "a node twice": (twice, "node 'relu' writes 'relu', which is written before"),
+    "an input written": (lambda: written("x"), "node 'node' writes 'x', which is an input of the model"),
+    "a constant written": (lambda: written("c"), "node 'node' writes 'c', which is a constant"),
     "a name of 100,000 letters": (lambda: one_op("Relu", {"x" * 100_000: (2,)}), "a name of 100000 characters"),
     "a text of 100,000 letters": (
         lambda: one_op("Pad", X, {"p": [0] * 4}, mode="m" * 100_000),

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from runtime.errors import UnsupportedError
+from runtime.errors import ModelError, UnsupportedError
+from runtime.evaluate import evaluate
 from runtime.families.elementwise.rows import BINARY, UNARY
 from runtime.families.resize.interpolation import COORDINATES
 from runtime.importers.onnx_importer import HANDLERS, import_onnx
@@ -143,6 +144,16 @@ CASES = [
     Case("Resize", X, {"scales": [1.0, 1.0, 1.6, 2.0]}, {"mode": "linear"}, opsets=(10,)),
     Case("Resize", X, {"scales": [2.0, 2.0]}, {"axes": [2, 3]}, opsets=(18,), order=("x", "", "scales")),
 ]
+CASES += [
+    Case(op, {"x": shape}, attributes=more, opsets=opsets)
+    for op, shape in (("DepthToSpace", (2, 36, 2, 3)), ("SpaceToDepth", (2, 5, 12, 6)))
+    for more, opsets in (({"blocksize": 2}, ALL), ({"blocksize": 3}, (11, 13)))
+]
+CASES += [
+    Case("DepthToSpace", {"x": (2, 36, 2, 3)}, attributes={"blocksize": size, "mode": mode}, opsets=(11, 13))
+    for size in (2, 3)
+    for mode in ("DCR", "CRD")
+]
 BATCH_NORM = {
     "scale": random_array((6,), 1),
     "shift": random_array((6,), 2),
@@ -153,6 +164,9 @@ CASES += [
     Case("BatchNormalization", shape, BATCH_NORM, more, opsets=(7, 9, 14, 15))
     for shape, more in ((X, {}), (X, {"epsilon": 0.1, "momentum": 0.5}), ({"x": (3, 6)}, {}))
 ]
+CASES += [Case("BatchNormalization", {"x": shape}, BATCH_NORM) for shape in ((2, 6, 5), (2, 6, 3, 4, 2))]
+CASES += [Case("Hardmax", X, attributes=more) for more in ({}, *({"axis": axis} for axis in (0, 1, 2, 3)))]
+CASES += [Case("Hardmax", X, attributes={"axis": -2}, opsets=(11, 13))]
 for reduction in ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"):
     first = 13 if reduction == "ReduceSum" else 18
     old, new = tuple(v for v in (7, 11, 13) if v < first), (first, 20)
@@ -289,3 +303,88 @@ def test_intermediate_tensors_do_not_take_names_of_the_model() -> None:
     ]
     model = onnx_model(nodes, X, ["y", "y/ReduceMean"], opset=13)
     assert inputs_of(assert_matches_onnxruntime(model)).keys() == {"x"}
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_blocks_of_pixels_of_integers_go_over_six_axes(mode: str) -> None:
+    model = one_op("DepthToSpace", {"x": (2, 8, 3, 2)}, opset=13, blocksize=2, mode=mode)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.UINT8
+    graph, x = import_onnx(model), np.arange(96, dtype=np.uint8).reshape(2, 8, 3, 2)
+    assert {node.op for node in graph.nodes} <= {"Strided", "Reshape"}
+    np.testing.assert_array_equal(evaluate(graph, {"x": x})["y"], run_onnxruntime(model, {"x": x})[0])
+
+
+@pytest.mark.parametrize(
+    ("op", "more", "reason"),
+    [
+        ("DepthToSpace", {"blocksize": 4}, "6 channels do not split into blocks of 4 x 4 pixels"),
+        ("SpaceToDepth", {"blocksize": 2}, "4 x 5 pixels do not split into blocks of 2 x 2"),
+        ("DepthToSpace", {"blocksize": 0}, "blocksize is 0"),
+    ],
+)
+def test_blocks_of_pixels_that_do_not_fit_are_refused(op: str, more: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ModelError, match=rf"^node 'node' \({op}\): {reason}"):
+        import_onnx(one_op(op, X, opset=13, **more))
+
+
+UPDATES = {"u": random_array((1, 3))}
+OUTSIDE: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("Gather", {"i": [2]}, {}, "index 2 of 'i' is outside of axis 0, which has 2"),
+    ("Gather", {"i": [0, -3]}, {}, "index -3 of 'i' is outside of axis 0, which has 2"),
+    ("Gather", {"i": [2, 3]}, {"axis": -1}, "index 3 of 'i' is outside of axis 1, which has 3"),
+    ("GatherElements", {"i": [[0, 1, 2]]}, {}, "index 2 of 'i' is outside of axis 0, which has 2"),
+    ("GatherND", {"i": [[1, 2], [1, 3]]}, {}, "index 3 of 'i' is outside of axis 1, which has 3"),
+    ("GatherND", {"i": [[2], [3]]}, {"batch_dims": 1}, "index 3 of 'i' is outside of axis 1, which has 3"),
+    ("ScatterElements", {"i": [[0, 1, -3]], **UPDATES}, {}, "index -3 of 'i' is outside of axis 0, which has 2"),
+    ("ScatterND", {"i": [[2]], **UPDATES}, {}, "index 2 of 'i' is outside of axis 0, which has 2"),
+]
+
+
+@pytest.mark.parametrize(("op", "constants", "more", "reason"), OUTSIDE, ids=lambda value: str(value)[:24])
+def test_a_constant_index_outside_of_its_axis_is_refused(
+    op: str, constants: dict[str, Any], more: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(ModelError, match=rf"^node 'node' \({op}\): {reason}"):
+        import_onnx(one_op(op, {"x": (2, 3)}, constants, 13, **more))
+
+
+INSIDE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("Gather", {"i": [1, -2]}, {}),
+    ("Gather", {"i": -3}, {"axis": 1}),
+    ("GatherElements", {"i": [[0, 1, -2]]}, {}),
+    ("GatherND", {"i": [[1, 2], [-2, -3]]}, {}),
+    ("ScatterElements", {"i": [[0, 1, -2]], **UPDATES}, {}),
+    ("ScatterND", {"i": [[-2]], **UPDATES}, {}),
+]
+
+
+@pytest.mark.parametrize(("op", "constants", "more"), INSIDE, ids=lambda value: str(value)[:24])
+def test_the_outermost_indices_are_taken_from_either_end(
+    op: str, constants: dict[str, Any], more: dict[str, Any]
+) -> None:
+    assert_matches_onnxruntime(one_op(op, {"x": (2, 3)}, constants, 13, **more))
+
+
+@pytest.mark.parametrize("shape", [(5, 6), (3, 6, 5), IMAGE], ids=str)
+def test_batch_normalisation_in_training_takes_the_batch_s_moments(shape: tuple[int, ...]) -> None:
+    names = ("y", "running_mean", "running_variance")
+    attributes: dict[str, Any] = {"training_mode": 1, "momentum": 0.75, "epsilon": 0.1}
+    graph = import_onnx(one_op("BatchNormalization", {"x": shape}, BATCH_NORM, 15, outputs=names, **attributes))
+    x = random_array(shape, 7)
+    axes = tuple(axis for axis in range(len(shape)) if axis != 1)
+    mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+    scale, shift = (BATCH_NORM[name].reshape(mean.shape) for name in ("scale", "shift"))
+    expected = (
+        (x - mean) / np.sqrt(variance + 0.1) * scale + shift,
+        *(0.75 * BATCH_NORM[name] + 0.25 * own.reshape(-1) for name, own in (("mean", mean), ("variance", variance))),
+    )
+    found = evaluate(graph, {"x": x})
+    for name, value in zip(names, expected, strict=True):
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_batch_normalisation_of_a_constant_batch_is_a_constant() -> None:
+    batch = {"x": random_array(IMAGE), **BATCH_NORM}
+    graph = import_onnx(one_op("BatchNormalization", {}, batch, 15, training_mode=1))
+    assert not graph.nodes and graph.constants.keys() == {"y"}

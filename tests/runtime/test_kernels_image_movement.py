@@ -125,6 +125,18 @@ def test_channel_shuffle_interleaves_the_groups(channels, groups):
     np.testing.assert_array_equal(out, oracle("ChannelShuffle", [x], {"group": groups}))
 
 
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+@pytest.mark.parametrize(("channels", "size"), [(4, 2), (3, 2), (9, 2), (2, 3), (1, 4), (5, 1)])
+def test_channels_become_blocks_of_pixels_and_return(channels, size, mode):
+    attributes, defines = {"blocksize": size, "mode": mode}, {"CRD": int(mode == "CRD")}
+    deep, wide = (2, channels * size**2, 2, 3), (2, channels, 2 * size, 3 * size)
+    x = random(1, *deep)
+    out = launch("depth_to_space", {"x": x}, extents(wide) | {"size": size}, (), defines)
+    np.testing.assert_array_equal(out, oracle("DepthToSpace", [x], attributes))
+    back = launch("space_to_depth", {"x": out}, extents(deep) | {"size": size, "in_c": channels}, (), defines)
+    np.testing.assert_array_equal(back, x)
+
+
 @pytest.mark.parametrize("pads", [(1, 2, 2, 0), (0, 0, 0, 3)], ids=str)
 @pytest.mark.parametrize("kind", Pad, ids=lambda kind: kind.name)
 def test_pad_surrounds_the_image(kind, pads):

@@ -68,6 +68,8 @@ CASES = {
     "concat": ({"rows": 3, "width": 5} | JOINED, (), {}),
     "slice": (EXTENTS | PART, (), {}),
     "channel_shuffle": (EXTENTS | {"groups": 3}, (), {}),
+    "depth_to_space": (EXTENTS | {"height": 4, "width": 6, "size": 2}, (), {"CRD": 0}),
+    "space_to_depth": (EXTENTS | {"size": 2, "in_c": 5, "channels": 20}, (), {"CRD": 0}),
     "pad": (EXTENTS | {"in_h": 2, "in_w": 4, "pad_t": 1, "pad_l": 0}, (0.5,), {"PAD": 0}),
 }
 TABLES = {"rows": np.array([0, 2, 4], np.int32), "columns": np.array([5, 0, 1, 1, 3, 2], np.int32)}

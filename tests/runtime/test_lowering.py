@@ -99,6 +99,18 @@ def test_an_input_of_few_channels_is_read_as_it_lies(channels: int, group: int) 
     check(maker, graph, BUFFER)
 
 
+@pytest.mark.parametrize("target", [BUFFER, IMAGE], ids=lambda target: target.memory)
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_blocks_of_pixels_are_one_copy_between_convolutions(mode: str, target: Target) -> None:
+    maker = GraphMaker()
+    wide = maker.add("DepthToSpace", maker.conv(maker.input(1, 3, 5, 4), 20), blocksize=2, mode=mode)
+    deep = maker.add("SpaceToDepth", maker.conv(wide, 5), blocksize=2, mode=mode)
+    graph = maker.finish(maker.conv(deep, 8))
+    steps = [step.op for step in lower(graph, target).steps]
+    assert steps[-6:-1] == ["Conv2D", "DepthToSpace", "Conv2D", "SpaceToDepth", "Conv2D"]
+    check(maker, graph, target)
+
+
 def test_few_channels_that_an_operator_wrote_as_nhwc_stay_so() -> None:
     maker = GraphMaker()
     graph = maker.finish(maker.conv(maker.conv(maker.input(1, 3, 9, 11), 4), 20))

@@ -18,6 +18,7 @@ from runtime.passes.bias_fusion import fuse_biases
 from runtime.passes.channel_shuffle import fuse_channel_shuffles
 from runtime.passes.constant_folding import fold_constants
 from runtime.passes.dead_code import remove_dead_code
+from runtime.passes.depth_to_space import fuse_depth_to_space
 from runtime.passes.fully_connected import convert_fully_connected
 from runtime.passes.hard_swish import fuse_hard_swishes
 from runtime.passes.identity_removal import remove_identities
@@ -26,6 +27,7 @@ from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
 from runtime.passes.squeeze_movement import move_squeezes
 from runtime.passes.transpose_merging import merge_transposes
+from runtime.shape_functions import Shape
 from runtime.unary import Unary
 from tests.runtime.graphs import GraphMaker
 
@@ -477,6 +479,34 @@ def test_what_only_looks_like_a_channel_shuffle_stays(make: GraphMaker) -> None:
     other_axes = shuffle(make, make.input(2, 6, 3, 3), 2, (0, 1, 2, 4, 3))
     read_twice = make.add("Neg", make.graph.nodes[0].output)
     unchanged(fuse_channel_shuffles, make, other_axes, read_twice)
+
+
+# Operator, mode -> input, six axes, their order, output; blocks of 2 x 2 of 3 channels.
+WRITTEN_OUT = {
+    ("DepthToSpace", "DCR"): ((2, 12, 5, 7), (2, 2, 2, 3, 5, 7), (0, 3, 4, 1, 5, 2), (2, 3, 10, 14)),
+    ("DepthToSpace", "CRD"): ((2, 12, 5, 7), (2, 3, 2, 2, 5, 7), (0, 1, 4, 2, 5, 3), (2, 3, 10, 14)),
+    ("SpaceToDepth", "DCR"): ((2, 3, 10, 14), (2, 3, 5, 2, 7, 2), (0, 3, 5, 1, 2, 4), (2, 12, 5, 7)),
+    ("SpaceToDepth", "CRD"): ((2, 3, 10, 14), (2, 3, 5, 2, 7, 2), (0, 1, 3, 5, 2, 4), (2, 12, 5, 7)),
+}
+
+
+def rearranged(make: GraphMaker, shape: Shape, split: Shape, perm: Shape, out: Shape) -> str:
+    six = make.add("Transpose", make.add("Reshape", make.input(*shape), shape=split), perm=perm)
+    return make.add("Reshape", six, shape=out)
+
+
+@pytest.mark.parametrize(("op", "mode"), WRITTEN_OUT)
+def test_what_moves_blocks_of_pixels_to_channels_or_back_is_one_operator(make: GraphMaker, op: str, mode: str) -> None:
+    graph = applied(fuse_depth_to_space, make, rearranged(make, *WRITTEN_OUT[op, mode]))
+    assert [(node.op, node.attrs) for node in graph.nodes] == [(op, {"blocksize": 2, "mode": mode})]
+
+
+def test_what_only_looks_like_blocks_of_pixels_stays(make: GraphMaker) -> None:
+    shape, split, perm, out = WRITTEN_OUT["DepthToSpace", "DCR"]
+    other_order = rearranged(make, shape, split, (0, 3, 4, 2, 5, 1), out)
+    other_shape = rearranged(make, shape, split, perm, (2, 3, 7, 20))
+    oblong = rearranged(make, shape, (2, 4, 1, 3, 5, 7), perm, (2, 3, 20, 7))
+    unchanged(fuse_depth_to_space, make, other_order, other_shape, oblong)
 
 
 @pytest.mark.parametrize("image", [(1, 1), (3, 2)])

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from farm.model.oracle import Oracle
 from runtime.errors import ModelError, UnsupportedError
 from runtime.evaluate import evaluate
 from runtime.exporters.onnx_exporter import export_onnx
@@ -26,7 +27,7 @@ from runtime.reference.executor import Executor
 from runtime.target import Target
 from runtime.types import Precision
 from tests import opencl
-from tests.runtime.onnx_models import assert_matches_onnxruntime, inputs_of, one_op, random_array
+from tests.runtime.onnx_models import assert_matches_onnxruntime, inputs_of, one_op, random_array, run_onnxruntime
 
 GPU = Target("host", "host", gpu_family="adreno-6xx")
 TIMES, BATCH, INPUTS, HIDDEN = 5, 2, 4, 7
@@ -205,3 +206,56 @@ def test_a_layer_is_tuned_as_one_launch_and_a_product(hidden: int) -> None:
     trials = trial_plan([converted(layer("LSTM", times=3, hidden=hidden))], GPU)
     kernels = [launch.kernel.name for launch in trials.launches]
     assert kernels == ["fully_connected", "recurrent_sequence" if hidden == 128 else "recurrent_step"]
+
+
+def quantized_layer(direction: str, by_column: bool, zero_point: bool) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """ONNX Runtime's quantised LSTM with its initial states, and an LSTM of the same weights, dequantised."""
+    count, random = (2 if direction == "bidirectional" else 1), np.random.default_rng(3)
+    kind = np.uint8 if zero_point else np.int8
+    width, plain, quantized = 4 * HIDDEN, dict[str, Array](), dict[str, Array]()
+    for name, rows in (("W", INPUTS), ("R", HIDDEN)):
+        whole = (random.integers(0, 128, (count, rows, width)) - (0 if zero_point else 64)).astype(kind)
+        shape = (count, width) if by_column else (count,)
+        scale = random.uniform(0.004, 0.008, shape).astype(np.float32)
+        zero = random.integers(40, 80, shape).astype(kind) if zero_point else np.zeros(shape, kind)
+        spread = (count, 1, width if by_column else 1)
+        values = (whole.astype(np.float32) - zero.reshape(spread)) * scale.reshape(spread)
+        plain[name] = values.transpose(0, 2, 1)
+        quantized |= {name: whole, f"{name}_scale": scale, f"{name}_zero": zero}
+    expected = layer("LSTM", direction, ("h", "c"), plain)
+    model = layer("LSTM", direction, ("h", "c"), plain)
+    node = model.graph.node[0]
+    node.op_type, node.domain = "DynamicQuantizeLSTM", "com.microsoft"
+    node.input.extend(["", *(f"{name}_{what}" for name in "WR" for what in ("scale", "zero"))])
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in quantized]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(
+        [*kept, *(numpy_helper.from_array(value, name) for name, value in quantized.items())]
+    )
+    return model, expected
+
+
+@pytest.mark.parametrize("zero_point", [False, True])
+@pytest.mark.parametrize("by_column", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_a_quantized_layer_is_one_of_dequantized_weights(direction: str, by_column: bool, zero_point: bool) -> None:
+    model, plain = quantized_layer(direction, by_column, zero_point)
+    graph, expected = converted(model), converted(plain)
+    assert operators(graph) == operators(expected)
+    inputs = inputs_of(graph)
+    found, wanted, oracle = evaluate(graph, inputs), evaluate(expected, inputs), Oracle(model).outputs(inputs)
+    for name in graph.outputs:
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found[name], oracle[name], rtol=1e-5, atol=1e-5)
+    if by_column and zero_point:
+        return  # ONNX Runtime takes one zero point alone
+    for name, reference in zip(graph.outputs, run_onnxruntime(model, inputs), strict=True):
+        np.testing.assert_allclose(found[name], reference, atol=0.02)  # its input and state have 8 bits
+
+
+def test_a_quantized_layer_whose_scales_do_not_fit_is_refused() -> None:
+    model, _ = quantized_layer("forward", False, True)
+    model.graph.node[0].input[8] = "B"
+    with pytest.raises(ModelError, match=r"\(DynamicQuantizeLSTM\): 'B' of shape \(1, 56\) does not fit \(1, 4, 28\)"):
+        import_onnx(model)

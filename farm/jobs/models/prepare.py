@@ -30,6 +30,7 @@ from runtime.errors import ConfigError, FarmError, ModelError, NoReferenceError,
 from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
+from runtime.importers.stand_ins import needs_stand_in
 from runtime.lowering.choice import GraphChoice
 from runtime.lowering.lower import Options
 from runtime.passes.pipeline import PassReport
@@ -155,7 +156,8 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
         reports = [*_import_report(settings.platform, read.notes), *custom_report(graph), *reports]
         graph.name = name
         _check_outputs(graph, outputs)
-    oracle = None if settings.oracle == "onnxruntime" else found
+    # The random numbers that a framework draws are not those of the plan.
+    oracle = None if settings.oracle == "onnxruntime" or needs_stand_in(model) else found
     return Prepared(source, name, settings, inputs, outputs, model, graph, tuple(reports), custom, oracle)
 
 

@@ -1,12 +1,14 @@
-"""Operators that count: Trilu, EyeLike, NonZero and Unique of constants, window functions of signals."""
+"""Operators that count: Trilu, EyeLike, NonZero, Unique of constants."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from runtime.errors import ModelError
+from runtime.families.selection.suppression_imports import found_rows
 from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
 from runtime.importers.inputs import element_dtype
@@ -39,10 +41,23 @@ def _eye_like(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 def _non_zero(node: OnnxNode, builder: GraphBuilder) -> None:
-    """The result's shape depends on the values, so they must be known."""
-    value = builder.require_constant(node, 0, "the tensor")
+    """How many there are depends on the values: there is room for all where a run decides them, and -1 behind them."""
+    value = builder.constant(node.input(0))
+    if value is None:
+        _non_zero_at_run_time(node, builder)
+        return
     builder.folded.append(node.name)
-    builder.add_constant(node.output, np.asarray(np.nonzero(value), np.int64))
+    builder.add_constant(node.output, np.asarray(np.nonzero(np.atleast_1d(value)), np.int64))
+
+
+def _non_zero_at_run_time(node: OnnxNode, builder: GraphBuilder) -> None:
+    emit, x = Emitter(node, builder), node.input(0)
+    shape = builder.shape(x) or (1,)
+    check_size(node, (math.prod(shape), 2 * len(shape)))  # coordinates are of eight bytes
+    builder.graph.padded.append(node.name)
+    missing = emit.element("not", emit.cast(emit.reshape(x, shape), "bool"))
+    columns = [emit.constant(places, dtype="int64") for places in np.indices(shape)]
+    emit.transpose(found_rows(emit, columns, missing), (1, 0), node.output)
 
 
 def _unique(node: OnnxNode, builder: GraphBuilder) -> None:

@@ -66,7 +66,8 @@ def _clip(node: OnnxNode, builder: GraphBuilder) -> None:
         high = builder.scalar(node, 2, "max") if node.optional(2) else _FLOAT32_MAX
     if np.isnan(low) or np.isnan(high):
         raise ModelError(f"{node}: the bounds {low} and {high} are not numbers")
-    low, high = max(low, -_FLOAT32_MAX), min(high, _FLOAT32_MAX)
+    high = min(high, _FLOAT32_MAX)
+    low = min(max(low, -_FLOAT32_MAX), high)  # the upper bound is applied last
     if low == 0 and high == _FLOAT32_MAX:
         builder.emit(node, "Relu", [x], {}, node.output)
         return

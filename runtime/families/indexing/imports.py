@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,8 +17,28 @@ from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
 
 
+def check_indices(node: OnnxNode, builder: GraphBuilder, indices: str, sizes: Sequence[int], first_axis: int) -> None:
+    """Raises ModelError where a constant index is outside of its axis; a negative one counts from the end.
+
+    `sizes`: extents of the axes that the indices count, the first of which is `first_axis`; several take turns.
+    """
+    value = builder.constant(indices)
+    if value is None:
+        return
+    limits = np.asarray(sizes, np.int64)
+    wrong = np.argwhere((value < -limits) | (value >= limits))
+    if wrong.size:
+        place = tuple(wrong[0])
+        at = int(place[-1]) if len(sizes) > 1 else 0
+        raise ModelError(
+            f"{node}: index {value[place]} of '{indices}' is outside of axis {first_axis + at},"
+            f" which has {sizes[at]} element(s)"
+        )
+
+
 def gather(node: OnnxNode, builder: GraphBuilder, x: str, indices: str, axis: int, output: str | None = None) -> str:
     """Adds x with the indices' shape in place of an axis."""
+    check_indices(node, builder, indices, (builder.shape(x)[axis],), axis)
     attributes = gather_form(builder.shape(x), builder.shape(indices), axis)
     return builder.emit(node, "IndexedRead", [x, indices], attributes, output)
 
@@ -31,12 +51,12 @@ def _gather(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 def _take_one(node: OnnxNode, builder: GraphBuilder, axis: int) -> bool:
-    """Adds a Slice where there is one index, a constant within the axis; devices have kernels for it."""
+    """Adds a Slice where there is one index, a constant; devices have kernels for it."""
     emit, shape, chosen = Emitter(node, builder), builder.shape(node.input(0)), builder.constant(node.input(1))
-    size = shape[axis]
-    if chosen is None or chosen.size != 1 or not -size <= int(chosen.reshape(-1)[0]) < size:
+    if chosen is None or chosen.size != 1:
         return False
-    index = int(chosen.reshape(-1)[0]) % size
+    check_indices(node, builder, node.input(1), (shape[axis],), axis)
+    index = int(chosen.reshape(-1)[0]) % shape[axis]
     part = emit.slice(node.input(0), axis, index, index + 1)
     emit.reshape(part, (*shape[:axis], *chosen.shape, *shape[axis + 1 :]), node.output)
     return True
@@ -59,15 +79,18 @@ def _gather_elements(node: OnnxNode, builder: GraphBuilder) -> None:
     x, indices = node.input(0), node.input(1)
     shape = builder.shape(x)
     axis = normalized_axis(node, node.integer("axis", 0), len(shape))
+    check_indices(node, builder, indices, (shape[axis],), axis)
     attributes = along_axis(shape, builder.shape(indices), axis)
     builder.emit(node, "IndexedRead", [x, indices], attributes, node.output)
 
 
-def tuples(node: OnnxNode, shape: tuple[int, ...], indices: tuple[int, ...], batch: int = 0) -> dict[str, object]:
+def tuples(node: OnnxNode, builder: GraphBuilder, batch: int = 0) -> dict[str, object]:
     """Attributes of an indexed operator whose last axis of indices counts the axes behind the batch."""
+    shape, indices = builder.shape(node.input(0)), builder.shape(node.input(1))
     count, strides = indices[-1], row_major_strides(shape)
     if count + batch > len(shape):
         raise ModelError(f"{node}: indices of shape {indices} for a tensor of shape {shape}")
+    check_indices(node, builder, node.input(1), shape[batch : batch + count], batch)
     outer, slice_ = indices[batch:-1], shape[batch + count :]
     index_strides = row_major_strides(indices)
     return {
@@ -81,9 +104,8 @@ def tuples(node: OnnxNode, shape: tuple[int, ...], indices: tuple[int, ...], bat
 
 
 def _gather_nd(node: OnnxNode, builder: GraphBuilder) -> None:
-    x, indices = node.input(0), node.input(1)
-    attributes = tuples(node, builder.shape(x), builder.shape(indices), node.integer("batch_dims", 0))
-    builder.emit(node, "IndexedRead", [x, indices], attributes, node.output)
+    attributes = tuples(node, builder, node.integer("batch_dims", 0))
+    builder.emit(node, "IndexedRead", [node.input(0), node.input(1)], attributes, node.output)
 
 
 def _reverse_sequence(node: OnnxNode, builder: GraphBuilder) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from runtime.errors import ModelError
-from runtime.families.indexing.imports import along_axis, tuples
+from runtime.families.indexing.imports import along_axis, check_indices, tuples
 from runtime.generic import row_major_strides
 from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder, check_size
@@ -32,13 +32,14 @@ def _scatter_elements(node: OnnxNode, builder: GraphBuilder) -> None:
     shape = builder.shape(x)
     axis = normalized_axis(node, node.integer("axis", 0), len(shape))
     function = node.choice("reduction", "none", _REDUCTIONS)
+    check_indices(node, builder, indices, (shape[axis],), axis)
     _write(node, builder, (x, indices, updates), along_axis(shape, builder.shape(indices), axis), function)
 
 
 def _scatter_nd(node: OnnxNode, builder: GraphBuilder) -> None:
     x, indices, updates = node.input(0), node.input(1), node.input(2)
     function = node.choice("reduction", "none", _REDUCTIONS)
-    _write(node, builder, (x, indices, updates), tuples(node, builder.shape(x), builder.shape(indices)), function)
+    _write(node, builder, (x, indices, updates), tuples(node, builder), function)
 
 
 def flat_places(shape: Shape, size: int) -> dict[str, Any]:

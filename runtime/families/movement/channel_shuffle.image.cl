@@ -11,7 +11,7 @@ kernel void channel_shuffle(read_only image2d_t x, write_only image2d_t y, int b
     float component[4];
     for (int i = 0; i < 4; i++) {
         const int channel = block * 4 + i;
-        component[i] = read_channels(x, channel % groups * (channels / groups) + channel / groups, w, row, width).x;
+        component[i] = read_channel(x, channel % groups * (channels / groups) + channel / groups, w, row, width);
     }
     write_block(y, block, w, row, width, channels, vload4(0, component));
 }

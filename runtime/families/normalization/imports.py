@@ -16,12 +16,21 @@ from runtime.importers.registry import Handler
 
 
 def _batch_normalization(node: OnnxNode, builder: GraphBuilder) -> None:
-    node.only("training_mode", 0)
     node.only("spatial", 1)
-    node.real("momentum", 0.9)  # training only
-    if any(builder.constant(node.input(index)) is None for index in range(1, 5)):
-        _batch_normalization_at_run_time(node, builder)
-        return
+    momentum = node.real("momentum", 0.9)
+    mode = node.integer("training_mode", 0)
+    if mode not in (0, 1):
+        raise node.unsupported("training_mode", mode, "0 and 1")
+    if mode:
+        _training_batch_normalization(node, builder, momentum)
+    elif any(builder.constant(node.input(index)) is None for index in range(1, 5)):
+        _batch_normalization_at_run_time(node, builder, node.input(3), node.input(4), node.output)
+    else:
+        _scale_and_shift(node, builder)
+
+
+def _scale_and_shift(node: OnnxNode, builder: GraphBuilder) -> None:
+    """Folds four constants into the two of the graph's operator, which works on matrices and images."""
     gamma, beta, mean, variance = (
         builder.weights(node, index, what).astype(np.float64)
         for index, what in enumerate(("scale", "shift", "mean", "variance"), start=1)
@@ -37,17 +46,47 @@ def _batch_normalization(node: OnnxNode, builder: GraphBuilder) -> None:
         builder.derived(f"{node.output}/{what}", value)
         for what, value in (("scale", scale), ("shift", beta - mean * scale))
     ]
-    builder.emit(node, "BatchNormalization", [node.input(0), *names], {}, node.output)
-
-
-def _batch_normalization_at_run_time(node: OnnxNode, builder: GraphBuilder) -> None:
     emit, x = Emitter(node, builder), node.input(0)
-    shape = (-1, *(1,) * (len(builder.shape(x)) - 2))
-    channels = builder.shape(x)[1]
-    scale, shift, mean, variance = (emit.reshape(node.input(i), (channels, *shape[1:])) for i in range(1, 5))
+    shape = builder.shape(x)
+    if len(shape) in (2, 4):
+        emit.op("BatchNormalization", x, *names, output=node.output)
+        return
+    image = (*shape, 1) if len(shape) == 1 else (*shape[:2], math.prod(shape[2:-1]), shape[-1])
+    y = emit.op("BatchNormalization", emit.reshape(x, image), *names)
+    emit.reshape(y, shape, node.output)
+
+
+def _batch_normalization_at_run_time(
+    node: OnnxNode, builder: GraphBuilder, mean: str, variance: str, output: str
+) -> None:
+    emit, x = Emitter(node, builder), node.input(0)
+    shape = _by_channel(builder.shape(x))
+    scale, shift, mean, variance = (emit.reshape(name, shape) for name in (*node.inputs[1:3], mean, variance))
     deviation = emit.op("Sqrt", emit.op("Add", variance, emit.constant(node.real("epsilon", 1e-5))))
     centred = emit.op("Div", emit.op("Sub", x, mean), deviation)
-    emit.op("Add", emit.op("Mul", centred, scale), shift, output=node.output)
+    emit.op("Add", emit.op("Mul", centred, scale), shift, output=output)
+
+
+def _by_channel(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a value for each channel that broadcasts to a tensor; one of one axis has one channel."""
+    return (shape[1], *(1,) * (len(shape) - 2)) if len(shape) > 1 else (1,)
+
+
+def _training_batch_normalization(node: OnnxNode, builder: GraphBuilder, momentum: float) -> None:
+    """Mean and variance are those of the batch; those of all batches so far are further outputs."""
+    emit, x = Emitter(node, builder), node.input(0)
+    axes = tuple(axis for axis in range(len(builder.shape(x))) if axis != 1)
+    mean = emit.op("ReduceMean", x, axes=axes, keepdims=True)
+    centred = emit.op("Sub", x, mean)
+    variance = emit.op("ReduceMean", emit.op("Mul", centred, centred), axes=axes, keepdims=True)
+    _batch_normalization_at_run_time(node, builder, mean, variance, node.output)
+    for own, before, output in zip((mean, variance), node.inputs[3:5], node.outputs[1:], strict=False):
+        if output:
+            parts = [
+                emit.op("Mul", part, emit.constant(factor))
+                for part, factor in ((before, momentum), (emit.reshape(own, builder.shape(before)), 1 - momentum))
+            ]
+            emit.op("Add", *parts, output=output)
 
 
 def _lp_normalization(node: OnnxNode, builder: GraphBuilder) -> None:

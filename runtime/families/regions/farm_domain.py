@@ -104,7 +104,7 @@ def _keep(emit: Emitter, boxes: str, scores: str) -> None:
     each = emit.reshape(scores, (1, 1, before))
     none = emit.constant(np.full(1, -np.inf))
     kept = emit.op("Suppression", ended, each, threshold, none, count=min(before, after), centred=False, dtype="int64")
-    emit.builder.padded.append(node.name)
+    emit.builder.graph.padded.append(node.name)
     chosen = emit.flat(kept)
     found = emit.element("greater_or_equal", chosen, emit.constant(0, dtype="int64"), dtype="bool")
     rows = emit.shape(chosen)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -42,16 +43,24 @@ def _top_k(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 def _hardmax(node: OnnxNode, builder: GraphBuilder) -> None:
-    """Before opset 13 the axes from `axis` on are one."""
+    """Before opset 13 all axes from `axis` on are one."""
     emit, x = Emitter(node, builder), node.input(0)
     shape = builder.shape(x)
     axis = normalized_axis(node, node.integer("axis", -1 if node.opset >= 13 else 1), len(shape))
-    if node.opset < 13:
-        raise node.unsupported("opset", node.opset, "13 and later")
+    if node.opset >= 13:
+        _hot(emit, x, axis, node.output)
+        return
+    matrix = emit.reshape(x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
+    emit.reshape(_hot(emit, matrix, 1), shape, node.output)
+
+
+def _hot(emit: Emitter, x: str, axis: int, output: str | None = None) -> str:
+    """One where the first of the largest values along an axis stands, else zero."""
+    shape = emit.shape(x)
     first = emit.reduce("arg_max", x, (axis,), dtype="int64")
     classes = np.arange(shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
     hot = emit.element("equal", first, emit.constant(classes, dtype="int64"), dtype="bool")
-    emit.cast(hot, builder.dtype(x), node.output)
+    return emit.cast(hot, emit.builder.dtype(x), output)
 
 
 def _cumulate(function: str) -> Handler:

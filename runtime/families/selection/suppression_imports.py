@@ -1,12 +1,12 @@
 """NonMaxSuppression: how many boxes it writes hangs on the scores, so the result has room for all that it may write.
 
-The rows behind those that a run finds hold -1: `padded` of the builder names what was made so.
+The rows behind those that a run finds hold -1: `padded` of the graph names what was made so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -36,23 +36,22 @@ def _non_max_suppression(node: OnnxNode, builder: GraphBuilder) -> None:
         centred=bool(node.integer("center_point_box", 0)),
         dtype="int64",
     )
-    builder.padded.append(node.name)
-    _rows(emit, kept)
-
-
-def _rows(emit: Emitter, kept: str) -> None:
-    """The rows of what was found, before those of what was not: a sort that keeps the order of equals."""
-    shape = emit.shape(kept)
-    count = math.prod(shape)
-    check_size(emit.node, (count, 3))
+    builder.graph.padded.append(node.name)
+    shape = builder.shape(kept)
+    check_size(node, (math.prod(shape), 3))
     missing = emit.element("less", kept, emit.constant(0, dtype="int64"), dtype="bool")
-    none = emit.constant(-1, dtype="int64")
-    columns = [np.indices(shape)[axis] for axis in (0, 1)]
-    parts = [emit.element("where", missing, none, emit.constant(column, dtype="int64")) for column in columns]
-    table = emit.op("Join", *(emit.reshape(part, (count, 1)) for part in (*parts, kept)), axis=1)
-    flags = emit.cast(emit.flat(missing), "uint8")
+    columns = [emit.constant(np.indices(shape)[axis], dtype="int64") for axis in (0, 1)]
+    found_rows(emit, [*columns, kept], missing, node.output)
+
+
+def found_rows(emit: Emitter, columns: Sequence[str], missing: str, output: str | None = None) -> str:
+    """[elements, columns] of those that are not missing, in their order, then rows of -1."""
+    none, count = emit.constant(-1, dtype="int64"), math.prod(emit.shape(missing))
+    parts = [emit.element("where", missing, none, column) for column in columns]
+    table = emit.op("Join", *(emit.reshape(part, (count, 1)) for part in parts), axis=1)
+    flags = emit.cast(emit.flat(missing), "uint8")  # a sort keeps the order of equals
     order = emit.op("Sorting", flags, axis=0, count=count, largest=False, positions=True)
-    gather(emit.node, emit.builder, table, order, 0, emit.node.output)
+    return gather(emit.node, emit.builder, table, order, 0, output)
 
 
 OPERATORS: Mapping[str, Handler] = {"NonMaxSuppression": _non_max_suppression}

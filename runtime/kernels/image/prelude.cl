@@ -40,6 +40,14 @@ float4 read_channels(read_only image2d_t x, int first, int w, int row, int width
                         : (float4)(low.w, high.x, high.y, high.z);
 }
 
+// Channel `channel` of pixel w; one that does not exist has no meaning.
+float read_channel(read_only image2d_t x, int channel, int w, int row, int width)
+{
+    const float4 pixel = READ(x, (channel >> 2) * width + w, row);
+    const float2 half_pixel = channel & 2 ? pixel.zw : pixel.xy;
+    return channel & 1 ? half_pixel.y : half_pixel.x;
+}
+
 // The components of `pixel` whose channels, first .. first+3, lie in 0 .. channels-1; the others of `otherwise`.
 float4 existing(float4 pixel, float4 otherwise, int first, int channels)
 {

@@ -42,6 +42,17 @@ def test_the_rest_is_what_the_graph_computes() -> None:
     np.testing.assert_array_equal(found["chosen"][count:], np.repeat(INPUTS["boxes"][0, -1:], 30 - count, axis=0))
 
 
+def test_elements_that_are_not_zero_are_compared_as_far_as_the_oracle_has_them() -> None:
+    model, x = one_op("NonZero", {"x": (3, 4)}), np.eye(3, 4, dtype=np.float32)
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    expected = expected_outputs(model, {"x": x})
+    assert expected["y"].shape == (2, 3)
+    found = filled(convert(model)[0], expected, {"x": x})["y"]
+    assert found.shape == (2, 12)
+    np.testing.assert_array_equal(found[:, :3], expected["y"])
+    assert (found[:, 3:] == -1).all()
+
+
 def test_other_models_keep_the_shapes_of_the_oracle() -> None:
     graph, _ = convert(one_op("Relu", {"x": (3, 4)}))
     expected = {"y": np.zeros((2, 4), np.float32)}

@@ -1,0 +1,1 @@
+"""DepthToSpace and SpaceToDepth: channels become blocks of pixels, and the way back."""

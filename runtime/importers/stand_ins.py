@@ -1,0 +1,55 @@
+"""Nodes of ONNX that stand in for a node which no two runtimes compute alike: both the plan and its oracle run them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import onnx
+from onnx import NodeProto
+
+from runtime.importers.builder import GraphBuilder
+from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.quantized_layers import dequantized_nodes
+from runtime.importers.random_numbers import RANDOM, drawn_nodes
+
+
+@dataclasses.dataclass(frozen=True)
+class StandIn:
+    """How a node is written otherwise, and what a report says of it."""
+
+    note: str
+    nodes: Callable[[NodeProto, OnnxNode, GraphBuilder], list[NodeProto]]
+
+
+_DRAWN = StandIn("random numbers, the same in every run", drawn_nodes)
+_DEQUANTIZED = StandIn("quantised layers that compute in floats", dequantized_nodes)
+STAND_INS: Mapping[tuple[str, str], StandIn] = {
+    **{("", op): _DRAWN for op in RANDOM},
+    ("com.microsoft", "DynamicQuantizeLSTM"): _DEQUANTIZED,
+}
+
+
+def stand_in(proto: NodeProto) -> StandIn | None:
+    """What stands in for a node; None where it is computed as it is."""
+    return STAND_INS.get(("" if proto.domain == "ai.onnx" else proto.domain, proto.op_type))
+
+
+def first_output(proto: NodeProto) -> str:
+    """The first tensor that a node writes; empty where it writes none."""
+    return next(filter(None, proto.output), "")
+
+
+def needs_stand_in(model: onnx.ModelProto) -> bool:
+    """Whether the model itself has a node that others stand in for."""
+    return any(stand_in(node) for node in model.graph.node)
+
+
+def with_nodes(model: onnx.ModelProto, replaced: Mapping[str, Sequence[NodeProto]]) -> onnx.ModelProto:
+    """The model with other nodes in place of those whose first output is named."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    del changed.graph.node[:]
+    for proto in model.graph.node:
+        changed.graph.node.extend(replaced.get(first_output(proto), [proto]))
+    return changed
