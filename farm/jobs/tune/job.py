@@ -78,6 +78,15 @@ def tune_job(
     yield from rows_of_each(TuneRow, models, units, measure, options.settings, fleet, progress)
 
 
+@dataclasses.dataclass
+class _UnitSearches:
+    """What the first search of all models found on a unit, within which wall time, and what further searches found."""
+
+    wall: WallBudget | None
+    first: Sequence[Tuned]
+    further: Sequence[Sequence[Tuned]] | None = None
+
+
 class _Tuning:
     """The searches of a job and what they found.
 
@@ -87,19 +96,17 @@ class _Tuning:
     def __init__(self, models: Sequence[Prepared], options: TuneOptions, units: int) -> None:
         self._models, self._options = models, options
         self._searches: list[SharedSearch[list[Tuned]]] = [SharedSearch(units) for _ in range(options.repeat)]
-        self._searched: WeakKeyDictionary[OpenUnit, list[Tuned]] = WeakKeyDictionary()
-        self._further: WeakKeyDictionary[OpenUnit, list[list[Tuned]]] = WeakKeyDictionary()
+        self._of_units: WeakKeyDictionary[OpenUnit, _UnitSearches] = WeakKeyDictionary()
         self._choices = [ChoiceOnce() for _ in range(options.repeat)]
-        self._walls: WeakKeyDictionary[OpenUnit, WallBudget | None] = WeakKeyDictionary()
         self._published: dict[tuple[str, Destination], Published] = {}
         self._publishing = threading.Lock()
 
     def result(self, opened: OpenUnit, model: Prepared) -> TuneResult:
         """What tuning a model gains; all models of the job are searched with the first."""
-        if opened not in self._searched:
-            self._walls[opened] = self._wall_budget()
-            self._searched[opened] = self._search(opened, 0, self._walls[opened])
-        tuned = _of_model(self._searched[opened], model)
+        if opened not in self._of_units:
+            wall = self._wall_budget()
+            self._of_units[opened] = _UnitSearches(wall, self._search(opened, 0, wall))
+        tuned = _of_model(self._of_units[opened].first, model)
         if not tuned.is_tuned:
             return self._not_tuned(opened, model, tuned)
         published = self._publish(opened, model)
@@ -145,28 +152,28 @@ class _Tuning:
         shared, choices = self._searches[number], self._choices[number]
         return search_models(opened, self._models, self._options.search, shared, wall, choices)
 
-    def _further_searches(self, opened: OpenUnit) -> list[list[Tuned]]:
+    def _further_searches(self, opened: OpenUnit) -> Sequence[Sequence[Tuned]]:
         """What the searches after the first found, which are made when the first is published."""
-        if opened not in self._further:
+        of_unit = self._of_units[opened]
+        if of_unit.further is None:
             numbers = range(1, self._options.repeat)
-            self._further[opened] = [self._search(opened, number, self._wall_budget()) for number in numbers]
-        return self._further[opened]
+            of_unit.further = [self._search(opened, number, self._wall_budget()) for number in numbers]
+        return of_unit.further
 
     def _wall_budget(self) -> WallBudget | None:
         seconds = self._options.search.wall_s
         return None if seconds is None else WallBudget(seconds * len(self._models), len(self._models))
 
     def _publish(self, opened: OpenUnit, model: Prepared) -> Published:
-        library, searched = model.deployment.library_name, self._searched[opened]
+        library, of_unit = model.deployment.library_name, self._of_units[opened]
         of_library = [
-            tuned for tuned in searched if tuned.is_tuned and tuned.prepared.deployment.library_name == library
+            tuned for tuned in of_unit.first if tuned.is_tuned and tuned.prepared.deployment.library_name == library
         ]
         key = (library, Destination.of(opened, library, of_library[0]))
         with self._publishing:
             if key not in self._published:
                 settings = {"level": self._options.search.level, "budget_s": self._options.search.budget_s}
-                of_unit = self._walls[opened]
-                self._published[key] = prove_and_publish(opened, library, of_library, settings, of_unit)
+                self._published[key] = prove_and_publish(opened, library, of_library, settings, of_unit.wall)
             return self._published[key]
 
 
