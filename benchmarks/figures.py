@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from farm.config.deployment import Winograd
 from farm.rows.latency import Latency
 from farm.rows.record import Figure, Record
 from farm.rows.status import Status
+from runtime.types import Winograd
 from tuner.statistics import Ratio
 
 ONNX_RUNTIME = "ONNX Runtime"

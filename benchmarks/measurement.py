@@ -17,7 +17,6 @@ from benchmarks.figures import ColdStart, Entrant, Interval, Run, Tuning
 from benchmarks.interleaving import ContenderTimes, measure_interleaved
 from benchmarks.networks import Network
 from benchmarks.scratch import scratch
-from farm.config.deployment import Winograd
 from farm.config.inventory import HOST
 from farm.farmrt import drivers
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -29,6 +28,7 @@ from farm.rows.latency import Latency
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome, TuneRow
 from runtime.lowering.lower import lower
+from runtime.types import Winograd
 from tuner.statistics import ratio_of_medians
 
 DEFAULT, TUNED = "default", "tuned"

@@ -14,10 +14,11 @@ import yaml
 
 from farm import atomic_file
 from farm.config import deployment, samples
-from farm.config.deployment import Deployment, Winograd
+from farm.config.deployment import Deployment
 from farm.jobs.models.prepare import Prepared, prepare
 from farm.model import fetch
 from runtime import zoo
+from runtime.types import Winograd
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,7 +23,7 @@ from farm.rows.record import Record
 from runtime.artifacts import Fingerprint, Replacement
 from runtime.errors import FormatError
 from runtime.lowering.choice import GraphChoice
-from runtime.types import Precision
+from runtime.types import Precision, Winograd
 
 KIND = "farm-selection"
 VERSION = 4
@@ -40,7 +40,7 @@ class ChoiceSubject(Record):
     model: str
     precision: str
     allow_cpu: bool
-    winograd: int | str = 0
+    winograd: Winograd = 0
     activation_limit_mb: float | None = None
     activation_slowdown: float | None = None
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
+from typing import Literal
+
+# What is asked of convolutions: the output tile of Winograd's algorithm, 0 for none, `auto` for the best of each layer.
+Winograd = Literal[0, 2, 4, "auto"]
 
 
 class OriginFormat(enum.StrEnum):

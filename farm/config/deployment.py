@@ -66,6 +66,7 @@ from farm.config.platforms import PLATFORMS, DataFormat
 from farm.config.suggestion import suggestion
 from farm.config.yaml_source import KeyPath, WrittenSource, YamlSection, YamlSource
 from runtime.errors import ConfigError
+from runtime.types import Winograd
 
 ElementType = Literal[
     "float32", "float16", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"
@@ -74,7 +75,6 @@ ELEMENT_TYPES: tuple[str, ...] = get_args(ElementType)
 Form = Literal["file", "code"]
 DataType = Literal["fp16_fp32", "fp32_fp32", "fp16_fp16"]
 Runtime = Literal["cpu", "gpu"]
-Winograd = Literal[0, 2, 4, "auto"]
 ONNX_ORDER: DataFormat = "NCHW"
 UNKNOWN_TYPE: ElementType = "float32"  # of a tensor within the model, whose type nobody says
 FLOATS = "models run in fp32 and fp16"

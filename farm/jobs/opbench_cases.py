@@ -36,6 +36,7 @@ from runtime.plan.plan import Plan, Step
 from runtime.plan.records import StepKind
 from runtime.recurrence import DIRECTIONS, GATES
 from runtime.target import Target
+from runtime.types import Winograd
 
 Shape = tuple[int, ...]
 
@@ -51,7 +52,7 @@ class OperatorCase:
     inputs: tuple[Shape, ...]
     weights: tuple[Shape, ...] = ()
     attrs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    winograd: int = 0
+    winograd: Winograd = 0
     conversions: bool = False
 
     def graph(self) -> Graph:
@@ -151,7 +152,7 @@ def _shape(shape: Shape) -> str:
 
 
 def _conv(
-    c: int, size: int, out: int, k: int = 3, stride: int = 1, dilation: int = 1, group: int = 1, winograd: int = 0
+    c: int, size: int, out: int, k: int = 3, stride: int = 1, dilation: int = 1, group: int = 1, winograd: Winograd = 0
 ) -> OperatorCase:
     """Padded to keep the size, but for a window as large as the image, which is a fully connected layer."""
     pad = dilation * (k // 2) if k < size else 0

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
 
 from runtime.lowering.choice import GraphChoice
+from runtime.types import Winograd
 
 
 @dataclasses.dataclass(frozen=True)
 class CpuOptions:
     """What tuning varies of plans for the CPU alone.
 
-    `block`: channels of a block of activations, 8 or 16; 0 for the target's. `winograd`: outputs of the convolutions
-    that are Winograd's; None for those that it pays for as a rule.
+    `block`: channels of a block of activations, 8 or 16; 0 for the target's. `winograd_layers`: outputs of the
+    convolutions that are Winograd's; None for those that it pays for as a rule.
     """
 
     block: int = 0
-    winograd: frozenset[str] | None = None
+    winograd_layers: frozenset[str] | None = None
 
 
 CPU_DEFAULT = CpuOptions()
@@ -27,14 +27,13 @@ CPU_DEFAULT = CpuOptions()
 class Options:
     """What a deployment file asks of the lowering.
 
-    `winograd`: output tile of Winograd's convolution (2 or 4), 0 for none, `auto` for the best of each layer.
     `keep_layers`: every operator's output is an output of the plan too. `reuse_memory`: off for trials, whose
     operators run in any order. `separate_weights`: each constant is a memory object of its own, so that plans can
     share a data file (runtime/plan/shared_data.py). `cpu`: how plans for the CPU alone are made. `choice`: where each
     node runs and how; None: where the target's memory type says.
     """
 
-    winograd: int | Literal["auto"] = 0
+    winograd: Winograd = 0
     obfuscate: bool = False
     keep_layers: bool = False
     reuse_memory: bool = True

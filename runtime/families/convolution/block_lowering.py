@@ -96,7 +96,7 @@ def winograd_layers(graph: Graph) -> frozenset[str]:
 
 def _is_winograd(conv: Convolution) -> bool:
     """Whether Winograd's algorithm serves, and was chosen, or has enough channels and pixels to gain as a rule."""
-    chosen = conv.builder.options.cpu.winograd
+    chosen = conv.builder.options.cpu.winograd_layers
     wide = min(conv.x_shape[1], conv.y_shape[1]) >= _WINOGRAD_MIN_CHANNELS
     tiles = math.prod(ceil_div(size, _WINOGRAD_TILE) for size in conv.y_shape[2:])
     pays = wide and tiles >= _WINOGRAD_MIN_TILES and min(conv.y_shape[2:]) >= _WINOGRAD_TILE
