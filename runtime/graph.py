@@ -149,6 +149,24 @@ class Graph:
         return [node for node in self.nodes if id(node) not in gone]
 
 
+class UniqueNames:
+    """Hands out names, each once, and none of those that are taken before."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._suffixes: dict[str, int] = {}  # of each name, the last: thousands may ask for one
+
+    def take(self, name: str) -> str:
+        """The name, with a number behind it where it is taken."""
+        unique, suffix = name, self._suffixes.get(name, 0)
+        while unique in self._taken:
+            suffix += 1
+            unique = f"{name}_{suffix}"
+        self._suffixes[name] = suffix
+        self._taken.add(unique)
+        return unique
+
+
 def unused_name(name: str, taken: Container[str]) -> str:
     """The name, with a number behind it where it is taken."""
     unique, suffix = name, 0

@@ -12,7 +12,7 @@ from runtime.errors import ModelError, UnsupportedError
 from runtime.evaluate import compute
 from runtime.generic import GENERIC_OPERATORS
 from runtime.generic_forms import generic_form
-from runtime.graph import Array, Graph, Node, TensorInfo, unused_name
+from runtime.graph import Array, Graph, Node, TensorInfo, UniqueNames
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.tensors import LARGEST_BYTES, is_float
 from runtime.operators import OPERATORS, check_attributes, infer_dtype, infer_shape
@@ -30,8 +30,8 @@ class GraphBuilder:
         """`reserved` are the names of the model's tensors, which no intermediate tensor may take."""
         self.graph = Graph(name, [], [], [], {}, {})
         self.folded: list[str] = []
-        self._tensor_names = set(reserved)
-        self._node_names: set[str] = set()
+        self._tensor_names = UniqueNames(reserved)
+        self._node_names = UniqueNames()
 
     def add_input(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Adds a graph input."""
@@ -56,7 +56,7 @@ class GraphBuilder:
 
     def fresh(self, name: str) -> str:
         """A name like `name` that no other tensor has or will have."""
-        return _reserved(name, self._tensor_names)
+        return self._tensor_names.take(name)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Shape of a tensor of the model."""
@@ -154,7 +154,7 @@ class GraphBuilder:
             raise ModelError(f"{node}: its constant inputs do not fit: {str(error).splitlines()[0]}") from None
 
     def _append(self, node: OnnxNode, op: str, inputs: list[str], attributes: dict[str, Any], output: str) -> None:
-        name = _reserved(node.name if output == node.label else f"{node.name}/{op}", self._node_names)
+        name = self._node_names.take(node.name if output == node.label else f"{node.name}/{op}")
         self.graph.nodes.append(Node(op, name, inputs, [output], attributes))
 
 
@@ -166,12 +166,6 @@ def _is_typed(op: str) -> bool:
 def as_graph_type(value: Array) -> Array:
     """Floating-point values in float32, all others as they are."""
     return value.astype(np.float32) if is_float(value.dtype) else value
-
-
-def _reserved(name: str, taken: set[str]) -> str:
-    unique = unused_name(name, taken)
-    taken.add(unique)
-    return unique
 
 
 def check_elements(what: str, shape: Sequence[int]) -> None:

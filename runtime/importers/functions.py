@@ -111,11 +111,9 @@ def instantiated(
     check_written_once(nodes)
     copies = []
     for node in nodes:
-        copy = NodeProto()
-        copy.CopyFrom(node)
+        copy = NodeProto(op_type=node.op_type, domain=node.domain, overload=node.overload)
         copy.name = f"{prefix}{node_name(node)}"
         copy.input[:] = [names.get(name, name) for name in node.input]
-        del copy.attribute[:]
         resolved = (_resolved(attribute, names, prefix, fresh, attributes or {}) for attribute in node.attribute)
         copy.attribute.extend(filter(None, resolved))
         for name in filter(None, node.output):
@@ -129,31 +127,36 @@ def _resolved(
     attribute: AttributeProto, names: Names, prefix: str, fresh: Fresh, given: Mapping[str, AttributeProto]
 ) -> AttributeProto | None:
     """An attribute with its reference to one of the function's put in; None where that is absent."""
-    copy = AttributeProto()
+    copy = AttributeProto(name=attribute.name, type=attribute.type)
     if attribute.ref_attr_name:
         if attribute.ref_attr_name not in given:
             return None
         copy.CopyFrom(given[attribute.ref_attr_name])
         copy.name = attribute.name
-        return copy
-    copy.CopyFrom(attribute)
-    if attribute.type == AttributeProto.GRAPH:
-        copy.g.CopyFrom(_scoped(attribute.g, names, prefix, fresh, given))
+    elif attribute.type == AttributeProto.GRAPH:
+        _copy_scoped(attribute.g, copy.g, names, prefix, fresh, given)
+    else:
+        copy.CopyFrom(attribute)
     return copy
 
 
-def _scoped(
-    body: onnx.GraphProto, names: Names, prefix: str, fresh: Fresh, given: Mapping[str, AttributeProto]
-) -> onnx.GraphProto:
-    """A body within a scope: what is its own gets names that the outside has not."""
-    copy, inner = onnx.GraphProto(), dict(names)
-    copy.CopyFrom(body)
+def _copy_scoped(
+    body: onnx.GraphProto,
+    copy: onnx.GraphProto,
+    names: Names,
+    prefix: str,
+    fresh: Fresh,
+    given: Mapping[str, AttributeProto],
+) -> None:
+    """Makes a body within a scope in an empty graph: what is its own gets names that the outside has not."""
+    copy.name, inner = body.name, dict(names)
+    copy.input.extend(body.input)
+    copy.output.extend(body.output)
+    copy.initializer.extend(body.initializer)
+    copy.sparse_initializer.extend(body.sparse_initializer)
     for value in (*copy.input, *copy.initializer, *(tensor.values for tensor in copy.sparse_initializer)):
         inner[value.name] = fresh(f"{prefix}{value.name}")
         value.name = inner[value.name]
-    nodes = instantiated(body.node, inner, prefix, fresh, given)
-    del copy.node[:], copy.value_info[:]
-    copy.node.extend(nodes)
+    copy.node.extend(instantiated(body.node, inner, prefix, fresh, given))
     for value in copy.output:
         value.name = inner.get(value.name, value.name)
-    return copy

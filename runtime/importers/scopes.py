@@ -64,7 +64,8 @@ def renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
 def _rename(node: NodeProto, names: Mapping[str, str]) -> None:
     node.input[:] = [names.get(name, name) for name in node.input]
     for body in bodies(node):
-        outer = {old: new for old, new in names.items() if old not in set(given_names(body))}
+        own = set(given_names(body))
+        outer = {old: new for old, new in names.items() if old not in own}
         for inner in body.node:
             _rename(inner, outer)
             outer = {old: new for old, new in outer.items() if old not in inner.output}
