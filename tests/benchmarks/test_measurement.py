@@ -29,7 +29,7 @@ def small(tmp_path: Path) -> Iterator[Network]:
 @pytest.mark.opencl
 def test_a_model_is_tuned_and_measured_in_turns(small: Network) -> None:
     said: list[str] = []
-    run = measure(small, opencl.WORKING[0], Options(MINIMUM_ROUNDS, limit_s=60.0, budget_s=60.0), said.append)
+    run = measure(small, opencl.WORKING[0], Options(MINIMUM_ROUNDS, limit_s=10.0, budget_s=30.0), said.append)
     assert not run.failures
     assert [each.name for each in run.entrants] == [ONNX_RUNTIME, DEFAULT, TUNED]
     for each in run.entrants:
