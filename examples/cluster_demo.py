@@ -24,7 +24,7 @@ from farm.emulation.phone_unit import private_adb_server
 
 FARM = (sys.executable, "-P", "-c", "from farm.cli import main; main()")
 HOSTS = {"alpha": "mi8", "beta": "oneplus6"}
-LONG = 1000  # rounds: time enough to kill a host
+LONG = 600  # rounds: time enough to kill a host
 SHORT = 3
 WAIT_S = 300.0
 MODEL = """library_name: small
@@ -39,6 +39,7 @@ models:
         input_shapes: ["1,3,128,128"]
         output_tensors: [prob]
     runtime: cpu
+    num_threads: 1
 """
 DEVICES = """devices:
   {name}:

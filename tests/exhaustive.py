@@ -3,8 +3,8 @@
     python -m tests.exhaustive TURN
 
 These are the kernels whose source changed in the last day before the last commit, and a tenth of all, that of the
-turn. What many kernels share (preludes, rows of the table) would take all of them: it takes two more tenths instead,
-and the turns of the coming days the others.
+turn; at most a fifth of all, since a run must end in time: the turns of the coming days take the others. So they do
+where what many kernels share has changed (preludes, rows of the table).
 """
 
 from __future__ import annotations
@@ -22,28 +22,19 @@ from runtime.kernels.spec import Kernel
 DAYS = 1
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("runtime/kernels/", "runtime/families/")
-SHARED = ("prelude.cl", "functions.cl", "kernels.py")  # what many kernels have in common: preludes, rows of the table
 KERNELS = (*table.KERNELS, *table.PROBES)
-TENTHS, TENTHS_OF_SHARED = 10, 3
+TENTHS = 10
+MOST = -(-len(KERNELS) // 5)
 
 
 def chosen(changed: Iterable[str], turn: int) -> list[str]:
     """The kernels, as `memory-name`, for these changed paths."""
     paths = set(changed)
-    tenths = (
-        TENTHS_OF_SHARED if any(path.endswith(SHARED) or path.startswith(FOLDERS[0]) for path in paths - own()) else 1
-    )
-    wanted = {(turn + each) % TENTHS for each in range(tenths)}
-    return [
-        f"{kernel.memory}-{kernel.name}"
-        for number, kernel in enumerate(KERNELS)
-        if number % TENTHS in wanted or _source(kernel) in paths
-    ]
-
-
-def own() -> set[str]:
-    """The sources that one kernel or a few have for themselves."""
-    return {_source(kernel) for kernel in KERNELS}
+    of_turn = [kernel for number, kernel in enumerate(KERNELS) if number % TENTHS == turn % TENTHS]
+    of_change = [kernel for kernel in KERNELS if _source(kernel) in paths and kernel not in of_turn]
+    first = turn % max(1, len(of_change))
+    wanted = [*of_turn, *of_change[first:], *of_change[:first]][:MOST]
+    return [f"{kernel.memory}-{kernel.name}" for kernel in KERNELS if kernel in wanted]
 
 
 def _source(kernel: Kernel) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.exhaustive import FOLDERS, KERNELS, TENTHS, changed_paths, chosen
+from tests.exhaustive import FOLDERS, KERNELS, MOST, ROOT, TENTHS, changed_paths, chosen
 
 
 def test_ten_turns_take_every_kernel_once() -> None:
@@ -16,9 +16,11 @@ def test_a_kernel_whose_source_changed_is_taken_at_any_turn() -> None:
         assert set(found) == {*chosen([], turn), "image-pool"}
 
 
-def test_what_kernels_share_takes_further_tenths() -> None:
-    found = chosen(["runtime/kernels/buffer/prelude.cl"], 9)
-    assert set(found) == {name for turn in (9, 10, 11) for name in chosen([], turn)}
+def test_where_very_many_changed_the_coming_turns_take_the_others() -> None:
+    changed = [each.relative_to(ROOT).as_posix() for each in (ROOT / "runtime/families").rglob("*.cl")]
+    found = [chosen(changed, turn) for turn in range(TENTHS)]
+    assert all(len(names) == MOST for names in found)
+    assert all(set(chosen([], turn)) <= set(names) for turn, names in enumerate(found))
 
 
 def test_changed_paths_are_those_of_kernels() -> None:
