@@ -120,7 +120,7 @@ class TestOnThisMachine:
 
     def test_a_wrong_result_is_one_of_the_row(self, stored: Stored) -> None:
         data = TestData(stored.prepared, {})
-        data.__dict__["expected"] = {name: value + 1.0 for name, value in stored.data.expected.items()}
+        data.__dict__["_reference"] = {name: value + 1.0 for name, value in stored.data.expected.items()}
         check = check_tuned(stored.opened, stored.prepared, "gpu", data, effort=LITTLE)
         assert check.ending and check.ending.status == "wrong_result"
         assert check.ending.reason.startswith("with the tuned files: y: ")
