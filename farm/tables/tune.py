@@ -45,7 +45,7 @@ def _gain_cells(row: TuneRow) -> tuple[str, str]:
 
 def outcome_lines(rows: Sequence[TuneRow]) -> list[str]:
     """What each tuning tried, what it gained, and what is in force now, in words; a failure says that itself."""
-    return [f"{row.model} on {row.unit}: {_outcome_text(row)}" for row in rows if row.outcome]
+    return [f"{row.model} on {row.unit} ({row.runtime}): {_outcome_text(row)}" for row in rows if row.outcome]
 
 
 def is_untuned(row: TuneRow) -> bool:

@@ -74,13 +74,13 @@ def demonstrate(
     budget_s: float | None = None,
     opencl: str | None = None,
 ) -> Demo:
-    """Runs the three jobs on every model, the first two untuned.
+    """Runs the three jobs on every model, on CPU and GPU, the first two untuned.
 
-    Any algorithm may be chosen for each layer: the lowering's rules leave much to gain there, on whatever driver. Each
-    row is kept as it comes. A search takes `budget_s` of wall time, or what is usual. `opencl` is the units' OpenCL
-    library or its origin, None for the best.
+    Any algorithm may be chosen for each layer, and threads and blocks on the CPU: the lowering's rules leave something
+    to gain there, on whatever machine. Each row is kept as it comes. A search takes `budget_s` of wall time, or what is
+    usual. `opencl` is the units' OpenCL library or its origin, None for the best.
     """
-    deployments = [_with_any_algorithm(each) for each in deployments]
+    deployments = [_with_all_choices(each) for each in deployments]
     kept, fleet = keeper.recorded, FleetOptions(opencl=opencl)
     runs: list[RunRow] = []
     profiles: list[BenchmarkRow] = []
@@ -91,8 +91,9 @@ def demonstrate(
     return Demo(runs, profiles, list(kept(tune_job(deployments, units, search, fleet, progress))))
 
 
-def _with_any_algorithm(source: Deployment) -> Deployment:
-    models = {name: model.model_copy(update={"winograd": "auto"}) for name, model in source.models.items()}
+def _with_all_choices(source: Deployment) -> Deployment:
+    choices = {"winograd": "auto", "runtime": "cpu+gpu"}
+    models = {name: model.model_copy(update=choices) for name, model in source.models.items()}
     return source.model_copy(update={"models": models})
 
 
@@ -105,15 +106,21 @@ def shown_in_words(demo: Demo) -> list[str]:
 def _right_text(row: RunRow) -> str:
     median_ms = row.latency_ms.median if row.latency_ms else None
     likeness = f"cosine {row.cosine:.4f} with ONNX Runtime"
-    return f"{row.model} on {row.unit}: the outputs are right ({likeness}), a round takes {milliseconds(median_ms)} ms"
+    took = f"a round takes {milliseconds(median_ms)} ms"
+    return f"{row.model} on {row.unit} ({row.runtime}): the outputs are right ({likeness}), {took}"
+
+
+def _title(profile: BenchmarkRow) -> str:
+    return f"Operators of {profile.model} ({profile.runtime})"
 
 
 def write_report(demo: Demo, path: Path) -> None:
     """The demonstration as Markdown: validation, profile of each model, tuning with its evidence."""
-    run, tuned = demo.runs[0], "\n".join([*outcome_lines(demo.tunings), *artifact_lines(demo.tunings), *demo.artifacts])
+    run = demo.runs[-1]  # on the GPU
+    tuned = "\n".join([*outcome_lines(demo.tunings), *artifact_lines(demo.tunings), *demo.artifacts])
     machine = f"{run.device_model}, {run.fingerprint.get('gpu', '')}, {run.fingerprint.get('driver', '')}; {run.time}"
     profiles = [
-        ReportSection(f"Operators of {row.model}", "", [table for table in sections(row) if table.title != "Warm Up"])
+        ReportSection(_title(row), "", [table for table in sections(row) if table.title != "Warm Up"])
         for row in demo.profiles
     ]
     markdown.write(
