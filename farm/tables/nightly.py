@@ -57,8 +57,11 @@ def _told_table(title: str, reports: Sequence[SeriesReport]) -> list[Table]:
 
 
 def _duet_table(night: Night) -> list[Table]:
-    """The duets, and what they cost; none where no case has one, or is to be told why not."""
-    rows = [row for row in night.rows if row.duet and row.duet.is_told]
+    """The duets, and what they cost; none where no case has one, or is to be told why not.
+
+    Where the software is the same bytes as before there is no pair: the verdict says that already.
+    """
+    rows = [row for row in night.rows if row.duet and row.duet.is_told and not row.duet.identical]
     share = "" if night.duet_share is None else f" of the blocks' time: {100 * night.duet_share:.1f} %"
     columns = ("Unit", "Model", "Runtime", "Setting", "Against run", "Pairs", "Ratio", "95 % interval", "Software")
     return [Table(f"Duets, {night.duet_s:.1f} s{share}", columns, list(map(_duet_cells, rows)), LEFT)] if rows else []
@@ -71,7 +74,7 @@ def _duet_cells(row: NightlyRow) -> list[str]:
         return [*named, against, "0", "-", "-", f"not asked: {duet.fallback}"]
     ratio = "-" if duet.ratio is None else f"{duet.ratio:.3f}"
     interval = "-" if duet.ratio_ci is None else f"{duet.ratio_ci[0]:.3f} to {duet.ratio_ci[1]:.3f}"
-    verdict = "the same bytes" if duet.identical else f"{duet.verdict}{duet.busy and f': {duet.busy}'}"
+    verdict = f"{duet.verdict}{duet.busy and f': {duet.busy}'}"
     return [*named, against, str(len(duet.good_pairs)), ratio, interval, verdict]
 
 

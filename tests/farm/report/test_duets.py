@@ -72,6 +72,13 @@ def test_the_terminal_shows_duets_with_their_share(night: Night) -> None:
     assert same[4:] == ["7", "6", "1.001", "0.995 to 1.007", "same"] and lost[-1] == f"not asked: {LOST}"
 
 
+def test_the_same_bytes_need_no_pair_and_no_table(night: Night) -> None:
+    same = DuetFigures(against=7, suspected=True, verdict=SoftwareVerdict.SAME, identical=True)
+    cases = [with_figures(case, same) for case in night.devices[0].cases]
+    alike = dataclasses.replace(night, devices=[dataclasses.replace(night.devices[0], cases=cases)])
+    assert alike.duets and not any(table.title.startswith("Duets") for table in night_tables(alike))
+
+
 def test_the_verdict_names_environment_changes_and_what_duets_took(night: Night) -> None:
     verdict = verdict_members(night)
     assert [each["metric"] for each in verdict["environment_changes"]] == ["latency_ms"]
