@@ -7,9 +7,9 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 from runtime.errors import ModelError
+from runtime.graph import UniqueNames
 from runtime.importers.caffe.layers import DATA_LAYERS, TRAINING_LAYERS, CaffeLayer, layers_at_inference
 from runtime.importers.caffe.prototxt import NetworkText
-from runtime.importers.caffe.unique_names import UniqueNames
 
 Shape = tuple[int, ...]
 

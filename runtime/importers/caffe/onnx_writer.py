@@ -11,8 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from runtime.errors import ModelError
-from runtime.graph import Array
-from runtime.importers.caffe.unique_names import UniqueNames
+from runtime.graph import Array, UniqueNames
 
 OPSET = 17
 IR_VERSION = 8
