@@ -24,6 +24,11 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
+def snake(name: str) -> str:
+    """A name in words that are joined: `leaky_relu` of `LeakyRelu`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
 @dataclasses.dataclass(frozen=True)
 class Parameter:
     """A number that nodes have: `alpha` or `beta`, with ONNX's default and ONNX's name for it where that is another."""
@@ -55,7 +60,7 @@ class UnaryFunction:
     @property
     def activation(self) -> str:
         """The name of the activation that is fused: `leaky_relu`."""
-        return re.sub(r"(?<!^)(?=[A-Z])", "_", self.operator).lower()
+        return snake(self.operator)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:

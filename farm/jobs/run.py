@@ -28,16 +28,15 @@ from farm.jobs.samples import OnUnit, Samples, run_samples
 from farm.jobs.validate import (
     Validation,
     compare_layers,
-    compare_outputs,
+    compare_with_reference,
     thresholds_for,
     with_half_range,
-    without_reference,
 )
 from farm.rows.execution import ExecutionFigures
 from farm.rows.latency import Latency
 from farm.rows.run import Placement, RunFigures, RunResult, RunRow
 from farm.workspace import file_part
-from runtime.errors import ConfigError, NoReferenceError
+from runtime.errors import ConfigError
 from runtime.evaluate import evaluate
 
 Array = npt.NDArray[Any]
@@ -242,10 +241,7 @@ def _compared(
         _save(outputs, options.output_folder, f"{loaded.prepared.name}.{opened.unit.name}.{loaded.runtime}")
     if not options.compares:
         return Validation()
-    try:
-        validation = compare_outputs(loaded.prepared, loaded.plan.target, data.expected, outputs)
-    except NoReferenceError as error:
-        validation = without_reference(error)
+    validation = compare_with_reference(loaded.prepared, loaded.plan.target, lambda: data.expected, outputs)
     if options.layers:
         validation = _with_layers(opened, loaded, data, options.load, validation)
     return with_half_range(validation, loaded.plan.target.precision, data)

@@ -16,7 +16,7 @@ from farm.config.deployment import Runtime
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.sample_journal import SampleJournal, SampleOutcome
-from farm.jobs.validate import Validation, compare_outputs, thresholds_for, with_half_range, without_reference
+from farm.jobs.validate import Validation, compare_with_reference, thresholds_for, with_half_range
 from farm.model.oracle import Oracle
 from farm.model.sample_folder import Sample, file_prefix, find_samples, read_sample
 from farm.rows.latency import Latency
@@ -25,7 +25,6 @@ from farm.rows.row import Ending, Throttling
 from farm.rows.run import MeanMetrics, SampleReport
 from farm.rows.status import Status
 from farm.workspace import Workspace
-from runtime.errors import NoReferenceError
 from runtime.plan.plan import Plan
 
 Array = npt.NDArray[Any]
@@ -124,7 +123,8 @@ def _run_sample(model: OnUnit, samples: Samples, sample: Sample, key: str) -> tu
         outputs = opened.read_outputs(model.plan)
         _keep_outputs(model, sample, outputs)
         if samples.compares:
-            validation = _compared(model, samples, inputs, outputs)
+            target = model.plan.target
+            validation = compare_with_reference(model.prepared, target, lambda: samples.expected(inputs), outputs)
     outcome = SampleOutcome(
         key=key,
         name=sample.name,
@@ -133,14 +133,6 @@ def _run_sample(model: OnUnit, samples: Samples, sample: Sample, key: str) -> tu
         comparison=validation.comparison,
     )
     return outcome, throttling
-
-
-def _compared(model: OnUnit, samples: Samples, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Validation:
-    try:
-        expected = samples.expected(inputs)
-    except NoReferenceError as error:
-        return without_reference(error)
-    return compare_outputs(model.prepared, model.plan.target, expected, outputs)
 
 
 def _output_files(model: OnUnit, sample: Sample) -> dict[str, Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy.typing as npt
@@ -89,9 +89,15 @@ def compare_within(
     return Validation(_ending_of(verdicts), _output_comparison(worst, outputs))
 
 
-def without_reference(error: NoReferenceError) -> Validation:
-    """What is known of outputs that there is nothing to compare with."""
-    return Validation(Ending(status=Status.NO_REFERENCE, reason=str(error)))
+def compare_with_reference(
+    prepared: Prepared, target: Target, reference: Callable[[], Mapping[str, Array]], actual: Mapping[str, Array]
+) -> Validation:
+    """Compares all outputs with what the reference computes; where it has none, that is the ending."""
+    try:
+        expected = reference()
+    except NoReferenceError as error:
+        return Validation(Ending(status=Status.NO_REFERENCE, reason=str(error)))
+    return compare_outputs(prepared, target, expected, actual)
 
 
 def _ending_of(verdicts: Mapping[str, metrics.OutputVerdict]) -> Ending:

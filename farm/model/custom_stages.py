@@ -18,6 +18,7 @@ from onnx import NodeProto, helper
 
 from runtime.evaluate import compute
 from runtime.importers.custom_nodes import CustomNames, read_attributes
+from runtime.importers.functions import domain_of
 from runtime.importers.onnx_importer import import_onnx
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.scopes import names_read
@@ -36,7 +37,7 @@ def has_own_stages(model: onnx.ModelProto, custom: CustomNames) -> bool:
 
 
 def _is_own(node: NodeProto, custom: CustomNames) -> bool:
-    is_product = node.domain in ("", "ai.onnx") and node.op_type in INTEGER_PRODUCTS
+    is_product = domain_of(node) == "" and node.op_type in INTEGER_PRODUCTS
     return is_product or (node.domain, node.op_type) in custom
 
 

@@ -6,10 +6,8 @@ answer has the outputs' names, or `error`: why there are none, in one line.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from runtime.onnx_runtime import onnxruntime
+from runtime.process_limits import bound_memory
 
 ERRORS_ONLY = 3
 # Quantised operators as the model has them, and products of u8 and s8 that do not saturate where a CPU lacks VNNI.
@@ -28,10 +27,7 @@ def serve() -> None:
     """Answers until there are no requests any more; what libraries print goes to the standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    limit = int(sys.argv[1])
-    for kind, most in ((resource.RLIMIT_AS, limit), (resource.RLIMIT_CORE, 0)):
-        with contextlib.suppress(OSError, ValueError):  # where the system does not know it, or has a stricter one
-            resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
+    bound_memory(int(sys.argv[1]))
     sessions: Sessions = {}
     for line in sys.stdin:
         answer: dict[str, str | list[str]]

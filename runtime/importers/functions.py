@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import onnx
-from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, helper
+from onnx import AttributeProto, FunctionProto, NodeProto, OperatorSetIdProto, TypeProto, helper
 
 from runtime.errors import ModelError
 from runtime.graph import TensorInfo
@@ -46,16 +46,22 @@ def _type(info: TensorInfo | None) -> TypeProto:
 
 def own_functions(model: onnx.ModelProto) -> dict[FunctionKey, FunctionProto]:
     """The functions that a model brings, by what their nodes are called."""
-    return {(_domain(function), function.name, function.overload): function for function in model.functions}
+    return {(domain_of(function), function.name, function.overload): function for function in model.functions}
 
 
 def function_key(proto: NodeProto) -> FunctionKey:
     """What a node is called: domain, operator and overload."""
-    return _domain(proto), proto.op_type, proto.overload
+    return domain_of(proto), proto.op_type, proto.overload
 
 
-def _domain(named: NodeProto | FunctionProto) -> str:
+def domain_of(named: NodeProto | FunctionProto | OperatorSetIdProto) -> str:
+    """The domain; ONNX's own, which has two names, is empty."""
     return "" if named.domain == "ai.onnx" else named.domain
+
+
+def versions_of(opsets: Iterable[OperatorSetIdProto]) -> dict[str, int]:
+    """The version of each domain."""
+    return {domain_of(entry): entry.version for entry in opsets}
 
 
 def schema_defaults(proto: NodeProto, opset: int) -> dict[str, AttributeProto]:

@@ -19,18 +19,20 @@ from runtime.importers.farm_domain import DOMAIN, VERSION, import_farm_node
 from runtime.importers.functions import (
     FunctionKey,
     check_written_once,
+    domain_of,
     expanded,
     function_key,
     function_of,
     own_functions,
     schema_defaults,
+    versions_of,
 )
 from runtime.importers.handlers import HANDLERS
 from runtime.importers.inputs import bind_inputs, element_dtype, input_dtype
 from runtime.importers.loops import unrolled_loop, unrolled_scan
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.refusals import Refusals
-from runtime.importers.scopes import names_read
+from runtime.importers.scopes import constant_names, names_read
 from runtime.importers.stand_ins import StandIn, first_output, needs_stand_in, stand_in, with_nodes
 from runtime.importers.tensors import constant_tensors, is_float, tensor_value
 
@@ -173,7 +175,7 @@ class OnnxImport:
 
     def _import_node(self, proto: onnx.NodeProto, opsets: Mapping[str, int]) -> None:
         """Adds what a node computes, or remembers why it cannot be added."""
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        domain = domain_of(proto)
         node = OnnxNode.parse(proto, opsets.get(domain, 0), self._renamed)
         unknown = [name for name in filter(None, node.inputs) if name not in self.builder.graph.tensors]
         if any(self._refusals.lacks(name) for name in unknown):
@@ -224,8 +226,8 @@ class OnnxImport:
     def _import_function(
         self, function: onnx.FunctionProto, proto: onnx.NodeProto, defaults: Mapping[str, onnx.AttributeProto]
     ) -> None:
-        own = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in function.opset_import}
-        self._import_nodes(expanded(function, proto, defaults, self.builder.fresh), {**self.opsets, **own})
+        opsets = {**self.opsets, **versions_of(function.opset_import)}
+        self._import_nodes(expanded(function, proto, defaults, self.builder.fresh), opsets)
 
     def _stand_in(self, proto: onnx.NodeProto, node: OnnxNode, other: StandIn) -> None:
         """Adds other nodes for one; not within a body or a function, where the oracle could not have them."""
@@ -293,13 +295,13 @@ class OnnxImport:
 def _producers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
     """The node that writes each tensor."""
     given = dict.fromkeys((value.name for value in graph.input), "an input of the model")
-    check_written_once(graph.node, dict.fromkeys((tensor.name for tensor in graph.initializer), "a constant") | given)
+    check_written_once(graph.node, dict.fromkeys(constant_names(graph), "a constant") | given)
     return {name: node for node in graph.node for name in node.output if name}
 
 
 def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
     """A model of an opset before the oldest one is brought to it; UnsupportedError where ONNX cannot."""
-    version = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), OLDEST_OPSET)
+    version = versions_of(model.opset_import).get("", OLDEST_OPSET)
     if not 0 < version < OLDEST_OPSET:
         return model
     try:
@@ -313,7 +315,7 @@ def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _opsets(model: onnx.ModelProto) -> dict[str, int]:
     """Version of each domain; UnsupportedError for one outside the supported range."""
-    opsets = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
+    opsets = versions_of(model.opset_import)
     if not opsets:
         raise ModelError("the model names no opset; it is damaged, or no ONNX model")
     for domain, number in opsets.items():

@@ -9,6 +9,7 @@ import onnx
 from onnx import NodeProto
 
 from runtime.importers.builder import GraphBuilder
+from runtime.importers.functions import domain_of
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.quantized_layers import dequantized_nodes
 from runtime.importers.random_numbers import RANDOM, drawn_nodes
@@ -32,7 +33,7 @@ STAND_INS: Mapping[tuple[str, str], StandIn] = {
 
 def stand_in(proto: NodeProto) -> StandIn | None:
     """What stands in for a node; None where it is computed as it is."""
-    return STAND_INS.get(("" if proto.domain == "ai.onnx" else proto.domain, proto.op_type))
+    return STAND_INS.get((domain_of(proto), proto.op_type))
 
 
 def first_output(proto: NodeProto) -> str:

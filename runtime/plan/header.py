@@ -15,7 +15,6 @@ import numpy as np
 
 from runtime import functions, recurrence, types, unary
 from runtime.kernels import codes, cpu_header, functions_source
-from runtime.kernels.functions_source import snake
 from runtime.kernels.spec import CPU_BLOCK, USER_FLOATS, USER_INTS, USER_TENSORS
 from runtime.kernels.table import CPU_OPERATORS
 from runtime.plan import records
@@ -69,9 +68,14 @@ def _struct(name: str) -> list[str]:
     return ["typedef struct {", *lines, f"}} {type_name};", check, ""]
 
 
+def _prefix(kind: type[enum.IntEnum] | type[enum.IntFlag]) -> str:
+    """What the names of an enumeration's members begin with in C: `RT_RECURRENT_KIND`."""
+    return f"RT_{unary.snake(kind.__name__).upper()}"
+
+
 def _enum(kind: type[enum.IntEnum] | type[enum.IntFlag]) -> list[str]:
     """Its members, and behind them the bound of all codes: one more than the greatest. Flags have no bound."""
-    prefix = f"RT_{snake(kind.__name__)}"
+    prefix = _prefix(kind)
     members = [f"    {prefix}_{member.name} = {int(member)}," for member in kind]
     if not issubclass(kind, enum.IntFlag):
         members.append(f"    {prefix}_COUNT = {max(kind) + 1},")
@@ -81,7 +85,7 @@ def _enum(kind: type[enum.IntEnum] | type[enum.IntFlag]) -> list[str]:
 def _options() -> list[str]:
     """X(field, key, bound) for each option of a CPU operator."""
     rows = (
-        f'X({key.lower()}, "{key}=", {bound if isinstance(bound, int) else f"RT_{snake(bound.__name__)}_COUNT"})'
+        f'X({key.lower()}, "{key}=", {bound if isinstance(bound, int) else f"{_prefix(bound)}_COUNT"})'
         for key, bound in codes.OPTIONS.items()
     )
     return ["#define RT_OPTIONS(X) \\", " \\\n".join(f"    {row}" for row in rows), ""]

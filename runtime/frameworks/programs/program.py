@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import resource
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +16,7 @@ from runtime.errors import ModelError, UnsupportedError
 from runtime.frameworks import process
 from runtime.frameworks.request import FrameworkRequest
 from runtime.model_tensors import ModelTensors
+from runtime.process_limits import bound_memory
 
 Array = npt.NDArray[Any]
 Describe = Callable[[FrameworkRequest, Path], ModelTensors]
@@ -35,7 +34,7 @@ def main(title: str, describe: Describe, to_onnx: Convert, run: Run) -> int:
 def serve(folder: Path, title: str, describe: Describe, to_onnx: Convert, run: Run) -> int:
     """Answers one request; the exit status is 0 whenever there is an answer."""
     asked = json.loads((folder / process.REQUEST).read_text())
-    _limit(asked["memory_bytes"])
+    bound_memory(asked["memory_bytes"])
     request = FrameworkRequest.of_json(asked["request"])
     kind, error = "model", ""
     try:
@@ -69,10 +68,3 @@ def _run(request: FrameworkRequest, folder: Path, run: Run) -> None:
     outputs = [np.asarray(value) for value in run(request, folder, inputs)]
     arrays: dict[str, Any] = {str(index): value for index, value in enumerate(outputs)}
     np.savez(folder / process.OUTPUTS, **arrays)
-
-
-def _limit(memory_bytes: int) -> None:
-    """Bounds the address space, and writes no core file; macOS knows no such bound."""
-    for kind, limit in ((resource.RLIMIT_AS, memory_bytes), (resource.RLIMIT_CORE, 0)):
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(kind, (limit, resource.getrlimit(kind)[1]))
