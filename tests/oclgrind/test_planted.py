@@ -23,7 +23,7 @@ FAULTS = {
         ("buffer", "lrn", "VECTOR8", "load_some(x + channel, exist)", "LOAD_VECTOR(x + channel)"),
         (
             "lrn (buffer), VECTOR8, lrn 5, FP16_STORAGE",
-            "Invalid read of size 16 in global memory; buffer/lrn.cl:",
+            "Invalid read of size 16 in global memory; normalization/lrn.buffer.cl:",
             ": const floats v = load_some(",
         ),
     ),
