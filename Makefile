@@ -2,7 +2,8 @@
 #
 #   make demo        converts, validates, profiles and tunes two networks on this machine; with DRIVER=intel, pypi or
 #                    system on that OpenCL driver (Intel's is installed for it)
-#   make test        all tests that need no root; with FARM_EXHAUSTIVE=1 every case on each OpenCL driver (CONTRIBUTING.md)
+#   make test        the quick tests that need no root and a fifth of the slow ones, in turns; with FARM_EXHAUSTIVE=1 all,
+#                    and every case on each OpenCL driver (CONTRIBUTING.md)
 #   make frameworks  tests of models of TensorFlow, Keras, TFLite and PyTorch, in a .venv of their own (2 GB); PyTorch's
 #                    where TORCH_INDEX=URL names the index of its CPU wheels
 #   make integration tests on an emulated ARM64 board that runs (docs/board.md)
@@ -39,7 +40,7 @@ demo: $(VENV)/.runtime $(if $(filter intel,$(DRIVER)),intel,driver)
 	$(BIN)/farm demo $(if $(DRIVER),--opencl $(DRIVER))
 
 test: setup driver
-	$(BIN)/pytest -n $(TEST_WORKERS) --dist worksteal --durations 20 --ignore tests/integration --ignore tests/oclgrind
+	$(BIN)/pytest -n $(TEST_WORKERS) --dist worksteal --turns --durations 20 --ignore tests/integration --ignore tests/oclgrind
 
 frameworks: $(FRAMEWORKS)/.installed
 	$(FRAMEWORKS)/bin/pytest -v --durations 10 tests/frameworks

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from farm import toolchain
-from tests import adb_programs, opencl
+from tests import adb_programs, opencl, turns
 
 os.environ.update(toolchain.environment())
 # What PoCL builds in one test, on an emulated phone or here, is not built again in the next one, nor in the next run;
@@ -60,6 +60,21 @@ def require(name: str, missing: str) -> None:
         pytest.skip(missing)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--turns", action="store_true", help="slow tests take turns (tests/turns.py)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --turns, slow tests in files whose turn it is not are left out."""
+    if opencl.EXHAUSTIVE or not config.getoption("--turns"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    files = turns.left_out({item.path for item in slow})
+    out = {item for item in slow if item.path in files}
+    items[:] = [item for item in items if item not in out]
+    config.hook.pytest_deselected(items=out)
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()  # nor among them while they run
     gc.enable()
@@ -95,5 +110,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if terminalreporter.config.option.markexpr == QUICK:
         for line in slow_lines(terminalreporter.getreports("passed")):
             terminalreporter.line(line)
+    if terminalreporter.config.option.turns and not opencl.EXHAUSTIVE:
+        terminalreporter.line(
+            f"slow tests: turn {turns.today()}, and of what changed; all: FARM_EXHAUSTIVE=1 make test"
+        )
     for driver, fault in opencl.FAULTS.items():
         terminalreporter.line(f"not tested: {driver.name} ({driver.path}) {fault}")
