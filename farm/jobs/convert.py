@@ -36,7 +36,8 @@ from farm.rows.status import Status
 from farm.workspace import Workspace, data_file
 from runtime.custom.c_library import linked_operators
 from runtime.errors import BuildError, ConfigError, FarmError, UnsupportedError
-from runtime.exporters.onnx_exporter import export_onnx
+from runtime.exporters.onnx_exporter import export_onnx, is_large
+from runtime.importers.onnx_file import whole
 from runtime.native.model_code import c_name, write_model_code
 from runtime.native.toolchains import why_missing
 from runtime.plan.plan import Plan
@@ -94,9 +95,15 @@ def convert_job(
 
 
 def write_graph(prepared: Prepared) -> Path:
-    """Saves the converted graph; returns its file."""
+    """Saves the converted graph, and in a file beside it the constants of a large one; returns its file."""
     path = Workspace(prepared.deployment.library_name).graph_file(prepared.name)
-    atomic_file.write(path, export_onnx(prepared.graph).SerializeToString(deterministic=True))
+    beside = path.with_name(f"{path.name}.data")
+    if is_large(prepared.graph):
+        with atomic_file.replacing(beside) as data, atomic_file.replacing(path) as file:
+            file.write(export_onnx(prepared.graph, data, beside.name).SerializeToString(deterministic=True))
+    else:
+        atomic_file.write(path, export_onnx(prepared.graph).SerializeToString(deterministic=True))
+        beside.unlink(missing_ok=True)
     return path
 
 
@@ -113,7 +120,7 @@ def write_standard(deployment: Deployment, path: Path) -> int:
     own = {node.op_type for node in prepared.source.graph.node if node.domain not in STANDARD_DOMAINS}
     if own:
         raise UnsupportedError(f"{deployment.path}: no operators of ONNX: {', '.join(sorted(own))}")
-    model = onnx.shape_inference.infer_shapes(prepared.source)
+    model = onnx.shape_inference.infer_shapes(whole(prepared.source))
     onnx.checker.check_model(model)
     content = model.SerializeToString(deterministic=True)
     atomic_file.write(path, content)

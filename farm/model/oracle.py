@@ -14,6 +14,7 @@ from runtime.convert import convert
 from runtime.evaluate import evaluate
 from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.farm_domain import DOMAIN
+from runtime.importers.onnx_file import whole
 from runtime.importers.onnx_importer import with_stand_ins
 
 Array = npt.NDArray[Any]
@@ -27,7 +28,7 @@ class Oracle:
     """
 
     def __init__(self, model: onnx.ModelProto, custom: CustomNames | None = None) -> None:
-        model = with_stand_ins(model, custom)
+        model = whole(with_stand_ins(model, custom))
         self._model, self._custom = model, custom or {}
         self._process = ReferenceProcess()
         self._whole = None if has_own_stages(model, self._custom) else model.SerializeToString(deterministic=True)

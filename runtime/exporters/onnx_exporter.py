@@ -6,8 +6,8 @@ of the graph's operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, BinaryIO
 
 import numpy as np
 import onnx
@@ -22,6 +22,8 @@ from runtime.version import RUNTIME_VERSION
 
 OPSET = 17
 IR_VERSION = 8
+MOST_INSIDE = 1 << 28  # bytes of constants in the model's own file
+FEW_BYTES = 1 << 16  # stay there
 
 
 def _is_in_onnx(op: str, parameters: Iterable[str]) -> bool:
@@ -44,17 +46,41 @@ _ATTRIBUTE_TYPES: Mapping[str, AttributeProto.AttributeType] = {
 }
 
 
-def export_onnx(graph: Graph) -> onnx.ModelProto:
-    """The graph as a model that `onnx.checker` accepts; constants are stored in the model."""
-    return _Export(graph).model()
+def is_large(graph: Graph) -> bool:
+    """Whether constants are to lie in a file beside the model: protobuf holds 2 GiB at most, and copies of them."""
+    return sum(value.nbytes for value in graph.constants.values()) > MOST_INSIDE
+
+
+def export_onnx(graph: Graph, data: BinaryIO | None = None, location: str = "") -> onnx.ModelProto:
+    """The graph as a model that `onnx.checker` accepts.
+
+    Constants are stored in the model, or written to `data`, a file of the name `location` beside the model's.
+    """
+    outside = {name for name, value in graph.constants.items() if data and value.nbytes > FEW_BYTES}
+    export = _Export(graph, outside)
+    if data:
+        export.initializers += [_written(name, graph.constants[name], data, location) for name in sorted(outside)]
+    return export.model()
+
+
+def _written(name: str, value: Array, data: BinaryIO, location: str) -> onnx.TensorProto:
+    """A tensor whose bytes are appended to a file."""
+    kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+    tensor = onnx.TensorProto(name=name, dims=value.shape, data_type=kind, data_location=onnx.TensorProto.EXTERNAL)
+    for key, number in (("location", location), ("offset", data.tell()), ("length", value.nbytes)):
+        tensor.external_data.add(key=key, value=str(number))
+    data.write(np.ascontiguousarray(value, value.dtype.newbyteorder("<")).data)
+    return tensor
 
 
 class _Export:
     """One export: collects the initializers that stand for attributes of the graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, outside: Collection[str] = ()) -> None:
+        """All constants are initializers of the model, but those that lie `outside`."""
         self.graph = graph
-        self.initializers = [numpy_helper.from_array(value, name) for name, value in graph.constants.items()]
+        inside = (name for name in graph.constants if name not in outside)
+        self.initializers = [numpy_helper.from_array(graph.constants[name], name) for name in inside]
         self._names = set(graph.tensors)
 
     def model(self) -> onnx.ModelProto:

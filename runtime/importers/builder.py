@@ -165,7 +165,7 @@ def _is_typed(op: str) -> bool:
 
 def as_graph_type(value: Array) -> Array:
     """Floating-point values in float32, all others as they are."""
-    return value.astype(np.float32) if is_float(value.dtype) else value
+    return value.astype(np.float32, copy=False) if is_float(value.dtype) else value
 
 
 def check_elements(what: str, shape: Sequence[int]) -> None:

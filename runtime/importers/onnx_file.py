@@ -10,14 +10,16 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from runtime.errors import ModelError
+from runtime.importers.external_data import ExternalData, with_data
 from runtime.importers.scopes import bodies
 from runtime.regular_file import open_regular
 
 MAX_NAME = 4096  # characters; exporters write a few hundred
+FEW_BYTES = 1 << 16  # are put into the model at once
 
 
 def load_onnx(path: Path, external: bool = True) -> onnx.ModelProto:
-    """The model of a file, with what it keeps in files beside it unless `external` is False.
+    """The model of a file; what it keeps in files beside it is found, unless `external` is False, and read when needed.
 
     ModelError where it is no ONNX model, or a tensor's file is missing, short or elsewhere.
     """
@@ -37,7 +39,7 @@ def load_onnx(path: Path, external: bool = True) -> onnx.ModelProto:
         raise ModelError(f"{path}: it holds a name of {longest} characters; supported: up to {MAX_NAME}")
     for tensor in tensors_of(model) if external else ():
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            _load_external(tensor, path)
+            _find_external(tensor, path)
     return model
 
 
@@ -82,8 +84,11 @@ def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
             yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
 
 
-def _load_external(tensor: onnx.TensorProto, path: Path) -> None:
-    """Puts the tensor's bytes into the model. Its file must lie in the model's folder, links followed."""
+def _find_external(tensor: onnx.TensorProto, path: Path) -> None:
+    """Notes where the tensor's bytes lie on this machine; they are read when they are needed.
+
+    Their file must lie in the model's folder, links followed, and be long enough.
+    """
     where = f"{path}: tensor '{tensor.name}'"
     fields = {entry.key: entry.value for entry in tensor.external_data}
     folder = path.parent.resolve()
@@ -94,18 +99,28 @@ def _load_external(tensor: onnx.TensorProto, path: Path) -> None:
         offset, length = int(fields.get("offset", 0)), int(fields.get("length", -1))
         with open_regular(location) as file:
             left = os.fstat(file.fileno()).st_size - offset
-            if offset < 0 or length < -1:
-                raise ValueError
-            if length > left or left < 0:
-                raise ModelError(f"{where}: its file '{location.name}' ends {max(length, 0) - left} bytes early")
-            file.seek(offset)
-            data = file.read(length)
-    except MemoryError:
-        raise ModelError(f"{where}: this machine has no room for its {max(length, left)} bytes") from None
     except ValueError:
-        raise ModelError(f"{where}: offset and length of its data are not numbers of bytes") from None
+        offset = length = left = -2
     except OSError as error:
         raise ModelError(f"{where}: its file '{location.name}' cannot be read: {error.strerror}") from None
-    tensor.raw_data = data
-    tensor.data_location = onnx.TensorProto.DEFAULT
+    if offset < 0 or length < -1:
+        raise ModelError(f"{where}: offset and length of its data are not numbers of bytes")
+    if length > left or left < 0:
+        raise ModelError(f"{where}: its file '{location.name}' ends {max(length, 0) - left} bytes early")
+    found = ExternalData(location, offset, left if length == -1 else length)
     del tensor.external_data[:]
+    for key, value in found.entries.items():
+        tensor.external_data.add(key=key, value=value)
+    if found.length <= FEW_BYTES:
+        tensor.CopyFrom(with_data(tensor, tensor.name))
+
+
+def whole(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with all bytes of its tensors, for whoever reads no files beside it; itself if it has them."""
+    if all(tensor.data_location != onnx.TensorProto.EXTERNAL for tensor in tensors_of(model)):
+        return model
+    filled = onnx.ModelProto()
+    filled.CopyFrom(model)
+    for tensor in tensors_of(filled):
+        tensor.CopyFrom(with_data(tensor, tensor.name))
+    return filled

@@ -30,6 +30,7 @@ from runtime.importers.functions import (
 from runtime.importers.handlers import HANDLERS
 from runtime.importers.inputs import bind_inputs, element_dtype, input_dtype
 from runtime.importers.loops import unrolled_loop, unrolled_scan
+from runtime.importers.onnx_file import whole
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.refusals import Refusals
 from runtime.importers.scopes import constant_names, names_read
@@ -305,7 +306,7 @@ def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
     if not 0 < version < OLDEST_OPSET:
         return model
     try:
-        return onnx.version_converter.convert_version(model, OLDEST_OPSET)
+        return onnx.version_converter.convert_version(whole(model), OLDEST_OPSET)
     except _CONVERTER_ERRORS as error:
         reason = (str(error).splitlines() or ["no reason"])[0]
         raise UnsupportedError(

@@ -11,19 +11,18 @@ from onnx import numpy_helper
 
 from runtime.errors import ModelError, UnsupportedError
 from runtime.graph import Array
+from runtime.importers.external_data import with_data
 from runtime.types import ELEMENT_TYPES
 
 LARGEST_BYTES = 1 << 31  # of a constant
 
 
 def tensor_value(tensor: onnx.TensorProto, name: str) -> Array:
-    """Value of a tensor stored in the model; ModelError where its data does not fit its shape."""
+    """Value of a tensor in the model or a file beside it; ModelError where its data does not fit its shape."""
     if not isinstance(tensor, onnx.TensorProto):
         raise ModelError(f"tensor '{name}': the value is no tensor")
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        raise ModelError(f"tensor '{name}': its data lies in another file, which was not loaded")
     try:
-        value = np.asarray(numpy_helper.to_array(tensor))
+        value = np.asarray(numpy_helper.to_array(with_data(tensor, name)))
     except (ValueError, TypeError, KeyError) as error:
         raise ModelError(f"tensor '{name}': its data does not fit its shape and type: {_first_line(error)}") from None
     if value.dtype.name not in ELEMENT_TYPES:

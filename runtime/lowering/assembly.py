@@ -6,6 +6,8 @@ import dataclasses
 import hashlib
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from runtime.errors import UnsupportedError
 from runtime.kernels.spec import ArgumentForm
 from runtime.lowering.builder import Builder
@@ -44,7 +46,8 @@ class PlacedValues:
     def __init__(self, builder: Builder) -> None:
         self.pools: list[Pool] = []
         self.images: list[Image] = []
-        self.data = bytearray()
+        self.data_size = 0
+        self._data: list[bytes | memoryview] = []
         self.peak_bytes = self.sum_bytes = 0
         self._places: dict[int, _Place] = {}
         self._limit = min(builder.target.max_allocation_bytes, _MAX_POOL_BYTES)
@@ -64,7 +67,7 @@ class PlacedValues:
         """Puts distinct constants into the data file: buffers in pools within the allocation limit, images alone."""
         placed: dict[bytes, _Place] = {}
         for root in (r for r in roots if r.storage != Storage.IMAGE):
-            content = root.data.tobytes() if root.data is not None else b""
+            content = _content(root)
             digest = hashlib.sha256(content).digest()
             if digest not in placed:
                 placed[digest] = self._append_weights(root.name, content)
@@ -72,13 +75,18 @@ class PlacedValues:
         for root in (r for r in roots if r.storage == Storage.IMAGE):
             self._places[id(root)] = self._append_image(root)
 
-    def _append_weights(self, name: str, content: bytes) -> _Place:
+    @property
+    def data(self) -> bytes:
+        """The data file's bytes."""
+        return b"".join(self._data)
+
+    def _append_weights(self, name: str, content: memoryview) -> _Place:
         if len(content) > self._limit:
             raise UnsupportedError(
                 f"weights '{name}': {len(content)} bytes; the device allocates {self._limit} at most"
             )
         start = self._append(content)
-        end = len(self.data)
+        end = self.data_size
         last = self.pools[-1] if self.pools else None
         if last is None or self._separate or end - last.data_offset > self._limit:
             self.pools.append(Pool(PoolKind.WEIGHTS, end - start, start))
@@ -89,13 +97,14 @@ class PlacedValues:
     def _append_image(self, root: Value) -> _Place:
         assert root.data is not None
         height, width, _ = root.data.shape
-        start = self._append(root.data.tobytes())
+        start = self._append(_content(root))
         self.images.append(Image(width, height, _format(root), start))
         return _Place(len(self.images) - 1)
 
-    def _append(self, content: bytes) -> int:
-        start = len(self.data)
-        self.data += content + bytes(align(len(content)) - len(content))
+    def _append(self, content: memoryview) -> int:
+        start = self.data_size
+        self.data_size += align(len(content))
+        self._data += [content, bytes(align(len(content)) - len(content))]
         return start
 
     def _place_scratch(self, roots: Sequence[Value], spans: dict[Value, tuple[int, int]], reuse: bool) -> None:
@@ -123,6 +132,12 @@ class PlacedValues:
             self._places[id(root)] = _Place(first + slot)
         self.peak_bytes += sum(w * h * PIXEL_BYTES[ImageFormat(form)] for w, h, form in slots)
         self.sum_bytes += sum(root.size_bytes for root in roots)
+
+
+def _content(root: Value) -> memoryview:
+    """The bytes of a constant, in its own memory where that is in one piece."""
+    assert root.data is not None
+    return np.ascontiguousarray(root.data).data.cast("B")
 
 
 def image_size_of(value: Value) -> tuple[int, int]:
@@ -164,7 +179,7 @@ def assemble_plan(builder: Builder) -> Plan:
         images=tuple(memory.images),
         steps=steps,
         tensors=tuple(_tensors(builder, memory)),
-        data=bytes(memory.data),
+        data=memory.data,
         peak_bytes=memory.peak_bytes,
         sum_bytes=memory.sum_bytes,
         contents=stored_tensors(builder),

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 
 from runtime.errors import ModelError, UnsupportedError
 from runtime.evaluate import evaluate
-from runtime.exporters.onnx_exporter import export_onnx
+from runtime.exporters import onnx_exporter
+from runtime.exporters.onnx_exporter import export_onnx, is_large
 from runtime.families.elementwise.rows import BINARY, UNARY
 from runtime.families.reduction.rows import REDUCTIONS
 from runtime.generic import GENERIC_OPERATORS
 from runtime.graph import Graph
 from runtime.importers.farm_domain import DOMAIN
-from runtime.importers.onnx_file import load_onnx
+from runtime.importers.onnx_file import load_onnx, whole
 from runtime.importers.onnx_importer import import_onnx
 from runtime.operators import OPERATORS
 from runtime.passes.pipeline import run_passes
@@ -191,6 +192,27 @@ def test_export_is_deterministic_and_loads_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "graph.onnx"
     path.write_bytes(data)
     assert_same(import_onnx(load_onnx(path)), graph)
+
+
+def test_constants_of_a_large_graph_lie_beside_its_file_and_are_read_when_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = GraphMaker()
+    graph = make.finish(make.conv(make.input(1, 64, 8, 8), 64, k=3))
+    assert not is_large(graph)
+    monkeypatch.setattr(onnx_exporter, "MOST_INSIDE", 1 << 16)
+    assert is_large(graph)
+    path, beside = tmp_path / "graph.onnx", tmp_path / "graph.onnx.data"
+    with beside.open("wb") as data:
+        path.write_bytes(export_onnx(graph, data, beside.name).SerializeToString())
+    onnx.checker.check_model(path)
+    assert path.stat().st_size < 4096 < beside.stat().st_size
+    model = load_onnx(path)
+    assert_same(import_onnx(model), graph)
+    assert_same(import_onnx(whole(model)), graph)
+    beside.write_bytes(beside.read_bytes()[:-1])
+    with pytest.raises(ModelError, match=r"graph.onnx.data: has become shorter since the model was loaded"):
+        import_onnx(model)
 
 
 def test_own_domain_is_checked_at_import() -> None:

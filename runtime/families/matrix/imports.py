@@ -38,7 +38,8 @@ def _weights(node: OnnxNode, builder: GraphBuilder, transposed: bool, alpha: flo
         raise ModelError(f"{node}: weight matrix '{node.input(1)}' has shape {w.shape}; 2 axes are needed")
     if transposed and alpha == 1:
         return node.input(1)
-    return builder.derived(f"{node.input(1)}/weights", np.float32(alpha) * (w if transposed else w.T))
+    rows = w if transposed else w.T  # a view: no copy of a large matrix
+    return builder.derived(f"{node.input(1)}/weights", rows if alpha == 1 else np.float32(alpha) * rows)
 
 
 def _bias(node: OnnxNode, builder: GraphBuilder, channels: int, beta: float) -> tuple[str, str]:
@@ -64,11 +65,11 @@ def _gemm_at_run_time(
     if not addend and alpha == 1:
         builder.emit(node, "MatMul", [a, b], {}, node.output)
         return
-    product = builder.emit(node, "MatMul", [a, b])
+    multiplied = builder.emit(node, "MatMul", [a, b])
     if not addend:
-        builder.emit(node, "Mul", [product, _factor(node, builder, alpha, product)], {}, node.output)
+        builder.emit(node, "Mul", [multiplied, _factor(node, builder, alpha, multiplied)], {}, node.output)
         return
-    builder.emit(node, "Add", [_scaled(node, builder, product, alpha), addend], {}, node.output)
+    builder.emit(node, "Add", [_scaled(node, builder, multiplied, alpha), addend], {}, node.output)
 
 
 def _scaled(node: OnnxNode, builder: GraphBuilder, tensor: str, factor: float) -> str:
@@ -81,26 +82,29 @@ def _factor(node: OnnxNode, builder: GraphBuilder, factor: float, like: str) -> 
 
 def _matmul(node: OnnxNode, builder: GraphBuilder) -> None:
     a, b = node.input(0), node.input(1)
-    if min(len(builder.shape(a)), len(builder.shape(b))) < 2:
-        _vector_product(node, builder, a, b)
-        return
-    if builder.dtype(a) != np.float32 or builder.constant(b) is None or len(builder.shape(b)) != 2:
-        builder.emit(node, "MatMul", [a, b], {}, node.output)
+    is_matrix = len(builder.shape(a)) > 1 and len(builder.shape(b)) == 2
+    if builder.dtype(a) != np.float32 or builder.constant(b) is None or not is_matrix:
+        product(Emitter(node, builder), a, b, node.output)
         return
     builder.emit(node, "FullyConnected", [a, _weights(node, builder, False, 1.0)], {}, node.output)
 
 
-def _vector_product(node: OnnxNode, builder: GraphBuilder, a: str, b: str) -> None:
-    """A vector on the left counts as one row, one on the right as one column; the result lacks that axis."""
-    emit, left, right = Emitter(node, builder), builder.shape(a), builder.shape(b)
+def product(emit: Emitter, a: str, b: str, output: str | None = None) -> str:
+    """The product of two tensors as NumPy has it, written to `output`.
+
+    A vector on the left counts as one row, one on the right as one column; the result lacks that axis.
+    """
+    left, right = emit.shape(a), emit.shape(b)
+    if len(left) > 1 and len(right) > 1:
+        return emit.op("MatMul", a, b, output=output)
     if not left or not right:
-        raise ModelError(f"{node}: shapes {left} and {right} do not multiply")
+        raise ModelError(f"{emit.node}: shapes {left} and {right} do not multiply")
     rows = emit.reshape(a, (1, *left)) if len(left) == 1 else a
     columns = emit.reshape(b, (*right, 1)) if len(right) == 1 else b
-    product = emit.op("MatMul", rows, columns)
-    shape = builder.shape(product)
+    found = emit.op("MatMul", rows, columns)
+    shape = emit.shape(found)
     kept = (*shape[:-2], *shape[-2:-1][: len(left) > 1], *shape[-1:][: len(right) > 1])
-    emit.reshape(product, kept, node.output)
+    return emit.reshape(found, kept, output)
 
 
 OPERATORS: Mapping[str, Handler] = {"Gemm": _gemm, "MatMul": _matmul}

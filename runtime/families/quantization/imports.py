@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from runtime.families.convolution.imports import centred, windowed_product
+from runtime.families.matrix.imports import product
 from runtime.generic import row_major_strides
 from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder
@@ -117,7 +118,8 @@ def _integer_product(emit: Emitter, a: str, b: str, a_zero: str, b_zero: str, ou
             spread = _matrix_zero_point(emit, zero_point, is_left)
             whole = emit.op("Sub", whole, emit.cast(spread, "int32"))
         operands.append(whole)
-    return emit.op("MatMul", *operands, output=output)
+    left, right = operands
+    return product(emit, left, right, output)
 
 
 def _matmul_integer(node: OnnxNode, builder: GraphBuilder) -> None:

@@ -1,0 +1,53 @@
+"""Bytes of tensors that lie in files beside a model: found when the model is loaded, read tensor by tensor."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx
+
+from runtime.errors import ModelError
+from runtime.regular_file import open_regular
+
+
+@dataclasses.dataclass(frozen=True)
+class ExternalData:
+    """Where the bytes of a tensor lie: an absolute path, and the first byte and their number in the file."""
+
+    path: Path
+    offset: int
+    length: int
+
+    @property
+    def entries(self) -> Mapping[str, str]:
+        """The same as a tensor notes it."""
+        return {"location": str(self.path), "offset": str(self.offset), "length": str(self.length)}
+
+
+def with_data(tensor: onnx.TensorProto, name: str) -> onnx.TensorProto:
+    """The tensor with its bytes, the same one where it has them; ModelError where they were not found or are gone."""
+    if tensor.data_location != onnx.TensorProto.EXTERNAL:
+        return tensor
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    path = Path(fields.get("location", ""))
+    if not path.is_absolute():  # load_onnx finds them; it checks that they lie beside the model
+        raise ModelError(f"tensor '{name}': its data lies in another file, which was not loaded")
+    read = onnx.TensorProto(dims=tensor.dims, data_type=tensor.data_type, name=tensor.name)
+    read.raw_data = _read(ExternalData(path, int(fields["offset"]), int(fields["length"])), name)
+    return read
+
+
+def _read(place: ExternalData, name: str) -> bytes:
+    try:
+        with open_regular(place.path) as file:
+            file.seek(place.offset)
+            data = file.read(place.length)
+    except MemoryError:
+        raise ModelError(f"tensor '{name}': this machine has no room for its {place.length} bytes") from None
+    except OSError as error:
+        raise ModelError(f"tensor '{name}': {place.path}: cannot be read: {error.strerror}") from None
+    if len(data) < place.length:
+        raise ModelError(f"tensor '{name}': {place.path}: has become shorter since the model was loaded")
+    return data
