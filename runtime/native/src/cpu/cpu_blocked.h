@@ -145,7 +145,7 @@ const char *rt_conv_tensors_check(const rt_cpu_call *call, const rt_conv_dims *d
  * above. */
 rt_blocked_tile rt_conv_tile(const rt_cpu_call *call, const rt_conv_dims *d, int64_t image, int64_t block, int64_t depth);
 
-/* blocked_conv2d where FIRST is 1 (cpu_blocked_first.c); its sizes are in range. Both keep the contract of
+/* blocked_conv2d where FIRST is 1 (blocked_first.cpu.c); its sizes are in range. Both keep the contract of
  * rt_cpu_operator. */
 const char *rt_blocked_first_check(const rt_cpu_call *call, rt_cpu_needs *needs);
 void rt_blocked_first_run(const rt_cpu_call *call, rt_workers *workers);

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_items.h"
-#include "cpu_strided.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_items.h"
+#include "../../native/src/cpu/cpu_strided.h"
 
 enum { LAST = RT_LOOPS - 1, BOX = 4 };
 enum {

@@ -1,6 +1,6 @@
 /* Winograd's transforms F(2x2, 3x3) and F(4x4, 3x3) of one block: each lane for itself. The matrices stand in
  * runtime/layout/winograd.py. */
-#include "cpu_lanes.h"
+#include "../../native/src/cpu/cpu_lanes.h"
 
 /* B' d of alpha values that lie `step` apart, in place. */
 INLINE void input_transform(lanes *d, int step, int tile) {

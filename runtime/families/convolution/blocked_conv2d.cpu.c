@@ -1,5 +1,5 @@
 /* blocked_conv2d: direct convolution of blocked activations. Padding is never stored: taps outside of the input read
- * zeros. A row-major input is cpu_blocked_first.c's.
+ * zeros. A row-major input is blocked_first.cpu.c's.
  *
  * A turn is a range of output pixels of one image and group, with a range of output blocks. It collects the row
  * pointers of its pixels once; then weights pass over all its tiles, so many input channels at a time that they stay in
@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_blocked.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_blocked.h"
 
 /* The inputs of a turn, and the weights that pass over them at once, should stay in a core's caches. */
 enum { INPUT_BYTES = 512 << 10, WEIGHT_BYTES = 48 << 10, MIN_TILES = 2, MAX_TILES = 64, TURNS_PER_WORKER = 3 };

@@ -2,10 +2,10 @@
  * workers, each of which collects row pointers for a tile and lets its kernel compute all channels of it. */
 #include <stddef.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_arguments.h"
-#include "cpu_rows.h"
-#include "cpu_tile.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_arguments.h"
+#include "../../native/src/cpu/cpu_rows.h"
+#include "../../native/src/cpu/cpu_tile.h"
 
 enum {
     X = RT_DEPTHWISE_X,

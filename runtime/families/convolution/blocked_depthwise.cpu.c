@@ -2,8 +2,8 @@
  * range of rows of one output plane. */
 #include <stddef.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_blocked.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_blocked.h"
 
 enum {
     X = RT_BLOCKED_DEPTHWISE_X,

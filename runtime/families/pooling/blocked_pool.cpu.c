@@ -1,8 +1,8 @@
 /* blocked_pool and blocked_global_pool: a turn is a range of rows of one output plane, or one block of averages. */
 #include <stddef.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_blocked.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_blocked.h"
 
 enum { X = RT_BLOCKED_POOL_X, Y = RT_BLOCKED_POOL_Y };
 _Static_assert((int)RT_BLOCKED_GLOBAL_POOL_Y == (int)Y, "both operators have the same tensors");

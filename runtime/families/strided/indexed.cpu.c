@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "cpu_strided.h"
+#include "../../native/src/cpu/cpu_strided.h"
 
 enum { LAST = RT_LOOPS - 1 };
 

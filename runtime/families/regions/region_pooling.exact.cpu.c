@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_strided.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_strided.h"
 
 enum { BINS = RT_LOOPS - 2, MANY_SAMPLES = 64 };
 enum {

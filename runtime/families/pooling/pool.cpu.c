@@ -4,9 +4,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_arguments.h"
-#include "cpu_math.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_arguments.h"
+#include "../../native/src/cpu/cpu_math.h"
 
 /* What all operators here have: images of channels, before and behind. */
 typedef rt_resize_nearest_args images;

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_arguments.h"
-#include "cpu_product.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_arguments.h"
+#include "../../native/src/cpu/cpu_product.h"
 
 /* The epilogue of a call with the parameters of its activation. */
 static rt_epilogue call_epilogue(const rt_cpu_call *call, float a, float b, const float *bias,

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_blocked.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_blocked.h"
 
 enum { COPY_BYTES = 64 << 10, MIN_TURNS = 8 };
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "cpu_strided.h"
+#include "../../native/src/cpu/cpu_strided.h"
 
 enum { LAST = RT_LOOPS - 1 };
 

@@ -4,7 +4,7 @@
  */
 #include <stddef.h>
 
-#include "cpu_strided.h"
+#include "../../native/src/cpu/cpu_strided.h"
 
 enum { X = 0, A = 0, B = 1 };
 

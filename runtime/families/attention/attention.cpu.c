@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_arguments.h"
-#include "cpu_math.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_arguments.h"
+#include "../../native/src/cpu/cpu_math.h"
 
 enum { PARTS = 16 };
 enum {

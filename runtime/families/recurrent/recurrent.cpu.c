@@ -8,10 +8,10 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_arguments.h"
-#include "cpu_math.h"
-#include "cpu_tile.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_arguments.h"
+#include "../../native/src/cpu/cpu_math.h"
+#include "../../native/src/cpu/cpu_tile.h"
 
 enum {
     X = RT_RECURRENT_SEQUENCE_X,

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_blocked.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_blocked.h"
 
 /* Bytes of transformed inputs that a turn should stay within, and the tiles of a turn. */
 enum { DOMAIN_BYTES = 768 << 10, MIN_TILES = 6, MAX_TILES = 48, TURNS_PER_WORKER = 3 };

@@ -2,9 +2,9 @@
  * functions keep the contract of rt_cpu_operator. */
 #include <stddef.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_arguments.h"
-#include "cpu_math.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_arguments.h"
+#include "../../native/src/cpu/cpu_math.h"
 
 enum { PIXELS_PER_TURN = 64 };
 

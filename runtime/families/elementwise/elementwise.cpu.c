@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_arguments.h"
-#include "cpu_math.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_arguments.h"
+#include "../../native/src/cpu/cpu_math.h"
 
 enum { ELEMENTS_PER_TURN = 8192, INNER_PER_TURN = 64, SHORT_LENGTH = 16 };
 

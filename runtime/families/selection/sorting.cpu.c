@@ -5,9 +5,9 @@
  */
 #include <stddef.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_items.h"
-#include "cpu_strided.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_items.h"
+#include "../../native/src/cpu/cpu_strided.h"
 
 enum { X = RT_SORTING_X, Y = RT_SORTING_Y, LAST = RT_LOOPS - 1 };
 

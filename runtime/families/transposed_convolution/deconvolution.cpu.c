@@ -8,10 +8,10 @@
  */
 #include <stddef.h>
 
-#include "../system/arithmetic.h"
-#include "cpu_arguments.h"
-#include "cpu_rows.h"
-#include "cpu_tile.h"
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_arguments.h"
+#include "../../native/src/cpu/cpu_rows.h"
+#include "../../native/src/cpu/cpu_tile.h"
 
 /* The tensors of both operators. */
 enum {
