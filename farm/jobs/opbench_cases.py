@@ -113,4 +113,4 @@ def spread_percent(samples_ns: Sequence[float]) -> float:
     return 50 * (ordered[high] - ordered[low]) / median if median else 0.0
 
 
-CASES: tuple[OperatorCase, ...] = collect_rows("opbench_cases", "CASES")
+CASES: tuple[OperatorCase, ...] = collect_rows("OPBENCH_CASES")

@@ -16,7 +16,7 @@ def _attention(places: int, heads: int, depth: int, causal: bool = False) -> Ope
     return sized("Attention", x, x, x, detail=f"{heads}{'_causal' if causal else ''}", **attrs)
 
 
-CASES = (
+OPBENCH_CASES = (
     _attention(197, 3, 64),
     _attention(128, 12, 64, causal=True),
 )

@@ -20,7 +20,7 @@ def _conv(
     )
 
 
-CASES = (
+OPBENCH_CASES = (
     _conv(3, 224, 32, stride=2),
     _conv(3, 224, 64, k=7, stride=2),
     _conv(3, 227, 96, k=11, stride=4),

@@ -24,4 +24,4 @@ def lower_blocks(builder: Builder, node: Node) -> None:
     builder.strided_copy(node.name, node.op, x, y, shape, x_strides, y_strides)
 
 
-LOWERINGS = {"DepthToSpace": lower_blocks, "SpaceToDepth": lower_blocks}
+BUFFER_LOWERINGS = {"DepthToSpace": lower_blocks, "SpaceToDepth": lower_blocks}

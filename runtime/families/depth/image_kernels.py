@@ -19,7 +19,7 @@ def _wide_source(dims: Dims, defines: Defines) -> Images:
     return {"x": x, "y": image_of(dims)}
 
 
-KERNELS = (
+IMAGE_KERNELS = (
     image_kernel("depth_to_space", "DepthToSpace", "x y", f"{EXTENTS} size", _deep_source, pixel_items),
     image_kernel("space_to_depth", "SpaceToDepth", "x y", f"{EXTENTS} size in_c", _wide_source, pixel_items),
 )

@@ -24,4 +24,4 @@ def _defines(node: Node) -> dict[str, int]:
     return {"CRD": int(node.attrs["mode"] == "CRD")}
 
 
-LOWERINGS = {"DepthToSpace": lower_depth_to_space, "SpaceToDepth": lower_space_to_depth}
+IMAGE_LOWERINGS = {"DepthToSpace": lower_depth_to_space, "SpaceToDepth": lower_space_to_depth}

@@ -8,8 +8,7 @@ import numpy as np
 
 from runtime.errors import ModelError
 from runtime.families.depth.axes import Blocks
-from runtime.families.depth.rows import MODES
-from runtime.families.depth.rows import OPERATORS as ROWS
+from runtime.families.depth.rows import MODES, OPERATORS
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.images import image_shape
@@ -28,11 +27,11 @@ def _rearrange(node: OnnxNode, builder: GraphBuilder) -> None:
         emit.op(node.op, x, output=node.output, **attributes)
         return
     try:
-        out = ROWS[node.op].shape([shape], attributes)
+        out = OPERATORS[node.op].shape([shape], attributes)
     except ModelError as error:
         raise ModelError(f"{node}: {error}") from None
     blocks = Blocks.between(node.op, mode, size, shape, out)
     emit.reshape(emit.transpose(emit.reshape(x, blocks.split), blocks.perm), out, node.output)
 
 
-OPERATORS: Mapping[str, Handler] = {"DepthToSpace": _rearrange, "SpaceToDepth": _rearrange}
+HANDLERS: Mapping[str, Handler] = {"DepthToSpace": _rearrange, "SpaceToDepth": _rearrange}

@@ -6,7 +6,7 @@ import dataclasses
 
 from runtime.operator_case import IMAGE, sized
 
-CASES = (
+OPBENCH_CASES = (
     dataclasses.replace(sized("Relu", IMAGE), conversions=True),
     sized("HardSwish", IMAGE),
     sized("Gelu", IMAGE),

@@ -103,4 +103,4 @@ def _vector_product(node: OnnxNode, builder: GraphBuilder, a: str, b: str) -> No
     emit.reshape(product, kept, node.output)
 
 
-OPERATORS: Mapping[str, Handler] = {"Gemm": _gemm, "MatMul": _matmul}
+HANDLERS: Mapping[str, Handler] = {"Gemm": _gemm, "MatMul": _matmul}

@@ -10,7 +10,7 @@ def _dense(channels: int, out: int, rows: int = 1) -> OperatorCase:
     return OperatorCase(f"FullyConnected_{shape_text(x)}_{out}", "FullyConnected", (x,), ((out, channels), (out,)))
 
 
-CASES = (
+OPBENCH_CASES = (
     _dense(1024, 1001),
     _dense(1024, 1000, rows=16),
     _dense(2048, 1000),

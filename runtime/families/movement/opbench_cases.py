@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runtime.operator_case import IMAGE, sized
 
-CASES = (
+OPBENCH_CASES = (
     sized("Transpose", IMAGE, detail="0231", perm=(0, 2, 3, 1)),
     sized("Concat", IMAGE, IMAGE, axis=1),
     sized("Slice", IMAGE, detail="1-55", starts=(1, 1), ends=(55, 55), axes=(2, 3), steps=(1, 1)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runtime.operator_case import IMAGE, sized
 
-CASES = (
+OPBENCH_CASES = (
     sized("LayerNormalization", (1, 197, 192), weights=((192,), (192,)), axes=(2,), epsilon=1e-6, centered=True),
     sized("LayerNormalization", (1, 96, 56, 56), weights=((96,), (96,)), axes=(1,), epsilon=1e-6, centered=True),
     sized("GroupNormalization", IMAGE, detail="32", weights=((64,), (64,)), groups=32, epsilon=1e-5),

@@ -19,7 +19,7 @@ def _recurrent(op: str, times: int, hidden: int, direction: str = "forward") -> 
     return OperatorCase(f"{op}_{shape_text(x)}_{direction}_{hidden}", op, (x,), weights, attrs)
 
 
-CASES = (
+OPBENCH_CASES = (
     _recurrent("LSTM", 50, 128),
     _recurrent("LSTM", 50, 256, "bidirectional"),
     _recurrent("LSTM", 2, 1024),

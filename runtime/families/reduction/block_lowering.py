@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.families.pooling.block_kernels import BLOCKED_GLOBAL_POOL
+from runtime.families.pooling.definition import BLOCKED_GLOBAL_POOL
 from runtime.graph import Graph, Node
 from runtime.layout.blocked import is_blocked_row_major
 from runtime.lowering.blocks import BlockedOperator
@@ -25,4 +25,4 @@ def lower_global_mean(builder: Builder, node: Node) -> None:
     builder.launch(BLOCKED_GLOBAL_POOL, node.name, "Pooling", {"x": x, "y": y}, dims, None, defines, shown)
 
 
-OPERATORS = {"ReduceMean": BlockedOperator(_is_global, lower_global_mean)}
+BLOCKED_OPERATORS = {"ReduceMean": BlockedOperator(_is_global, lower_global_mean)}

@@ -15,7 +15,7 @@ def _reduce_shapes(dims: Dims, defines: Defines) -> Shapes:
     return {"x": strided_span(loops, strides), "y": y}
 
 
-KERNELS = (
+BUFFER_KERNELS = (
     buffer_kernel(
         "reduce",
         "Reduce",

@@ -51,4 +51,4 @@ def _rearranged(builder: Builder, node: Node, x: Value, order: tuple[int, ...]) 
     return copy
 
 
-LOWERINGS = dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), lower_reduce)
+BUFFER_LOWERINGS = dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), lower_reduce)

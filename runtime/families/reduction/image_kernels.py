@@ -11,7 +11,7 @@ def _reduce_images(dims: Dims, defines: Defines) -> Images:
     return {"x": image_of(dims), "y": activation_image(dims["batch"], dims["channels"], 1, 1)}
 
 
-KERNELS = (
+IMAGE_KERNELS = (
     image_kernel(
         "reduce",
         "Pooling",

@@ -17,4 +17,4 @@ def lower_reduce(builder: Builder, node: Node) -> str:
     return emit(builder, node, "reduce", "Pooling", dims, defines={"REDUCE": int(kind)})
 
 
-LOWERINGS = dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), lower_reduce)
+IMAGE_LOWERINGS = dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), lower_reduce)

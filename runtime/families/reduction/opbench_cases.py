@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from runtime.operator_case import sized
 
-CASES = (sized("ReduceMean", (1, 1024, 7, 7), axes=(2, 3), keepdims=True),)
+OPBENCH_CASES = (sized("ReduceMean", (1, 1024, 7, 7), axes=(2, 3), keepdims=True),)

@@ -21,4 +21,4 @@ def lower_resize(builder: Builder, node: Node) -> None:
     builder.launch(resize_kernel(node), node.name, "Resize", tensors, dims, numbers, shown=shown)
 
 
-OPERATORS = {"Resize": BlockedOperator(any_image, lower_resize)}
+BLOCKED_OPERATORS = {"Resize": BlockedOperator(any_image, lower_resize)}

@@ -11,7 +11,7 @@ def _nearest_shapes(dims: Dims, defines: Defines) -> Shapes:
     return {**image_shapes(dims, defines), "rows": (dims["out_h"],), "columns": (dims["out_w"],)}
 
 
-KERNELS = (
+BUFFER_KERNELS = (
     buffer_kernel(
         "resize_nearest",
         "Resize",

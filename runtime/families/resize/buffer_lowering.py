@@ -18,4 +18,4 @@ def lower_resize(builder: Builder, node: Node) -> None:
     builder.launch(resize_kernel(node), node.name, "Resize", tensors, dims, numbers, shown=ProfileInfo(y.shape))
 
 
-LOWERINGS = {"Resize": lower_resize}
+BUFFER_LOWERINGS = {"Resize": lower_resize}

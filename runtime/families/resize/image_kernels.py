@@ -5,7 +5,7 @@ from __future__ import annotations
 from runtime.kernels.image.sampling import sampled_grid, sampled_images
 from runtime.kernels.image.spec import image_kernel
 
-KERNELS = (
+IMAGE_KERNELS = (
     image_kernel(
         "resize_nearest",
         "Resize",

@@ -15,4 +15,4 @@ def lower_resize(builder: Builder, node: Node) -> str:
     return emit(builder, node, resize_kernel(node), "Resize", dims, numbers, constants=tables)
 
 
-LOWERINGS = {"Resize": lower_resize}
+IMAGE_LOWERINGS = {"Resize": lower_resize}

@@ -180,4 +180,4 @@ def _weighted(emit: Emitter, x: str, weights: np.ndarray[tuple[int, ...], np.dty
     return emit.cast(product, dtype)
 
 
-OPERATORS: Mapping[str, Handler] = {"Resize": _resize, "Upsample": _upsample}
+HANDLERS: Mapping[str, Handler] = {"Resize": _resize, "Upsample": _upsample}

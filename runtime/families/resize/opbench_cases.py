@@ -17,7 +17,7 @@ def _resize(mode: str, c: int, size: int, factor: int) -> OperatorCase:
     return OperatorCase(f"Resize_{shape_text(x)}_{mode}_{shape_text((size * factor,) * 2)}", "Resize", (x,), (), attrs)
 
 
-CASES = (
+OPBENCH_CASES = (
     _resize("nearest", 32, 28, 2),
     _resize("linear", 32, 28, 2),
 )

@@ -16,7 +16,7 @@ def _conv_transpose(c: int, size: int, out: int, k: int, stride: int, group: int
     return OperatorCase(name, "ConvTranspose", (x,), ((c, out // group, k, k), (out,)), attrs)
 
 
-CASES = (
+OPBENCH_CASES = (
     _conv_transpose(128, 28, 64, k=2, stride=2),
     _conv_transpose(256, 16, 128, k=4, stride=2),
     _conv_transpose(21, 32, 21, k=4, stride=2, group=21),
