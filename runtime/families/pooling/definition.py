@@ -50,8 +50,6 @@ def _average_pool(arguments: Sequence[Array | None], attributes: Attributes) -> 
 
 
 COMPUTE: Mapping[str, Compute] = {"MaxPool": _max_pool, "AveragePool": _average_pool}
-
-
 BUFFER_KERNELS = (
     buffer_kernel(
         "pool",
@@ -64,8 +62,6 @@ BUFFER_KERNELS = (
         defaults=DEFAULTS,
     ),
 )
-
-
 IMAGE_KERNELS = (
     image_kernel(
         "pool",
@@ -77,8 +73,6 @@ IMAGE_KERNELS = (
         tunable=True,
     ),
 )
-
-
 BLOCKED_POOL = blocked_row(
     "blocked_pool", "Pooling", "x y", f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad:0-1"
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from runtime.families.reduction.rows import REDUCTIONS
+from runtime.families.reduction.definition import REDUCTIONS
 from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter

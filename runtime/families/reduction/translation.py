@@ -1,19 +1,25 @@
-"""Lowers reductions to three nested loops (outer, reduced, inner) over any buffer storage."""
+"""How reductions are lowered to buffers, images and blocks of channels, and at which sizes measured."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runtime.graph import Node
+from runtime.families.pooling.definition import BLOCKED_GLOBAL_POOL
+from runtime.families.reduction.definition import REDUCTIONS
+from runtime.graph import Graph, Node
 from runtime.kernels.codes import Reduce
+from runtime.layout.blocked import is_blocked_row_major
+from runtime.lowering.blocks import BlockedOperator
 from runtime.lowering.builder import Builder
+from runtime.lowering.images import emit, extents
 from runtime.lowering.reduced_loops import reduced_loops
 from runtime.lowering.value import Value, row_major
+from runtime.operator_case import sized
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 
 
-def lower_reduce(builder: Builder, node: Node) -> None:
+def _on_buffers(builder: Builder, node: Node) -> None:
     """Lowers a mean, sum, maximum or minimum over some axes; rearranges them first where they make no three loops."""
     axes = node.attrs["axes"] or tuple(range(len(builder.graph.shape(node.inputs[0]))))
     x = builder.read_any(node.inputs[0])
@@ -51,4 +57,30 @@ def _rearranged(builder: Builder, node: Node, x: Value, order: tuple[int, ...]) 
     return copy
 
 
-BUFFER_LOWERINGS = dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), lower_reduce)
+def _on_images(builder: Builder, node: Node) -> str:
+    """Lowers a reduction of height and width, which stay as axes of size 1."""
+    if tuple(node.attrs["axes"]) != (2, 3) or not node.attrs["keepdims"]:
+        return f"reduction of axes {node.attrs['axes']}; images reduce height and width, kept"
+    kind = Reduce[node.op.removeprefix("Reduce").upper()]
+    dims = extents(builder.graph.shape(node.inputs[0]))
+    return emit(builder, node, "reduce", "Pooling", dims, defines={"REDUCE": int(kind)})
+
+
+def _is_global(graph: Graph, node: Node, block: int) -> bool:
+    return len(graph.shape(node.inputs[0])) == 4 and node.attrs["axes"] == (2, 3)
+
+
+def _on_blocks(builder: Builder, node: Node) -> None:
+    """Emits the mean of each channel; its result is row-major, which single pixels in blocks are, too."""
+    x, shape = builder.read(node.inputs[0], Storage.BLOCKED), builder.graph.shape(node.output)
+    blocked = len(shape) == 4 and is_blocked_row_major(shape, builder.block)
+    y = builder.write(node.output, Storage.BLOCKED if blocked else Storage.FLAT)
+    dims = dict(zip(("batch", "channels", "in_h", "in_w"), x.shape, strict=True))
+    defines, shown = {"BLOCK": builder.block}, ProfileInfo(y.shape)
+    builder.launch(BLOCKED_GLOBAL_POOL, node.name, "Pooling", {"x": x, "y": y}, dims, None, defines, shown)
+
+
+BUFFER_LOWERINGS = dict.fromkeys(REDUCTIONS, _on_buffers)
+IMAGE_LOWERINGS = dict.fromkeys(REDUCTIONS, _on_images)
+BLOCKED_OPERATORS = {"ReduceMean": BlockedOperator(_is_global, _on_blocks)}
+OPBENCH_CASES = (sized("ReduceMean", (1, 1024, 7, 7), axes=(2, 3), keepdims=True),)
