@@ -23,7 +23,7 @@ from runtime.native.features import FAMILIES
 NATIVE = Path(build.__file__).parent
 PUBLIC = NATIVE / "include" / "farmrt.h"
 GENERATED = ("format.h", "cpu_arguments.h", "cpu_functions.h")
-HEADERS = sorted([*(NATIVE / "src").glob("*/*.h"), PUBLIC])
+HEADERS = sorted([*(NATIVE / "src").glob("*/*.h"), *FAMILIES.glob("*/*.h"), PUBLIC])
 ROOMS = sorted(FAMILIES.glob("*/*.c"))
 SOURCES = sorted([*(path for path in (NATIVE / "src").glob("*/*.c") if path.parent.name != "without"), *ROOMS])
 WRITTEN = [path for path in (*HEADERS, *SOURCES) if path.name not in GENERATED]
@@ -71,7 +71,7 @@ def circles(graph: Mapping[str, set[str]]) -> Iterator[list[str]]:
 
 def part_of(path: Path) -> str:
     """A header and its file are one part; the public header is below them all."""
-    return "include/farmrt.h" if path == PUBLIC else path.stem
+    return "include/farmrt.h" if path == PUBLIC else path.name.partition(".")[0]
 
 
 def comment_before(text: str, start: int) -> str:

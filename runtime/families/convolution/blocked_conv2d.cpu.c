@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "../../native/src/system/arithmetic.h"
-#include "../../native/src/cpu/cpu_blocked.h"
+#include "blocked_convolution.h"
 
 /* The inputs of a turn, and the weights that pass over them at once, should stay in a core's caches. */
 enum { INPUT_BYTES = 512 << 10, WEIGHT_BYTES = 48 << 10, MIN_TILES = 2, MAX_TILES = 64, TURNS_PER_WORKER = 3 };

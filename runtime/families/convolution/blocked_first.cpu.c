@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../../native/src/system/arithmetic.h"
-#include "../../native/src/cpu/cpu_blocked.h"
+#include "blocked_convolution.h"
 
 enum { COPY_BYTES = 64 << 10, MIN_TURNS = 8 };
 

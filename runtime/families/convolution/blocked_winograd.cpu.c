@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../../native/src/system/arithmetic.h"
-#include "../../native/src/cpu/cpu_blocked.h"
+#include "blocked_convolution.h"
 
 /* Bytes of transformed inputs that a turn should stay within, and the tiles of a turn. */
 enum { DOMAIN_BYTES = 768 << 10, MIN_TILES = 6, MAX_TILES = 48, TURNS_PER_WORKER = 3 };
