@@ -15,9 +15,9 @@ from runtime.oracle import Compute
 from runtime.registry import collect
 from runtime.shape_functions import Attributes
 
-COMPUTE: Mapping[str, Compute] = collect("oracle", "COMPUTE")
-COMPUTE_GENERIC: Mapping[str, Compute] = collect("oracle", "COMPUTE_GENERIC")
-ACTIVATIONS: Mapping[str, Callable[[Array, Attributes], Array]] = collect("oracle", "ACTIVATIONS")
+COMPUTE: Mapping[str, Compute] = collect("COMPUTE")
+COMPUTE_GENERIC: Mapping[str, Compute] = collect("COMPUTE_GENERIC")
+ACTIVATIONS: Mapping[str, Callable[[Array, Attributes], Array]] = collect("ACTIVATIONS")
 
 CUSTOM: dict[str, Compute] = {}  # users' operators, added by runtime/custom/registry.py
 

@@ -39,7 +39,7 @@ import numpy as np
 from runtime.errors import ModelError
 
 Shape = tuple[int, ...]
-MAX_SAMPLES = 64  # along each axis of a bin (cpu_region_pooling.c)
+MAX_SAMPLES = 64  # along each axis of a bin (region_pooling.exact.cpu.c)
 GENERIC_OPERATORS = (
     "Elementwise",
     "Strided",

@@ -19,7 +19,7 @@ from runtime.registry import collect
 from runtime.shape_functions import Attributes, Shape
 
 # Users' operators are added by runtime/custom/registry.py.
-OPERATORS: dict[str, Operator] = collect("rows", "OPERATORS")
+OPERATORS: dict[str, Operator] = collect("OPERATORS")
 
 
 def infer_shape(op: str, shapes: Sequence[Shape], attributes: Attributes) -> Shape:

@@ -64,7 +64,7 @@ ORDER = {
         "convert",
         "exporters passes selection",
         "custom families",
-        "importers lowering zoo",
+        "importers lowering operator_case zoo",
         "reference",
         "operators",
         "activations artifacts",

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from farm.jobs.models.custom import operators_of_files
-from farm.jobs.opbench_cases import SEED, OperatorCase
 from runtime.custom.binding import BoundOperator
 from runtime.custom.declaration import CaseDeclaration, Shapes
 from runtime.custom.registry import register
 from runtime.graph import Graph, Node, TensorInfo
+from runtime.operator_case import SEED, OperatorCase
 from runtime.operators import infer_dtype, infer_shape
 
 

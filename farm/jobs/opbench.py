@@ -22,7 +22,7 @@ from farm.jobs.fleet.execution import hint_figures
 from farm.jobs.fleet.job_rows import Settings, again_where_killed, is_ok
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit, write_plan
-from farm.jobs.opbench_cases import CASES, SEED, Benchmark, OperatorCase, benchmarks, spread_percent
+from farm.jobs.opbench_cases import CASES, Benchmark, benchmarks, spread_percent
 from farm.rows.execution import HintFigures
 from farm.rows.opbench import OpbenchFigures, OpbenchResult, OpbenchRow
 from farm.rows.result import Conditions, make_row
@@ -30,6 +30,7 @@ from farm.rows.row import Failure, Identity, Provenance, UnitStates, row_fingerp
 from farm.workspace import Workspace, data_file
 from runtime.errors import FarmError, UnsupportedError
 from runtime.lowering.trial_inputs import trial_inputs
+from runtime.operator_case import SEED, OperatorCase
 from runtime.plan.plan import Plan
 from runtime.target import Target
 from runtime.types import Precision

@@ -7,5 +7,5 @@ from collections.abc import Mapping
 from runtime.importers.registry import Handler
 from runtime.registry import collect
 
-HANDLERS: Mapping[str, Handler] = collect("imports", "OPERATORS")
-FARM_HANDLERS: Mapping[str, Handler] = collect("farm_domain", "OPERATORS")  # of the domain `farm`
+HANDLERS: Mapping[str, Handler] = collect("HANDLERS")
+FARM_HANDLERS: Mapping[str, Handler] = collect("FARM_HANDLERS")  # of the domain `farm`

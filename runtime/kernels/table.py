@@ -10,14 +10,14 @@ from runtime.kernels.image.spec import ImageKernel
 from runtime.kernels.spec import Kernel, MemoryType
 from runtime.registry import collect_rows
 
-BUFFER_KERNELS: tuple[BufferKernel, ...] = collect_rows("buffer_kernels", "KERNELS")
-IMAGE_KERNELS: tuple[ImageKernel, ...] = (*conversion.KERNELS, *collect_rows("image_kernels", "KERNELS"))
+BUFFER_KERNELS: tuple[BufferKernel, ...] = collect_rows("BUFFER_KERNELS")
+IMAGE_KERNELS: tuple[ImageKernel, ...] = (*conversion.KERNELS, *collect_rows("IMAGE_KERNELS"))
 KERNELS: tuple[Kernel, ...] = (*BUFFER_KERNELS, *IMAGE_KERNELS)
 PROBES: tuple[BufferKernel, ...] = (PEAK_MACS,)  # of no operator: they show what a device can do
 _CPU_ALONE: tuple[Kernel, ...] = (
-    *collect_rows("block_kernels", "KERNELS"),
+    *collect_rows("BLOCK_KERNELS"),
     REORDER,
-    *collect_rows("strided_kernels", "KERNELS"),
+    *collect_rows("STRIDED_KERNELS"),
 )
 CPU_OPERATORS = (*(kernel for kernel in BUFFER_KERNELS if kernel.cpu), *_CPU_ALONE)
 _BY_NAME = {(kernel.name, kernel.memory): kernel for kernel in (*KERNELS, *PROBES, *_CPU_ALONE)}

@@ -12,7 +12,7 @@ from runtime.registry import collect
 Lower = Callable[[Builder, Node], None]
 LowerOnImages = Callable[[Builder, Node], str]  # emits the launches, or nothing and returns why images cannot serve
 
-LOWERINGS: dict[str, Lower] = collect("buffer_lowering", "LOWERINGS")
-IMAGE_LOWERINGS: dict[str, LowerOnImages] = collect("image_lowering", "LOWERINGS")
-BLOCKED_OPERATORS: Mapping[str, BlockedOperator] = collect("block_lowering", "OPERATORS")
-STRIDED_LOWERINGS: Mapping[str, Lower] = collect("strided_lowering", "LOWERINGS")
+LOWERINGS: dict[str, Lower] = collect("BUFFER_LOWERINGS")
+IMAGE_LOWERINGS: dict[str, LowerOnImages] = collect("IMAGE_LOWERINGS")
+BLOCKED_OPERATORS: Mapping[str, BlockedOperator] = collect("BLOCKED_OPERATORS")
+STRIDED_LOWERINGS: Mapping[str, Lower] = collect("STRIDED_LOWERINGS")

@@ -13,7 +13,7 @@ from pathlib import Path
 from runtime.native import android, object_cache, shared_library
 from runtime.native.abi import ABIS, HOST, Abi
 from runtime.native.compiling import Compiled, TranslationUnit, run_compiler, untold, writable_folder
-from runtime.native.features import EVERYTHING, MAIN, Features
+from runtime.native.features import EVERYTHING, FAMILIES, MAIN, Features
 from runtime.native.package_files import package_files
 from runtime.native.scratch import locked_folder, scratch_folder
 from runtime.native.toolchains import Toolchain, find_toolchain
@@ -40,9 +40,9 @@ _SANITIZERS = (
 _CHECKED = ("-O1",)  # behind a unit's own flags: compiling checked vector code for speed takes four times as long
 _FAST = ("-O3", "-ffp-contract=fast", "-fno-math-errno")
 _NOT_HOT = {"cpu_call", "cpu_check", "cpu_dispatch", "cpu_users"}  # run once a load
-_EXACT = {"cpu_suppression", "cpu_region_pooling"}  # a rounding more or less decides on boxes and pixels
+_EXACT = ".exact.cpu.c"  # ends the names of files where a rounding more or less decides on boxes and pixels
 _PER_SET = "cpu_tile.c"  # compiled once for each instruction set
-_PER_BLOCK = "cpu_lanes_*.c"  # and these once for each instruction set and block
+_PER_BLOCK = ("cpu_lanes_*.c", "*.lanes.cpu.c")  # and these once for each instruction set and block
 _BLOCKS = (8, 16)
 _X86_SETS = {"avx2": ("-mavx2", "-mfma"), "avx512": ("-mavx512f", "-mavx2", "-mfma", "-mprefer-vector-width=512")}
 _LIBRARIES = ("-lpthread", "-ldl", "-lm")
@@ -96,14 +96,14 @@ def default_output_dir() -> Path:
 
 def sources(features: Features = EVERYTHING) -> list[TranslationUnit]:
     """Lists the sources of the library without its innermost loops, which are compiled once per instruction set."""
-    paths = (path for path in features.sources() if not (path.match(_PER_SET) or path.match(_PER_BLOCK)))
+    paths = (path for path in features.sources() if not any(map(path.match, (_PER_SET, *_PER_BLOCK))))
     return [_unit(path, flags=features.flags(path)) for path in paths]
 
 
 def _unit(source: Path, suffix: str = "", flags: tuple[str, ...] = ()) -> TranslationUnit:
     """Makes a unit that is compiled for small code; those of the CPU operators are compiled for speed."""
-    fast = source.stem.startswith("cpu_") and source.stem not in _NOT_HOT
-    exact = ("-ffp-contract=off",) if source.stem in _EXACT else ()
+    fast = source.name.endswith(".cpu.c") or (source.stem.startswith("cpu_") and source.stem not in _NOT_HOT)
+    exact = ("-ffp-contract=off",) if source.name.endswith(_EXACT) else ()
     return TranslationUnit(source, suffix, (*(_FAST if fast else ("-Os",)), *exact, *flags))
 
 
@@ -111,7 +111,8 @@ def _digest(target: Abi, toolchain: Toolchain, sanitize: bool, features: Feature
     operators = None if features.operators is None else sorted(features.operators)
     told = (target, toolchain, sanitize, features.suffix, operators, RUNTIME_VERSION)
     digest = hashlib.sha256(repr(told).encode())
-    for path in sorted([*_FOLDER.rglob("*.[ch]"), *_FOLDER.glob("*.py"), android.FOLDER / "symbols.txt"]):
+    own = [*_FOLDER.rglob("*.[ch]"), *_FOLDER.glob("*.py"), android.FOLDER / "symbols.txt"]
+    for path in sorted([*own, *FAMILIES.rglob("*.[ch]")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
@@ -191,11 +192,13 @@ def _build_fuzzer(
 def _tile_units(target: Abi) -> list[TranslationUnit]:
     """Lists the units of the innermost loops, once for each instruction set of the target, and block."""
     sets = {"generic": ()} | (_X86_SETS if target.name.startswith("x86_64") else {})
-    folder = _FOLDER / "src" / "cpu"
-    units = [_unit(folder / _PER_SET, name, (f"-DRT_ISA={name}", *flags)) for name, flags in sets.items()]
+    per_block = sorted(path for path in EVERYTHING.sources() if any(map(path.match, _PER_BLOCK)))
+    units = [
+        _unit(_FOLDER / "src" / "cpu" / _PER_SET, name, (f"-DRT_ISA={name}", *flags)) for name, flags in sets.items()
+    ]
     for (name, flags), block in itertools.product(sets.items(), _BLOCKS):
         if (name, block) == ("avx512", 8):
             continue  # a block fills half a register; avx2 serves it
         told = (f"-DRT_ISA={name}", f"-DRT_BLOCK={block}", *flags)
-        units += [_unit(path, f"{name}_{block}", told) for path in sorted(folder.glob(_PER_BLOCK))]
+        units += [_unit(path, f"{name}_{block}", told) for path in per_block]
     return units

@@ -1,8 +1,8 @@
 """What a build of farmrt has: its two engines, and the operators of the CPU engine.
 
 An engine is a folder of `src/`; one that is left out is replaced by a file of `src/without/`, which refuses the plans
-that need it. An operator that is left out is missing from the list in `cpu_call.c`; then nothing refers to its code,
-and the linker drops it.
+that need it. The CPU engine's operators are the files `*.cpu.c` of `runtime/families`. One that is left out is missing
+from the list in `cpu_call.c`; then nothing refers to its code, and the linker drops it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from runtime.errors import ConfigError
 
 ENGINES = ("opencl", "cpu")
 
+FAMILIES = Path(__file__).parents[1] / "families"
 _SOURCES = Path(__file__).parent / "src"
 MAIN = _SOURCES / "serve" / "main.c"  # the program; all others are the library
 _OPERATOR_LIST = "cpu_call.c"  # the one file that reads it
@@ -41,7 +42,8 @@ class Features:
     def sources(self) -> list[Path]:
         """The C files of the library."""
         left_out = {"without", *self.without}
-        kept = sorted(path for path in _SOURCES.glob("*/*.c") if path.parent.name not in left_out and path != MAIN)
+        found = [*_SOURCES.glob("*/*.c"), *([] if "cpu" in left_out else FAMILIES.glob("*/*.cpu.c"))]
+        kept = sorted(path for path in found if path.parent.name not in left_out and path != MAIN)
         return kept + [_SOURCES / "without" / f"{engine}.c" for engine in sorted(self.without)]
 
     def flags(self, source: Path) -> tuple[str, ...]:

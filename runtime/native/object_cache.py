@@ -19,7 +19,7 @@ from runtime.native.compiling import Compiled, TranslationUnit, compile_translat
 from runtime.native.toolchains import Toolchain
 
 VARIABLE = "FARM_OBJECTS"  # names another folder, such as one that a CI keeps
-_SOURCES = Path(__file__).parent
+_SOURCES = Path(__file__).parents[1]
 _KEPT_S = 30 * 24 * 3600.0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from runtime.families.depth.axes import Blocks
-from runtime.families.depth.rows import MODES
+from runtime.families.depth.definition import MODES
 from runtime.graph import Graph, Node
 from runtime.passes.editor import GraphEditor
 

@@ -17,9 +17,9 @@ from runtime.plan.records import ArgKind, SectionId, StepKind
 from runtime.types import Precision, Role
 from tests.native.farmrt import Farmrt
 from tests.native.plans import Arg, PlanBuilder, integer, number, packed, pool
-from tests.runtime import buffer_oracle
-from tests.runtime.buffer_cases import CASES, resize_nearest
 from tests.runtime.buffer_launch import SENTINEL, Case, Memory, dense_arrays, element_type, guard, output_places
+from tests.runtime.families import CASES, ORACLES
+from tests.runtime.families.resize import resize_nearest
 
 CPU_CASES = {name: case for name, case in CASES.items() if case.kernel.cpu}
 OFFSET = 37
@@ -49,7 +49,7 @@ def plan_of(case: Case, block: int) -> tuple[PlanBuilder, dict[str, np.ndarray],
     plan = PlanBuilder()
     dense = dense_arrays(case, Precision.FP32)
     output_name = case.kernel.tensors[-1][0]
-    expected = getattr(buffer_oracle, case.kernel.name)(dense, case.dims, case.defines, case.floats)
+    expected = ORACLES[case.kernel.name](dense, case.dims, case.defines, case.floats)
     if output_name not in dense:
         dense[output_name] = expected
     args: list[Arg] = []
@@ -91,9 +91,7 @@ def check(farmrt: Farmrt, case: Case, block: int = 16, isa: str | None = None) -
     for name, values in contents.items():
         farmrt.input(name, values)
     farmrt.done("run")
-    expected = getattr(buffer_oracle, case.kernel.name)(
-        dense_arrays(case, Precision.FP32), case.dims, case.defines, case.floats
-    )
+    expected = ORACLES[case.kernel.name](dense_arrays(case, Precision.FP32), case.dims, case.defines, case.floats)
     written = farmrt.output("output").copy()
     places = output_places(case, output, expected.shape)
     actual = written[places].astype(np.float64)

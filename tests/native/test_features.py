@@ -32,7 +32,6 @@ from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import residual_block
 
 WITHOUT_OPENCL, WITHOUT_CPU = (Features(frozenset({engine})) for engine in ("opencl", "cpu"))
-SOURCES = Path(build.__file__).parent / "src" / "cpu"
 EXAMPLE = Path(build.__file__).parent / "example" / "classify.c"
 LIBRARIES = ("-lpthread", "-ldl", "-lm")
 NO_OPENCL = "this farmrt was built without OpenCL: it runs plans of the runtime cpu alone"
@@ -50,7 +49,7 @@ def operators_of(plan: Any) -> frozenset[str]:
 
 
 def test_the_list_holds_every_operator() -> None:
-    text = "".join(path.read_text() for path in SOURCES.glob("cpu_*.c"))
+    text = "".join(path.read_text() for path in EVERYTHING.sources())
     listed = [operator.name for operator in CPU_OPERATORS]
     assert len(set(listed)) == len(listed)
     defined = re.findall(r"^const rt_cpu_operator rt_cpu_(\w+) = \{\s*RT_(\w+)_ROW,", text, re.MULTILINE)

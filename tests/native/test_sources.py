@@ -18,12 +18,14 @@ from pathlib import Path
 import pytest
 
 from runtime.native import build
+from runtime.native.features import FAMILIES
 
 NATIVE = Path(build.__file__).parent
 PUBLIC = NATIVE / "include" / "farmrt.h"
 GENERATED = ("format.h", "cpu_arguments.h", "cpu_functions.h")
-HEADERS = sorted([*(NATIVE / "src").glob("*/*.h"), PUBLIC])
-SOURCES = sorted(path for path in (NATIVE / "src").glob("*/*.c") if path.parent.name != "without")
+HEADERS = sorted([*(NATIVE / "src").glob("*/*.h"), *FAMILIES.glob("*/*.h"), PUBLIC])
+ROOMS = sorted(FAMILIES.glob("*/*.c"))
+SOURCES = sorted([*(path for path in (NATIVE / "src").glob("*/*.c") if path.parent.name != "without"), *ROOMS])
 WRITTEN = [path for path in (*HEADERS, *SOURCES) if path.name not in GENERATED]
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -69,7 +71,7 @@ def circles(graph: Mapping[str, set[str]]) -> Iterator[list[str]]:
 
 def part_of(path: Path) -> str:
     """A header and its file are one part; the public header is below them all."""
-    return "include/farmrt.h" if path == PUBLIC else path.stem
+    return "include/farmrt.h" if path == PUBLIC else path.name.partition(".")[0]
 
 
 def comment_before(text: str, start: int) -> str:
@@ -84,6 +86,12 @@ def structs(path: Path) -> Iterator[tuple[str, str, str]]:
     text = text_of(path)
     for found in _STRUCT.finditer(text):
         yield found[1] or found[2], found[0], comment_before(text, found.start())
+
+
+def test_families_keep_to_operators() -> None:
+    """A family's C is of the CPU engine, and its name says how it is compiled; no two objects have one name."""
+    assert {path.name.split(".", 1)[1] for path in ROOMS} == {"cpu.c", "exact.cpu.c", "lanes.cpu.c"}
+    assert len({path.name for path in SOURCES}) == len(SOURCES)
 
 
 def test_a_circle_is_found() -> None:

@@ -16,8 +16,9 @@ from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.spec import Kernel, MemoryType, Variant, WorkItems
 from runtime.types import Precision
 from tests.opencl import default_device
-from tests.runtime import buffer_cases, buffer_launch, image_launch
+from tests.runtime import buffer_launch, image_launch
 from tests.runtime import test_kernels_image_table as image_cases
+from tests.runtime.families import CASES, IMAGE_CASES
 
 PRECISIONS = (Precision.FP32, Precision.FP16_STORAGE)
 MOST_PRODUCTS = 1_000_000  # of a case: larger ones take minutes under the simulator
@@ -52,7 +53,7 @@ def find(memory: str, name: str) -> Kernel:
 
 def _on_buffers(kernel: BufferKernel) -> Iterator[Launch]:
     """With the default local size, and another one, which changes from case to case."""
-    cases = [(name, case) for name, case in buffer_cases.CASES.items() if case.kernel is kernel]
+    cases = [(name, case) for name, case in CASES.items() if case.kernel is kernel]
     cases = [(name, case) for name, case in cases if kernel.macs(case.dims) <= MOST_PRODUCTS]
     for precision, variant, number in itertools.product(PRECISIONS, kernel.variants, range(len(cases))):
         name, case = cases[number]
@@ -64,7 +65,7 @@ def _on_buffers(kernel: BufferKernel) -> Iterator[Launch]:
 
 
 def _on_images(kernel: Kernel) -> Iterator[Launch]:
-    dims = image_cases.CASES[kernel.name][0]
+    dims = IMAGE_CASES[kernel.name][0]
     for precision, variant, local in itertools.product(PRECISIONS, kernel.variants, LOCAL_SIZES):
         if not kernel.fits(dims, variant, image_launch.TARGET):
             execute = functools.partial(image_cases.run, kernel.name, variant, local, precision)

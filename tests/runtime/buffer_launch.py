@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,39 +18,22 @@ from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.codes import Binary
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import ArgumentForm, Variant
-from runtime.kernels.table import BUFFER_KERNELS as KERNELS
-from runtime.kernels.table import PROBES
 from runtime.layout.buffer import pack_rows
 from runtime.reference.device import family_of
 from runtime.target import Target
 from runtime.types import Precision
 from runtime.unary import Unary
 from tests.opencl import EXHAUSTIVE
-from tests.runtime import buffer_oracle, joined
+from tests.runtime import joined
+from tests.runtime.families import ORACLES
+from tests.runtime.kernel_cases import Case
 
-TABLE = {kernel.name: kernel for kernel in (*KERNELS, *PROBES)}
 SENTINEL = 77.0
 OUTSIDE = 1 << 20
 WEIGHT_SLACK = 64
 # An offset and gaps that leave nothing aligned.
 OFFSET, GAP = 37, 5
 TOLERANCE = {Precision.FP32: 2e-5, Precision.FP16_STORAGE: 2e-3, Precision.FP16: 4e-2}
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """One launch: the kernel's scalar arguments, its tables, and what the operator asks of its program."""
-
-    kernel: BufferKernel
-    dims: Mapping[str, int]
-    defines: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    floats: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    tables: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
-
-    @property
-    def scalars(self) -> list[float]:
-        defaults = {"act_a": -math.inf, "act_b": math.inf}
-        return [(defaults | dict(self.floats))[name] for name in self.kernel.floats]
 
 
 @functools.cache
@@ -164,7 +146,7 @@ def launch(
     """
     kernel, dims = case.kernel, case.dims
     dense = dense_arrays(case, precision)
-    expected = getattr(buffer_oracle, kernel.name)(dense, dims, case.defines, case.floats)
+    expected = ORACLES[kernel.name](dense, dims, case.defines, case.floats)
     arguments: list[Any] = []
     context = context_of(device)
     output, output_buffer = Memory(ArgumentForm.FLAT, (1,), 0, np.float32), None

@@ -12,7 +12,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from runtime.evaluate import evaluate
-from runtime.families.resize.rows import RESIZE_COORDINATES, RESIZE_ROUNDING
+from runtime.families.resize.definition import RESIZE_COORDINATES, RESIZE_ROUNDING
 from runtime.graph import Array, Graph
 from runtime.importers.onnx_importer import import_onnx
 from runtime.operators import check_graph

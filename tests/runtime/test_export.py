@@ -15,7 +15,7 @@ from runtime.evaluate import evaluate
 from runtime.exporters import onnx_exporter
 from runtime.exporters.onnx_exporter import export_onnx, is_large
 from runtime.families.elementwise.rows import BINARY, UNARY
-from runtime.families.reduction.rows import REDUCTIONS
+from runtime.families.reduction.definition import REDUCTIONS
 from runtime.generic import GENERIC_OPERATORS
 from runtime.graph import Graph
 from runtime.importers.farm_domain import DOMAIN

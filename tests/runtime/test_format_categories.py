@@ -11,7 +11,7 @@ import pytest
 from runtime.activations import ACTIVATION_OF, ACTIVATION_PARAMETERS
 from runtime.evaluate import compute
 from runtime.families.elementwise.rows import BINARY, UNARY
-from runtime.families.reduction.rows import REDUCTIONS
+from runtime.families.reduction.definition import REDUCTIONS
 from runtime.formats.category import FormatCategory, transposable
 from runtime.formats.permutation import composed, inverse, moves_elements, permuted
 from runtime.formats.rewriting import broadcasting

@@ -23,8 +23,8 @@ from runtime.kernels.spec import ArgumentForm, Variant
 from runtime.target import Target
 from runtime.types import Precision
 from tests import opencl
-from tests.runtime.buffer_cases import CASES
 from tests.runtime.buffer_launch import Case, Launch, check, check_all, precisions, target
+from tests.runtime.families import CASES
 
 pytestmark = pytest.mark.opencl
 KERNELS = (*table.BUFFER_KERNELS, *table.PROBES)

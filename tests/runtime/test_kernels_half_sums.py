@@ -20,8 +20,10 @@ from runtime.target import Target
 from runtime.types import Precision
 from runtime.unary import Unary
 from tests import opencl
-from tests.runtime import buffer_cases, buffer_launch, half_shim, image_launch
+from tests.runtime import buffer_launch, half_shim, image_launch
 from tests.runtime import test_kernels_image_table as image_cases
+from tests.runtime.families import CASES, IMAGE_CASES
+from tests.runtime.kernel_cases import fused
 
 pytestmark = pytest.mark.opencl
 
@@ -50,14 +52,14 @@ def test_the_code_for_half_is_right_on_buffers(kernel: Any) -> None:
 
 
 def fitting_case(kernel: Any, chosen: Variant) -> buffer_launch.Case:
-    cases = (case for case in buffer_cases.CASES.values() if case.kernel is kernel)
+    cases = (case for case in CASES.values() if case.kernel is kernel)
     return next(case for case in cases if not kernel.fits(case.dims, chosen, HALF))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", table.IMAGE_KERNELS, ids=lambda kernel: kernel.name)
 def test_the_code_for_half_is_right_on_images(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected, defines = image_cases.run(kernel.name), image_cases.CASES[kernel.name][2]
+    expected, defines = image_cases.run(kernel.name), IMAGE_CASES[kernel.name][2]
     options = [build_options(chosen, Precision.FP32, defines) for chosen in run_variants(kernel)]
     built = half_shim.entries(image_launch.device()[0], kernel, options)
     monkeypatch.setattr(image_launch, "entry", lambda name, *build: built(build_options(*build)))
@@ -85,7 +87,7 @@ def rounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sum_on_buffers(run: Mapping[str, int]) -> float:
     """Error of sums of LENGTH products in a 1x1 convolution, as a share of the greatest."""
-    case = buffer_cases.fused("conv1x1", {"pixels": 3, "in_c": LENGTH, "out_c": 4}, Unary.CLAMP)
+    case = fused("conv1x1", {"pixels": 3, "in_c": LENGTH, "out_c": 4}, Unary.CLAMP)
     case = dataclasses.replace(case, floats={"act_a": -1e9, "act_b": 1e9})
     chosen = variant(BLOCK=4, VECTOR=4, PIXELS=1, FMA=0, **run)
     actual, expected = buffer_launch.launch(case, chosen, Precision.FP32, None, opencl.default_device())
@@ -114,7 +116,7 @@ def test_a_long_sum_in_runs_keeps_its_last_bits(error_of: Any) -> None:
 
 def test_only_half_arithmetic_has_variants_of_runs() -> None:
     single = Target(soc="host", abi="x86_64")
-    for case in buffer_cases.CASES.values():
+    for case in CASES.values():
         for chosen in case.kernel.variants:
             if chosen.get("RUN"):
                 assert "half arithmetic" in case.kernel.fits(case.dims, chosen, single)

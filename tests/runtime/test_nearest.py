@@ -14,8 +14,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from runtime.evaluate import evaluate
+from runtime.families.resize.definition import RESIZE_COORDINATES, RESIZE_ROUNDING
 from runtime.families.resize.nearest import Indices, nearest_indices
-from runtime.families.resize.rows import RESIZE_COORDINATES, RESIZE_ROUNDING
 from runtime.importers.onnx_importer import import_onnx
 from runtime.lowering.lower import lower
 from runtime.plan.encode import encode_plan

@@ -34,7 +34,7 @@ def _rule(dims: Dims, chosen: Variant, target: Target) -> str:
     return too_wide(min(dims["depth"], dims["values"]), chosen) if chosen["VECTOR"] > 4 else ""
 
 
-KERNELS = (
+BUFFER_KERNELS = (
     buffer_kernel(
         "attention",
         "Attention",

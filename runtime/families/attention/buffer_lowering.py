@@ -26,4 +26,4 @@ def lower_attention(builder: Builder, node: Node) -> None:
     builder.launch("attention", node.name, "Attention", tensors, dims, floats, defines, shown)
 
 
-LOWERINGS = {"Attention": lower_attention}
+BUFFER_LOWERINGS = {"Attention": lower_attention}

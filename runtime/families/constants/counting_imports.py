@@ -77,7 +77,7 @@ def _unique(node: OnnxNode, builder: GraphBuilder) -> None:
             builder.add_constant(output, result)
 
 
-OPERATORS: Mapping[str, Handler] = {
+HANDLERS: Mapping[str, Handler] = {
     "Trilu": _trilu,
     "EyeLike": _eye_like,
     "NonZero": _non_zero,

@@ -82,7 +82,7 @@ def _range(node: OnnxNode, arguments: list[Array]) -> Array:
     return np.arange(start, limit, step, dtype=arguments[0].dtype)
 
 
-OPERATORS: Mapping[str, Handler] = {
+HANDLERS: Mapping[str, Handler] = {
     "Constant": _constant,
     "ConstantOfShape": _folded(_constant_of_shape),
     "Shape": _shape,

@@ -127,4 +127,4 @@ def _input(conv: Convolution) -> tuple[Value, dict[str, int]]:
     return builder.read(name, Storage.BLOCKED), {}
 
 
-OPERATORS = {"Conv": BlockedOperator(fits, lower_conv, wanted=True, takes_either=reads_row_major)}
+BLOCKED_OPERATORS = {"Conv": BlockedOperator(fits, lower_conv, wanted=True, takes_either=reads_row_major)}

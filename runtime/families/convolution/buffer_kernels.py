@@ -143,7 +143,7 @@ def _depthwise_macs(dims: Dims) -> int:
     return dims["batch"] * dims["out_h"] * dims["out_w"] * dims["channels"] * dims["k_h"] * dims["k_w"]
 
 
-KERNELS = (
+BUFFER_KERNELS = (
     buffer_kernel(
         "conv2d",
         "Conv2D",

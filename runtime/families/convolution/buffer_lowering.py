@@ -154,4 +154,4 @@ def _winograd_rows(name: str, weights: Array, tile: int) -> Rows:
     return Rows(name, transform_filter(weights, tile).transpose(2, 3, 0, 1).reshape(-1, out_c, in_c))
 
 
-LOWERINGS = {"Conv": lower_conv}
+BUFFER_LOWERINGS = {"Conv": lower_conv}

@@ -73,4 +73,4 @@ def _places(node: OnnxNode, builder: GraphBuilder, window: tuple[int, ...]) -> t
     return places[0], places[1]
 
 
-OPERATORS: Mapping[str, Handler] = {"DeformConv": _deform_conv}
+HANDLERS: Mapping[str, Handler] = {"DeformConv": _deform_conv}

@@ -108,7 +108,7 @@ def _depthwise_macs(dims: Dims) -> int:
     return dims["batch"] * dims["out_h"] * dims["out_w"] * dims["channels"] * dims["k_h"] * dims["k_w"]
 
 
-KERNELS = (
+IMAGE_KERNELS = (
     image_kernel(
         "conv2d",
         "Conv2D",

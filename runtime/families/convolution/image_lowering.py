@@ -89,4 +89,4 @@ def _winograd(conv: Convolution) -> str:
     return ""
 
 
-LOWERINGS = {"Conv": lower_conv}
+IMAGE_LOWERINGS = {"Conv": lower_conv}

@@ -135,4 +135,4 @@ def centred(emit: Emitter, x: str, zero_point: str, axis: int) -> str:
     return emit.op("Sub", x, emit.reshape(emit.cast(zero_point, "int32"), shape))
 
 
-OPERATORS: Mapping[str, Handler] = {"Conv": _conv, "ConvInteger": _conv_integer}
+HANDLERS: Mapping[str, Handler] = {"Conv": _conv, "ConvInteger": _conv_integer}

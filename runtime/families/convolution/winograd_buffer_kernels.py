@@ -49,7 +49,7 @@ def _output_shapes(dims: Dims, defines: Defines) -> Shapes:
     }
 
 
-KERNELS = (
+BUFFER_KERNELS = (
     buffer_kernel(
         "winograd_input",
         "WinogradTransform",

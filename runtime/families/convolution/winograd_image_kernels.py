@@ -45,7 +45,7 @@ def _transformed(name: str, channels: int, dims: Dims, defines: Defines) -> Imag
     return {name: (ImageLayout.HEIGHT_MAJOR, (points, 1, channels, tiles))}
 
 
-KERNELS = (
+IMAGE_KERNELS = (
     image_kernel(
         "winograd_input",
         "WinogradTransform",

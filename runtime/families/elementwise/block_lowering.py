@@ -94,7 +94,7 @@ def _operand(builder: Builder, node: Node, name: str) -> Value:
     return builder.read(name, Storage.BLOCKED)
 
 
-OPERATORS = {
+BLOCKED_OPERATORS = {
     **dict.fromkeys(UNARY, BlockedOperator(any_image, lower_unary)),
     **dict.fromkeys(BINARY, BlockedOperator(fits_binary, lower_binary)),
 }

@@ -8,7 +8,7 @@ from runtime.kernels.buffer.nests import nest_ints, nest_shapes, nest_work_items
 from runtime.kernels.buffer.spec import buffer_kernel
 from runtime.kernels.buffer.vectors import ITEM_DEFAULTS, ITEM_VARIANTS
 
-KERNELS = (
+BUFFER_KERNELS = (
     buffer_kernel(
         "unary",
         "Activation",

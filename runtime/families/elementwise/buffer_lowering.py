@@ -63,4 +63,4 @@ def _dims(extents: list[int], operands: dict[str, list[int]]) -> dict[str, int]:
     return dims
 
 
-LOWERINGS = {**dict.fromkeys(UNARY, lower_unary), **dict.fromkeys(BINARY, lower_binary)}
+BUFFER_LOWERINGS = {**dict.fromkeys(UNARY, lower_unary), **dict.fromkeys(BINARY, lower_binary)}

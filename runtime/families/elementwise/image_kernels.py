@@ -12,7 +12,7 @@ def _binary_images(dims: Dims, defines: Defines) -> Images:
     return {name: activation_image(*(dims[prefix + axis] for axis in AXES)) for name, prefix in prefixes.items()}
 
 
-KERNELS = (
+IMAGE_KERNELS = (
     image_kernel(
         "binary",
         "Eltwise",

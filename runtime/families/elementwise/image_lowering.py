@@ -41,4 +41,4 @@ def lower_binary(builder: Builder, node: Node) -> str:
     return ""
 
 
-LOWERINGS = {**dict.fromkeys(UNARY, lower_unary), **dict.fromkeys(BINARY, lower_binary)}
+IMAGE_LOWERINGS = {**dict.fromkeys(UNARY, lower_unary), **dict.fromkeys(BINARY, lower_binary)}

@@ -128,7 +128,7 @@ def _prelu(node: OnnxNode, builder: GraphBuilder) -> None:
     builder.emit(node, "PRelu", [node.input(0), node.input(1)], {}, node.output)
 
 
-OPERATORS: Mapping[str, Handler] = {
+HANDLERS: Mapping[str, Handler] = {
     **{each.operator: _unary(each.operator, each.parameters) for each in _FUNCTIONS if each.in_onnx},
     "Identity": _unary("Identity"),
     **{op: _binary(op) for op in BINARY},

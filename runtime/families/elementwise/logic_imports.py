@@ -81,7 +81,7 @@ def _where(node: OnnxNode, builder: GraphBuilder) -> None:
     Emitter(node, builder).element("where", node.input(0), node.input(1), node.input(2), output=node.output)
 
 
-OPERATORS: Mapping[str, Handler] = {
+HANDLERS: Mapping[str, Handler] = {
     **{op: _unary(function) for op, function in _UNARY.items()},
     **{op: _binary(function, True) for op, function in _TRUTH.items()},
     **{op: _binary(function, False) for op, function in _BITS.items()},

@@ -142,7 +142,7 @@ def _array_feature_extractor(node: OnnxNode, builder: GraphBuilder) -> None:
     gather(node, builder, x, flat, len(builder.shape(x)) - 1, node.output)
 
 
-OPERATORS: Mapping[str, Handler] = {
+HANDLERS: Mapping[str, Handler] = {
     "Gather": _gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,

@@ -144,7 +144,7 @@ def _tensor_scatter(node: OnnxNode, builder: GraphBuilder) -> None:
     _write(node, builder, (cache, places, update), attributes, "none")
 
 
-OPERATORS: Mapping[str, Handler] = {
+HANDLERS: Mapping[str, Handler] = {
     "Scatter": _scatter_elements,
     "ScatterElements": _scatter_elements,
     "ScatterND": _scatter_nd,

@@ -55,7 +55,7 @@ def _batch(dims: Dims) -> int:
     return dims["d0"] * dims["d1"] * dims["d2"]
 
 
-KERNELS = (
+BUFFER_KERNELS = (
     buffer_kernel(
         "fully_connected",
         "FullyConnected",

@@ -61,4 +61,4 @@ def _suits_cpu(dims: Mapping[str, int]) -> bool:
     return (dims["k"] == 1 or dims["ak"] == 1) and (dims["n"] == 1 or dims["yn"] == 1)
 
 
-LOWERINGS = {"FullyConnected": lower_fully_connected, "MatMul": lower_matmul}
+BUFFER_LOWERINGS = {"FullyConnected": lower_fully_connected, "MatMul": lower_matmul}

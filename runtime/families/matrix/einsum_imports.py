@@ -79,4 +79,4 @@ def _einsum(node: OnnxNode, builder: GraphBuilder) -> None:
         left = kept
 
 
-OPERATORS: Mapping[str, Handler] = {"Einsum": _einsum}
+HANDLERS: Mapping[str, Handler] = {"Einsum": _einsum}

@@ -114,4 +114,4 @@ def _mel_weights(node: OnnxNode, builder: GraphBuilder) -> None:
     builder.add_constant(node.output, weights.astype(dtype))
 
 
-OPERATORS: Mapping[str, Handler] = {"DFT": _dft, "STFT": _stft, "MelWeightMatrix": _mel_weights}
+HANDLERS: Mapping[str, Handler] = {"DFT": _dft, "STFT": _stft, "MelWeightMatrix": _mel_weights}

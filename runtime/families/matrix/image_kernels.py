@@ -19,7 +19,7 @@ def _fully_connected_macs(dims: Dims) -> int:
     return dims["batch"] * dims["out_c"] * dims["in_c"] * dims["in_h"] * dims["in_w"]
 
 
-KERNELS = (
+IMAGE_KERNELS = (
     image_kernel(
         "fully_connected",
         "FullyConnected",

@@ -107,4 +107,4 @@ def product(emit: Emitter, a: str, b: str, output: str | None = None) -> str:
     return emit.reshape(found, kept, output)
 
 
-OPERATORS: Mapping[str, Handler] = {"Gemm": _gemm, "MatMul": _matmul}
+HANDLERS: Mapping[str, Handler] = {"Gemm": _gemm, "MatMul": _matmul}

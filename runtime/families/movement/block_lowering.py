@@ -167,7 +167,7 @@ def lower_identity(builder: Builder, node: Node) -> None:
     builder.alias(node.output, x.blocks(node.output, x.shape, 0))
 
 
-OPERATORS = {
+BLOCKED_OPERATORS = {
     "Concat": BlockedOperator(any_image, lower_concat),
     "Slice": BlockedOperator(fits_slice, lower_slice),
     "Pad": BlockedOperator(fits_pad, lower_pad),

@@ -29,7 +29,7 @@ def _pad_shapes(dims: Dims, defines: Defines) -> Shapes:
     }
 
 
-KERNELS = (
+BUFFER_KERNELS = (
     buffer_kernel(
         "copy",
         "Transpose",

@@ -117,7 +117,7 @@ def lower_shuffle(builder: Builder, node: Node) -> None:
     builder.strided_copy(node.name, "ChannelShuffle", x, y, shape, source, target)
 
 
-LOWERINGS = {
+BUFFER_LOWERINGS = {
     "Concat": lower_concat,
     "Slice": lower_slice,
     "Pad": lower_pad,

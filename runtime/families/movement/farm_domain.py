@@ -62,4 +62,4 @@ def _batch_to_space(node: OnnxNode, builder: GraphBuilder) -> None:
     emit.slice(lines, 3, crops[1], width - crops[3], node.output)
 
 
-OPERATORS: Mapping[str, Handler] = {"SpaceToBatch": _space_to_batch, "BatchToSpace": _batch_to_space}
+FARM_HANDLERS: Mapping[str, Handler] = {"SpaceToBatch": _space_to_batch, "BatchToSpace": _batch_to_space}

@@ -28,7 +28,7 @@ def _pad_images(dims: Dims, defines: Defines) -> Images:
     return {"x": activation_image(dims["batch"], dims["channels"], dims["in_h"], dims["in_w"]), "y": image_of(dims)}
 
 
-KERNELS = (
+IMAGE_KERNELS = (
     image_kernel(
         "concat",
         "Concat",

@@ -92,7 +92,7 @@ def lower_pad(builder: Builder, node: Node) -> str:
     return emit(builder, node, "pad", "Pad", dims, {"value": node.attrs["value"]})
 
 
-LOWERINGS = {
+IMAGE_LOWERINGS = {
     "Concat": lower_concat,
     "Slice": lower_slice,
     "ChannelShuffle": lower_shuffle,

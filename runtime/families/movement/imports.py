@@ -229,7 +229,7 @@ def _tile(node: OnnxNode, builder: GraphBuilder) -> None:
     emit.reshape(emit.view(x, pairs, steps), out, node.output)
 
 
-OPERATORS: Mapping[str, Handler] = {
+HANDLERS: Mapping[str, Handler] = {
     "Expand": _expand,
     "Tile": _tile,
     "Reshape": _reshape,

@@ -30,4 +30,4 @@ def lower_scale_shift(builder: Builder, node: Node) -> None:
     builder.launch(BLOCKED_DEPTHWISE, node.name, "BatchNorm", tensors, dims | _ONE_TAP, numbers, defines, shown)
 
 
-OPERATORS = {"BatchNormalization": BlockedOperator(any_image, lower_scale_shift)}
+BLOCKED_OPERATORS = {"BatchNormalization": BlockedOperator(any_image, lower_scale_shift)}

@@ -38,7 +38,7 @@ def _softmax_shapes(dims: Dims, defines: Defines) -> Shapes:
     return {tensor: strided_span(loops, steps) for tensor, steps in strides.items()}
 
 
-KERNELS = (
+BUFFER_KERNELS = (
     buffer_kernel(
         "normalization",
         "Normalization",

@@ -104,7 +104,7 @@ def lower_softmax(builder: Builder, node: Node) -> None:
     builder.launch("softmax", node.name, node.op, {"x": x, "y": y}, dims, defines=defines, shown=ProfileInfo(y.shape))
 
 
-LOWERINGS = {
+BUFFER_LOWERINGS = {
     "BatchNormalization": lower_scale_shift,
     "LRN": lower_lrn,
     "LayerNormalization": lower_layer_normalization,

@@ -118,7 +118,7 @@ def _normalise_groups(node: OnnxNode, builder: GraphBuilder, groups: int, factor
     _normalise(node, builder, "GroupNormalization", attributes, factors, shape[1:2], broadcast)
 
 
-OPERATORS: Mapping[str, Handler] = {
+HANDLERS: Mapping[str, Handler] = {
     "LayerNormalization": _layer_normalization,
     "RMSNormalization": _rms_normalization,
     "GroupNormalization": _group_normalization,

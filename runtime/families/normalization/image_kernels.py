@@ -40,7 +40,7 @@ def _scaled_images(dims: Dims, defines: Defines) -> Images:
     return {**same_images(dims, defines), "s": constant, "t": constant}
 
 
-KERNELS = (
+IMAGE_KERNELS = (
     image_kernel(
         "normalization",
         "Normalization",

@@ -62,7 +62,7 @@ def lower_lrn(builder: Builder, node: Node) -> str:
     return emit(builder, node, "lrn", "LRN", dims, {key: node.attrs[key] for key in ("alpha", "beta", "bias")})
 
 
-LOWERINGS = {
+IMAGE_LOWERINGS = {
     "BatchNormalization": lower_scale_shift,
     "LRN": lower_lrn,
     "LayerNormalization": lower_layer_normalization,

@@ -138,7 +138,7 @@ def _dropout(node: OnnxNode, builder: GraphBuilder) -> None:
         builder.add_constant(node.outputs[1], np.ones(builder.shape(node.input(0)), bool))
 
 
-OPERATORS: Mapping[str, Handler] = {
+HANDLERS: Mapping[str, Handler] = {
     "BatchNormalization": _batch_normalization,
     "LpNormalization": _lp_normalization,
     "LogSoftmax": _softmax,

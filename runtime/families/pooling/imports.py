@@ -181,7 +181,7 @@ def _global_lp(node: OnnxNode, builder: GraphBuilder) -> None:
     emit.op("Pow", sums, emit.constant(1 / order), output=node.output)
 
 
-OPERATORS: Mapping[str, Handler] = {
+HANDLERS: Mapping[str, Handler] = {
     "MaxPool": _max_pool,
     "AveragePool": _average_pool,
     "LpPool": _lp_pool,

@@ -135,7 +135,7 @@ def _q_linear_matmul(node: OnnxNode, builder: GraphBuilder) -> None:
     _requantized(emit, sums, multiplier, emit.reshape(node.input(7), ()))
 
 
-OPERATORS: Mapping[str, Handler] = {
+HANDLERS: Mapping[str, Handler] = {
     "QuantizeLinear": _quantize,
     "DequantizeLinear": _dequantize,
     "QLinearConv": _q_linear_conv,

@@ -105,7 +105,7 @@ _sequence = buffer_kernel(
     rule=_sequence_rule,
     macs=_sequence_macs,
 )
-KERNELS = (
+BUFFER_KERNELS = (
     # Its work items wait for each other, so that a launch cannot be cut between them.
     dataclasses.replace(_sequence, local_size=_group, splittable=False),
     buffer_kernel(

@@ -141,4 +141,4 @@ def _part(value: Value, shape: tuple[int, ...], offset: int) -> Value:
     return Value(value.name, shape, Storage.FLAT, value.element, 0, value, offset)
 
 
-LOWERINGS = dict.fromkeys(GATES, lower_recurrent)
+BUFFER_LOWERINGS = dict.fromkeys(GATES, lower_recurrent)

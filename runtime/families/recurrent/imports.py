@@ -198,7 +198,7 @@ def _write(emit: Emitter, outputs: Sequence[str], lasts: Sequence[State], batch_
             emit.op("Identity", tensor, output=name)
 
 
-OPERATORS: Mapping[str, Handler] = {
+HANDLERS: Mapping[str, Handler] = {
     "RNN": _recurrent(_rnn, 1, 1, ("Tanh",)),
     "GRU": _recurrent(_gru, 3, 1, ("Sigmoid", "Tanh")),
     "LSTM": _recurrent(_lstm, 4, 2, ("Sigmoid", "Tanh", "Tanh")),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from runtime.families.reduction.rows import REDUCTIONS
+from runtime.families.reduction.definition import REDUCTIONS
 from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
@@ -95,7 +95,7 @@ def _l2(emit: Emitter, x: str, axes: tuple[int, ...]) -> str:
     return emit.element("sqrt", squares)
 
 
-OPERATORS: Mapping[str, Handler] = {
+HANDLERS: Mapping[str, Handler] = {
     **{op: _own(op) for op in REDUCTIONS},
     "ReduceProd": _reduce(lambda emit, x, axes: emit.reduce("prod", x, axes)),
     "ReduceL1": _reduce(lambda emit, x, axes: _sum(emit, emit.op("Abs", x), axes)),

@@ -116,7 +116,7 @@ def _keep(emit: Emitter, boxes: str, scores: str) -> None:
         emit.element("where", found, best, emit.constant(0), output=node.outputs[1])
 
 
-OPERATORS: Mapping[str, Handler] = {
+FARM_HANDLERS: Mapping[str, Handler] = {
     "PSROIPooling": _grouped_regions("mean_pixels"),
     "PSROIAlign": _grouped_regions("mean_samples"),
     "Proposal": _proposal,

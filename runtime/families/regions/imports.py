@@ -140,4 +140,4 @@ def _max_roi_pool(node: OnnxNode, builder: GraphBuilder) -> None:
     builder.emit(node, "RegionPooling", [node.input(0), corners, images], form, node.output)
 
 
-OPERATORS: Mapping[str, Handler] = {"MaxRoiPool": _max_roi_pool, "RoiAlign": _roi_align}
+HANDLERS: Mapping[str, Handler] = {"MaxRoiPool": _max_roi_pool, "RoiAlign": _roi_align}

@@ -139,4 +139,4 @@ def read_pixels(emit: Emitter, x: str, pixels: Sequence[str], places: tuple[int,
     )
 
 
-OPERATORS: Mapping[str, Handler] = {"GridSample": _grid_sample}
+HANDLERS: Mapping[str, Handler] = {"GridSample": _grid_sample}

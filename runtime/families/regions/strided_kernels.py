@@ -9,4 +9,4 @@ from runtime.kernels.strided import code, strided_row
 _IMAGE = "images rows columns image_stride:any row_stride:any column_stride:any"
 _HEAD = f"{code('function', RegionFunction)} samples:0-{MAX_SAMPLES} {_IMAGE}"
 
-KERNELS = (strided_row("region_pooling", "x regions where y", _HEAD, "scale shift smallest"),)
+STRIDED_KERNELS = (strided_row("region_pooling", "x regions where y", _HEAD, "scale shift smallest"),)

@@ -33,4 +33,4 @@ def lower_region_pooling(builder: Builder, node: Node) -> None:
     launch_loops(builder, node, "region_pooling", head, extents, values, steps, numbers)
 
 
-LOWERINGS = {"RegionPooling": lower_region_pooling}
+STRIDED_LOWERINGS = {"RegionPooling": lower_region_pooling}

@@ -13,8 +13,8 @@ import numpy as np
 
 from runtime.errors import ModelError
 from runtime.families.indexing.imports import gather
+from runtime.families.resize.definition import RESIZE_COORDINATES, RESIZE_MODES, RESIZE_ROUNDING
 from runtime.families.resize.interpolation import COORDINATES, Sampling
-from runtime.families.resize.rows import RESIZE_COORDINATES, RESIZE_MODES, RESIZE_ROUNDING
 from runtime.generic import row_major_strides
 from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder, check_size
@@ -180,4 +180,4 @@ def _weighted(emit: Emitter, x: str, weights: np.ndarray[tuple[int, ...], np.dty
     return emit.cast(product, dtype)
 
 
-OPERATORS: Mapping[str, Handler] = {"Resize": _resize, "Upsample": _upsample}
+HANDLERS: Mapping[str, Handler] = {"Resize": _resize, "Upsample": _upsample}

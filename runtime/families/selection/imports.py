@@ -73,7 +73,7 @@ def _cumulate(function: str) -> Handler:
     return handle
 
 
-OPERATORS: Mapping[str, Handler] = {
+HANDLERS: Mapping[str, Handler] = {
     "ArgMax": _arg("arg_max"),
     "ArgMin": _arg("arg_min"),
     "TopK": _top_k,

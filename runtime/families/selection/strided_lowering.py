@@ -29,4 +29,4 @@ def lower_suppression(builder: Builder, node: Node) -> None:
     launch_loops(builder, node, "suppression", head, extents, [*values, y], [[*none, *steps] for steps in strides])
 
 
-LOWERINGS = {"Sorting": lower_sorting, "Suppression": lower_suppression}
+STRIDED_LOWERINGS = {"Sorting": lower_sorting, "Suppression": lower_suppression}

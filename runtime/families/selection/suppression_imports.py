@@ -54,4 +54,4 @@ def found_rows(emit: Emitter, columns: Sequence[str], missing: str, output: str 
     return gather(emit.node, emit.builder, table, order, 0, output)
 
 
-OPERATORS: Mapping[str, Handler] = {"NonMaxSuppression": _non_max_suppression}
+HANDLERS: Mapping[str, Handler] = {"NonMaxSuppression": _non_max_suppression}

@@ -16,7 +16,7 @@ _PLACES = " ".join(
 )
 _FUNCTION = code("function", ElementFunction)
 
-KERNELS = (
+STRIDED_KERNELS = (
     strided_row("elements0", "y", _FUNCTION, "alpha beta"),
     strided_row("elements1", "a y", _FUNCTION, "alpha beta"),
     strided_row("elements2", "a b y", _FUNCTION, "alpha beta"),

@@ -237,7 +237,7 @@ def lower_indexed_write(builder: Builder, node: Node) -> None:
     _emit(builder, node, "indexed_write", head, shape, views)
 
 
-LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {
+STRIDED_LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {
     "Elementwise": lower_elementwise,
     "Strided": lower_strided,
     "Embedding": lower_embedding,

@@ -24,4 +24,4 @@ def lower_conv_transpose(builder: Builder, node: Node) -> None:
     convolution.emit_convolution(conv, "deconv2d", "Deconv2D", dims, convolution.filter_rows(conv))
 
 
-LOWERINGS = {"ConvTranspose": lower_conv_transpose}
+BUFFER_LOWERINGS = {"ConvTranspose": lower_conv_transpose}

@@ -53,7 +53,7 @@ def _depthwise_macs(dims: Dims) -> int:
     return dims["batch"] * dims["in_h"] * dims["in_w"] * dims["channels"] * dims["k_h"] * dims["k_w"]
 
 
-KERNELS = (
+IMAGE_KERNELS = (
     image_kernel(
         "deconv2d",
         "Deconv2D",

@@ -20,4 +20,4 @@ def lower_conv_transpose(builder: Builder, node: Node) -> str:
     return convolution.emit_convolution(conv, "deconv2d", "Deconv2D", dims, conv.filter, ImageLayout.CONV_FILTER)
 
 
-LOWERINGS = {"ConvTranspose": lower_conv_transpose}
+IMAGE_LOWERINGS = {"ConvTranspose": lower_conv_transpose}

@@ -141,4 +141,4 @@ def _planar(emit: Emitter, geometry: Geometry, group: int) -> None:
         emit.reshape(y, (batch, channels, length), node.output)
 
 
-OPERATORS: Mapping[str, Handler] = {"ConvTranspose": _conv_transpose}
+HANDLERS: Mapping[str, Handler] = {"ConvTranspose": _conv_transpose}

@@ -16,18 +16,6 @@
 
 enum { RT_BLOCKED_PIXELS = 6, RT_BLOCKED_BLOCKS = 4, RT_WINOGRAD_ALPHA = 6 };
 
-/* The arguments of blocked_conv2d and blocked_winograd; in_c and out_c are those of one group. */
-typedef rt_blocked_conv2d_args rt_conv_dims;
-
-/* Their tensors. */
-enum {
-    RT_CONV_X = RT_BLOCKED_CONV2D_X,
-    RT_CONV_W = RT_BLOCKED_CONV2D_W,
-    RT_CONV_B = RT_BLOCKED_CONV2D_B,
-    RT_CONV_RESIDUAL = RT_BLOCKED_CONV2D_RESIDUAL,
-    RT_CONV_Y = RT_BLOCKED_CONV2D_Y
-};
-
 /* A window that slides over planes. A value. */
 typedef struct {
     int64_t in_h, in_w, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w;
@@ -136,19 +124,6 @@ rt_plane_turn rt_plane_turn_at(const rt_plane_turns *all, uint32_t turn);
 void rt_stored_activate(float *values, uint64_t count, uint32_t activation, float a, float b);
 
 /* --- what the operators' checks share (cpu_blocked_check.c) --- */
-
-/* Compares weights, bias, residual and output of a convolution with the elements that its sizes ask for, which may be
- * anything; `depth`: products of an output. Fills the work. Returns the problem, or NULL. */
-const char *rt_conv_tensors_check(const rt_cpu_call *call, const rt_conv_dims *d, uint64_t depth, rt_cpu_needs *needs);
-
-/* A tile of a convolution's output blocks from `block` (of all groups) on, for all pixels of an image. `depth`: as
- * above. */
-rt_blocked_tile rt_conv_tile(const rt_cpu_call *call, const rt_conv_dims *d, int64_t image, int64_t block, int64_t depth);
-
-/* blocked_conv2d where FIRST is 1 (cpu_blocked_first.c); its sizes are in range. Both keep the contract of
- * rt_cpu_operator. */
-const char *rt_blocked_first_check(const rt_cpu_call *call, rt_cpu_needs *needs);
-void rt_blocked_first_run(const rt_cpu_call *call, rt_workers *workers);
 
 /* Whether the block is one that kernels are compiled for. */
 bool rt_block_is_known(const rt_cpu_call *call);

@@ -20,6 +20,14 @@ bool rt_view_fits(const rt_cpu_tensor *tensor, uint64_t pixels, uint64_t channel
     return rt_sum(last, channels) <= tensor->count;
 }
 
+const char *rt_images_check(const rt_image_sizes *d, const rt_cpu_tensor *x, const rt_cpu_tensor *y) {
+    uint64_t pixels = rt_product3(d->batch, d->out_h, d->out_w);
+    if (pixels > UINT32_MAX) return "too many pixels";
+    if (!rt_view_fits(x, rt_product3(d->batch, d->in_h, d->in_w), (uint64_t)d->channels))
+        return "the input exceeds its pool";
+    return rt_view_fits(y, pixels, (uint64_t)d->channels) ? NULL : "the output exceeds its pool";
+}
+
 bool rt_flat_fits(const rt_cpu_tensor *tensor, uint64_t elements) { return elements <= tensor->count; }
 
 bool rt_packing_fits(const rt_cpu_tensor *tensor, const rt_cpu_packing *packing) {

@@ -101,6 +101,14 @@ uint64_t rt_product3(int32_t a, int32_t b, int32_t c);
 /* Whether `pixels` pixels of `channels` elements, `stride` apart, lie within a view. */
 bool rt_view_fits(const rt_cpu_tensor *tensor, uint64_t pixels, uint64_t channels);
 
+/* Images of so many channels before and behind an operator. A value. */
+typedef struct {
+    int32_t batch, in_h, in_w, channels, out_h, out_w;
+} rt_image_sizes;
+
+/* Whether views hold these images; outputs can be counted. Returns the problem, or NULL. */
+const char *rt_images_check(const rt_image_sizes *d, const rt_cpu_tensor *x, const rt_cpu_tensor *y);
+
 /* Whether so many elements lie within a tensor. */
 bool rt_flat_fits(const rt_cpu_tensor *tensor, uint64_t elements);
 

@@ -39,6 +39,26 @@ static uint64_t rows_bytes(uint64_t taps, uint64_t depth) {
     return rt_product(rt_ceil_div(pointers, RT_CPU_BLOCK), RT_CPU_BLOCK * sizeof(float *));
 }
 
+rt_epilogue rt_product_epilogue(const rt_cpu_call *call, float a, float b, const float *bias,
+                                const rt_cpu_tensor *residual, const rt_cpu_tensor *y) {
+    bool has_residual = residual != NULL && call->codes.residual;
+    return (rt_epilogue){.bias = bias,
+                         .residual = has_residual ? residual->data : NULL,
+                         .residual_stride = has_residual ? residual->stride : 0,
+                         .y = y->data,
+                         .y_stride = y->stride,
+                         .activation = call->codes.activation,
+                         .a = a,
+                         .b = b};
+}
+
+void rt_product_pack(rt_product_job *job, const rt_cpu_tensor *weights) {
+    job->weights = weights->data;
+    job->weights_stride = RT_CPU_BLOCK;
+    job->block_stride = (int64_t)(job->taps * job->depth * RT_CPU_BLOCK);
+    job->packed = true;
+}
+
 bool rt_product_is_countable(uint64_t groups, uint64_t pixels, uint64_t channels, uint64_t taps) {
     uint64_t turns = rt_product(rt_product(groups, pixels), rt_ceil_div(channels, RT_CPU_BLOCK));
     return turns <= UINT32_MAX && taps <= UINT32_MAX;

@@ -25,6 +25,18 @@ typedef struct {
     rt_epilogue epilogue; /* of the first group */
 } rt_product_job;
 
+/* One group of packed weights, with a row for each output channel and a column for each input channel. */
+static inline rt_cpu_packing rt_rows_packing(int32_t in_c, int32_t out_c) {
+    return (rt_cpu_packing){1, (uint64_t)out_c, (uint64_t)in_c};
+}
+
+/* The epilogue of a call with the parameters of its activation; `residual` is NULL for an operator that has none. */
+rt_epilogue rt_product_epilogue(const rt_cpu_call *call, float a, float b, const float *bias,
+                                const rt_cpu_tensor *residual, const rt_cpu_tensor *y);
+
+/* Gives a job packed weights, whose blocks follow each other. Its taps and depth must be set before. */
+void rt_product_pack(rt_product_job *job, const rt_cpu_tensor *weights);
+
 /* Whether the sizes are within what the division into turns can count. */
 bool rt_product_is_countable(uint64_t groups, uint64_t pixels, uint64_t channels, uint64_t taps);
 

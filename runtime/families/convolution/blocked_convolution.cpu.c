@@ -1,0 +1,40 @@
+#include "blocked_convolution.h"
+
+#include <stddef.h>
+
+#include "../../native/src/system/arithmetic.h"
+
+const char *rt_conv_tensors_check(const rt_cpu_call *call, const rt_conv_dims *d, uint64_t depth, rt_cpu_needs *needs) {
+    const rt_cpu_tensor *tensors = call->tensors;
+    uint32_t block = call->codes.block;
+    uint64_t groups = (uint64_t)d->groups, outputs = (uint64_t)d->out_c;
+    uint64_t pixels = rt_product((uint64_t)d->out_h, (uint64_t)d->out_w);
+    uint64_t y = rt_blocked_elements(rt_product((uint64_t)d->batch, groups), outputs, pixels, block);
+    if (y / block > UINT32_MAX || depth > INT32_MAX) return "too many pixels";
+    if (!rt_flat_fits(&tensors[RT_CONV_W], rt_blocked_elements(groups, outputs, depth, block)))
+        return "the weights exceed their pool";
+    if (!rt_flat_fits(&tensors[RT_CONV_B], rt_blocked_elements(groups, outputs, 1, block)))
+        return "the bias exceeds its pool";
+    if (call->codes.residual && !rt_flat_fits(&tensors[RT_CONV_RESIDUAL], y)) return "the residual exceeds its pool";
+    if (!rt_flat_fits(&tensors[RT_CONV_Y], y)) return "the output exceeds its pool";
+    needs->work = rt_product(y, depth);
+    return NULL;
+}
+
+rt_blocked_tile rt_conv_tile(const rt_cpu_call *call, const rt_conv_dims *d, int64_t image, int64_t block,
+                             int64_t depth) {
+    int64_t lanes = call->codes.block, y_plane = (int64_t)d->out_h * d->out_w * lanes;
+    int64_t blocks = d->groups * (int64_t)rt_ceil_div((uint64_t)d->out_c, (uint64_t)lanes);
+    int64_t plane = (image * blocks + block) * y_plane;
+    return (rt_blocked_tile){
+        .weights = call->tensors[RT_CONV_W].data + block * depth * lanes,
+        .weights_stride = depth * lanes,
+        .bias = call->tensors[RT_CONV_B].data + block * lanes,
+        .residual = call->codes.residual ? call->tensors[RT_CONV_RESIDUAL].data + plane : NULL,
+        .y = call->tensors[RT_CONV_Y].data + plane,
+        .y_plane = y_plane,
+        .activation = call->codes.activation,
+        .a = d->act_a,
+        .b = d->act_b,
+    };
+}

@@ -1,0 +1,165 @@
+/* The first layer of a network: a convolution of a row-major NCHW input, of few channels, to a blocked output.
+ *
+ * A turn is a range of output rows of one image. It copies the input rows under them to the worker's memory, with the
+ * padding; there each product's input lies at one offset from its pixel, whichever the pixel is. */
+#include <stddef.h>
+#include <string.h>
+
+#include "../../native/src/system/arithmetic.h"
+#include "blocked_convolution.h"
+
+enum { COPY_BYTES = 64 << 10, MIN_TURNS = 8 };
+
+/* Rows and columns of the input under a range of outputs. */
+typedef struct {
+    uint64_t rows, columns;
+} extent;
+
+/* A call with its division into turns. */
+typedef struct {
+    const rt_cpu_call *call;
+    const rt_blocked_kernels *kernels;
+    rt_workers *workers;
+    rt_conv_dims d;
+    int64_t depth, rows_per_turn, turns_per_image;
+    extent copy; /* of each channel */
+} division;
+
+/* What one turn computes: the output rows, and what lies in the worker's memory. */
+typedef struct {
+    int64_t image, first_row, end_row;
+    float *copy;
+    int32_t *offsets;
+} share;
+
+/* Inputs under `outputs` outputs of one axis, UINT64_MAX where they overflow. */
+static uint64_t inputs_under(uint64_t outputs, int32_t stride, int32_t taps, int32_t dilation) {
+    uint64_t last = rt_sum(rt_product(outputs - 1, (uint64_t)stride), rt_product((uint64_t)taps - 1, (uint64_t)dilation));
+    return rt_sum(last, 1);
+}
+
+static extent extent_of(const rt_conv_dims *d, uint64_t rows) {
+    return (extent){inputs_under(rows, d->stride_h, d->k_h, d->dil_h),
+                    inputs_under((uint64_t)d->out_w, d->stride_w, d->k_w, d->dil_w)};
+}
+
+/* Elements of a turn's copy, UINT64_MAX where they overflow. */
+static uint64_t copy_elements(const rt_conv_dims *d, uint64_t rows) {
+    extent copy = extent_of(d, rows);
+    return rt_product((uint64_t)d->in_c, rt_product(copy.rows, copy.columns));
+}
+
+/* Output rows of a turn, so that its copy stays in the cache, and workers find enough turns. */
+static uint64_t rows_per_turn(const rt_conv_dims *d) {
+    uint64_t rows = rt_ceil_div((uint64_t)d->out_h, MIN_TURNS);
+    while (rows > 1 && copy_elements(d, rows) > COPY_BYTES / sizeof(float)) rows = (rows + 1) / 2;
+    return rows;
+}
+
+const char *rt_blocked_first_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    rt_conv_dims d = rt_blocked_conv2d_args_of(call);
+    uint64_t depth = rt_product3(d.k_h, d.k_w, d.in_c);
+    uint64_t x = rt_product(rt_product((uint64_t)d.batch, (uint64_t)d.in_c), rt_product((uint64_t)d.in_h, (uint64_t)d.in_w));
+    if (!rt_flat_fits(&call->tensors[RT_CONV_X], x)) return "the input exceeds its pool";
+    const char *problem = rt_conv_tensors_check(call, &d, depth, needs);
+    if (problem != NULL) return problem;
+    uint64_t copied = copy_elements(&d, rows_per_turn(&d));
+    if (copied > INT32_MAX) return "its window is too large";
+    needs->scratch_bytes = (copied + depth) * sizeof(float);
+    return NULL;
+}
+
+/* --- turns --- */
+
+/* Copies one row of the input, zeros outside of it. */
+static void row_copy(const rt_conv_dims *d, const float *x, int64_t columns, float *target) {
+    int64_t before = d->pad_l < columns ? d->pad_l : columns;
+    int64_t rest = columns - before, count = rest < d->in_w ? rest : d->in_w;
+    memset(target, 0, (size_t)before * sizeof *target);
+    memcpy(target + before, x, (size_t)count * sizeof *target);
+    memset(target + before + count, 0, (size_t)(rest - count) * sizeof *target);
+}
+
+/* All input rows under the share, channel by channel. */
+static void inputs_copy(const division *all, const share *own) {
+    const rt_conv_dims *d = &all->d;
+    int64_t plane = (int64_t)d->in_h * d->in_w, rows = (int64_t)all->copy.rows, columns = (int64_t)all->copy.columns;
+    const float *x = all->call->tensors[RT_CONV_X].data + own->image * d->in_c * plane;
+    float *target = own->copy;
+    int64_t top = own->first_row * d->stride_h - d->pad_t;
+    for (int64_t c = 0; c < d->in_c; c++, x += plane) {
+        for (int64_t row = top; row < top + rows; row++, target += columns) {
+            if (row >= 0 && row < d->in_h) {
+                row_copy(d, x + row * d->in_w, columns, target);
+            } else {
+                memset(target, 0, (size_t)columns * sizeof *target);
+            }
+        }
+    }
+}
+
+/* Where each product's input lies in the copy, from that of the pixel's first tap: in the order of the weights. */
+static void offsets_fill(const division *all, int32_t *offsets) {
+    const rt_conv_dims *d = &all->d;
+    int64_t columns = (int64_t)all->copy.columns, plane = (int64_t)all->copy.rows * columns;
+    for (int64_t i = 0; i < d->k_h; i++) {
+        for (int64_t j = 0; j < d->k_w; j++) {
+            for (int64_t c = 0; c < d->in_c; c++) {
+                *offsets++ = (int32_t)(c * plane + i * d->dil_h * columns + j * d->dil_w);
+            }
+        }
+    }
+}
+
+/* One tile of a row of outputs. `whole` is at the first pixel of the image. */
+static void tile_run(const division *all, const share *own, const rt_blocked_tile *whole, int64_t row, int64_t column) {
+    const float *rows[RT_BLOCKED_PIXELS];
+    rt_blocked_tile tile = *whole;
+    int64_t offset = (row * all->d.out_w + column) * all->call->codes.block;
+    const float *x = own->copy + (row - own->first_row) * all->d.stride_h * (int64_t)all->copy.columns;
+    for (uint32_t p = 0; p < tile.pixels; p++) rows[p] = x + (column + p) * all->d.stride_w;
+    tile.rows = rows;
+    tile.y += offset;
+    if (tile.residual != NULL) tile.residual += offset;
+    all->kernels->first(&tile);
+}
+
+/* One row of outputs in whole tiles, of which the last may overlap the one before; a short row pixel by pixel. */
+static void row_run(const division *all, const share *own, rt_blocked_tile *tile, int64_t row) {
+    int64_t width = all->d.out_w, step = all->kernels->pixels;
+    if (width < step) step = 1;
+    tile->pixels = (uint32_t)step;
+    for (int64_t column = 0; column < width; column += step) {
+        tile_run(all, own, tile, row, column + step <= width ? column : width - step);
+    }
+}
+
+static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
+    const division *all = context;
+    share own = {.image = turn / all->turns_per_image};
+    own.first_row = turn % all->turns_per_image * all->rows_per_turn;
+    int64_t end = own.first_row + all->rows_per_turn;
+    own.end_row = end < all->d.out_h ? end : all->d.out_h;
+    own.copy = rt_workers_scratch(all->workers, worker);
+    own.offsets = (int32_t *)(void *)(own.copy + copy_elements(&all->d, (uint64_t)all->rows_per_turn));
+    inputs_copy(all, &own);
+    offsets_fill(all, own.offsets);
+    int64_t blocks = (int64_t)rt_ceil_div((uint64_t)all->d.out_c, all->call->codes.block);
+    for (int64_t block = 0; block < blocks; block += all->kernels->blocks) {
+        rt_blocked_tile tile = rt_conv_tile(all->call, &all->d, own.image, block, all->depth);
+        tile.taps = (uint32_t)all->depth;
+        tile.offsets = own.offsets;
+        tile.blocks = (uint32_t)(blocks - block < all->kernels->blocks ? blocks - block : all->kernels->blocks);
+        for (int64_t row = own.first_row; row < own.end_row; row++) row_run(all, &own, &tile, row);
+    }
+}
+
+void rt_blocked_first_run(const rt_cpu_call *call, rt_workers *workers) {
+    division all = {.call = call, .workers = workers, .d = rt_blocked_conv2d_args_of(call)};
+    all.kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
+    all.depth = (int64_t)rt_product3(all.d.k_h, all.d.k_w, all.d.in_c);
+    all.rows_per_turn = (int64_t)rows_per_turn(&all.d);
+    all.turns_per_image = (int64_t)rt_ceil_div((uint64_t)all.d.out_h, (uint64_t)all.rows_per_turn);
+    all.copy = extent_of(&all.d, (uint64_t)all.rows_per_turn);
+    rt_workers_run(workers, (uint32_t)(all.d.batch * all.turns_per_image), turn_run, &all);
+}

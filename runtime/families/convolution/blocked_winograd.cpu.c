@@ -1,0 +1,194 @@
+/* blocked_winograd: a 3x3 convolution of stride 1 by Winograd's minimal filtering F(m x m, 3 x 3), m = WINO. A turn is a
+ * range of tiles of one image with a range of output blocks: it transforms the tiles' inputs, lets each of the alpha^2
+ * matrices of weights pass over them, and transforms the sums to outputs; all of it in the worker's memory. */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "../../native/src/system/arithmetic.h"
+#include "blocked_convolution.h"
+
+/* Bytes of transformed inputs that a turn should stay within, and the tiles of a turn. */
+enum { DOMAIN_BYTES = 768 << 10, MIN_TILES = 6, MAX_TILES = 48, TURNS_PER_WORKER = 3 };
+
+static const float zeros[16 * RT_BLOCKED_BLOCKS];
+
+/* A call with its division into turns. */
+typedef struct {
+    const rt_cpu_call *call;
+    const rt_blocked_kernels *kernels;
+    rt_workers *workers;
+    rt_conv_dims d;
+    int64_t block, tile, points;       /* lanes; outputs of a tile's side; alpha^2 */
+    int64_t in_blocks, out_blocks;     /* of an image */
+    int64_t columns, tiles;            /* of an image */
+    int64_t tiles_per_turn, tile_turns;
+    int64_t blocks_per_turn, block_turns;
+} division;
+
+/* What one turn computes. The transformed inputs lie as [point][in block][tile][lane], the sums as
+ * [point][out block][tile][lane]. */
+typedef struct {
+    int64_t image, first_tile, tiles, first_block, end_block;
+    float *inputs, *sums;
+} share;
+
+static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Numbers of transformed values of a tile. */
+static uint64_t points_of(const rt_cpu_call *call) { return (call->codes.wino + 2) * (call->codes.wino + 2); }
+
+/* Tiles whose transformed inputs fill the cache, within bounds. */
+static uint64_t tiles_per_turn(const rt_cpu_call *call, const rt_conv_dims *d) {
+    uint64_t bytes = points_of(call) * rt_ceil_div((uint64_t)d->in_c, call->codes.block) * call->codes.block * sizeof(float);
+    uint64_t tiles = DOMAIN_BYTES / bytes / RT_BLOCKED_PIXELS * RT_BLOCKED_PIXELS;
+    return tiles < MIN_TILES ? MIN_TILES : smaller(tiles, MAX_TILES);
+}
+
+static const char *sizes_check(const rt_cpu_call *call, const rt_conv_dims *d) {
+    const int32_t ones[] = {d->stride_h, d->stride_w, d->dil_h, d->dil_w, d->groups};
+    if (!rt_block_is_known(call)) return "its block is neither 8 nor 16";
+    if (call->codes.wino != 2 && call->codes.wino != 4) return "its tile is neither 2 nor 4";
+    for (size_t i = 0; i < RT_COUNT(ones); i++) {
+        if (ones[i] != 1) return "it has a stride, a dilation or groups";
+    }
+    return d->k_h == 3 && d->k_w == 3 ? NULL : "its window is not 3x3";
+}
+
+static const char *winograd_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    rt_conv_dims d = rt_blocked_winograd_args_of(call);
+    const char *problem = sizes_check(call, &d);
+    if (problem != NULL) return problem;
+    uint64_t depth = (uint64_t)d.in_c, pixels = rt_product((uint64_t)d.in_h, (uint64_t)d.in_w);
+    uint32_t block = call->codes.block;
+    if (!rt_flat_fits(&call->tensors[RT_CONV_X], rt_blocked_elements((uint64_t)d.batch, depth, pixels, block)))
+        return "the input exceeds its pool";
+    problem = rt_conv_tensors_check(call, &d, rt_product(points_of(call), depth), needs);
+    if (problem != NULL) return problem;
+    uint64_t lanes = (rt_ceil_div(depth, block) + RT_BLOCKED_BLOCKS) * block;
+    needs->scratch_bytes = rt_product(points_of(call) * tiles_per_turn(call, &d) * sizeof(float), lanes);
+    return NULL;
+}
+
+/* --- division --- */
+
+static division divide(const rt_cpu_call *call, rt_workers *workers) {
+    division all = {.call = call, .workers = workers, .d = rt_blocked_winograd_args_of(call), .block = call->codes.block};
+    all.kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
+    all.tile = call->codes.wino;
+    all.points = (int64_t)points_of(call);
+    all.in_blocks = (int64_t)rt_ceil_div((uint64_t)all.d.in_c, (uint64_t)all.block);
+    all.out_blocks = (int64_t)rt_ceil_div((uint64_t)all.d.out_c, (uint64_t)all.block);
+    all.columns = (int64_t)rt_ceil_div((uint64_t)all.d.out_w, (uint64_t)all.tile);
+    all.tiles = all.columns * (int64_t)rt_ceil_div((uint64_t)all.d.out_h, (uint64_t)all.tile);
+    uint64_t turns = rt_ceil_div((uint64_t)all.tiles, tiles_per_turn(call, &all.d));
+    all.tiles_per_turn = (int64_t)rt_ceil_div((uint64_t)all.tiles, turns);
+    all.tile_turns = (int64_t)rt_ceil_div((uint64_t)all.tiles, (uint64_t)all.tiles_per_turn);
+    uint64_t workers_count = rt_workers_count(workers), wanted = workers_count > 1 ? workers_count * TURNS_PER_WORKER : 1;
+    uint64_t passes = rt_ceil_div((uint64_t)all.out_blocks, all.kernels->blocks);
+    uint64_t splits = smaller(rt_ceil_div(wanted, (uint64_t)(all.tile_turns * all.d.batch)), passes);
+    all.blocks_per_turn = (int64_t)(rt_ceil_div(passes, splits) * all.kernels->blocks);
+    all.block_turns = (int64_t)rt_ceil_div((uint64_t)all.out_blocks, (uint64_t)all.blocks_per_turn);
+    return all;
+}
+
+static share turn_share(const division *all, uint32_t turn, uint32_t worker) {
+    int64_t part = turn % (all->tile_turns * all->block_turns);
+    share own = {.image = turn / (all->tile_turns * all->block_turns)};
+    own.first_tile = part % all->tile_turns * all->tiles_per_turn;
+    own.tiles = (int64_t)smaller((uint64_t)all->tiles_per_turn, (uint64_t)(all->tiles - own.first_tile));
+    own.first_block = part / all->tile_turns * all->blocks_per_turn;
+    own.end_block = (int64_t)smaller((uint64_t)(own.first_block + all->blocks_per_turn), (uint64_t)all->out_blocks);
+    own.inputs = rt_workers_scratch(all->workers, worker);
+    own.sums = own.inputs + all->points * all->in_blocks * own.tiles * all->block;
+    return own;
+}
+
+/* --- turns --- */
+
+/* domain = transformed inputs of all the share's tiles */
+static void inputs_transform(const division *all, const share *own) {
+    int64_t plane = (int64_t)all->d.in_h * all->d.in_w * all->block;
+    rt_winograd_tile tile = {.step = all->in_blocks * own->tiles * all->block,
+                             .height = all->d.in_h,
+                             .width = all->d.in_w,
+                             .domain = own->inputs};
+    for (int64_t block = 0; block < all->in_blocks; block++) {
+        tile.x = all->call->tensors[RT_CONV_X].data + (own->image * all->in_blocks + block) * plane;
+        for (int64_t i = own->first_tile; i < own->first_tile + own->tiles; i++, tile.domain += all->block) {
+            tile.top = i / all->columns * all->tile - all->d.pad_t;
+            tile.left = i % all->columns * all->tile - all->d.pad_l;
+            all->kernels->winograd_input[all->tile == 4](&tile);
+        }
+    }
+}
+
+/* The products of one point: `blocks` output blocks from `block` on, over all tiles of the share. */
+static void point_products(const division *all, const share *own, int64_t point, int64_t block, uint32_t blocks) {
+    const float *inputs = own->inputs + point * all->in_blocks * own->tiles * all->block;
+    float *sums = own->sums + point * blocks * own->tiles * all->block;
+    int64_t depth = all->d.in_c * all->block, width = all->kernels->pixels;
+    rt_blocked_tile tile = {.zeros = zeros,
+                            .taps = 1,
+                            .channels = (uint32_t)all->d.in_c,
+                            .plane = own->tiles * all->block,
+                            .weights = all->call->tensors[RT_CONV_W].data + (point * all->out_blocks + block) * depth,
+                            .weights_stride = depth,
+                            .blocks = blocks,
+                            .bias = zeros,
+                            .y_plane = own->tiles * all->block,
+                            .a = -INFINITY,
+                            .b = INFINITY};
+    const float *rows[RT_BLOCKED_PIXELS];
+    tile.rows = rows;
+    for (int64_t first = 0; first < own->tiles; first += width) {
+        tile.pixels = (uint32_t)smaller((uint64_t)width, (uint64_t)(own->tiles - first));
+        for (uint32_t p = 0; p < tile.pixels; p++) rows[p] = inputs + (first + p) * all->block;
+        tile.y = sums + first * all->block;
+        all->kernels->product(&tile);
+    }
+}
+
+/* Outputs of all the share's tiles, for `blocks` output blocks from `block` on. */
+static void outputs_transform(const division *all, const share *own, int64_t block, uint32_t blocks) {
+    const rt_cpu_call *call = all->call;
+    int64_t plane = (int64_t)all->d.out_h * all->d.out_w * all->block;
+    rt_winograd_tile tile = {.step = blocks * own->tiles * all->block,
+                             .height = all->d.out_h,
+                             .width = all->d.out_w,
+                             .domain = own->sums,
+                             .activation = call->codes.activation,
+                             .a = all->d.act_a,
+                             .b = all->d.act_b};
+    for (int64_t b = block; b < block + blocks; b++) {
+        int64_t offset = (own->image * all->out_blocks + b) * plane;
+        tile.y = call->tensors[RT_CONV_Y].data + offset;
+        tile.bias = call->tensors[RT_CONV_B].data + b * all->block;
+        tile.residual = call->codes.residual ? call->tensors[RT_CONV_RESIDUAL].data + offset : NULL;
+        for (int64_t i = own->first_tile; i < own->first_tile + own->tiles; i++, tile.domain += all->block) {
+            tile.top = i / all->columns * all->tile;
+            tile.left = i % all->columns * all->tile;
+            all->kernels->winograd_output[all->tile == 4](&tile);
+        }
+    }
+}
+
+static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
+    const division *all = context;
+    share own = turn_share(all, turn, worker);
+    inputs_transform(all, &own);
+    for (int64_t block = own.first_block; block < own.end_block;) {
+        uint32_t blocks = (uint32_t)smaller(all->kernels->blocks, (uint64_t)(own.end_block - block));
+        for (int64_t point = 0; point < all->points; point++) point_products(all, &own, point, block, blocks);
+        outputs_transform(all, &own, block, blocks);
+        block += blocks;
+    }
+}
+
+static void winograd_run(const rt_cpu_call *call, rt_workers *workers) {
+    division all = divide(call, workers);
+    rt_workers_run(workers, (uint32_t)(all.d.batch * all.tile_turns * all.block_turns), turn_run, &all);
+}
+
+const rt_cpu_operator rt_cpu_blocked_winograd = {
+    RT_BLOCKED_WINOGRAD_ROW, .check = winograd_check, .run = winograd_run};

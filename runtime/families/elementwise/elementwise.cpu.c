@@ -1,0 +1,95 @@
+/* unary and binary: nests of four loops, of any strides. The _check and _run functions keep the contract of
+ * rt_cpu_operator. */
+#include <math.h>
+#include <stddef.h>
+
+#include "../../native/src/cpu/cpu_arguments.h"
+#include "../../native/src/cpu/cpu_math.h"
+#include "../../native/src/cpu/cpu_nests.h"
+
+/* --- unary --- */
+
+static const char *unary_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    rt_unary_args d = rt_unary_args_of(call);
+    if (!rt_nest_is_countable(d.d, 4)) return "too many elements";
+    if (!rt_nest_fits(&call->tensors[RT_UNARY_X], d.d, d.xs, 4)) return "the input exceeds its pool";
+    if (!rt_nest_fits(&call->tensors[RT_UNARY_Y], d.d, d.ys, 4)) return "the output exceeds its pool";
+    needs->work = rt_nest_elements(d.d, 4);
+    return NULL;
+}
+
+/* The loop of one case: y from v, which is the element of x. */
+#define EACH(expression)                  \
+    for (int64_t i = 0; i < count; i++) { \
+        float v = x[i * xs];              \
+        y[i * ys] = (expression);         \
+    }                                     \
+    break
+
+#define EACH_CASE(code, call) \
+    case code: EACH(call);
+
+/* One operation over the piece: the choice is made outside of the loop, so that it vectorizes. */
+static void unary_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
+    rt_unary_args d = rt_unary_args_of(call);
+    const float *x = rt_nest_element(&call->tensors[RT_UNARY_X], index, d.xs, 4);
+    float *y = rt_nest_element(&call->tensors[RT_UNARY_Y], index, d.ys, 4);
+    int64_t xs = d.xs[3], ys = d.ys[3];
+    float a = d.alpha, b = d.beta;
+    switch (call->codes.unary) { RT_UNARIES(EACH_CASE) }
+}
+
+static void unary_run(const rt_cpu_call *call, rt_workers *workers) {
+    rt_unary_args d = rt_unary_args_of(call);
+    rt_nest_run(call, workers, d.d, 4, unary_piece);
+}
+
+/* --- binary --- */
+
+static const char *binary_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    rt_binary_args d = rt_binary_args_of(call);
+    if (!rt_nest_is_countable(d.d, 4)) return "too many elements";
+    if (!rt_nest_fits(&call->tensors[RT_BINARY_A], d.d, d.as, 4)) return "a exceeds its pool";
+    if (!rt_nest_fits(&call->tensors[RT_BINARY_B], d.d, d.bs, 4)) return "b exceeds its pool";
+    if (!rt_nest_fits(&call->tensors[RT_BINARY_Y], d.d, d.ys, 4)) return "the output exceeds its pool";
+    needs->work = rt_nest_elements(d.d, 4);
+    return NULL;
+}
+
+/* The loop of one case: y from a and b. */
+#define EACH_PAIR(expression)                      \
+    for (int64_t i = 0; i < count; i++) {          \
+        float a = left[i * as], b = right[i * bs]; \
+        y[i * ys] = (expression);                  \
+    }                                              \
+    break
+
+/* The operation, then the activation over the result, unless it is none: a clamp without bounds. */
+static void binary_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
+    rt_binary_args d = rt_binary_args_of(call);
+    const float *left = rt_nest_element(&call->tensors[RT_BINARY_A], index, d.as, 4);
+    const float *right = rt_nest_element(&call->tensors[RT_BINARY_B], index, d.bs, 4);
+    float *y = rt_nest_element(&call->tensors[RT_BINARY_Y], index, d.ys, 4);
+    int64_t as = d.as[3], bs = d.bs[3], ys = d.ys[3];
+    switch (call->codes.binary) {
+        case RT_BINARY_ADD: EACH_PAIR(a + b);
+        case RT_BINARY_SUB: EACH_PAIR(a - b);
+        case RT_BINARY_MUL: EACH_PAIR(a * b);
+        case RT_BINARY_DIV: EACH_PAIR(a / b);
+        case RT_BINARY_MAX: EACH_PAIR(rt_greater(a, b));
+        case RT_BINARY_MIN: EACH_PAIR(rt_less(a, b));
+        case RT_BINARY_POW: EACH_PAIR(powf(a, b));
+        default: EACH_PAIR(a < 0.0f ? a * b : a);
+    }
+    float low = d.act_a, high = d.act_b;
+    bool none = call->codes.activation == RT_UNARY_CLAMP && low == -INFINITY && high == INFINITY;
+    for (int64_t i = 0; !none && i < count; i++) y[i * ys] = rt_activate(call->codes.activation, y[i * ys], low, high);
+}
+
+static void binary_run(const rt_cpu_call *call, rt_workers *workers) {
+    rt_binary_args d = rt_binary_args_of(call);
+    rt_nest_run(call, workers, d.d, 4, binary_piece);
+}
+
+const rt_cpu_operator rt_cpu_unary = {RT_UNARY_ROW, .check = unary_check, .run = unary_run};
+const rt_cpu_operator rt_cpu_binary = {RT_BINARY_ROW, .check = binary_check, .run = binary_run};

@@ -1,0 +1,20 @@
+"""Typical sizes of matrix products, for `farm opbench`."""
+
+from __future__ import annotations
+
+from runtime.operator_case import OperatorCase, shape_text, sized
+
+
+def _dense(channels: int, out: int, rows: int = 1) -> OperatorCase:
+    x = (rows, channels)
+    return OperatorCase(f"FullyConnected_{shape_text(x)}_{out}", "FullyConnected", (x,), ((out, channels), (out,)))
+
+
+OPBENCH_CASES = (
+    _dense(1024, 1001),
+    _dense(1024, 1000, rows=16),
+    _dense(2048, 1000),
+    sized("MatMul", (8, 128, 64), (8, 64, 128), detail="128"),
+    sized("MatMul", (1, 8, 128, 64), (8, 1, 64, 128), detail="8x1"),
+    _dense(192, 768, rows=197),
+)

@@ -1,0 +1,99 @@
+/* normalization: of groups of channels over all pixels; a row of a matrix is an image of one pixel and one group.
+ *
+ * y = activation((x - mean) / sqrt(variance + epsilon) * s[c] + t[c]). Element (b, c, p) of a tensor is at
+ * b * batch_stride + c * channel_stride + p * pixel_stride. Groups are divided among the workers. The _check and _run
+ * functions keep the contract of rt_cpu_operator.
+ */
+#include <math.h>
+#include <stddef.h>
+
+#include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_arguments.h"
+#include "../../native/src/cpu/cpu_math.h"
+
+enum { PARTS = 16 };
+enum { X = RT_NORMALIZATION_X, S = RT_NORMALIZATION_S, T = RT_NORMALIZATION_T, Y = RT_NORMALIZATION_Y };
+typedef rt_normalization_args dims;
+
+static const char *normalization_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    dims d = rt_normalization_args_of(call);
+    uint64_t all_channels = rt_product((uint64_t)d.groups, (uint64_t)d.channels);
+    uint64_t elements = rt_product(rt_product((uint64_t)d.batch, all_channels), (uint64_t)d.pixels);
+    if (elements > INT32_MAX) return "too many elements";
+    const int32_t extents[] = {d.batch, (int32_t)all_channels, d.pixels};
+    const int32_t x_strides[] = {d.x_batch_stride, d.x_channel_stride, d.x_pixel_stride};
+    const int32_t y_strides[] = {d.y_batch_stride, d.y_channel_stride, d.y_pixel_stride};
+    if (!rt_nest_fits(&call->tensors[X], extents, x_strides, 3)) return "the input exceeds its pool";
+    if (!rt_flat_fits(&call->tensors[S], all_channels)) return "the scale exceeds its pool";
+    if (!rt_flat_fits(&call->tensors[T], all_channels)) return "the shift exceeds its pool";
+    if (!rt_nest_fits(&call->tensors[Y], extents, y_strides, 3)) return "the output exceeds its pool";
+    needs->work = elements;
+    return NULL;
+}
+
+/* Sum of x - mean, or of its square, over a run. PARTS sums at a time, which the compiler keeps in registers. */
+static float run_sum(const float *x, int64_t count, int64_t stride, float mean, bool squares) {
+    float part[PARTS] = {0}, sum = 0.0f;
+    int64_t whole = stride == 1 ? count / PARTS * PARTS : 0;
+    for (int64_t i = 0; i < whole; i += PARTS) {
+        for (int k = 0; k < PARTS; k++) {
+            float v = x[i + k] - mean;
+            part[k] += squares ? v * v : v;
+        }
+    }
+    for (int k = 0; k < PARTS; k++) sum += part[k];
+    for (int64_t i = whole; i < count; i++) {
+        float v = x[i * stride] - mean;
+        sum += squares ? v * v : v;
+    }
+    return sum;
+}
+
+/* The same over all runs of a group: along the channels where these are neighbours, else along the pixels. */
+static float group_sum(const dims *d, const float *x, float mean, bool squares) {
+    bool by_channel = d->x_channel_stride == 1;
+    int64_t runs = by_channel ? d->pixels : d->channels, length = by_channel ? d->channels : d->pixels;
+    int64_t run_stride = by_channel ? d->x_pixel_stride : d->x_channel_stride;
+    int64_t stride = by_channel ? d->x_channel_stride : d->x_pixel_stride;
+    float sum = 0.0f;
+    for (int64_t r = 0; r < runs; r++) sum += run_sum(x + r * run_stride, length, stride, mean, squares);
+    return sum;
+}
+
+/* The activation over the channels of a pixel, unless it is none: a clamp without bounds. */
+static void channels_activate(uint32_t activation, const dims *d, float *y) {
+    float a = d->act_a, b = d->act_b;
+    if (activation == RT_UNARY_CLAMP && a == -INFINITY && b == INFINITY) return;
+    for (int64_t c = 0; c < d->channels; c++) {
+        float *v = y + c * d->y_channel_stride;
+        *v = rt_activate(activation, *v, a, b);
+    }
+}
+
+/* A turn: one group of one image. */
+static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
+    const rt_cpu_call *call = context;
+    dims d = rt_normalization_args_of(call);
+    int64_t b = turn / (uint32_t)d.groups, first = turn % (uint32_t)d.groups * (int64_t)d.channels;
+    const float *x = call->tensors[X].data + b * d.x_batch_stride + first * d.x_channel_stride;
+    const float *s = call->tensors[S].data + first, *t = call->tensors[T].data + first;
+    float *y = call->tensors[Y].data + b * d.y_batch_stride + first * d.y_channel_stride;
+    float count = (float)d.channels * (float)d.pixels;
+    float mean = d.centered ? group_sum(&d, x, 0.0f, false) / count : 0.0f;
+    float factor = 1.0f / sqrtf(group_sum(&d, x, mean, true) / count + d.epsilon);
+    (void)worker;
+    for (int64_t p = 0; p < d.pixels; p++) {
+        const float *from = x + p * d.x_pixel_stride;
+        float *to = y + p * d.y_pixel_stride;
+        for (int64_t c = 0; c < d.channels; c++) to[c * d.y_channel_stride] = (from[c * d.x_channel_stride] - mean) * factor * s[c] + t[c];
+        channels_activate(call->codes.activation, &d, to);
+    }
+}
+
+static void normalization_run(const rt_cpu_call *call, rt_workers *workers) {
+    dims d = rt_normalization_args_of(call);
+    rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.groups, turn_run, call);
+}
+
+const rt_cpu_operator rt_cpu_normalization = {
+    RT_NORMALIZATION_ROW, .check = normalization_check, .run = normalization_run};

@@ -1,0 +1,77 @@
+"""How MaxPool and AveragePool are lowered to buffers, images and blocks of channels, and at which sizes measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.families.pooling.definition import BLOCKED_POOL
+from runtime.graph import Graph, Node
+from runtime.kernels.codes import Pooling
+from runtime.lowering.blocks import BlockedOperator, any_image
+from runtime.lowering.builder import Builder
+from runtime.lowering.images import emit
+from runtime.operator_case import OperatorCase, shape_text
+from runtime.plan.plan import ProfileInfo
+from runtime.types import Storage
+
+
+def _dims(graph: Graph, node: Node) -> dict[str, int]:
+    """Returns the kernel's integer arguments: window, strides, pads, and the extents of input and output."""
+    attrs = node.attrs
+    n, channels, in_h, in_w = graph.shape(node.inputs[0])
+    out_h, out_w = graph.shape(node.output)[2:]
+    dims = {"batch": n, "in_h": in_h, "in_w": in_w, "channels": channels, "out_h": out_h, "out_w": out_w}
+    dims |= {"k_h": attrs["kernel"][0], "k_w": attrs["kernel"][1]}
+    dims |= {"stride_h": attrs["strides"][0], "stride_w": attrs["strides"][1]}
+    dims |= {"pad_t": attrs["pads"][0], "pad_l": attrs["pads"][1], "dil_h": 1, "dil_w": 1}
+    return dims | {"count_include_pad": int(attrs.get("count_include_pad", False))}
+
+
+def _kind(node: Node) -> int:
+    """Returns the value of the kernel's POOL option."""
+    return int(Pooling.MAX if node.op == "MaxPool" else Pooling.AVERAGE)
+
+
+def _shown(graph: Graph, node: Node) -> ProfileInfo:
+    """Returns what profiles print of a pooling node."""
+    attrs = node.attrs
+    return ProfileInfo(graph.shape(node.output), tuple(attrs["kernel"]), tuple(attrs["strides"]), tuple(attrs["pads"]))
+
+
+def _on_buffers(builder: Builder, node: Node) -> None:
+    """One launch over NHWC buffers."""
+    tensors = {"x": builder.read(node.inputs[0], Storage.NHWC), "y": builder.write(node.output, Storage.NHWC)}
+    shown = _shown(builder.graph, node)
+    defines = {"POOL": _kind(node)}
+    builder.launch("pool", node.name, "Pooling", tensors, _dims(builder.graph, node), None, defines, shown)
+
+
+def _on_images(builder: Builder, node: Node) -> str:
+    """One launch on images; returns why not."""
+    defines, shown = {"POOL": _kind(node)}, _shown(builder.graph, node)
+    return emit(builder, node, "pool", "Pooling", _dims(builder.graph, node), defines=defines, shown=shown)
+
+
+def _on_blocks(builder: Builder, node: Node) -> None:
+    """One step on blocked activations."""
+    x, y = builder.read(node.inputs[0], Storage.BLOCKED), builder.write(node.output, Storage.BLOCKED)
+    defines = {"POOL": _kind(node), "BLOCK": builder.block}
+    dims, shown = _dims(builder.graph, node), _shown(builder.graph, node)
+    builder.launch(BLOCKED_POOL, node.name, "Pooling", {"x": x, "y": y}, dims, None, defines, shown)
+
+
+def _pool(op: str, c: int, size: int, k: int, stride: int, pad: int) -> OperatorCase:
+    attrs: dict[str, Any] = {"kernel": (k, k), "strides": (stride,) * 2, "pads": (pad,) * 4}
+    attrs |= {"count_include_pad": False} if op == "AveragePool" else {}
+    x = (1, c, size, size)
+    return OperatorCase(f"{op}_{shape_text(x)}_K{k}x{k}S{stride}x{stride}", op, (x,), (), attrs)
+
+
+_POOLS = ("MaxPool", "AveragePool")
+BUFFER_LOWERINGS = dict.fromkeys(_POOLS, _on_buffers)
+IMAGE_LOWERINGS = dict.fromkeys(_POOLS, _on_images)
+BLOCKED_OPERATORS = dict.fromkeys(_POOLS, BlockedOperator(any_image, _on_blocks))
+OPBENCH_CASES = (
+    _pool("MaxPool", 64, 112, 3, 2, 1),
+    _pool("AveragePool", 128, 28, 2, 2, 0),
+)

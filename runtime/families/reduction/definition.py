@@ -1,0 +1,92 @@
+"""What ReduceMean, ReduceSum, ReduceMax and ReduceMin are: their rows, what they compute, and their kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from runtime.errors import ModelError
+from runtime.formats import rewriting
+from runtime.graph import Array
+from runtime.kernels.buffer.nests import inner_work_items, strided_span
+from runtime.kernels.buffer.spec import Shapes, buffer_kernel
+from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS
+from runtime.kernels.image.pixels import EXTENTS, image_of
+from runtime.kernels.image.spec import Images, activation_image, blocks_of, image_kernel
+from runtime.kernels.spec import Defines, Dims
+from runtime.operator_row import Operator, transposable
+from runtime.oracle import Compute, first_input
+from runtime.shape_functions import Attributes, Shape
+
+
+def _shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """That of the input without, or with one element along, the axes that are reduced."""
+    axes, keep = attributes["axes"], attributes["keepdims"]
+    if any(not 0 <= axis < len(shapes[0]) for axis in axes):
+        raise ModelError(f"axes {axes} are not all axes of an input of shape {shapes[0]}")
+    return tuple(1 if axis in axes else size for axis, size in enumerate(shapes[0]) if keep or axis not in axes)
+
+
+REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
+
+
+OPERATORS = {
+    op: Operator((1, 1), _shape, {"axes": "ints", "keepdims": "bool"}, format=transposable(rewriting.reduced))
+    for op in REDUCTIONS
+}
+
+
+def _reduce(function: Callable[..., Any]) -> Compute:
+    def reduce(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
+        return np.asarray(function(first_input(arguments), axis=attributes["axes"], keepdims=attributes["keepdims"]))
+
+    return reduce
+
+
+COMPUTE: Mapping[str, Compute] = {
+    "ReduceMean": _reduce(np.mean),
+    "ReduceSum": _reduce(np.sum),
+    "ReduceMax": _reduce(np.max),
+    "ReduceMin": _reduce(np.min),
+}
+
+
+def _reduce_shapes(dims: Dims, defines: Defines) -> Shapes:
+    loops = [dims["outer"], dims["reduced"], dims["inner"]]
+    strides = [dims["x_outer_stride"], dims["x_reduced_stride"], dims["x_inner_stride"]]
+    y = strided_span([dims["outer"], dims["inner"]], [dims["y_outer_stride"], dims["y_inner_stride"]])
+    return {"x": strided_span(loops, strides), "y": y}
+
+
+BUFFER_KERNELS = (
+    buffer_kernel(
+        "reduce",
+        "Reduce",
+        "x:flat y:flat",
+        "outer reduced inner "
+        "x_outer_stride:any x_reduced_stride:any x_inner_stride:any y_outer_stride:any y_inner_stride:any",
+        _reduce_shapes,
+        inner_work_items,
+        variants=VARIANTS,
+        defaults=DEFAULTS,
+    ),
+)
+
+
+def _reduce_images(dims: Dims, defines: Defines) -> Images:
+    return {"x": image_of(dims), "y": activation_image(dims["batch"], dims["channels"], 1, 1)}
+
+
+IMAGE_KERNELS = (
+    image_kernel(
+        "reduce",
+        "Pooling",
+        "x y",
+        EXTENTS,
+        _reduce_images,
+        lambda dims, chosen: (blocks_of(dims["channels"]), 1, dims["batch"]),
+        tunable=True,
+    ),
+)

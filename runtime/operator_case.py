@@ -1,0 +1,53 @@
+"""Typical sizes of an operator, which `farm opbench` measures; `opbench_cases.py` of a family has them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from runtime.graph import Graph, Node, TensorInfo
+from runtime.operators import infer_shape
+from runtime.shape_functions import Shape
+from runtime.types import Winograd
+
+SEED = 7
+IMAGE = (1, 64, 56, 56)  # of a network's middle
+
+
+@dataclasses.dataclass(frozen=True)
+class OperatorCase:
+    """A graph of one operator; `winograd` as in a deployment file, `conversions`: benchmark the boundary too."""
+
+    name: str
+    op: str
+    inputs: tuple[Shape, ...]
+    weights: tuple[Shape, ...] = ()
+    attrs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    winograd: Winograd = 0
+    conversions: bool = False
+
+    def graph(self) -> Graph:
+        """The graph, with seeded weights."""
+        random = np.random.default_rng(SEED)
+        graph = Graph(self.name, [f"x{index}" for index in range(len(self.inputs))], ["y"], [], {}, {})
+        graph.tensors |= {name: TensorInfo(shape) for name, shape in zip(graph.inputs, self.inputs, strict=True)}
+        scale = [1 / math.sqrt(max(1, math.prod(shape[1:]))) for shape in self.weights]
+        values = [random.normal(0, s, shape) for s, shape in zip(scale, self.weights, strict=True)]
+        constants = [graph.add_constant(f"w{index}", value.astype(np.float32)) for index, value in enumerate(values)]
+        graph.nodes.append(Node(self.op, self.name, [*graph.inputs, *constants], ["y"], dict(self.attrs)))
+        graph.tensors["y"] = TensorInfo(infer_shape(self.op, [*self.inputs, *self.weights], self.attrs))
+        return graph
+
+
+def sized(op: str, *inputs: Shape, detail: str = "", weights: tuple[Shape, ...] = (), **attrs: Any) -> OperatorCase:
+    """A case named by the shape of its first input, and a detail that tells it from others of that shape."""
+    return OperatorCase(f"{op}_{shape_text(inputs[0])}{detail and f'_{detail}'}", op, inputs, weights, attrs)
+
+
+def shape_text(shape: Shape) -> str:
+    """A shape as it stands in a name: 1x64x56x56."""
+    return "x".join(map(str, shape))

@@ -1,0 +1,48 @@
+"""What tests launch the kernels of attention with, and what they compute."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, indexed, nest
+from tests.runtime.kernel_cases import TABLE, Case
+
+
+def attention(extents: tuple[int, ...], packed: bool = False, mask: tuple[int, ...] = (), causal: bool = False) -> Case:
+    """Heads side by side in each place, with queries, keys and values in one row where they are packed."""
+    _, heads, queries, keys, depth, values = extents
+    width = heads * (2 * depth + values)
+    dims = dict(zip(("batch", "heads", "queries", "keys", "depth", "values"), extents, strict=True))
+    loops = {"q": (queries, depth), "k": (keys, depth), "v": (keys, values), "y": (queries, values)}
+    for tensor, (places, size) in loops.items():
+        row = width if packed and tensor != "y" else heads * size
+        dims |= {f"{tensor}s{axis}": step for axis, step in enumerate((places * row, size, row, 1))}
+    dims |= {f"ms{axis}": step for axis, step in enumerate(mask or (0, 0, 0, 0))}
+    dims |= {"masked": int(bool(mask)), "causal": int(causal)}
+    return Case(TABLE["attention"], dims, {"DEPTH": depth, "VALUES": values}, {"scale": 0.75})
+
+
+def compute_attention(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    """Returns [batch, heads, queries, values]."""
+    batch, heads, queries, keys, depth, values = (
+        dims[name] for name in ("batch", "heads", "queries", "keys", "depth", "values")
+    )
+    q = nest(arrays["q"], [batch, heads, queries, depth], indexed(dims, "qs", 4))
+    k = nest(arrays["k"], [batch, heads, keys, depth], indexed(dims, "ks", 4))
+    v = nest(arrays["v"], [batch, heads, keys, values], indexed(dims, "vs", 4))
+    scores = np.einsum("bhld,bhsd->bhls", q, k) * floats["scale"]
+    if dims["masked"]:
+        scores = scores + nest(arrays["mask"], [batch, heads, queries, keys], indexed(dims, "ms", 4))
+    if dims["causal"]:
+        scores = np.where(np.arange(keys) <= np.arange(queries)[:, None], scores, -np.inf)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("bhls,bhsd->bhld", powers / powers.sum(-1, keepdims=True), v)
+
+
+CASES: dict[str, Case] = {
+    "attention": attention((1, 2, 5, 7, 16, 16)),
+    "attention packed": attention((2, 3, 6, 6, 20, 18), packed=True, mask=(0, 0, 6, 1)),
+    "attention causal": attention((1, 2, 5, 9, 8, 24), mask=(45, 0, 9, 1), causal=True),
+    "attention narrow": attention((1, 1, 3, 70, 3, 5)),
+}
+ORACLES = {"attention": compute_attention}

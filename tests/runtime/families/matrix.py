@@ -1,0 +1,56 @@
+"""What tests launch the kernels of matrix with, and what they compute."""
+
+from __future__ import annotations
+
+from runtime.unary import Unary
+from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, activate, indexed, nest
+from tests.runtime.kernel_cases import TABLE, UNBOUNDED, Case, fused
+
+
+def fully_connected(rows: int, in_c: int, out_c: int, activation: int = 0) -> Case:
+    return fused("fully_connected", {"rows": rows, "in_c": in_c, "out_c": out_c}, activation)
+
+
+def matmul(batch: int, m: int, k: int, n: int, one_a: bool = False, one_b: bool = False) -> Case:
+    a, b = (0, 0, 0 if one_a else m * k, k, 1), (0, 0, 0 if one_b else k * n, n, 1)
+    return strided_matmul((1, 1, batch, m, k, n), a, b, (0, 0, m * n, n, 1))
+
+
+def strided_matmul(extents: tuple[int, ...], *strides: tuple[int, ...]) -> Case:
+    """Extents d0-2, m, k, n; for a, b and the output the strides of the first three, of rows and of columns."""
+    dims = dict(zip(("d0", "d1", "d2", "m", "k", "n"), extents, strict=True))
+    for tensor, axes, steps in zip("aby", ("mk", "kn", "mn"), strides, strict=True):
+        names = [f"{tensor}s0", f"{tensor}s1", f"{tensor}s2", *(tensor + axis for axis in axes)]
+        dims |= dict(zip(names, steps, strict=True))
+    return Case(TABLE["matmul"], dims)
+
+
+def compute_fully_connected(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    return activate(arrays["x"].reshape(dims["rows"], -1) @ arrays["w"][0].T + arrays["b"], defines, floats)
+
+
+def compute_matmul(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    batch = [dims[f"d{axis}"] for axis in range(3)]
+    a, b = (
+        nest(arrays[t], [*batch, *(dims[e] for e in es)], [*indexed(dims, f"{t}s", 3), *(dims[t + e] for e in es)])
+        for t, es in (("a", "mk"), ("b", "kn"))
+    )
+    return a @ b
+
+
+CASES: dict[str, Case] = {
+    "fully_connected 1 row": fully_connected(1, 37, 21),
+    "fully_connected rows": fully_connected(6, 20, 33, Unary.TANH),
+    "fully_connected one": fully_connected(1, 1, 1),
+    "matmul": matmul(3, 5, 7, 19),
+    "matmul one b": matmul(2, 4, 8, 16, one_b=True),
+    "matmul one a": matmul(2, 9, 3, 1, one_a=True),
+    "matmul heads": strided_matmul((2, 1, 3, 5, 8, 19), (120, 0, 8, 24, 1), (456, 0, 8, 1, 24), (285, 0, 95, 19, 1)),
+    "matmul broadcast": strided_matmul(
+        (2, 3, 2, 7, 5, 17), (0, 70, 35, 5, 1), (255, 85, 0, 17, 1), (714, 238, 17, 34, 1)
+    ),
+}
+ORACLES = {"fully_connected": compute_fully_connected, "matmul": compute_matmul}
+IMAGE_CASES = {
+    "fully_connected": ({"batch": 2, "in_h": 2, "in_w": 3, "in_c": 6, "out_c": 9}, UNBOUNDED, {"ACTIVATION": 0}),
+}
