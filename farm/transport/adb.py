@@ -38,7 +38,7 @@ COMMAND_BYTES = 32_000
 TRANSIENT_STATES = (adb_reconnect.OFFLINE, "connecting", "authorizing", "host")
 ABSENT = "absent"
 TOO_OLD = (
-    "its adbd is too old: it has no service `exec:`, which came with Android 5. farm needs Android 5 or newer, or "
+    "its adbd is too old: it has no service `exec:`, which came with Android 5. farm needs Android 7 or newer, or "
     "`transport: ssh` where it runs an sshd"
 )
 

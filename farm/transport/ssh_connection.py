@@ -325,12 +325,12 @@ class _Agent(paramiko.agent.AgentSSH):
         connection = socket.socket(socket.AF_UNIX)
         try:
             connection.connect(path)
-            self._connect(connection)
+            self._connect(connection)  # type: ignore[attr-defined]
         except (OSError, paramiko.SSHException):
             connection.close()
 
     def close(self) -> None:
-        self._close()
+        self._close()  # type: ignore[attr-defined]
 
 
 def _set_preferences(transport: paramiko.Transport, algorithms: Sequence[str]) -> None:

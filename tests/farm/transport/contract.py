@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import io
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -365,7 +366,11 @@ class PosixContract(TransportContract):
         assert (run_shell(transport, "ls").stdout == b"file\npush-1\n") == remains
 
     @pytest.mark.parametrize(
-        "hashes", ['shift; echo used >> used; exec sha256sum "$@"', "echo used >> used; echo nonsense; exit 1"]
+        "hashes",
+        [
+            f'shift; echo used >> used; exec {shutil.which("sha256sum")} "$@"',
+            "echo used >> used; echo nonsense; exit 1",
+        ],
     )
     def test_a_program_of_the_unit_hashes_where_it_works(
         self, transport: Transport, tmp_path: Path, hashes: str
