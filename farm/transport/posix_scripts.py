@@ -174,6 +174,16 @@ def command_line(folder: str, marker: str, argv: Sequence[str]) -> str:
     return f"{{ {enter}; }} && exec sh -c {' '.join(map(shlex.quote, [LAUNCH, 'sh', marker, *argv]))}"
 
 
+def for_any_shell(line: str) -> str:
+    """A line for a login shell that is no POSIX shell (fish, tcsh), which has `sh` run another one.
+
+    What such shells take otherwise within single quotes stands in octal.
+    """
+    for character in "\\'!\n":
+        line = line.replace(character, f"\\0{ord(character):03o}")
+    return f"""exec sh -c 'eval "$(printf %b "$1")"' sh '{line}'"""
+
+
 def parse_inspection(lines: Sequence[bytes], count: int) -> list[PathStatus]:
     """Parses the output of INSPECT: one status for each file; raises DeviceError for anything else."""
     hashes = iter(lines[count:])

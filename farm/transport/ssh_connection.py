@@ -256,11 +256,17 @@ class _ConnectAttempt:
             ) from None
         except TimeoutError:
             raise DeadlineError(f"{where}: does not answer; is the board on, and in this network?") from None
+        except paramiko.ssh_exception.IncompatiblePeer as error:
+            raise DeviceError(
+                f"{where}: its SSH server offers nothing that is still safe ({_error_text(error)}): update it there",
+                "unreachable",
+            ) from None
         except paramiko.AuthenticationException as error:
             raise DeviceError(f"{where}: login refused: {safe_text.word(error, 1000)}", "login") from None
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise DeviceError(
-                f"{where}: no SSH connection: {_error_text(error)}; is an SSH server there, or too busy (MaxStartups)?",
+                f"{where}: no SSH connection: {_error_text(error)}; is an SSH server there, too busy "
+                "(MaxStartups), or has it shut this machine out for some minutes (PerSourcePenalties)?",
                 "unreachable",
             ) from None
 
@@ -289,10 +295,17 @@ def _log_in(transport: paramiko.Transport, target: SshTarget) -> None:
                     break
             if transport.is_authenticated():
                 return
+    if any(key.get_name() == "ssh-rsa" for key in tried) and not _takes_rsa(transport):
+        problems.append("its sshd may take RSA keys by SHA-1 only, which nobody signs any more: use one of Ed25519")
     copy_key = f"ssh-copy-id -p {target.port} {target.username}@{target.host}"
     raise paramiko.AuthenticationException(
         "; ".join([f"{len(tried)} key(s) tried", *problems, f"bring yours there: {copy_key}"])
     )
+
+
+def _takes_rsa(transport: paramiko.Transport) -> bool:
+    """Whether the server says that it takes RSA keys in their safe form (RFC 8308, 8332)."""
+    return b"rsa-sha2" in transport.server_extensions.get("server-sig-algs", b"")
 
 
 def _keys(target: SshTarget, held: Sequence[paramiko.AgentKey], problems: list[str]) -> Iterator[paramiko.PKey]:

@@ -201,6 +201,24 @@ def test_the_agents_right_key_is_named_where_it_has_many(
             transports.connect(unit)
 
 
+def test_an_old_board_is_told_apart_from_a_missing_key(server: SshServer, board: Unit, tmp_path: Path) -> None:
+    key = paramiko.RSAKey.generate(2048)
+    key.write_private_key_file(str(tmp_path / "rsa"))
+    unit = dataclasses.replace(board, key_file=tmp_path / "rsa")
+    with pytest.raises(DeviceError, match=r"1 key\(s\) tried; bring yours there"):
+        transports.connect(unit)
+    server.tells_algorithms = False
+    with pytest.raises(DeviceError, match=r"1 key\(s\) tried; its sshd may take RSA keys by SHA-1 only.*Ed25519"):
+        transports.connect(unit)
+    server.accepted = key
+    transports.connect(unit).close()
+    with (
+        running_sshd(tmp_path / "b", "", "KexAlgorithms=diffie-hellman-group1-sha1") as (port, _),
+        pytest.raises(DeviceError, match=r"offers nothing that is still safe \(.*\): update it there"),
+    ):
+        transports.connect(unit_at(port, tmp_path / "key"))
+
+
 def test_only_the_named_keys_are_shown(agent: Path, server: SshServer, board: Unit, tmp_path: Path, home: Path) -> None:
     (home / ".ssh/config").write_text(
         f"Host *\n  IdentityAgent {agent}\n  IdentityFile {tmp_path}/key3\n  IdentitiesOnly yes\n"
@@ -463,6 +481,32 @@ def test_scripts_work_in_every_shell(
     with pytest.raises(DeadlineError):
         process.read_line(0.1)
     wait_until_ended(process_id)
+    opened.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("login_shell", ["fish", "tcsh", "zsh", "bash"])
+def test_any_login_shell_will_do(board: Unit, server: SshServer, login_shell: str, tmp_path: Path) -> None:
+    program = shutil.which(login_shell)
+    require(login_shell, "" if program else f"no {login_shell} on this machine")
+    server.shell = program or ""
+    opened = transports.connect(board)
+    arguments = ["it's", "a\nb!", "\\n$HOME `id`", "!!", "%s\\0047", "é", ""]
+    expected = "".join(f"<{argument}>" for argument in arguments)
+    assert run_shell(opened, 'printf "<%s>" "$@"', *arguments).stdout.decode() == expected
+    assert run_shell(opened, "cat; kill -SEGV $$").exit_status == 139
+    files = {name: tmp_path / f"{index}" for index, name in enumerate(["one", *(f"a/{odd}" for odd in ODD_NAMES)])}
+    for local in files.values():
+        local.write_bytes(local.name.encode())
+    assert opened.push(files) == list(files)
+    assert opened.push(files) == []
+    process = opened.start(["sh", "-c", "sleep 1000 & echo $!; wait"])
+    process_id = int(process.read_line(DEADLINE_S))
+    with pytest.raises(DeadlineError):
+        process.read_line(0.1)
+    wait_until_ended(process_id)
+    with pytest.raises(DeviceError, match=r"board: true: cannot be started: .*/dev/null"):
+        transports.connect(dataclasses.replace(board, folder="/dev/null/unit")).run(["true"], DEADLINE_S)
     opened.close()
 
 
