@@ -305,7 +305,8 @@ def _log_in(transport: paramiko.Transport, target: SshTarget) -> None:
 
 def _takes_rsa(transport: paramiko.Transport) -> bool:
     """Whether the server says that it takes RSA keys in their safe form (RFC 8308, 8332)."""
-    return b"rsa-sha2" in transport.server_extensions.get("server-sig-algs", b"")
+    told: dict[str, bytes] = transport.server_extensions  # type: ignore[attr-defined]
+    return b"rsa-sha2" in told.get("server-sig-algs", b"")
 
 
 def _keys(target: SshTarget, held: Sequence[paramiko.AgentKey], problems: list[str]) -> Iterator[paramiko.PKey]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import socket
 import subprocess
@@ -18,7 +19,7 @@ from farm.config.adb_address import AdbAddress
 from farm.config.inventory import Inventory, Unit
 from farm.emulation import EmulatedPhone, PhoneSettings
 from farm.emulation.phone_unit import private_adb_server
-from farm.transport import adb
+from farm.transport import adb, adb_sync
 from farm.transport.adb import AdbTransport, remedy
 from farm.transport.adb_server import AdbDevice, AdbServer, find_adb, parse_device
 from farm.transport.base import Transport
@@ -432,3 +433,8 @@ def test_another_program_on_the_port_is_an_error() -> None:
         with pytest.raises(DeviceError, match="is no adb server"):
             AdbServer(AdbAddress(port=server.server_address[1])).devices(time.monotonic() + 5)
         server.shutdown()
+
+
+def test_a_file_that_grows_while_it_is_sent_is_cut_at_the_size_that_it_had() -> None:
+    sent = itertools.islice(adb_sync._blocks([(Path("/dev/zero"), "endless")]), 50)
+    assert sum(map(len, sent)) < 1000
