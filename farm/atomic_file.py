@@ -23,6 +23,7 @@ from farm import host_system
 from runtime.errors import FarmError, unwritten
 
 MAX_NAME = 100
+DEVICES = Path("/dev")
 FOREIGN_AGE_S = 86_400.0  # far above what any write takes, and any clock of a shared folder is wrong
 
 _TEMPORARY = re.compile(r"\..+\.(?P<space>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})-(?P<start>[0-9]*)\.[a-z0-9_]{8}", re.DOTALL)
@@ -34,9 +35,15 @@ def replacing(path: Path, mode: int | None = None) -> Iterator[BinaryIO]:
 
     Who may read and write it is said by `mode`, whatever the umask is, or by the umask where there is none. Raises
     NoRoomError when the disk is full, FarmError when the folder or the file cannot be written for other reasons.
+
+    What is no file of a disk (`/dev/null`, `/dev/stdout`, a pipe) is written, never replaced.
     """
     temporary: Path | None = None
     try:
+        if path.parent == DEVICES or (path.exists() and not path.is_file() and not path.is_dir()):
+            with path.open("wb") as file:
+                yield file
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         _clear_once(path.parent.absolute(), os.getpid())
         name = path.parent / f"{temporary_prefix(path)}{secrets.token_hex(4)}"

@@ -43,6 +43,8 @@ if _adb := adb_programs.path_of(adb_programs.ADBUTILS):
 _taken = socket.socket()
 _taken.bind(("127.0.0.1", 0))
 os.environ["ANDROID_ADB_SERVER_PORT"] = str(_taken.getsockname()[1])
+for _name in ("ADB_SERVER_SOCKET", "ANDROID_ADB_SERVER_ADDRESS"):
+    os.environ.pop(_name, None)
 
 
 # Thousands of tests are made and stay: while they are made, looking for garbage among them takes a fifth of the time.

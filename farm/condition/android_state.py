@@ -12,7 +12,7 @@ from typing import Any
 from farm.condition.linux_state import COLDEST_C, HOTTEST_C, number
 
 CPU, GPU, BATTERY, SKIN = range(4)  # types of the thermal service
-CHARGING, FULL = 2, 5  # android.os.BatteryManager
+UNKNOWN, CHARGING, FULL = 1, 2, 5  # android.os.BatteryManager
 MAX_THERMAL_STATUS = 6
 _TEMPERATURE = re.compile(r"mValue=(-?[\d.]+), mType=(-?\d+), mName=([^,}]{0,60})")
 
@@ -30,10 +30,12 @@ def _battery(lines: Sequence[str]) -> dict[str, Any]:
     values = {key.strip().lower(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     level, scale = number(values.get("level", "")), number(values.get("scale", "")) or 100.0
     status, tenths = number(values.get("status", "")), number(values.get("temperature", ""))
+    powered = [value for key, value in values.items() if key.endswith(" powered")]
     percent = None if level is None else round(100 * level / scale)
     return {
         "battery_percent": percent if percent is not None and 0 <= percent <= 100 else None,
-        "charging": None if status is None else status in (CHARGING, FULL),
+        "charging": None if status in (None, UNKNOWN) else status in (CHARGING, FULL),
+        "plugged": "true" in powered if powered else None,
         "battery_temperature_c": None if tenths is None else _plausible(tenths / 10),
     }
 

@@ -40,11 +40,12 @@ fi
 STEADY_SCRIPT = r"""
 show $cpu/cpu[0-9]*/cpufreq/scaling_governor /sys/class/devfreq/*/governor \
   /sys/class/power_supply/*/type /sys/class/power_supply/*/capacity \
-  /sys/class/power_supply/*/status /sys/class/power_supply/*/temp
+  /sys/class/power_supply/*/status /sys/class/power_supply/*/temp \
+  /sys/class/power_supply/*/scope /sys/class/power_supply/*/online
 grep '^MemAvailable:' /proc/meminfo 2>/dev/null | dump memory
 echo "free $(df -k . 2>/dev/null | tail -n 1)"
 if command -v dumpsys >/dev/null; then
-  dumpsys battery 2>/dev/null | grep -E '^ *(level|scale|status|temperature):' | dump battery
+  dumpsys battery 2>/dev/null | grep -E '^ *(level|scale|status|temperature|[A-Za-z]+ powered):' | dump battery
   dumpsys power 2>/dev/null | grep -E 'mWakefulness=|Display Power: state=' | dump power
   settings get global low_power 2>/dev/null | dump low_power
 fi
@@ -70,12 +71,14 @@ def parse(output: str) -> DeviceState:
     """Parses the script's output; Android's values override the kernel's, except for the chip's temperature."""
     files: dict[str, str] = {}
     dumps: dict[str, list[str]] = {}
+    cores = 0
     for kind, text in _lines(output):
         if kind == "file":
             path, _, value = text.partition("=")
             files[path] = value
         elif kind == "mhz":
-            files[f"cpu MHz {len(files)}"] = text.rpartition(":")[2]
+            files[f"cpu MHz {cores}"] = text.rpartition(":")[2]
+            cores += 1
         else:
             dumps.setdefault(kind, []).append(text)
     kernel, android = linux_state.state_members(files), android_state.state_members(dumps)

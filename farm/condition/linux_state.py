@@ -12,6 +12,8 @@ from farm import safe_text
 MAX_CORES = 256
 KHZ_PER_MHZ, HZ_PER_MHZ = 1000, 1_000_000
 COLDEST_C, HOTTEST_C = -40.0, 150.0
+# Zones in which vendors show a battery's charge, voltage or current: `soc` alone is a state of charge in percent.
+BATTERY_ZONE = re.compile(r"^socd?$|(^|[-_])(bcl|vbat|ibat|vph|batt?|battery|bms)", re.I)
 CHIP_ZONE = re.compile(
     r"cpu|gpu|g3d|soc|cluster|little|mid|big|tsens|x86_pkg|core|mali|exynos|(^|[-_])ap([-_]|$)|acpitz", re.I
 )
@@ -25,7 +27,7 @@ def state_members(files: Mapping[str, str]) -> dict[str, Any]:
     policies = {int(core): text for core, text in files_of(files, r"/cpu(\d+)/cpufreq/scaling_governor").items()}
     return {
         "load_average": next((number(text.split()[0]) for text in load if text.split()), None),
-        "clock_mhz": _clocks(files, "scaling_cur_freq") or _scaled(files_of(files, r"cpu MHz (\d+)")),
+        "clock_mhz": _clocks(files, "scaling_cur_freq") or _by_core(files_of(files, r"cpu MHz (\d+)")),
         "clock_limit_mhz": _clocks(files, "scaling_max_freq"),
         "gpu_clock_mhz": _gpu_clock_mhz(files),
         "temperature_c": _chip_c(files),
@@ -51,7 +53,7 @@ def celsius(text: str) -> float | None:
     if value is None:
         return None
     value = value / 1000 if abs(value) >= 1000 else value / 10 if abs(value) > HOTTEST_C else value
-    return value if COLDEST_C <= value <= HOTTEST_C else None
+    return value if COLDEST_C < value <= HOTTEST_C else None
 
 
 def free_memory_bytes(line: str) -> int | None:
@@ -62,13 +64,13 @@ def free_memory_bytes(line: str) -> int | None:
 
 
 def _clocks(files: Mapping[str, str], name: str) -> tuple[float, ...]:
-    return _scaled(files_of(files, rf"/cpu(\d+)/cpufreq/{name}"), KHZ_PER_MHZ)
+    return _by_core(files_of(files, rf"/cpu(\d+)/cpufreq/{name}"), KHZ_PER_MHZ)
 
 
-def _scaled(texts: Mapping[str, str], divisor: int = 1) -> tuple[float, ...]:
-    """The numbers of all cores, in the order of the cores, divided by `divisor`."""
-    numbers = ((int(core), number(text)) for core, text in texts.items())
-    return tuple(value / divisor for _, value in sorted((c, v) for c, v in numbers if v is not None))[:MAX_CORES]
+def _by_core(texts: Mapping[str, str], divisor: int = 1) -> tuple[float, ...]:
+    """The numbers of all cores divided by `divisor`, at the cores' places; 0 for one that is offline."""
+    numbers = {int(core): value for core, text in texts.items() if (value := number(text)) is not None}
+    return tuple(numbers.get(core, 0.0) / divisor for core in range(min(max(numbers, default=-1) + 1, MAX_CORES)))
 
 
 def _gpu_clock_mhz(files: Mapping[str, str]) -> float | None:
@@ -100,11 +102,17 @@ def _core_governors(governors: Mapping[int, str]) -> dict[str, str]:
 
 
 def _chip_c(files: Mapping[str, str]) -> float | None:
-    """The temperature of the hottest zone whose type names the chip; of the first zone where none does."""
+    """The temperature of the hottest zone whose type names the chip; of the first zone where none does.
+
+    A zone that says 0 has no sensor, or one that is off.
+    """
     types = files_of(files, r"/thermal_zone(\d+)/type")
-    zones = {int(zone): celsius(text) for zone, text in files_of(files, r"/thermal_zone(\d+)/temp").items()}
-    chip = [value for zone, value in zones.items() if value is not None and CHIP_ZONE.search(types.get(str(zone), ""))]
-    return max(chip) if chip else zones.get(0)
+    found = {int(zone): celsius(text) for zone, text in files_of(files, r"/thermal_zone(\d+)/temp").items()}
+    zones = {
+        zone: value for zone, value in found.items() if value and not BATTERY_ZONE.search(types.get(str(zone), ""))
+    }
+    chip = [value for zone, value in zones.items() if CHIP_ZONE.search(types.get(str(zone), ""))]
+    return max(chip) if chip else zones[min(zones)] if zones else None
 
 
 def _cooling(files: Mapping[str, str]) -> int | None:
@@ -119,15 +127,18 @@ def highest(texts: Iterable[str]) -> int | None:
 
 
 def _battery(files: Mapping[str, str]) -> dict[str, Any]:
-    """Members of the first power supply that is a battery; laptops, phones and some boards have one."""
-    types = files_of(files, r"/power_supply/([^/]+)/type")
-    for name in (name for name, kind in types.items() if kind == "Battery"):
+    """Members of the first power supply that is the machine's battery, not a mouse's; laptops and phones have one."""
+    types, scopes = (files_of(files, rf"/power_supply/([^/]+)/{name}") for name in ("type", "scope"))
+    online = files_of(files, r"/power_supply/([^/]+)/online")
+    mains = [name for name, kind in types.items() if kind != "Battery" and scopes.get(name) != "Device"]
+    for name in (name for name, kind in types.items() if kind == "Battery" and scopes.get(name) != "Device"):
         values = {key: files_of(files, rf"/power_supply/{re.escape(name)}/{key}") for key in _BATTERY_FILES}
         capacity, status, temperature = (next(iter(contents.values()), "") for contents in values.values())
         percent, tenths = number(capacity), number(temperature)
         return {
             "battery_percent": int(percent) if percent is not None and 0 <= percent <= 100 else None,
             "charging": status in ("Charging", "Full") if status and status != "Unknown" else None,
+            "plugged": any(online.get(name) not in (None, "0") for name in mains) if online else None,
             "battery_temperature_c": celsius(str(tenths * 100)) if tenths is not None else None,
         }
     return {}

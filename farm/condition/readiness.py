@@ -103,11 +103,12 @@ def _battery(state: DeviceState, limits: Limits) -> Obstacle | None:
     if limit_percent is None or percent is None or percent >= limit_percent:
         return None
     reason = f"battery at {percent} %, below min_battery_percent {limit_percent}"
-    return (
-        Obstacle(f"{reason}, and it is not charging: plug it in", False)
-        if state.charging is False
-        else Obstacle(reason)
-    )
+    if state.charging is not False:
+        return Obstacle(reason)
+    if state.plugged:
+        remedy = "plugged in, but not charging: lift the limit that its settings put on the charge, or try another port"
+        return Obstacle(f"{reason}; {remedy}", False)
+    return Obstacle(f"{reason}, and it is not charging: plug it in", False)
 
 
 def _storage(state: DeviceState, limits: Limits) -> Obstacle | None:

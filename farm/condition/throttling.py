@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Generic, TypeVar
 
 from farm.condition.readiness import MODERATE, THERMAL_STATUS_NAMES
@@ -69,9 +70,16 @@ def measure_unthrottled(
 
 
 def _clock_limit_drop(before: DeviceState, after: DeviceState) -> str:
-    """Says which core's clock limit fell, and how far; empty where none did."""
-    clocks = zip(before.clock_limit_mhz, after.clock_limit_mhz, strict=False)
-    for core, (was_mhz, is_mhz) in enumerate(clocks):
-        if is_mhz < was_mhz * TOLERANCE:
+    """Says which core's clock limit fell, and how far, or which cluster is gone; empty where neither is so.
+
+    Single cores go offline while a phone idles, but a whole cluster that worked before is gone by heat.
+    """
+    if not after.clock_limit_mhz:
+        return ""
+    limits = list(zip_longest(before.clock_limit_mhz, after.clock_limit_mhz, fillvalue=0.0))
+    for core, (was_mhz, is_mhz) in enumerate(limits):
+        if 0 < is_mhz < was_mhz * TOLERANCE:
             return f"core {core} was limited to {is_mhz:.0f} of {was_mhz:.0f} MHz"
+        if was_mhz > 0 and not any(left_mhz for mhz, left_mhz in limits if mhz == was_mhz):
+            return f"core {core} and all others of {was_mhz:.0f} MHz went offline"
     return ""

@@ -160,7 +160,9 @@ Jump = Annotated[
 Serial = Annotated[
     str,
     AfterValidator(
-        functools.partial(_matching_text, r"[^\s\x00-\x1f\x7f-\x9f-][!-~]{0,127}", "serial that `adb devices` lists")
+        functools.partial(
+            _matching_text, r"[^\s\x00-\x1f\x7f-\x9f-](?:[ -~]{0,126}[!-~])?", "serial that `adb devices` lists"
+        )
     ),
 ]
 Port = Annotated[int, Field(ge=1, le=65535)]

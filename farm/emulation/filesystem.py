@@ -55,6 +55,7 @@ GPU_GOVERNORS = {
 TASK_PROFILES_SINCE = 13
 
 # The programs of Android's toybox, linked to this machine's; with the linker that PoCL calls they are all of the PATH.
+# Source of which Android has which: shell_and_utilities/README.md of AOSP's platform/system/core.
 HOST_PROGRAM_NAMES = """
 awk base64 basename cat chmod chown cksum cmp comm cp cut dd diff dirname du echo egrep env expr false fgrep find flock
 getconf grep gunzip gzip head hostname kill ln ls md5sum mkdir mkfifo mktemp mv nice nohup nproc od paste pgrep pidof
@@ -62,6 +63,18 @@ pkill printenv printf ps pwd readlink realpath renice rm rmdir sed seq setsid sh
 sha512sum sleep sort split strings stty sync tac tail tar taskset tee test time timeout top touch tr true truncate tty
 uname uniq uptime wc which xargs xxd yes zcat
 """
+PROGRAMS_SINCE = {
+    6: """
+base64 basename chgrp cksum comm cut dirname env expand expr false find free head hostname id md5sum mkfifo mktemp nice
+nl nproc od paste patch pgrep pidof pkill printf pwd realpath sed seq setsid sha1sum sort split stat strings tac tail
+tar taskset tee time timeout tr true truncate uname uniq wc which whoami xargs yes
+""",
+    7: "base64 flock tty xxd",
+    8: "diff file gunzip gzip mkfifo sha224sum sha256sum sha384sum sha512sum stop uudecode uuencode zcat",
+    9: "awk stty",
+    10: "bc getconf nproc unlink watch",
+    12: "[ test",
+}
 LINKER = "ld"
 
 
@@ -197,6 +210,9 @@ def _install_programs(folder: Path, android: int, host_paths: Mapping[str, str])
     for name, target in host_paths.items():
         if not (folder / name).exists():
             (folder / name).symlink_to(target)
+    for since, names in PROGRAMS_SINCE.items():
+        for name in names.split() if android < since else ():
+            (folder / name).unlink(missing_ok=True)
 
 
 def _make_proc(proc: Path, soc: Soc) -> None:

@@ -56,7 +56,11 @@ forget_before() {
   for name in *; do [ "${name%%.*}" -lt "$1" ] 2>/dev/null && rm -f -- "$name"; done
 }
 claim() {
-  failure=$(ln -s -- "$2" "$1" 2>&1) || { [ -w . ] && return; echo "$failure" >&2; exit 1; }
+  failure=$(ln -s -- "$2" "$1" 2>&1) || failure=$([ -L "$1" ] || ln -s -- "$2" "$1" 2>&1) || {
+    [ -L "$1" ] && return
+    echo "$failure" >&2
+    exit 1
+  }
   read_beat "$3"
   if [ "$beat" = "$4" ]; then forget_before "$1"; else rm -f -- "$1"; fi
 }

@@ -10,7 +10,8 @@ from farm.rows.record import Figure, Record
 class DeviceState(Record):
     """What could spoil a measurement, read on the unit; None or empty where it does not tell.
 
-    Clocks are each core's: now, and the most that the unit allows itself now. `temperature_c` is the chip's hottest
+    Clocks are each core's: now, and the most that the unit allows itself now; 0 of a core that is offline. `plugged`
+    says whether it has power from outside, whether or not the battery takes it. `temperature_c` is the chip's hottest
     part, `thermal_status` Android's (0 none, 1 light, 2 moderate, 3 severe, 4 critical, 5 emergency, 6 shutdown),
     `cooling` the highest step by which the kernel slows the CPU or GPU down; `governors` are by core range, and `gpu`.
     """
@@ -26,6 +27,7 @@ class DeviceState(Record):
     battery_percent: int | None = None
     battery_temperature_c: Figure = None
     charging: bool | None = None
+    plugged: bool | None = None
     screen_on: bool | None = None
     low_power: bool | None = None
     governors: dict[str, str] = Field(default_factory=dict)

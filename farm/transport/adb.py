@@ -38,7 +38,7 @@ COMMAND_BYTES = 32_000
 TRANSIENT_STATES = (adb_reconnect.OFFLINE, "connecting", "authorizing", "host")
 ABSENT = "absent"
 TOO_OLD = (
-    "its adbd is too old: it has no service `exec:`, which came with Android 5. farm needs Android 5 or newer, or "
+    "its adbd is too old: it has no service `exec:`, which came with Android 5. farm needs Android 7 or newer, or "
     "`transport: ssh` where it runs an sshd"
 )
 
@@ -193,7 +193,7 @@ def _only_serial(unit: Unit, server: AdbServer) -> str:
 def _features(name: str, server: AdbServer, serial: str) -> list[str]:
     """What the phone's adbd can do; raises DeviceLostError when the phone has gone since it was seen as usable."""
     try:
-        return server.query(f"host-serial:{serial}:features", time.monotonic() + CONNECT_S).split(",")
+        return server.query_device(serial, "features", time.monotonic() + CONNECT_S).split(",")
     except AdbRefusedError as error:
         raise DeviceLostError(f"{name}: adb says: {error}") from None
 
@@ -233,4 +233,6 @@ def _state(name: str, server: AdbServer, serial: str) -> str:
         phones: list[AdbDevice] = server.devices(time.monotonic() + CONNECT_S)
     except FarmError as error:
         raise type(error)(f"{name}: {error}") from None
-    return next((phone.state for phone in phones if phone.serial == serial), ABSENT)
+    if paths := ", ".join(phone.serial for phone in phones if phone.shared == serial):
+        raise DeviceError(f"{name}: several phones have the serial {serial}: name one by its path ({paths})")
+    return next((phone.state for phone in phones if serial in (phone.serial, phone.path)), ABSENT)

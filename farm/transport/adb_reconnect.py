@@ -11,7 +11,7 @@ import contextlib
 import socket
 import time
 
-from farm.transport.adb_server import AdbServer
+from farm.transport.adb_server import TRANSPORT, USB, AdbServer
 from runtime.errors import JobError
 
 OFFLINE = "offline"
@@ -37,7 +37,12 @@ def reconnect(server: AdbServer, serial: str, deadline: float) -> bool:
 
 def is_address(serial: str) -> bool:
     """Whether a serial is `address:port`, adb's name of a phone in the network that somebody connected to."""
-    return ":" in serial
+    return ":" in serial and not serial.startswith((USB, TRANSPORT))
+
+
+def is_in_network(serial: str) -> bool:
+    """Whether a phone is reached over the network: by its address, or by a name that mDNS found."""
+    return is_address(serial) or serial.endswith(("._tcp", "._tcp."))
 
 
 def _connect_anew(server: AdbServer, address: str, deadline: float) -> None:

@@ -7,6 +7,7 @@ server of another version is used as it is, where the `adb` program would end it
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import importlib.util
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from farm.config.adb_address import LOCAL, AdbAddress
+from farm.config.adb_address import LOCAL, THIS_MACHINE, AdbAddress
 from runtime.errors import ConfigError, DeadlineError, DeviceError, DeviceLostError
 
 STANDARD_PORT = 5037
@@ -30,6 +31,13 @@ START_S = 30.0
 DIAL_S = 1.0
 MAX_SERVICE_BYTES = 0xFFFF
 MAX_LIST_BYTES = 16 * 1024**2
+NO_SERIAL = "(no serial number)"
+USB, TRANSPORT = "usb:", "transport_id:"  # how paths to phones begin that no serial tells apart
+# A line of `adb devices -l`: a serial may hold blanks, and words `key:value` end the line.
+_LINE = re.compile(
+    r"(?P<serial>\S.*?)\s+(?P<state>device|offline|unauthorized|authorizing|connecting|recovery|sideload|rescue|host"
+    r"|bootloader|detached|no permissions\b.*?)(?P<keys>(?:\s+[a-z_]+:\S*)*)"
+)
 
 
 class AdbRefusedError(DeviceError):
@@ -38,23 +46,33 @@ class AdbRefusedError(DeviceError):
 
 @dataclasses.dataclass(frozen=True)
 class AdbDevice:
-    """A device as the adb server lists it; `state` is the server's own word, `device` for a usable one."""
+    """A device as the adb server lists it.
+
+    Attributes:
+        serial: its name for the server; its path where it has no serial number, or shares it with another device.
+        state: the server's own word, `device` for a usable one.
+        path: `usb:1-1` where it is plugged in, or `transport_id:3`, which ends with its connection.
+        shared: the serial number that it shares with others.
+    """
 
     serial: str
     state: str
     model: str = ""
+    path: str = dataclasses.field(default="", compare=False)
+    shared: str = ""
 
 
 class AdbServer:
-    """The server at an address; without a port on adb's standard one or, on this machine, ANDROID_ADB_SERVER_PORT.
+    """The server at an address; without a port on adb's standard one or, for this machine's, where the variables of
+    the adb program say: ADB_SERVER_SOCKET, ANDROID_ADB_SERVER_ADDRESS and ANDROID_ADB_SERVER_PORT.
 
     Attributes:
         place: where it is, for people.
     """
 
     def __init__(self, address: AdbAddress = LOCAL) -> None:
-        self.address = address
-        self.port = address.port or (_default_port() if address.is_local else STANDARD_PORT)
+        self.address = address = _default_address() if address == LOCAL else address
+        self.port = address.port or STANDARD_PORT
         self.place = address.at(self.port)
 
     def open(self, service: str, deadline: float, serial: str = "") -> socket.socket:
@@ -68,7 +86,9 @@ class AdbServer:
         connection = self._connected(deadline)
         try:
             if serial:
-                self._request(connection, f"host:transport:{serial}", deadline)
+                by_id = serial.startswith(TRANSPORT)
+                device = f"transport-id:{serial.removeprefix(TRANSPORT)}" if by_id else f"transport:{serial}"
+                self._request(connection, f"host:{device}", deadline)
             self._request(connection, service, deadline)
         except BaseException:
             connection.close()
@@ -89,7 +109,13 @@ class AdbServer:
         """Lists all devices that the server knows."""
         with self.open("host:devices-l", deadline) as connection:
             lines = strip_length_prefix(self._read_all(connection, deadline)).decode(errors="replace").split("\n")
-        return [device for line in lines if (device := parse_device(line))]
+        return _told_apart([device for line in lines if (device := parse_device(line))])
+
+    def query_device(self, serial: str, service: str, deadline: float) -> str:
+        """Asks a service of the server about a device."""
+        by_id = serial.startswith(TRANSPORT)
+        device = f"transport-id:{serial.removeprefix(TRANSPORT)}" if by_id else f"serial:{serial}"
+        return self.query(f"host-{device}:{service}", deadline)
 
     def connect(self, address: str, deadline: float) -> str:
         """Makes the server connect to a device in the network; returns the server's message."""
@@ -101,7 +127,7 @@ class AdbServer:
 
     def reconnect(self, serial: str, deadline: float) -> None:
         """Makes the server reset its connection to a device on USB."""
-        self.query(f"host-serial:{serial}:reconnect", deadline)
+        self.query_device(serial, "reconnect", deadline)
 
     def version(self, deadline: float) -> int:
         """The server's internal version, say 41."""
@@ -243,14 +269,28 @@ def strip_length_prefix(answer: bytes) -> bytes:
 
 def parse_device(line: str) -> AdbDevice | None:
     """Parses a line of `host:devices-l`: serial, state (one or more words), `key:value` words; None for no device."""
-    serial, _, rest = line.strip().partition(" ")
-    fields = rest.split()
-    if not serial or not fields:
+    if match := _LINE.fullmatch(line.strip()):
+        serial, state, words = match["serial"], match["state"], match["keys"].split()
+    else:  # a state that is not known here
+        serial, _, rest = line.strip().partition(" ")
+        state, *words = rest.split() or [""]
+    if not serial or not state:
         return None
-    keys = dict(word.split(":", 1) for word in fields if ":" in word)
-    if fields[0] == "no" and fields[1:2] and fields[1].startswith("permissions"):
-        return AdbDevice(serial, "no permissions")
-    return AdbDevice(serial, fields[0], keys.get("model", ""))
+    keys = {key: value for key, _, value in (word.partition(":") for word in words)}
+    path = next((f"{key}:{keys[key]}" for key in (USB[:-1], TRANSPORT[:-1]) if key in keys), "")
+    state = "no permissions" if state.startswith("no permissions") else state
+    return AdbDevice(serial, state, keys.get("model", ""), path)
+
+
+def _told_apart(devices: list[AdbDevice]) -> list[AdbDevice]:
+    """Names devices by their paths where their serial numbers do not tell them apart: cheap phones share one."""
+    count = collections.Counter(device.serial for device in devices)
+    return [
+        dataclasses.replace(device, serial=device.path, shared="" if device.serial == NO_SERIAL else device.serial)
+        if device.path and (device.serial == NO_SERIAL or count[device.serial] > 1)
+        else device
+        for device in devices
+    ]
 
 
 def _start_server(port: int, timeout_s: float) -> None:
@@ -266,11 +306,20 @@ def _start_server(port: int, timeout_s: float) -> None:
         raise DeviceLostError(f"adb server on port {port}: cannot be started: {message}")
 
 
-def _default_port() -> int:
-    value = os.environ.get("ANDROID_ADB_SERVER_PORT", "")
-    if value and not (value.isdigit() and 0 < int(value) < 65536):
-        raise ConfigError(f"ANDROID_ADB_SERVER_PORT: {value!r} is no port")
-    return int(value or STANDARD_PORT)
+def _default_address() -> AdbAddress:
+    """The server that the variables of the adb program name, by its rules."""
+    name, value = "ADB_SERVER_SOCKET", os.environ.get("ADB_SERVER_SOCKET", "")
+    host = ""
+    if value:
+        host, _, port = value.removeprefix("tcp:").rpartition(":")
+        port = port if value.startswith("tcp:") else ""
+    else:
+        host = os.environ.get("ANDROID_ADB_SERVER_ADDRESS", "")
+        name, value = "ANDROID_ADB_SERVER_PORT", os.environ.get("ANDROID_ADB_SERVER_PORT", "")
+        port = value or str(STANDARD_PORT)
+    if not (port.isdigit() and 0 < int(port) < 65536):
+        raise ConfigError(f"{name}: {value!r} is no port" + (" (tcp:[host:]port)" if name.endswith("SOCKET") else ""))
+    return AdbAddress(THIS_MACHINE if host in ("", "localhost") else host.strip("[]"), int(port))
 
 
 def _file_word(place: str) -> str:

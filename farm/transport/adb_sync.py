@@ -157,14 +157,14 @@ class _Block:
         self._memory[self._end : self._end + len(entry)] = entry
         self._end += len(entry)
 
-    def read(self, file: FileIO) -> bool:
-        """Adds the file's next piece; False at its end."""
+    def read(self, file: FileIO, most_bytes: int) -> int:
+        """Adds the file's next piece; returns its size, 0 at the end."""
         start = self._end + ENTRY.size
-        size = file.readinto(self._memory[start : start + DATA_BYTES])
+        size = file.readinto(self._memory[start : start + min(DATA_BYTES, most_bytes)])
         if size:
             self.put(ENTRY.pack(b"DATA", size))
             self._end += size
-        return bool(size)
+        return size
 
     def take(self) -> memoryview:
         """What was added, which is valid until more is."""
@@ -180,7 +180,9 @@ def _blocks(files: Sequence[tuple[Path, str]]) -> Iterator[memoryview]:
         block.put(_request(b"SEND", f"{path},{mode}".encode(errors="surrogateescape")))
         try:
             with local.open("rb", buffering=0) as file:
-                while block.read(file):
+                left_bytes = os.fstat(file.fileno()).st_size  # of a file that grows, what it had
+                while size := block.read(file, left_bytes):
+                    left_bytes -= size
                     if block.is_full:
                         yield block.take()
         except OSError as error:

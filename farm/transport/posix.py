@@ -42,12 +42,12 @@ Transfer = tuple[Path, str]
 
 
 class _HashingWriter(io.RawIOBase):
-    """Writes to a file and hashes what it writes; refuses more than MAX_FILE_BYTES."""
+    """Writes to a file and hashes what it writes; refuses more than the file had, which may grow meanwhile."""
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        self._file, self._name = file, name
+    def __init__(self, file: BinaryIO, name: str, size_bytes: int = MAX_FILE_BYTES) -> None:
+        self._file, self._name, self._size_bytes = file, name, size_bytes
         self._hash = hashlib.sha256()
-        self._room = MAX_FILE_BYTES
+        self._room = size_bytes
 
     @property
     def digest(self) -> str:
@@ -56,7 +56,7 @@ class _HashingWriter(io.RawIOBase):
     def write(self, chunk: Any) -> int:
         self._room -= len(chunk)
         if self._room < 0:
-            raise DeviceError(f"{self._name}: is larger than {MAX_FILE_BYTES} bytes")
+            raise DeviceError(f"{self._name}: has more than the {self._size_bytes} bytes that it was said to have")
         self._hash.update(chunk)
         return self._file.write(chunk)
 
@@ -138,7 +138,9 @@ class PosixTransport(ABC):
         if state is None:
             raise DeviceError(f"{self._name}: {remote}: no such file on the unit")
         with atomic_file.replacing(local) as file:
-            hashed = _HashingWriter(file, f"{self._name}: {remote}")
+            [size] = self._run_script('wc -c <"$1"', [f"./{remote}"])
+            size_bytes = int(size) if size.strip().isdigit() else MAX_FILE_BYTES
+            hashed = _HashingWriter(file, f"{self._name}: {remote}", min(size_bytes, MAX_FILE_BYTES))
             self._fetch(remote, cast(BinaryIO, hashed), FETCH_S)
             if hashed.digest != state[1]:
                 raise DeviceError(f"{self._name}: {remote}: arrived with another content than the unit has")
@@ -180,7 +182,16 @@ class PosixTransport(ABC):
         for name, status in statuses.items():
             if status.outside:
                 raise DeviceError(f"{self._name}: {name}: a link that leaves the unit's folder")
+            if status.state and not status.state[1]:
+                statuses[name] = PathStatus((status.state[0], self._read_back(name)))
         return statuses
+
+    def _read_back(self, remote: str) -> str:
+        """The hash of a file on a unit that cannot tell it: before farmrt, which can, is there on Android 7."""
+        with Path(os.devnull).open("wb") as nowhere:
+            hashed = _HashingWriter(nowhere, f"{self._name}: {remote}")
+            self._fetch(remote, cast(BinaryIO, hashed), FETCH_S)
+        return hashed.digest
 
     def _inspect_batch(self, names: Sequence[str]) -> list[PathStatus]:
         if receiver := self._running_receiver(names):

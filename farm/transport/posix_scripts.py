@@ -24,14 +24,21 @@ exit $status
 
 # Functions that print for each file `outside` (of the unit's folder), `folder`, `none N` (N of its folders are missing
 # too), `file -` or `file x` (executable); then the hashes of those files in the same order, by the program `hasher` of
-# the unit, where there is one that works. An odd name, which sha256sum would escape or break, has its hash in its own
-# line. All of it is printed at once: adb carries each write in a packet that is answered.
+# the unit, where there is one that works, else by sha256sum, else (Android 7) each is `unknown`. An odd name, which
+# sha256sum would escape or break, has its hash in its own line. All of it is printed at once: adb carries each write in
+# a packet that is answered.
 _INSPECTION = r"""
 cd -P . && root=$PWD || exit
 odd='*[\\
 ]*'
 hashes() {
-  if [ "$hasher" ] && found=$("$hasher" sha256 "$@" 2>/dev/null); then echo "$found"; else sha256sum "$@"; fi
+  if [ "$hasher" ] && found=$("$hasher" sha256 "$@" 2>/dev/null); then
+    echo "$found"
+  elif command -v sha256sum >/dev/null; then
+    sha256sum "$@"
+  else
+    for file; do echo unknown; done
+  fi
 }
 look_at_folder() {
   folder=$1
@@ -58,7 +65,7 @@ inspect() {
     mode=-
     [ ! -x "$file" ] || mode=x
     case $file in
-    $odd) echo "file $mode $(sha256sum <"$file")" ;;
+    $odd) echo "file $mode $(sha256sum <"$file" 2>/dev/null || echo unknown)" ;;
     *) echo "file $mode"; set -- "$@" "$file" ;;
     esac
   done
@@ -133,12 +140,13 @@ done
 """
 )
 
-UNREADABLE_ANSWER = "the unit's answer about its files makes no sense; are sha256sum and a POSIX shell there?"
-_ANSWER = re.compile(rb"outside|folder|none (\d{1,4})|file ([x-])(?: \\?([0-9a-f]{64})\b.*)?")
+UNREADABLE_ANSWER = "the unit's answer about its files makes no sense; is a POSIX shell there?"
+UNKNOWN = b"unknown"
+_ANSWER = re.compile(rb"outside|folder|none (\d{1,4})|file ([x-])(?: (?:\\?([0-9a-f]{64})\b.*|(unknown)))?")
 _HASH_FOLLOWS = (b"file -", b"file x")
 _HASH = re.compile(rb"\\?([0-9a-f]{64}) [ *].*")
 
-FileState = tuple[bool, str]  # whether a file is executable, and its SHA-256
+FileState = tuple[bool, str]  # whether a file is executable, and its SHA-256, empty where the unit cannot tell
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,6 +174,16 @@ def command_line(folder: str, marker: str, argv: Sequence[str]) -> str:
     return f"{{ {enter}; }} && exec sh -c {' '.join(map(shlex.quote, [LAUNCH, 'sh', marker, *argv]))}"
 
 
+def for_any_shell(line: str) -> str:
+    """A line for a login shell that is no POSIX shell (fish, tcsh), which has `sh` run another one.
+
+    What such shells take otherwise within single quotes stands in octal.
+    """
+    for character in "\\'!\n":
+        line = line.replace(character, f"\\0{ord(character):03o}")
+    return f"""exec sh -c 'eval "$(printf %b "$1")"' sh '{line}'"""
+
+
 def parse_inspection(lines: Sequence[bytes], count: int) -> list[PathStatus]:
     """Parses the output of INSPECT: one status for each file; raises DeviceError for anything else."""
     hashes = iter(lines[count:])
@@ -186,15 +204,16 @@ def _path_status(line: bytes, hashes: Iterator[bytes]) -> PathStatus:
         raise DeviceError(UNREADABLE_ANSWER)
     if not answer[2]:
         return PathStatus(outside=line == b"outside", is_folder=line == b"folder", missing=int(answer[1] or 0))
-    digest = answer[3] or _hash(next(hashes, b""))
-    if not digest:
-        raise DeviceError(UNREADABLE_ANSWER)
-    return PathStatus(state=(answer[2] == b"x", digest.decode()))
+    digest = answer[3] or answer[4] or _hash(next(hashes, b""))
+    return PathStatus(state=(answer[2] == b"x", "" if digest == UNKNOWN else digest.decode()))
 
 
 def _hash(line: bytes) -> bytes:
-    match = _HASH.fullmatch(line)
-    return match[1] if match else b""
+    if line == UNKNOWN:
+        return line
+    if match := _HASH.fullmatch(line):
+        return match[1]
+    raise DeviceError(UNREADABLE_ANSWER)
 
 
 def _quoted_folder(folder: str) -> str:

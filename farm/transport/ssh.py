@@ -19,6 +19,7 @@ from farm.transport import ssh_config, ssh_connection, ssh_known_hosts
 from farm.transport.channel import CHUNK_BYTES, KILLED
 from farm.transport.interruption import Interruption
 from farm.transport.posix import PosixTransport, Transfer
+from farm.transport.posix_scripts import for_any_shell
 from farm.transport.ssh_connection import SshConnection, SshTimeouts
 from farm.transport.ssh_known_hosts import HostKey
 from runtime.errors import DeviceError, DeviceLostError, JobError
@@ -73,7 +74,7 @@ class SshTransport(PosixTransport):
     def _open(self, command_line: str, deadline: float) -> SshChannel:
         channel = self._connection.open(deadline)
         try:
-            channel.exec_command(os.fsencode(command_line))
+            channel.exec_command(os.fsencode(for_any_shell(command_line)))
         except (paramiko.SSHException, OSError, EOFError) as error:
             channel.close()
             self._connection.settle_and_check()

@@ -16,7 +16,7 @@ from typing import Literal
 
 import paramiko
 
-from farm import atomic_file
+from farm import atomic_file, host_system
 from farm.transport.ssh_config import SshTarget
 from runtime.errors import ConfigError, DeviceError
 
@@ -33,6 +33,7 @@ class HostKey:
         key: base64, as known_hosts holds it.
         file: the known_hosts file that holds the key, or would get it.
         state: whether the key is trusted; `changed` means that known_hosts has another key for this host.
+        new_keys: see SshTarget.
     """
 
     host: str
@@ -40,6 +41,7 @@ class HostKey:
     key: str
     file: Path
     state: Literal["known", "unknown", "changed", "revoked"]
+    new_keys: str = "ask"
 
     @property
     def fingerprint(self) -> str:
@@ -77,7 +79,7 @@ def evaluate_key(target: SshTarget, key: paramiko.PKey) -> HostKey:
         state = "known"
     elif any(not entry.marker for entry in entries):
         state = "changed"
-    return HostKey(host, algorithm, text, target.known_hosts[0], state)
+    return HostKey(host, algorithm, text, target.known_hosts[0], state, target.new_keys)
 
 
 def known_algorithms(target: SshTarget) -> list[str]:
@@ -90,7 +92,15 @@ def known_algorithms(target: SshTarget) -> list[str]:
 
 
 def require_trusted(unit: str, key: HostKey) -> None:
-    """Raises DeviceError for a key that is not trusted; `kind` is `host-key-` and its state."""
+    """Raises DeviceError for a key that is not trusted; `kind` is `host-key-` and its state.
+
+    Keys that are new are taken where StrictHostKeyChecking says so: a board that is flashed each week has no other.
+    """
+    if key.state in ("unknown", "changed") and key.new_keys == "no":
+        return
+    if key.state == "unknown" and key.new_keys == "accept-new":
+        add_key(key)
+        return
     shown = f"{unit}: {key.host} shows the host key {key.fingerprint} ({key.algorithm})"
     if key.state == "revoked":
         raise DeviceError(f"{shown}, which known_hosts revokes: do not connect", "host-key-revoked")
@@ -109,16 +119,29 @@ def require_trusted(unit: str, key: HostKey) -> None:
 
 
 def add_key(key: HostKey) -> None:
-    """Adds the key to its known_hosts file, in place of other keys of that host; raises ConfigError."""
+    """Adds the key to its known_hosts file, in place of other keys of that host.
+
+    Raises ConfigError, with the line to add, where that file is no regular one (`/dev/null`), or not the user's own.
+    """
+    file = key.file.resolve()
+    problem = (
+        "keeps nothing (UserKnownHostsFile)"
+        if file.exists() and not file.is_file()
+        else ""
+        if file.is_relative_to(host_system.home_folder().resolve())
+        else "is outside of your home folder, and others may use it"
+    )
+    if problem:
+        raise ConfigError(f"{key.file} {problem}: add the key to a file that ssh reads yourself: {key.line}")
     try:
-        text = key.file.read_text(errors="surrogateescape") if key.file.exists() else ""
+        text = file.read_text(errors="surrogateescape") if file.exists() else ""
     except OSError as error:
         raise ConfigError(f"{key.file}: cannot be read: {error.strerror}") from None
     other_lines = [kept for line in text.splitlines() if (kept := _line_without_host(line, key.host)) is not None]
-    key.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     content = "".join(f"{line}\n" for line in [*other_lines, key.line])
-    with atomic_file.replacing(key.file.resolve(), 0o600) as file:
-        file.write(content.encode(errors="surrogateescape"))
+    with atomic_file.replacing(file, 0o600) as opened:
+        opened.write(content.encode(errors="surrogateescape"))
 
 
 def _line_without_host(line: str, host: str) -> str | None:

@@ -13,10 +13,12 @@ BYTES_PER_MB = 1_000_000
 
 
 def free_bytes(line: str) -> int | None:
-    """Parses the available bytes from a line of `df -k`: the KiB before the last two columns (use, mount point)."""
-    columns = line.split()
-    kib = columns[-3] if len(columns) > 3 else ""
-    return int(kib) * 1024 if re.fullmatch(r"[0-9]{1,15}", kib) else None
+    """Parses the available bytes from a line of `df -k`: the KiB before the use in percent and the mount point.
+
+    Names of devices and mount points may hold blanks.
+    """
+    match = re.search(r"\s[0-9]+\s+[0-9]+\s+([0-9]{1,15})\s+(?:[0-9]{1,3}%|-)\s+/", line)
+    return int(match[1]) * 1024 if match else None
 
 
 def space_needed(sizes_bytes: Iterable[int]) -> int:

@@ -27,7 +27,10 @@ def adb_phones(address: AdbAddress = LOCAL) -> list[AdbPhone]:
     devices = server.devices(time.monotonic() + ASK_S)
     if offline := [device.serial for device in devices if device.state == OFFLINE]:
         devices = _keep_absent(devices, _after_reconnecting(server, offline))
-    return [AdbPhone(device.serial, device.state, remedy(device.state), device.model) for device in devices]
+    return [
+        AdbPhone(device.serial, device.state, remedy(device.state), device.model, device.path, device.shared)
+        for device in devices
+    ]
 
 
 def _keep_absent(before: Sequence[AdbDevice], after: Sequence[AdbDevice]) -> list[AdbDevice]:

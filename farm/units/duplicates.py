@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from farm.config.adb_address import AdbAddress
-from farm.transport.adb_reconnect import is_address
+from farm.transport.adb_reconnect import is_in_network
 from farm.transport.adb_server import AdbServer
 from farm.units.survey import AdbPhone, UnitEntry
 from runtime.errors import JobError
@@ -59,7 +59,7 @@ def _possible_duplicates(phones_of_servers: Mapping[AdbAddress, Sequence[AdbPhon
             if phone.state == "device":
                 by_model[phone.model].append((address, phone.serial))
     for keys in by_model.values():
-        if len(keys) > 1 and any(is_address(serial) for _, serial in keys):
+        if len(keys) > 1 and any(is_in_network(serial) for _, serial in keys):
             yield from keys
 
 
@@ -78,7 +78,7 @@ def _key(entry: UnitEntry) -> PhoneKey:
 
 
 def _rank(entry: UnitEntry) -> tuple[bool, bool]:
-    return not entry.listed, not entry.listed and is_address(entry.unit.serial)
+    return not entry.listed, not entry.listed and is_in_network(entry.unit.serial)
 
 
 def _with_aliases(entry: UnitEntry, others: Sequence[UnitEntry]) -> UnitEntry:

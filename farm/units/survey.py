@@ -63,12 +63,14 @@ ADB_STATES = {
 
 @dataclasses.dataclass(frozen=True)
 class AdbPhone:
-    """A phone as an adb server lists it; `remedy` says what to do where the state is not `device`."""
+    """A phone as an adb server lists it (see AdbDevice); `remedy` says what to do where the state is not `device`."""
 
     serial: str
     state: str = "device"
     remedy: str = ""
     model: str = ""
+    path: str = ""
+    shared: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,8 +126,9 @@ def list_entries(inventory: Inventory, phones_of_servers: Mapping[AdbAddress, Se
         return listed
     server = inventory.adb_server
     names = {entry.unit.name for entry in listed}
-    serials = {entry.unit.serial for entry in listed if entry.unit.adb_server == server}
-    unlisted = [phone for phone in phones_of_servers.get(server, ()) if phone.serial not in serials][:MAX_PHONES]
+    serials = {entry.unit.serial for entry in listed if entry.unit.adb_server == server} - {""}
+    phones = phones_of_servers.get(server, ())
+    unlisted = [phone for phone in phones if serials.isdisjoint((phone.serial, phone.path))][:MAX_PHONES]
     return listed + [_discovered_entry(phone, server, names) for phone in unlisted]
 
 
@@ -186,11 +189,14 @@ def _listed_entry(unit: Unit, phones_of_servers: Mapping[AdbAddress, Sequence[Ad
     if unit.transport != "adb" or phones is None:
         return UnitEntry(unit)
     for phone in phones:
-        if phone.serial == unit.serial:
+        if unit.serial and unit.serial in (phone.serial, phone.path):
             return UnitEntry(unit, *_adb_state(phone))
     if unit.address:  # connecting to it is the transport's matter
         return UnitEntry(unit)
-    return UnitEntry(unit, UnitState.NOT_CONNECTED, f"no phone with the serial {unit.serial} is plugged in")
+    reason = f"no phone with the serial {unit.serial} is plugged in"
+    if paths := ", ".join(phone.serial for phone in phones if phone.shared == unit.serial):
+        reason = f"several phones have the serial {unit.serial}: name one by its path ({paths})"
+    return UnitEntry(unit, UnitState.NOT_CONNECTED, reason)
 
 
 def _discovered_entry(phone: AdbPhone, server: AdbAddress, used_names: set[str]) -> UnitEntry:

@@ -127,3 +127,17 @@ def test_the_umask_says_who_may_read_and_write(tmp_path: Path, umask: int, mode:
         os.umask(before)
     modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("file", "secret", "program")]
     assert modes == [mode, 0o600, 0o755]
+
+
+def test_what_is_no_file_of_a_disk_is_written_and_not_replaced(tmp_path: Path) -> None:
+    null, pipe = tmp_path / "null", tmp_path / "pipe"
+    null.symlink_to(os.devnull)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for path in (null, pipe):
+        atomic_file.write(path, b"report")
+    assert os.read(reader, 100) == b"report"
+    assert null.is_symlink()
+    assert pipe.is_fifo()
+    atomic_file.write(Path("/dev/stderr"), b"report")
+    assert Path("/dev/stderr").is_symlink()

@@ -25,13 +25,16 @@ pytestmark = pytest.mark.slow
 DEADLINE_S = 60.0
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["shell 2", "old"])
+@pytest.fixture(scope="module", params=[14, 7, 6], ids=["Android 14", "Android 7", "Android 6"])
 def unit(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unit]:
-    """A phone of an adb server of its own; an old one tells no exit status and no separate stderr."""
+    """A phone of an adb server of its own.
+
+    Android 7 has no sha256sum; Android 6 tells no exit status and no separate stderr.
+    """
     missing = [name for name in ("mksh", "toybox") if not shutil.which(name)]
     require("mksh", f"not on this machine: {' and '.join(missing)}" if missing else "")
     home: Path = tmp_path_factory.mktemp("adb")
-    settings = PhoneSettings(toybox=True, shell_v2=request.param, android=14 if request.param else 6)
+    settings = PhoneSettings(toybox=True, shell_v2=request.param > 6, android=request.param)
     with private_adb_server(home) as port, EmulatedPhone(settings) as phone:
         serial = f"127.0.0.1:{phone.port}"
         AdbServer(AdbAddress(port=port)).connect(serial, time.monotonic() + DEADLINE_S)
@@ -48,6 +51,6 @@ class TestAndroidsShell(PosixContract):
             yield opened
 
     def test_commands_run_in_mksh_with_toybox(self, transport: Transport) -> None:
-        told = transport.run(["sh", "-c", 'echo "$KSH_VERSION"; readlink /system/bin/sha256sum'], DEADLINE_S)
+        told = transport.run(["sh", "-c", 'echo "$KSH_VERSION"; readlink /system/bin/sha1sum'], DEADLINE_S)
         version, program = told.stdout.decode().splitlines()
         assert "MIRBSD KSH" in version and Path(program).name == "toybox"

@@ -11,6 +11,7 @@ import pytest
 from runtime.types import Role
 from tests.native.artifacts import fingerprint, tuned_entry, tuned_file
 from tests.native.conftest import THOROUGH
+from tests.native.fake_driver import fake_driver
 from tests.native.farmrt import Farmrt
 from tests.native.plans import Floats, PlanBuilder, integer, packed, pool
 
@@ -191,6 +192,18 @@ def test_compiled_kernels(gpu: Farmrt) -> None:
     other = gpu.load(plan, kernels=path, soc="rk3399")["kernels"]
     assert (other["match"], other["loaded"], other["built"]) == ("none", 0, 1)
     assert "SoC differs" in other["reason"]
+
+
+def test_a_binary_that_does_not_build_is_told_with_the_drivers_code(farmrt_program: Path, tmp_path: Path) -> None:
+    library, plan, path = str(fake_driver()), dense_plan()[0], tmp_path / "kernels"
+    with Farmrt(farmrt_program, tmp_path, library) as saving:
+        assert saving.load(plan, soc="host")["ok"]
+        saving.done("save_kernels", file=path)
+    for call in ("clCreateProgramWithBinary", "clBuildProgram"):
+        with Farmrt(farmrt_program, tmp_path, library, {"FAKE_OPENCL_FAIL": f"{call}:1"}) as loading:
+            kernels = loading.load(plan, kernels=path, soc="host")["kernels"]
+        assert (kernels["loaded"], kernels["built"]) == (0, 1)
+        assert kernels["reason"] == "the driver refused a binary (CL_OUT_OF_RESOURCES)"
 
 
 def test_lazy_builds_at_the_first_run(gpu: Farmrt) -> None:

@@ -59,6 +59,7 @@ Value = TypeVar("Value")
 
 LOG = logging.getLogger("farm.unit")
 
+START_DEADLINE_S = 25.0  # of a farmrt that only has to read a line; no driver is asked yet
 PROBE_DEADLINE_S = 120.0
 ANSWER_DEADLINE_S = 10.0
 LOAD_DEADLINE_S = 900.0
@@ -112,6 +113,7 @@ class OpenUnit:
         self.progress, self.lease = connection.progress, connection.lease
         self.session = session
         self.round_limit_s = round_limit.LEAST_S
+        session.command("log", deadline_s=START_DEADLINE_S)
         self.probe = session.probe(connection.opencl, PROBE_DEADLINE_S)
         facts_cache.update(connection.unit, driver=facts_cache.driver_of(self.probe.model_dump()))
         target_files.store(connection.unit, self.probe)

@@ -148,6 +148,70 @@ def test_an_old_thermal_services_cached_temperatures_are_used() -> None:
     assert (parse(lines).thermal_status, parse(lines).temperature_c) == (3, 41.0)
 
 
+def zones(**temperatures: int) -> str:
+    """What the script says of thermal zones of these types, `_` for `-`, in this order."""
+    lines = []
+    for number, (kind, value) in enumerate(temperatures.items()):
+        lines += [f"file /sys/class/thermal/thermal_zone{number}/type={kind.replace('__', '-')}"]
+        lines += [f"file /sys/class/thermal/thermal_zone{number}/temp={value}"]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("output", "celsius"),
+    [
+        (zones(soc=87, socd=13, pm8150b__vbat__lvl0=4012, pm8150b__bcl__lvl0=9000, cpu__0=41000), 41.0),
+        (zones(soc=87, battery=31000), None),
+        (zones(vbat=4012, xo__therm=39000), 39.0),
+        (zones(soc__thermal=52000, soc=87), 52.0),
+        (zones(soc_thermal=52000), 52.0),
+        (zones(cpu__0=0, cpu__1=0, pmic=38000), 38.0),
+        (zones(cpu__0=0), None),
+        (zones(cpu__0=-40000, gpu=45000), 45.0),
+    ],
+)
+def test_a_batterys_charge_and_missing_sensors_are_no_heat(output: str, celsius: float | None) -> None:
+    assert parse(output).temperature_c == celsius
+
+
+def test_zones_that_say_0_do_not_hide_the_thermal_service() -> None:
+    lines = "\n".join(f"thermalservice {line}" for line in THERMAL.splitlines())
+    assert parse(zones(cpu__0=0) + "\n" + lines).temperature_c == 46.25
+
+
+MOUSE = {"type": "Battery", "scope": "Device", "capacity": "5", "status": "Discharging", "online": "1"}
+LAPTOP = {"type": "Battery", "scope": "System", "capacity": "79", "status": "Not charging", "temp": "300"}
+
+
+def supplies(**found: dict[str, str]) -> str:
+    return "\n".join(
+        f"file /sys/class/power_supply/{name}/{key}={value}"
+        for name, keys in found.items()
+        for key, value in keys.items()
+    )
+
+
+def test_a_mouse_is_not_the_machines_battery() -> None:
+    assert parse(supplies(a=MOUSE)) == DeviceState()
+    mains = {"type": "Mains", "online": "1"}
+    held = parse(supplies(a=MOUSE, b=LAPTOP, c=mains))
+    assert (held.battery_percent, held.charging, held.plugged, held.battery_temperature_c) == (79, False, True, 30.0)
+    assert parse(supplies(a=MOUSE, b=LAPTOP, c={**mains, "online": "0"})).plugged is False
+
+
+@pytest.mark.parametrize(("status", "charging"), [(1, None), (2, True), (3, False), (4, False), (5, True)])
+def test_a_phone_that_is_plugged_in_may_not_charge(status: int, charging: bool | None) -> None:
+    lines = BATTERY.replace("status: 2", f"status: {status}").splitlines()
+    state = parse("\n".join(f"battery {line}" for line in lines))
+    assert (state.charging, state.plugged) == (charging, True)
+
+
+def test_clocks_are_those_of_their_cores_when_others_are_offline() -> None:
+    clocks = {0: 1000_000, 1: 1000_000, 5: 2000_000}
+    lines = [f"file /sys/devices/system/cpu/cpu{core}/cpufreq/scaling_max_freq={khz}" for core, khz in clocks.items()]
+    assert parse("\n".join(lines)).clock_limit_mhz == (1000.0, 1000.0, 0.0, 0.0, 0.0, 2000.0)
+
+
 @pytest.mark.parametrize(
     ("text", "celsius"),
     [("41500", 41.5), ("41", 41.0), ("415", 41.5), ("-5000", -5.0), ("-40000000", None), ("", None), ("hot", None)],

@@ -87,7 +87,11 @@ def test_a_battery_that_may_charge_is_waited_for(charging: bool | None) -> None:
 @pytest.mark.parametrize(
     ("members", "words"),
     [
-        ({"battery_percent": 10, "charging": False}, "battery at 10 %.*plug it in"),
+        ({"battery_percent": 10, "charging": False}, "battery at 10 %.*not charging: plug it in"),
+        (
+            {"battery_percent": 10, "charging": False, "plugged": True},
+            "battery at 10 %.*plugged in, but not.*lift the l",
+        ),
         ({"free_bytes": 5_000_000}, "5 MB free, below free_storage_mb 100: `farm clean`"),
         ({"low_power": True}, "battery saver is on"),
     ],
@@ -132,6 +136,8 @@ def test_waiting_ends_in_time_whatever_the_states(temperatures: list[float], mos
 SLOWED = changed(thermal_status=3)
 LIMITED = changed(clock_limit_mhz=(2800.0, 1766.0))
 
+BIG_LITTLE, LITTLE = changed(clock_limit_mhz=(1700.0, 1700.0, 2800.0, 2800.0)), changed(clock_limit_mhz=(1700.0,) * 2)
+
 
 @pytest.mark.parametrize(
     ("before", "after", "words"),
@@ -145,6 +151,13 @@ LIMITED = changed(clock_limit_mhz=(2800.0, 1766.0))
         (LIMITED, LIMITED, ""),  # so low from the start: the user's wish or the vendor's
         (LIMITED, changed(clock_limit_mhz=(2800.0, 2800.0)), ""),
         (DeviceState(), DeviceState(), ""),
+        (BIG_LITTLE, LITTLE, "core 2 and all others of 2800 MHz went offline"),
+        (BIG_LITTLE, changed(clock_limit_mhz=(1700.0, 1700.0, 0.0, 2800.0)), ""),  # one idles
+        (BIG_LITTLE, changed(clock_limit_mhz=(0.0, 1700.0, 2800.0, 2800.0)), ""),
+        (BIG_LITTLE, changed(clock_limit_mhz=(0.0, 1700.0, 0.0, 2000.0)), "core 3 was limited to 2000 of 2800 MHz"),
+        (BIG_LITTLE, changed(clock_limit_mhz=(0.0, 0.0, 2800.0, 2800.0)), "core 0 and all others of 1700 MHz went"),
+        (LITTLE, BIG_LITTLE, ""),
+        (BIG_LITTLE, DeviceState(), ""),
     ],
 )
 def test_what_counts_as_throttled(before: DeviceState, after: DeviceState, words: str) -> None:

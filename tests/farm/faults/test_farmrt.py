@@ -59,9 +59,10 @@ def test_farmrt_that_dies_at_once(emulated: EmulatedUnits, phone: EmulatedPhone)
 
 
 def test_farmrt_that_hangs(emulated: EmulatedUnits, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unit_jobs, "PROBE_DEADLINE_S", 1.5)
+    assert unit_jobs.START_DEADLINE_S < 30
+    monkeypatch.setattr(unit_jobs, "START_DEADLINE_S", 1.5)
     phone.inject(f"hang:{SERVE}")
-    told(emulated.run(), "timeout", "probe", "did not answer within 1.5 s")
+    told(emulated.run(), "timeout", "log", "did not answer within 1.5 s")
     monkeypatch.undo()
     monkeypatch.chdir(emulated.folder)
     works_again(emulated, phone)
@@ -140,7 +141,7 @@ def works_again_with(emulated: EmulatedUnits, phone: EmulatedPhone, rows: int) -
 def test_garbage_from_farmrt_is_a_row(
     emulated: EmulatedUnits, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    for name in ("PROBE_DEADLINE_S", "LOAD_DEADLINE_S"):  # of an answer that the garbage swallows
+    for name in ("START_DEADLINE_S", "PROBE_DEADLINE_S", "LOAD_DEADLINE_S"):  # of an answer that the garbage swallows
         monkeypatch.setattr(unit_jobs, name, 5.0)
     phone.inject(f"{fault}{',' if ':' in fault else ':'}{SERVE}")
     done = emulated.run()

@@ -725,3 +725,16 @@ def test_the_lock_folder_is_one_that_the_user_can_write(tmp_path: Path, monkeypa
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
         with host_lock.try_lock("unit") as lock:
             assert lock and len(list((tmp_path / folder).glob("*.lock"))) == 1
+
+
+def test_a_unit_without_room_for_a_claim_says_so(tmp_path: Path) -> None:
+    """It is not told that somebody else was faster, for which one would wait."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/ln").write_text("#!/bin/sh\necho 'ln: cannot create 1: No space left on device' >&2; exit 1\n")
+    (tmp_path / "bin/ln").chmod(0o755)
+    unit = LocalTransport(tmp_path / "unit", {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"})
+    claim = Claim("me", 1, "job", "nonce", "lock", "", 0.0, 60.0)
+    with pytest.raises(DeviceError, match=r"the lease cannot be kept on the unit: ln: .*No space left on device"):
+        Marker(unit).take(claim, "")
+    with pytest.raises(DeviceError, match=r"the lease cannot be kept on the unit: ln: .*No space left on device"):
+        Marker(unit).claim(claim, Marker(unit).read())

@@ -9,7 +9,9 @@ from __future__ import annotations
 import datetime
 import io
 import os
+import shutil
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -353,6 +355,23 @@ class TransportContract:
 class PosixContract(TransportContract):
     """What transports over a link (farm.transport.posix) add to the contract."""
 
+    def test_a_file_that_grows_while_it_is_fetched_is_cut_off(
+        self, transport: Transport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_shell(transport, "echo few >log")
+        inspect = transport._inspect  # type: ignore[attr-defined]
+
+        def then_grow(remotes: Iterable[str]) -> object:
+            statuses = inspect(remotes)
+            monkeypatch.setattr(transport, "_run_script", lambda script, arguments: [b"4"])
+            run_shell(transport, "dd if=/dev/zero bs=1000000 count=20 2>/dev/null >>log")
+            return statuses
+
+        monkeypatch.setattr(transport, "_inspect", then_grow)
+        with pytest.raises(DeviceError, match="log: has more than the 4 bytes that it was said to have"):
+            transport.pull("log", tmp_path / "back")
+        assert list(tmp_path.glob("*back*")) == []
+
     @pytest.mark.parametrize(("age", "remains"), [({"seconds": 90}, True), ({"hours": 20}, True), ({"days": 3}, False)])
     def test_only_old_leftovers_of_pushes_are_removed(
         self, transport: Transport, tmp_path: Path, age: dict[str, int], remains: bool
@@ -365,7 +384,11 @@ class PosixContract(TransportContract):
         assert (run_shell(transport, "ls").stdout == b"file\npush-1\n") == remains
 
     @pytest.mark.parametrize(
-        "hashes", ['shift; echo used >> used; exec sha256sum "$@"', "echo used >> used; echo nonsense; exit 1"]
+        "hashes",
+        [
+            f'shift; echo used >> used; exec {shutil.which("sha256sum")} "$@"',
+            "echo used >> used; echo nonsense; exit 1",
+        ],
     )
     def test_a_program_of_the_unit_hashes_where_it_works(
         self, transport: Transport, tmp_path: Path, hashes: str

@@ -34,6 +34,7 @@ class SshServer:
         home.mkdir(parents=True, exist_ok=True)
         self.home, self.accepted, self.max_sessions = home, accepted, max_sessions
         self.shell = "/bin/sh"
+        self.tells_algorithms = True  # of keys for the login, as servers since 2016 do
         self.key: paramiko.PKey = paramiko.ECDSAKey.generate()
         self.connections: list[paramiko.Transport] = []
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -69,6 +70,7 @@ class SshServer:
                 return
             connection = _Connection(client)
             connection.add_server_key(self.key)
+            connection.server_sig_algs = self.tells_algorithms
             self.connections.append(connection)
             with contextlib.suppress(paramiko.SSHException, EOFError, OSError):
                 connection.start_server(event=threading.Event(), server=_Session(self, connection))

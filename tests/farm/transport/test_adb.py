@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import socket
 import subprocess
@@ -14,14 +16,16 @@ from typing import Any
 import pytest
 
 from farm.config.adb_address import AdbAddress
-from farm.config.inventory import Unit
+from farm.config.inventory import Inventory, Unit
 from farm.emulation import EmulatedPhone, PhoneSettings
 from farm.emulation.phone_unit import private_adb_server
-from farm.transport import adb
+from farm.transport import adb, adb_sync
 from farm.transport.adb import AdbTransport, remedy
 from farm.transport.adb_server import AdbDevice, AdbServer, find_adb, parse_device
 from farm.transport.base import Transport
-from runtime.errors import DeviceError, DeviceLostError, JobError, ProcessEndedError
+from farm.units import discovery
+from farm.units.survey import list_entries
+from runtime.errors import ConfigError, DeviceError, DeviceLostError, JobError, ProcessEndedError
 from tests.farm.transport.contract import DEADLINE_S, PosixContract, run_shell, wait_until_ended
 
 pytestmark = pytest.mark.slow
@@ -293,12 +297,100 @@ NO_PERMISSIONS = "no permissions (user in plugdev group; are your udev rules wro
         ("0123 unauthorized usb:1-1 transport_id:2", ("0123", "unauthorized")),
         (f"0123 {NO_PERMISSIONS}", ("0123", "no permissions")),
         ("10.0.0.1:5555 offline", ("10.0.0.1:5555", "offline")),
+        (
+            "adb-X (2)._adb-tls-connect._tcp device product:p model:M device:d transport_id:7",
+            ("adb-X (2)._adb-tls-connect._tcp", "device", "M"),
+        ),
+        ("a device (3) offline transport_id:8", ("a device (3)", "offline")),
+        ("(no serial number)     device usb:1-1 model:M transport_id:3", ("(no serial number)", "device", "M")),
+        ("????????????           no permissions usb:1-2 transport_id:4", ("????????????", "no permissions")),
         ("", None),
         ("* daemon", ("*", "daemon")),
     ],
 )
 def test_lines_of_the_servers_device_list_are_parsed(line: str, device: tuple[str, ...] | None) -> None:
     assert parse_device(line) == (AdbDevice(*device) if device else None)
+
+
+LIST = """\
+0123456789ABCDEF       device usb:1-1 product:p model:M device:d transport_id:1
+0123456789ABCDEF       device usb:1-2 product:p model:M device:d transport_id:2
+(no serial number)     device product:p model:M device:d transport_id:3
+A1                     device usb:1-4 product:p model:M device:d transport_id:4
+"""
+
+
+@contextlib.contextmanager
+def server_of_list(text: str = LIST) -> Iterator[tuple[AdbAddress, list[str]]]:
+    """An adb server with this list, and what it was asked."""
+    import socketserver
+
+    asked: list[str] = []
+
+    class Listing(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while digits := self.rfile.read(4):
+                asked.append(self.rfile.read(int(digits, 16)).decode())
+                answer = text if asked[-1] == "host:devices-l" else "shell_v2" if "features" in asked[-1] else ""
+                self.wfile.write(b"OKAY" + (b"%04x" % len(answer) + answer.encode() if answer else b""))
+                if answer:
+                    return
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Listing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield AdbAddress(port=server.server_address[1]), asked
+        server.shutdown()
+
+
+def test_phones_that_share_a_serial_are_named_by_their_paths() -> None:
+    with server_of_list() as (address, asked):
+        phones = discovery.adb_phones(address)
+        assert [phone.serial for phone in phones] == ["usb:1-1", "usb:1-2", "transport_id:3", "A1"]
+        units = {
+            serial: Unit("u", "adb", "sdm845", "x", ("host",), serial=serial, adb_server=address)
+            for serial in ("usb:1-2", "transport_id:3", "usb:1-4", "0123456789ABCDEF")
+        }
+        for serial in ("usb:1-2", "transport_id:3", "usb:1-4"):
+            connected = adb.connect(units[serial])
+            AdbServer(address).open("sync:", time.monotonic() + 5, serial).close()
+            connected.close()
+        with pytest.raises(DeviceError, match=r"u: several phones have the serial 01\w+: name one .*usb:1-1, usb:1-2"):
+            adb.connect(units["0123456789ABCDEF"])
+        entries = list_entries(
+            Inventory((units["usb:1-4"], units["0123456789ABCDEF"]), adb_server=address), {address: phones}
+        )
+    found = [(entry.unit.serial, entry.state.value, entry.listed) for entry in entries]
+    assert found[:2] == [("usb:1-4", "ready", True), ("0123456789ABCDEF", "not connected", True)]
+    assert [serial for serial, _, _ in found[2:]] == ["usb:1-1", "usb:1-2", "transport_id:3"]
+    assert "name one by its path" in entries[1].reason
+    assert {"host:transport:usb:1-2", "host:transport-id:3", "host-transport-id:3:features"} <= set(asked)
+
+
+@pytest.mark.parametrize(
+    ("variables", "place"),
+    [
+        ({"ANDROID_ADB_SERVER_PORT": ""}, "port 5037"),
+        ({"ANDROID_ADB_SERVER_PORT": "5040", "ANDROID_ADB_SERVER_ADDRESS": "bench7"}, "bench7:5040"),
+        ({"ANDROID_ADB_SERVER_ADDRESS": "localhost", "ANDROID_ADB_SERVER_PORT": "5041"}, "port 5041"),
+        ({"ADB_SERVER_SOCKET": "tcp:5042", "ANDROID_ADB_SERVER_ADDRESS": "bench7"}, "port 5042"),
+        ({"ADB_SERVER_SOCKET": "tcp:[fd00::1]:5043"}, "fd00::1:5043"),
+        ({"ADB_SERVER_SOCKET": "tcp:bench7:5044"}, "bench7:5044"),
+    ],
+)
+def test_the_variables_of_the_adb_program_name_the_server(
+    variables: dict[str, str], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert AdbServer().place == place
+    assert AdbServer(AdbAddress(port=5050)).place == "port 5050"
+
+
+@pytest.mark.parametrize("value", ["localfilesystem:/tmp/adb", "tcp:bench7", "tcp:", "5037"])
+def test_a_socket_that_is_no_port_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADB_SERVER_SOCKET", value)
+    with pytest.raises(ConfigError, match=r"ADB_SERVER_SOCKET: .* is no port \(tcp:\[host:\]port\)"):
+        AdbServer()
 
 
 def test_every_state_but_device_has_a_remedy() -> None:
@@ -341,3 +433,8 @@ def test_another_program_on_the_port_is_an_error() -> None:
         with pytest.raises(DeviceError, match="is no adb server"):
             AdbServer(AdbAddress(port=server.server_address[1])).devices(time.monotonic() + 5)
         server.shutdown()
+
+
+def test_a_file_that_grows_while_it_is_sent_is_cut_at_the_size_that_it_had() -> None:
+    sent = itertools.islice(adb_sync._blocks([(Path("/dev/zero"), "endless")]), 50)
+    assert sum(map(len, sent)) < 1000

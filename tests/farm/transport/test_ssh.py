@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 import socket
 import subprocess
@@ -162,6 +163,90 @@ def test_a_key_of_the_agent_logs_in(
     agent.wait()
 
 
+@pytest.fixture
+def agent(tmp_path: Path, key: paramiko.PKey) -> Iterator[Path]:
+    """The socket of an agent with twenty keys that open nothing, and then the one that does."""
+    require("sshd", "" if shutil.which("ssh-agent") else "no ssh-agent on this machine")
+    path = tmp_path / "agent"
+    for index in range(20):
+        paramiko.ECDSAKey.generate().write_private_key_file(str(tmp_path / f"key{index}"))
+    names = [*(f"key{index}" for index in range(20)), "key"]
+    with subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL) as running:
+        try:
+            while not path.exists():
+                time.sleep(0.01)
+            environment = {**os.environ, "SSH_AUTH_SOCK": str(path)}
+            subprocess.run(["ssh-add", "-q", *names], check=True, cwd=tmp_path, env=environment)
+            yield path
+        finally:
+            running.kill()
+
+
+def test_the_agents_right_key_is_named_where_it_has_many(
+    agent: Path, key: paramiko.PKey, tmp_path: Path, home: Path
+) -> None:
+    line = f"{key.get_name()} {key.get_base64()}\n"
+    (tmp_path / "name.pub").write_text(line)
+    config = home / ".ssh/config"
+    config.write_text(f"Host *\n  IdentityAgent {agent}\n")
+    with running_sshd(tmp_path / "sshd", line) as (port, _):
+        unit = dataclasses.replace(trusted(unit_at(port, tmp_path / "key")), key_file=None)
+        with pytest.raises(DeviceError, match=r"key\(s\) tried; then it hung up \(MaxAuthTries\): name the right key"):
+            transports.connect(unit)
+        with config.open("a") as file:
+            file.write(f"  IdentityFile {tmp_path}/name.pub\n  IdentitiesOnly yes\n")
+        transports.connect(unit).close()
+        config.write_text(config.read_text().replace(str(agent), "none"))
+        with pytest.raises(DeviceError, match=r"0 key\(s\) tried; .*name.pub is a public key, and the agent does not"):
+            transports.connect(unit)
+
+
+def test_an_old_board_is_told_apart_from_a_missing_key(server: SshServer, board: Unit, tmp_path: Path) -> None:
+    key = paramiko.RSAKey.generate(2048)
+    key.write_private_key_file(str(tmp_path / "rsa"))
+    unit = dataclasses.replace(board, key_file=tmp_path / "rsa")
+    with pytest.raises(DeviceError, match=r"1 key\(s\) tried; bring yours there"):
+        transports.connect(unit)
+    server.tells_algorithms = False
+    with pytest.raises(DeviceError, match=r"1 key\(s\) tried; its sshd may take RSA keys by SHA-1 only.*Ed25519"):
+        transports.connect(unit)
+    server.accepted = key
+    transports.connect(unit).close()
+    with (
+        running_sshd(tmp_path / "b", "", "KexAlgorithms=diffie-hellman-group1-sha1") as (port, _),
+        pytest.raises(DeviceError, match=r"offers nothing that is still safe \(.*\): update it there"),
+    ):
+        transports.connect(unit_at(port, tmp_path / "key"))
+
+
+def test_only_the_named_keys_are_shown(agent: Path, server: SshServer, board: Unit, tmp_path: Path, home: Path) -> None:
+    (home / ".ssh/config").write_text(
+        f"Host *\n  IdentityAgent {agent}\n  IdentityFile {tmp_path}/key3\n  IdentitiesOnly yes\n"
+    )
+    with pytest.raises(DeviceError, match=r"login refused: 1 key\(s\) tried; bring yours"):
+        transports.connect(dataclasses.replace(board, key_file=None))
+
+
+def test_a_host_key_may_stand_under_another_name(server: SshServer, board: Unit, home: Path) -> None:
+    (home / ".ssh/config").write_text("Host *\n  HostKeyAlias rack-7\n")
+    assert ssh.host_key_of(board).state == "unknown"
+    (home / ".ssh/known_hosts").write_text(f"rack-7 {server.key.get_name()} {server.key.get_base64()}\n")
+    transports.connect(board).close()
+
+
+def test_a_board_that_is_flashed_each_week_needs_no_known_key(server: SshServer, board: Unit, home: Path) -> None:
+    (home / ".ssh/config").write_text("Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n")
+    for _ in range(2):
+        server.key = paramiko.ECDSAKey.generate()
+        transports.connect(board).close()
+    (home / ".ssh/config").write_text("Host *\n  StrictHostKeyChecking accept-new\n")
+    with pytest.raises(DeviceError, match=r"but .*known_hosts holds another one"):
+        transports.connect(board)
+    (home / ".ssh/known_hosts").unlink()
+    transports.connect(board).close()
+    assert ssh.host_key_of(board).state == "known"
+
+
 def test_a_units_messages_cannot_steer_the_terminal(board: Unit) -> None:
     opened = transports.connect(board)
     process = opened.start(["sh", "-c", r"printf '\033[2J\007evil' >&2; exit 1"])
@@ -317,11 +402,11 @@ def test_a_jump_host_that_is_cut_is_a_lost_device(
 def test_the_users_ssh_configuration_is_honoured(
     server: SshServer, key: paramiko.PKey, tmp_path: Path, home: Path
 ) -> None:
-    hosts = tmp_path / "trusted hosts".replace(" ", "-")
+    hosts = home / "trusted hosts"
     (home / ".ssh/more").write_text("Host lab-board\n  ConnectTimeout 7\n")
     (home / ".ssh/config").write_text(
-        f"Include more\nHost lab-board\n  HostName 127.0.0.1\n  Port {server.port}\n  User somebody\n"
-        f"  IdentityFile {tmp_path / 'key'}\n  UserKnownHostsFile {hosts}\n"
+        f"Include {home}/.ssh/more\nHost lab-board\n  HostName 127.0.0.1\n  Port {server.port}\n  User somebody\n"
+        f'  IdentityFile {tmp_path / "key"}\n  UserKnownHostsFile "{hosts}"\n'
     )
     unit = Unit(name="b", transport="ssh", soc="s", model="m", abis=("arm64",), address="lab-board")
     transports.connect(trusted(unit)).close()
@@ -400,6 +485,32 @@ def test_scripts_work_in_every_shell(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("login_shell", ["fish", "tcsh", "zsh", "bash"])
+def test_any_login_shell_will_do(board: Unit, server: SshServer, login_shell: str, tmp_path: Path) -> None:
+    program = shutil.which(login_shell)
+    require(login_shell, "" if program else f"no {login_shell} on this machine")
+    server.shell = program or ""
+    opened = transports.connect(board)
+    arguments = ["it's", "a\nb!", "\\n$HOME `id`", "!!", "%s\\0047", "é", ""]
+    expected = "".join(f"<{argument}>" for argument in arguments)
+    assert run_shell(opened, 'printf "<%s>" "$@"', *arguments).stdout.decode() == expected
+    assert run_shell(opened, "cat; kill -SEGV $$").exit_status == 139
+    files = {name: tmp_path / f"{index}" for index, name in enumerate(["one", *(f"a/{odd}" for odd in ODD_NAMES)])}
+    for local in files.values():
+        local.write_bytes(local.name.encode())
+    assert opened.push(files) == list(files)
+    assert opened.push(files) == []
+    process = opened.start(["sh", "-c", "sleep 1000 & echo $!; wait"])
+    process_id = int(process.read_line(DEADLINE_S))
+    with pytest.raises(DeadlineError):
+        process.read_line(0.1)
+    wait_until_ended(process_id)
+    with pytest.raises(DeviceError, match=r"board: true: cannot be started: .*/dev/null"):
+        transports.connect(dataclasses.replace(board, folder="/dev/null/unit")).run(["true"], DEADLINE_S)
+    opened.close()
+
+
+@pytest.mark.slow
 def test_programs_are_killed_even_at_a_real_sshds_session_limit(
     tmp_path: Path, key: paramiko.PKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,10 +533,10 @@ def test_a_configuration_that_cannot_be_used_is_refused(board: Unit, home: Path)
     config = home / ".ssh/config"
     for text, problem in [
         ("Host *\n  ProxyCommand nc %h %p\n", "ProxyCommand is not supported; use ProxyJump"),
-        ("Host *\n  ProxyJump 127.0.0.1\n", "more than 8 jump hosts"),
-        ("Host *\n  Port many\n", "config: Host 127.0.0.1"),
-        ("Host *\n  ProxyJump @\n", "not of the form"),
-        ("Include config\n", "Include in one another"),
+        ("Host 127.0.0.1\n  ProxyJump a\nHost a\n  ProxyJump b\nHost b\n  ProxyJump a\n", "more than 8 jump hosts"),
+        ("Host *\n  Port many\n", "board: ssh -G 127.0.0.1: .*many"),
+        ("Host *\n  ProxyJump @\n", "board: ssh -G 127.0.0.1: "),
+        (f"Include {config}\n", "board: ssh -G 127.0.0.1: .*recursive"),
     ]:
         config.write_text(text)
         with pytest.raises(ConfigError, match=problem):

@@ -16,6 +16,9 @@ from runtime.errors import DeviceError
     [
         ("/dev/root 1000 600 400 60% /", 400 * 1024),
         ("/dev/block/by-name/user data 1000 1000 0 100% /data", 0),
+        ("/dev/sda1 1000 600 400 60% /media/pi/My 64 GB 10 stick", 400 * 1024),
+        ("                 1000 600 400 60% /a line that df broke", 400 * 1024),
+        ("none 0 0 0 - /proc", 0),
         ("/dev/root 1000 600 some 60% /", None),
         ("/dev/root 1000 600 -4 60% /", None),
         ("df: no such folder", None),

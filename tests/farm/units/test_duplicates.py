@@ -24,6 +24,13 @@ def kept(entries: Sequence[UnitEntry], *same: str) -> list[tuple[str, tuple[str,
     return [(each.unit.name, each.unit.aliases) for each in merge_duplicates(entries, identities)]
 
 
+MDNS = "adb-0123-x (2)._adb-tls-connect._tcp"
+
+
+def test_one_phone_by_usb_and_mdns_is_one_unit() -> None:
+    assert kept([entry(MDNS), entry("0123")], MDNS, "0123") == [("0123", (MDNS,))]
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations(["emulator-5554", "127.0.0.1:5555", "other"])))
 def test_the_entry_that_is_not_in_the_network_stays(order: tuple[str, ...]) -> None:
     found = kept([entry(serial) for serial in order], "emulator-5554", "127.0.0.1:5555")
@@ -50,6 +57,8 @@ def test_phones_that_do_not_say_what_they_are_stay() -> None:
         ([AdbPhone("0123", model="A"), AdbPhone("b:1", model="B")], []),
         ([AdbPhone("0123", model="A"), AdbPhone("b:1", "offline", model="A")], []),
         ([AdbPhone("0123", model="A"), AdbPhone("b:1", model="A"), AdbPhone("c", model="C")], ["0123", "b:1"]),
+        ([AdbPhone("usb:1-1", model="A"), AdbPhone("usb:1-2", model="A")], []),
+        ([AdbPhone("0123", model="A"), AdbPhone(MDNS, model="A")], ["0123", MDNS]),
     ],
 )
 def test_only_phones_that_may_be_the_same_are_asked(

@@ -29,15 +29,18 @@ static bool binary_load(rt_program_build *build) {
     const rt_device *device = build->device;
     const rt_opencl_functions *cl = rt_device_cl(device);
     size_t size;
-    cl_int status, code;
+    cl_int status = CL_SUCCESS, code;
     const unsigned char *binary = rt_kernels_find(build->kernels, source_hash_of(build), build->options, &size);
     if (binary == NULL) return false;
     build->object =
         cl->CreateProgramWithBinary(device->context, 1, &device->opencl.device, &size, &binary, &status, &code);
-    if (code == CL_SUCCESS && status == CL_SUCCESS && object_compile(build, build->object) == CL_SUCCESS) return true;
-    if (code == CL_SUCCESS && build->object != NULL) cl->ReleaseProgram(build->object);
+    bool created = code == CL_SUCCESS;
+    if (created && status != CL_SUCCESS) code = status;
+    if (code == CL_SUCCESS) code = object_compile(build, build->object);
+    if (code == CL_SUCCESS) return true;
+    if (created && build->object != NULL) cl->ReleaseProgram(build->object);
     build->object = NULL;
-    build->refused = rt_opencl_code_name(code != CL_SUCCESS ? code : status);
+    build->refused = rt_opencl_code_name(code);
     return false;
 }
 
