@@ -27,7 +27,7 @@ class PairedRatio:
     chance: float
 
 
-def ratio_of_pairs(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> PairedRatio:
+def paired_ratio(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> PairedRatio:
     """Compares times, all above zero, that were measured in pairs; what moves both of a pair tells nothing."""
     logs = np.log(np.asarray(second, np.float64) / np.asarray(first, np.float64))
     low, value, high = map(math.exp, shift(logs, confidence))

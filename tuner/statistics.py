@@ -73,7 +73,7 @@ def ratio_of_pairs(candidate: Sequence[float], default: Sequence[float], confide
     count = min(len(candidate), len(default))
     if count < MINIMUM_ROUNDS:
         return None
-    found = signed_ranks.ratio_of_pairs(default[:count], candidate[:count], confidence)
+    found = signed_ranks.paired_ratio(default[:count], candidate[:count], confidence)
     return Ratio(found.value, found.low, found.high)
 
 

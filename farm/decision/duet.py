@@ -100,7 +100,7 @@ def judge_duet(
     if not pairs:
         return DuetJudgement(SoftwareVerdict.UNDECIDED, more=more)
     before, tonight = zip(*earlier, *pairs, strict=True)
-    found = signed_ranks.ratio_of_pairs(before, tonight)
+    found = signed_ranks.paired_ratio(before, tonight)
     low, estimate, high = map(math.log, (found.low, found.value, found.high))
     verdict, goes_on = SoftwareVerdict.UNDECIDED, True
     if len(pairs) in _looks(suspected, rules) or not more:  # between the looks no error is spent

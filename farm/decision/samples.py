@@ -65,7 +65,7 @@ def compare_pairs(before: Sequence[float], after: Sequence[float]) -> SampleComp
     first, second = pairs[:, np.all(np.isfinite(pairs) & (pairs > 0), axis=0)]
     if not len(first):
         return None
-    found = signed_ranks.ratio_of_pairs(first, second)
+    found = signed_ranks.paired_ratio(first, second)
     return SampleComparison(found.value, found.low, found.high, found.chance, float(np.mean(np.sign(second - first))))
 
 

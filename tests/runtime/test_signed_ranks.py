@@ -34,7 +34,7 @@ def test_fewer_pairs_never_fall_below_an_error(error: float, pairs: int) -> None
 
 def test_a_drift_of_both_tells_nothing_and_hides_nothing() -> None:
     drift = np.exp(np.linspace(0, 0.5, 10))
-    found = signed_ranks.ratio_of_pairs(list(drift), list(1.02 * drift))
+    found = signed_ranks.paired_ratio(list(drift), list(1.02 * drift))
     assert found.value == pytest.approx(1.02) and found.chance < 0.01 and found.low <= found.value <= found.high
 
 

@@ -154,7 +154,7 @@ def shortfall(ratio: Ratio, name: str, most_ratio: float = 1.0) -> str:
     return ""
 
 
-def confirmed(first: Proof, prove_again: Callable[[], Proof]) -> Proof:
+def proved_again(first: Proof, prove_again: Callable[[], Proof]) -> Proof:
     """A proof that found a gain, made once more: among many tunings chance makes one in fifty look better.
 
     The second has its own processes, so that its figures owe nothing to having been chosen.

@@ -14,7 +14,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData, validation_data
 from farm.jobs.tune.collect import Draft, draft, publish_draft
 from farm.jobs.tune.keeping import keep_choice
-from farm.jobs.tune.proof import THE_SAME, Proof, confirmed, prove
+from farm.jobs.tune.proof import THE_SAME, Proof, prove, proved_again
 from farm.jobs.tune.search import Tuned
 from farm.jobs.tune.wall_budget import WallBudget, half_way_s
 from farm.rows.tune import TuneOutcome
@@ -88,7 +88,7 @@ def _proof(
     try:
         proof = prove(opened, tuned, new, incumbent, data, half_way_s(ends_s))
         if changes:
-            proof = confirmed(proof, lambda: prove(opened, tuned, new, incumbent, data, ends_s))
+            proof = proved_again(proof, lambda: prove(opened, tuned, new, incumbent, data, ends_s))
     except DeviceLostError:
         raise
     except JobError as error:
