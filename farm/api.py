@@ -73,9 +73,7 @@ from farm.rows.status import Status
 from farm.rows.tune import TuneRow
 from farm.store import Store
 from farm.store.adding import new_run
-from farm.store.bundle_archive import folder_of
 from farm.store.recorder import Recorder
-from farm.store.shared_bundles import SharedBundles
 from farm.store.shared_place import SharedPlace
 from farm.units import lookup
 from farm.units.selection import ANY, Selection
@@ -398,17 +396,16 @@ def nightly(
     where hosts leave their bundles for each other.
     """
     nightly_file = configuration.load(Path(file))
-    place = SharedPlace(share) if share else None
     places = places_of(nightly_file, trust_models)
-    with Store.open(store) as opened:
-        begun = (
-            nightly_run.resume(opened, nightly_file)
-            if resume
-            else nightly_run.begin(opened, nightly_file, "farm.nightly()", working_commit())
-        )
-        job = functools.partial(nightly_job, places, fleet=fleet)
-        shared = SharedBundles(place, folder_of(opened.address)) if place else None
-        return nightly_run.measure(opened, begun, nightly_file, job, fleet.retries, LOG.info, shared)
+    run = (
+        nightly_run.resumed(store, nightly_file)
+        if resume
+        else nightly_run.begun(nightly_file, "farm.nightly()", working_commit())
+    )
+    job = functools.partial(nightly_job, places, fleet=fleet)
+    shared = SharedPlace(share) if share else None
+    keeper = Recorder(store, run, LOG.warning)
+    return nightly_run.measure(keeper, nightly_file, job, fleet.retries, LOG.info, shared)
 
 
 def report(

@@ -73,9 +73,8 @@ def ratio_of_pairs(candidate: Sequence[float], default: Sequence[float], confide
     count = min(len(candidate), len(default))
     if count < MINIMUM_ROUNDS:
         return None
-    logs = np.log(np.asarray(candidate[:count], float) / np.asarray(default[:count], float))
-    low, value, high = np.exp(signed_ranks.shift(logs, confidence))
-    return Ratio(float(value), float(low), float(high))
+    found = signed_ranks.paired_ratio(default[:count], candidate[:count], confidence)
+    return Ratio(found.value, found.low, found.high)
 
 
 def chance_of_pairs(candidate: Sequence[float], default: Sequence[float]) -> float:

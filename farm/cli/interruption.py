@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 import click
+
+from farm import cli
 
 INTERRUPTED = "interrupted; what runs on the units is being ended"
 
@@ -28,8 +31,8 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def announced(text: str = INTERRUPTED) -> Iterator[None]:
-    """Says `text` on stderr as soon as the user interrupts the block; a second Ctrl-C then ends the process at once."""
-    said = False
+    """Says `text` on stderr as soon as the user interrupts the block; from then on a second Ctrl-C kills."""
+    said = heard = False
 
     def say_once() -> None:
         nonlocal said
@@ -38,6 +41,8 @@ def announced(text: str = INTERRUPTED) -> Iterator[None]:
             click.echo(text, err=True)
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
+        nonlocal heard
+        heard = True
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         say_once()
         raise KeyboardInterrupt
@@ -48,9 +53,34 @@ def announced(text: str = INTERRUPTED) -> Iterator[None]:
         return
     signal.signal(signal.SIGINT, on_signal)
     try:
-        yield
+        with _killed_by_second():
+            yield
     except KeyboardInterrupt:
         say_once()
         raise
     finally:
-        signal.signal(signal.SIGINT, before)
+        if not heard:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _killed_by_second() -> Iterator[None]:
+    """Ends the process at a second Ctrl-C where the first is not heard, since a library waits, as SQLite for a lock."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+
+    def watch() -> None:
+        numbers: set[int] = set()
+        with os.fdopen(reader, "rb", buffering=0) as signals:
+            while number := signals.read(1):
+                if number[0] in numbers:
+                    os._exit(cli.INTERRUPTED)
+                numbers.add(number[0])
+
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writer)

@@ -23,8 +23,8 @@ from farm.nightly.notification import notify, verdict_document, verdict_members
 from farm.report.write import write_reports
 from farm.safe_text import one_line
 from farm.store import Store
-from farm.store.bundle_archive import folder_of
-from farm.store.shared_bundles import SharedBundles
+from farm.store.lines import RunData
+from farm.store.recorder import Recorder
 from farm.store.shared_place import SharedPlace
 from farm.tables import table
 from farm.tables.nightly import night_tables, plan_table
@@ -47,30 +47,31 @@ def nightly(
 ) -> CommandResult:
     """`farm nightly`; returns the exit status."""
     nightly = configuration.load(nightly_file)
-    shared_place = SharedPlace(share) if share else None
-    with clusters.place_of(cluster) as place, Store.open(store) as opened:
+    shared = SharedPlace(share) if share else None
+    with clusters.place_of(cluster) as place:
         places = places_of(nightly, trust_models, place.candidates)
         if dry_run:
-            return _show_plan(nightly, places, opened, as_json)
-        run = nightly_run.resume(opened, nightly) if resume else _begun(opened, nightly)
+            return _show_plan(nightly, places, store, as_json)
+        run = nightly_run.resumed(store, nightly) if resume else _begun(nightly)
+        keeper = Recorder(store, run, store_options.tell)
         how_to_go_on = f"interrupted; `farm nightly {nightly_file} --resume` goes on from here"
         try:
             with view.shown(interrupted=how_to_go_on) as progress:
                 job = place.nights(places, fleet, progress, store_options.tell)
-                shared = SharedBundles(shared_place, folder_of(opened.address)) if shared_place else None
-                night = nightly_run.measure(opened, run, nightly, job, fleet.retries, store_options.tell, shared)
+                night = nightly_run.measure(keeper, nightly, job, fleet.retries, store_options.tell, shared)
         except KeyboardInterrupt:
             return options.interrupted(how_to_go_on, as_json)
-    return _finish(nightly, night, output or REPORTS / nightly.title, as_json)
+    return _finish(nightly, night, output or REPORTS / nightly.title, keeper.exit_status, as_json)
 
 
-def _begun(store: Store, nightly: NightlyConfiguration) -> int:
-    return nightly_run.begin(store, nightly, store_options.command_line(), working_commit())
+def _begun(nightly: NightlyConfiguration) -> RunData:
+    return nightly_run.begun(nightly, store_options.command_line(), working_commit())
 
 
-def _show_plan(nightly: NightlyConfiguration, places: Places, store: Store, as_json: bool) -> CommandResult:
+def _show_plan(nightly: NightlyConfiguration, places: Places, store: str | None, as_json: bool) -> CommandResult:
     cases = cases_of(nightly, places)
-    block_s = nightly_run.block_seconds(store, nightly.title)
+    with Store.open(store) as opened:
+        block_s = nightly_run.block_seconds(opened, nightly.title)
     expected = {unit: expected_duration_s(of_unit, nightly.repeats, block_s) for unit, of_unit in cases.items()}
     if as_json:
         units = [
@@ -82,9 +83,11 @@ def _show_plan(nightly: NightlyConfiguration, places: Places, store: Store, as_j
     return 0
 
 
-def _finish(nightly: NightlyConfiguration, night: Night, folder: Path, as_json: bool) -> CommandResult:
+def _finish(
+    nightly: NightlyConfiguration, night: Night, folder: Path, least_status: int, as_json: bool
+) -> CommandResult:
     """Report, output, notification, exit status; a report that cannot be written does not hide the verdict."""
-    status = FAILED if night.outcome == NightOutcome.WORSE else 0
+    status = FAILED if night.outcome == NightOutcome.WORSE else least_status
     report = ""
     try:
         report = str(write_reports(night, folder).index)

@@ -182,7 +182,7 @@ class ClusterSession:
         Where a disk is full another host is asked. `files`: hash -> path.
         """
         hosts = [host for host in map(self.host_of, units) if host]
-        problem: DeviceLostError = DeviceLostError("no host offers these units any more")
+        problem = self.scheduler_lost() if self.is_lost else DeviceLostError("no host offers these units any more")
         for host in random.sample(sorted(set(hosts)), len(set(hosts))):
             try:
                 self.send_files(host, files.items())

@@ -111,10 +111,7 @@ class RemoteUnit:
                 raise DeviceLostError(f"{self.unit.name}: the scheduler has gone, and no host offers it again")
 
     def _host(self) -> str:
-        host = self.cluster.host_of(self.unit.name)
-        if host is None:
-            raise DeviceLostError(f"{self.unit.name}: no host offers it any more")
-        return host
+        return _host_of(self.cluster, self.unit, "no host offers it any more")
 
     def _answer(self, future: Future[str], host: str, meanwhile: Callable[[], None]) -> dict[str, Any]:
         """Waits for what a host answers, as long as it offers the unit."""
@@ -172,10 +169,7 @@ class ClusterExecutor:
         self, unit: Unit, options: FleetOptions, progress: UnitProgress, interruption: Interruption
     ) -> Iterator[RemoteUnit]:
         """The unit, if a host offers it; its lease is taken there, job by job."""
-        host = self.cluster.host_of(unit.name)
-        if host is None:
-            raise DeviceLostError(f"{unit.name}: no host offers it")
-        self.cluster.check_room(host)
+        self.cluster.check_room(_host_of(self.cluster, unit, "no host offers it"))
         progress.reached = True
         yield RemoteUnit(unit, self.cluster, progress, interruption, options.return_s)
 
@@ -194,3 +188,10 @@ def run_on_hosts(
         yield from run_jobs_by(ClusterExecutor(cluster), jobs, fleet, progress)
     except JobCancelled as cancelled:
         raise JobError(f"{cancelled} ended this job (`farm jobs cancel {cluster.job.id}`)") from None
+
+
+def _host_of(cluster: ClusterSession, unit: Unit, without: str) -> str:
+    """The host that offers a unit; raises DeviceLostError, which names the scheduler where that is gone."""
+    if host := cluster.host_of(unit.name):
+        return host
+    raise cluster.scheduler_lost() if cluster.is_lost else DeviceLostError(f"{unit.name}: {without}")

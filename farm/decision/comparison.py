@@ -7,14 +7,16 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from farm.decision.samples import SampleComparison, compare_samples, logarithms
+from farm.decision.samples import SampleComparison, compare_pairs, compare_samples, logarithms
 from farm.rows.compare import CompareFigures, CompareRow, ComparisonOutcome, Side
 from farm.rows.core_waits import MOSTLY, busy_text, highest_share, is_mostly_waiting
 from farm.rows.nightly import Block
 from farm.rows.status import Status
+from runtime import signed_ranks
 
 SIGNIFICANT = 0.01
 LEAST_BLOCKS = 5  # of each: with fewer, Mann-Whitney's p cannot fall below SIGNIFICANT
+LEAST_TURNS = signed_ranks.least_pairs(SIGNIFICANT)
 _Z_95 = 1.96
 _Z_SHOWN = 2.576 + 1.282  # found at SIGNIFICANT, two-sided, in nine of ten comparisons
 
@@ -35,44 +37,43 @@ class ComparisonDecision:
     smallest_percent: float | None = None
 
 
-def decide(
-    a_ms: Sequence[float], b_ms: Sequence[float], margin_percent: float, waited_share: float = 0.0
-) -> ComparisonDecision:
-    """Decides on the medians of blocks; a difference of no more than the margin does not count.
-
-    What both waited for a core, so large a share of their times, is the same for both: a difference of what they did
-    looks smaller by it, so that only a larger one would show.
-    """
+def decide(a_ms: Sequence[float], b_ms: Sequence[float], margin_percent: float) -> ComparisonDecision:
+    """Decides on the medians of blocks that were measured apart; a difference of no more than the margin is none."""
     counts = [len(logarithms(side_ms)) for side_ms in (a_ms, b_ms)]
     shift = compare_samples(a_ms, b_ms)
     if shift is None or min(counts) < LEAST_BLOCKS:
         text = f"A has {counts[0]} blocks that count, B {counts[1]}; {LEAST_BLOCKS} of each are needed"
         return ComparisonDecision(ComparisonOutcome.NONE, f"not decided: {text}")
-    smallest = max(_smallest_percent(shift.low, shift.high) / (1 - min(waited_share, MOSTLY)), margin_percent)
-    outcome = _outcome(shift, margin_percent)
-    verdict = _in_words(outcome, shift, smallest, margin_percent)
-    return ComparisonDecision(
-        outcome,
-        verdict,
-        shift.ratio,
-        (shift.low, shift.high),
-        shift.p_value,
-        shift.effect,
-        smallest,
-    )
+    return _decision(shift, margin_percent)
 
 
 def decide_turns(blocks: Sequence[Block], margin_percent: float) -> ComparisonDecision:
-    """Decides on turns, a block of A and one of B each, in order.
+    """Decides on turns, a block of A and one of B each, as pairs: what drifts from turn to turn moves both.
 
     Rounds that mostly wait for a core hide what they do: they may show a difference, never that there is none.
     """
     turns = turns_that_count(blocks)
     a_ms, b_ms = ([statistics.median(turn[side].samples) for turn in turns] for side in (0, 1))
+    shift = compare_pairs(a_ms, b_ms)
+    if shift is None or len(turns) < LEAST_TURNS:
+        text = f"{len(turns)} turns count; {LEAST_TURNS} are needed"
+        return ComparisonDecision(ComparisonOutcome.NONE, f"not decided: {text}")
     waits = [share for turn in turns if (share := _waited_share(turn)) is not None]
-    decision = decide(a_ms, b_ms, margin_percent, statistics.median(waits) if waits else 0.0)
+    decision = _decision(shift, margin_percent, statistics.median(waits) if waits else 0.0)
     mostly = [share for share in waits if is_mostly_waiting(share)]
     return on_busy_unit(decision, statistics.median(mostly)) if mostly else decision
+
+
+def _decision(shift: SampleComparison, margin_percent: float, waited_share: float = 0.0) -> ComparisonDecision:
+    """What both waited for a core, so large a share of their times, is the same for both.
+
+    A difference of what they did looks smaller by it, so that only a larger one would show.
+    """
+    smallest = max(_smallest_percent(shift.low, shift.high) / (1 - min(waited_share, MOSTLY)), margin_percent)
+    outcome = _outcome(shift, margin_percent)
+    verdict = _in_words(outcome, shift, smallest, margin_percent)
+    interval = (shift.low, shift.high)
+    return ComparisonDecision(outcome, verdict, shift.ratio, interval, shift.p_value, shift.effect, smallest)
 
 
 def turns_that_count(blocks: Sequence[Block]) -> list[Turn]:
@@ -80,7 +81,7 @@ def turns_that_count(blocks: Sequence[Block]) -> list[Turn]:
     turns = turns_of(blocks)
     calm = [turn for turn in turns if not spoiled(turn)]
     cool = [turn for turn in turns if not _throttled(turn)]
-    return calm if len(calm) >= LEAST_BLOCKS else cool
+    return calm if len(calm) >= LEAST_TURNS else cool
 
 
 def spoiled(turn: Turn) -> str:

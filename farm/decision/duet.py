@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 from collections.abc import Sequence
-
-import numpy as np
-import numpy.typing as npt
 
 from farm.decision.judgement import Judgement, Verdict
 from farm.rows.duet import SoftwareVerdict
@@ -101,22 +99,19 @@ def judge_duet(
     more = _missing(len(pairs), suspected, rules)
     if not pairs:
         return DuetJudgement(SoftwareVerdict.UNDECIDED, more=more)
-    logs = _logarithms((*earlier, *pairs))
-    low, estimate, high = signed_ranks.shift(logs)
-    chance = signed_ranks.chance(logs)
+    before, tonight = zip(*earlier, *pairs, strict=True)
+    found = signed_ranks.paired_ratio(before, tonight)
+    low, estimate, high = map(math.log, (found.low, found.value, found.high))
     verdict, goes_on = SoftwareVerdict.UNDECIDED, True
     if len(pairs) in _looks(suspected, rules) or not more:  # between the looks no error is spent
-        verdict = _verdict(len(pairs), low, estimate, high, chance, rules)
-        if verdict in CHANGED_SOFTWARE and np.median(_logarithms(pairs)) * estimate <= 0:
+        verdict = _verdict(len(pairs), low, estimate, high, found.chance, rules)
+        newest = statistics.median(second / first for first, second in pairs)
+        if verdict in CHANGED_SOFTWARE and (newest - 1) * estimate <= 0:
             verdict = SoftwareVerdict.UNDECIDED  # it may have changed back since
         is_open = verdict == SoftwareVerdict.UNDECIDED
-        goes_on = is_open and _is_sign(len(pairs), estimate, chance, suspected, rules, change)
+        goes_on = is_open and _is_sign(len(pairs), estimate, found.chance, suspected, rules, change)
         verdict = _within(len(pairs), low, high, rules.shown * abs(change)) if is_open and not goes_on else verdict
-    return DuetJudgement(verdict, math.exp(estimate), math.exp(low), math.exp(high), chance, more if goes_on else 0)
-
-
-def _logarithms(pairs: Pairs) -> npt.NDArray[np.float64]:
-    return np.array([math.log(tonight / before) for before, tonight in pairs])
+    return DuetJudgement(verdict, found.value, found.low, found.high, found.chance, more if goes_on else 0)
 
 
 def _verdict(count: int, low: float, estimate: float, high: float, chance: float, rules: DuetRules) -> SoftwareVerdict:

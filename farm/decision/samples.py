@@ -1,7 +1,9 @@
 """Compares two groups of measurements: is the second larger, by how much, and how sure is that?
 
-Mann-Whitney's test (H. B. Mann and D. R. Whitney, 1947) needs no distribution; the ratio of medians and its interval
-are Hodges and Lehmann's estimate of the shift between the logarithms (1963); the effect is Cliff's delta (1993).
+What was measured in pairs is compared by pairs (`runtime/signed_ranks.py`), so that a drift of the unit, which moves
+both of a pair, hides nothing. For groups that were measured apart there is Mann-Whitney's test (H. B. Mann and D. R.
+Whitney, 1947), which needs no distribution; the ratio of medians and its interval are Hodges and Lehmann's estimate of
+the shift between the logarithms (1963); the effect is Cliff's delta (1993).
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from scipy import special
+
+from runtime import signed_ranks
 
 Array = npt.NDArray[np.float64]
 CONFIDENCE = 0.95
@@ -50,6 +54,19 @@ def compare_samples(before: Sequence[float], after: Sequence[float]) -> SampleCo
     return SampleComparison(
         math.exp(float(np.median(shifts))), math.exp(low), math.exp(high), float(test.pvalue), effect
     )
+
+
+def compare_pairs(before: Sequence[float], after: Sequence[float]) -> SampleComparison | None:
+    """Compares measurements that were made in pairs; None where there is no pair of positive figures.
+
+    `effect`: how much more often the second of a pair is the larger one than the smaller.
+    """
+    pairs = np.asarray([before, after], np.float64)
+    first, second = pairs[:, np.all(np.isfinite(pairs) & (pairs > 0), axis=0)]
+    if not len(first):
+        return None
+    found = signed_ranks.paired_ratio(first, second)
+    return SampleComparison(found.value, found.low, found.high, found.chance, float(np.mean(np.sign(second - first))))
 
 
 def logarithms(values: Sequence[float]) -> Array:

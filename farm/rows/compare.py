@@ -67,10 +67,11 @@ class OperatorDifference(Record):
 class CompareFigures(Record):
     """The difference between A and B.
 
-    `ratio` is B's median over A's with its 95 % confidence interval; `p_value` is Mann-Whitney's, `effect` Cliff's
-    delta (positive: B takes longer), both over the medians of blocks. `smallest_percent` is what would have been found
-    in nine of ten comparisons. `notes` say what else differs. `blocks` are what was measured for this row, arm `a` and
-    `b`; stored runs have theirs already. `operators` are those that differ beyond their noise, where they were timed.
+    `ratio` is B over A with its 95 % confidence interval; `p_value` is that of signed ranks over the turns, of stored
+    runs Mann-Whitney's over their blocks; `effect`, -1 to 1: how much oftener B takes longer. `smallest_percent` is
+    what would have been found in nine of ten comparisons. `notes` say what else differs. `blocks` are what was measured
+    for this row, arm `a` and `b`; stored runs have theirs already. `operators` are those that differ beyond their
+    noise, where they were timed.
     """
 
     a: Side = Side()

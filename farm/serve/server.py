@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import errno
 import ipaddress
+import logging
 import os
 import re
 import socket
@@ -17,6 +18,7 @@ import uvicorn
 
 from farm.serve.access import Sessions
 from farm.serve.app import create_app
+from farm.serve.connections import LimitedProtocol, SeldomFilter, most_connections
 from farm.serve.kept_results import KeptResults
 from farm.serve.queue_watcher import QueueWatcher
 from farm.serve.results_watcher import ResultsWatcher
@@ -29,7 +31,7 @@ from runtime.errors import ConfigError
 DEFAULT_PORT = 8765
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 GRACE_S = 2
-BACKLOG = 2048  # as uvicorn has it
+BACKLOG = 128  # asyncio accepts so many at once, and logs as many failures where there are no more files
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # localhost has an address of IPv6 where the system has none
 BASE = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._~-]*)+")
 
@@ -86,6 +88,9 @@ def serve(
     `others`: what knows the reports and artifacts of other hosts.
     """
     check(options)
+    LimitedProtocol.most = most_connections()
+    for name in ("asyncio", "uvicorn.error"):
+        logging.getLogger(name).addFilter(SeldomFilter())
     server = uvicorn.Server(configuration(options, source, others))
     sockets = listening_sockets(options.host, options.port)
     port = int(sockets[0].getsockname()[1])
@@ -155,6 +160,8 @@ def configuration(options: ServeOptions, source: UnitSource, sources: Sequence[R
         server_header=False,
         access_log=False,
         log_level="warning",
+        http=LimitedProtocol,
+        backlog=BACKLOG,
         timeout_graceful_shutdown=GRACE_S,
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from farm import atomic_file
 from farm.store.address import Address, sqlite_url
-from farm.store.engine import sqlite_engine
+from farm.store.engine import sqlite_engine, translated_errors
 from farm.store.layout import ensure_tables
 from runtime.errors import StoreError
 
@@ -24,17 +24,17 @@ def create(path: Path) -> None:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=atomic_file.temporary_prefix(path)) as folder:
             new = Path(folder, path.name)
             new.touch()  # who may write it is said by the umask, while SQLite lets its owner alone
-            _make(new)
+            _make(new, Address(sqlite_url(new), path))
             _publish(new, path)
     except OSError as error:
         raise StoreError(f"{path}: cannot be made: {error.strerror or error}") from None
 
 
-def _make(path: Path) -> None:
-    address = Address(sqlite_url(path), path)
+def _make(path: Path, address: Address) -> None:
+    """Makes the tables in an empty file; errors name the store's own address."""
     engine = sqlite_engine(sqlite_url(path, "rwc"))
     try:
-        with contextlib.closing(engine.raw_connection()) as connection:
+        with translated_errors(address), contextlib.closing(engine.raw_connection()) as connection:
             connection.cursor().execute("PRAGMA journal_mode = WAL")
         ensure_tables(engine, address)
     finally:

@@ -7,8 +7,10 @@ lock at its beginning, and waits for it at most `LOCK_WAIT_S`.
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import psutil
@@ -23,7 +25,9 @@ from runtime import extras
 from runtime.errors import FarmError, FormatError, StoreError
 
 LOCK_WAIT_S = 30.0
+ANSWER_S = 60.0
 CONNECT_S = 10
+PAGE_BYTES = 4096
 MAX_WORD = 200
 WRITES = "farm_writes"
 POSTGRESQL_STORE = "A PostgreSQL store"
@@ -48,14 +52,41 @@ def sqlite_engine(url: URL) -> Engine:
 
 
 def postgresql_engine(url: URL) -> Engine:
-    """An engine whose sessions wait as long for a lock as SQLite's; raises ConfigError where its driver is missing."""
-    extras.load(POSTGRESQL_STORE, "psycopg")
+    """An engine whose sessions wait as long for a lock as SQLite's, and for an answer at most `ANSWER_S`.
+
+    Raises ConfigError where its driver is missing.
+    """
+    psycopg = extras.load(POSTGRESQL_STORE, "psycopg")
     arguments = {"connect_timeout": CONNECT_S, "application_name": "farm"}
     engine = create_engine(url, connect_args=arguments, json_serializer=json_text, pool_pre_ping=True)
 
+    class _Connection(psycopg.Connection):  # type: ignore[name-defined, misc]
+        """Ends where the server gives no answer: one that is frozen keeps its sockets open."""
+
+        def wait(self, generator: Any, *arguments: Any, **options: Any) -> Any:
+            return super().wait(self._answered(generator), *arguments, **options)
+
+        def _answered(self, generator: Any) -> Generator[Any, Any, Any]:
+            """The steps of a request, which psycopg takes ten times a second or oftener while there is no answer."""
+            end_s, ready = time.monotonic() + ANSWER_S, None
+            while True:
+                try:
+                    wanted = generator.send(ready)
+                except StopIteration as done:
+                    return done.value
+                ready = yield wanted
+                if not ready and time.monotonic() > end_s:
+                    self.pgconn.finish()  # what it would still do, the server drops
+                    raise psycopg.OperationalError(f"no answer for {ANSWER_S:g} s; look whether the server is frozen")
+
+    @event.listens_for(engine, "do_connect")
+    def _connect(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
+        return _Connection.connect(*arguments, **options)
+
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
-        connection.execute(f"SET lock_timeout = {round(LOCK_WAIT_S * 1000)}")
+        limits_s = {"lock_timeout": LOCK_WAIT_S, "statement_timeout": ANSWER_S}
+        connection.execute("; ".join(f"SET {name} = {round(limit_s * 1000)}" for name, limit_s in limits_s.items()))
         connection.commit()
 
     return engine
@@ -130,10 +161,19 @@ def _of_sqlite(address: Address, name: str, error: sqlite3.Error) -> FarmError:
         return _damaged(address, error)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreError(f"{address}: locked for {LOCK_WAIT_S:g} s by {_holders(address)}")
+    if name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN")) and _is_disk_full(address):  # its log has no room
+        name = "SQLITE_FULL"
     for prefix, (what, remedy) in _SQLITE.items():
         if name.startswith(prefix):
             return StoreError(f"{address}: {what}; {remedy}")
     return StoreError(f"{address}: {one_line(str(error))} ({name or 'sqlite3'})")
+
+
+def _is_disk_full(address: Address) -> bool:
+    assert address.path
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(address.path.parent).free < PAGE_BYTES
+    return False
 
 
 def _damaged(address: Address, error: Exception) -> FormatError:
@@ -160,6 +200,7 @@ def _of_postgresql(address: Address, state: str, error: BaseException | None) ->
 
 
 _POSTGRESQL = {
+    "57014": f"no answer for {ANSWER_S:g} s; look what else the server does",
     "53100": "cannot be written: the server's disk is full; make room, or `farm store prune`",
     "25006": "cannot be written: the server is read-only",
     "42501": "the role may not do that; it must own the schema's tables or be allowed to make some",

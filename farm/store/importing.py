@@ -7,10 +7,10 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select, update
 
 from farm.store import schema
-from farm.store.adding import add_rows, add_run, number_of
+from farm.store.adding import RUNNING, add_rows, add_run, number_of
 from farm.store.lines import AnyLine, BareRow, BaselineLine, ProgressLine, RowLine, RunData, RunLine, parse_line
 from farm.store.statements import insert_new
 from runtime.errors import FormatError
@@ -65,9 +65,15 @@ class LineImporter:
             self._connection.execute(
                 insert_new(self._connection, schema.baselines), [{"name": line.baseline, "run_id": run}]
             )
-        elif line.of in self._new:  # notes have no identity: a run that is there has its own
+        elif line.of in self._new or not self._has_note(run, line):
             self._connection.execute(schema.progress.insert().values(run_id=run, key=line.key, data=line.progress))
         return True
+
+    def _has_note(self, run: int, line: ProgressLine) -> bool:
+        """Whether a run that was there before has this note, which is told by its content."""
+        notes = schema.progress.c
+        query = select(notes.data).where(notes.run_id == run, notes.key == line.key)
+        return line.progress in self._connection.execute(query).scalars()
 
     def _import_row(self, uid: str, line: RowLine | BareRow) -> bool:
         new = add_rows(self._connection, self._runs[uid], uid, [line.row])
@@ -81,6 +87,10 @@ class LineImporter:
             number = add_run(self._connection, run)
             self._new.add(run.uid)
             self.result.runs += 1
+        elif run.state != RUNNING:  # how it ended was not told to a store that was away by then
+            table = schema.runs
+            is_open = (table.c.id == number) & (table.c.state == RUNNING)
+            self._connection.execute(update(table).where(is_open).values(state=run.state, ended=run.ended))
         self._runs[run.uid] = number
 
     def _run_of_bare_rows(self, time: str) -> str:

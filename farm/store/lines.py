@@ -7,7 +7,7 @@ baselines. A file without a header is one of rows alone, as reports/rows.jsonl w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter
@@ -45,6 +45,11 @@ class RunData(Record):
     commit: Name = ""
     versions: dict[str, str] = Field(default_factory=dict)
     process: Line = ""
+
+    @classmethod
+    def of(cls, run: Mapping[Any, Any]) -> RunData:
+        """The run of a record of the table."""
+        return cls.model_validate({name: run[name] for name in cls.model_fields})
 
 
 class RunLine(Record):
@@ -115,7 +120,7 @@ def export_lines_of(connection: Connection, streamed: int) -> Iterator[bytes]:
     streaming = connection.execution_options(yield_per=streamed)
     for run in runs:
         of = {"of": run["uid"]}
-        yield encoded_line(RunLine(run=RunData.model_validate({name: run[name] for name in RunData.model_fields})))
+        yield encoded_line(RunLine(run=RunData.of(run)))
         for row in streaming.execute(select(rows.row).where(rows.run_id == run["id"]).order_by(rows.id)).scalars():
             yield _line(of | {"row": row})
         run_notes = select(notes.key, notes.data).where(notes.run_id == run["id"]).order_by(notes.id)

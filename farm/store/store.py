@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, select, update
+from sqlalchemy import URL, Connection, Engine, delete, select, update
 
 from farm.rows.nightly import NightlyRow
 from farm.rows.packed_points import PackedPoints
@@ -21,7 +21,7 @@ from farm.store import schema
 from farm.store.adding import FINISHED, INTERRUPTED, RUNNING, add_rows, add_run, new_run, now, number_of
 from farm.store.address import Address
 from farm.store.creation import create as create_store
-from farm.store.engine import engine_of, reading, writing
+from farm.store.engine import engine_of, reading, sqlite_engine, writing
 from farm.store.layout import ensure_tables
 from farm.store.lines import RunData
 from farm.store.process import host_of, is_gone, own_process
@@ -70,6 +70,14 @@ class Store:
             raise
         return store
 
+    @classmethod
+    def in_memory(cls) -> Store:
+        """An empty store of this thread, which is gone when it is closed."""
+        url = URL.create(addresses.SQLITE)
+        store = cls(Address(url, Path("memory")), sqlite_engine(url))
+        ensure_tables(store.engine, store.address)
+        return store
+
     def close(self) -> None:
         """Closes all connections."""
         self.engine.dispose()
@@ -107,6 +115,11 @@ class Store:
         with self.reading() as connection:
             _uid(connection, self.address, run)
             return _info(connection.execute(select(schema.runs).where(schema.runs.c.id == run)).one())
+
+    def run_data(self, run: int) -> RunData:
+        """A run as it is told from all others wherever it is kept."""
+        with self.reading() as connection:
+            return RunData.of(connection.execute(select(schema.runs).where(schema.runs.c.id == run)).mappings().one())
 
     def runs(self, name: str | None = None, limit: int | None = None) -> list[RunInfo]:
         """Runs, newest first."""

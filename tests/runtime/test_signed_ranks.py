@@ -16,6 +16,28 @@ def test_the_chance_is_that_of_wilcoxons_test(count: int) -> None:
     assert signed_ranks.chance(values) == pytest.approx(stats.wilcoxon(values, method="exact").pvalue)
 
 
+def test_many_pairs_are_told_as_fast_as_few_and_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = [signed_ranks.share_at_most(150, rank_sum) for rank_sum in (4200, 4700, 5600)]
+    monkeypatch.setattr(signed_ranks, "MOST_EXACT", 100)
+    signed_ranks._cumulative_shares.cache_clear()
+    about = [signed_ranks.share_at_most(150, rank_sum) for rank_sum in (4200, 4700, 5600)]
+    signed_ranks._cumulative_shares.cache_clear()
+    assert about == pytest.approx(exact, abs=3e-4)
+    assert signed_ranks.chance(np.random.default_rng(1).normal(0.2, 1, 2000)) < 1e-6
+
+
+@pytest.mark.parametrize(("error", "pairs"), [(0.01, 8), (0.05, 6), (0.001, 11)])
+def test_fewer_pairs_never_fall_below_an_error(error: float, pairs: int) -> None:
+    assert signed_ranks.least_pairs(error) == pairs
+    assert signed_ranks.chance(np.ones(pairs)) < error <= signed_ranks.chance(np.ones(pairs - 1))
+
+
+def test_a_drift_of_both_tells_nothing_and_hides_nothing() -> None:
+    drift = np.exp(np.linspace(0, 0.5, 10))
+    found = signed_ranks.paired_ratio(list(drift), list(1.02 * drift))
+    assert found.value == pytest.approx(1.02) and found.chance < 0.01 and found.low <= found.value <= found.high
+
+
 def test_ties_and_zeros_tell_no_difference() -> None:
     assert signed_ranks.chance(np.zeros(20)) == 1.0
     assert signed_ranks.chance(np.array([0.1, -0.1] * 8)) > 0.5

@@ -19,7 +19,7 @@ from farm.cli.ranges import Number, WholeNumber
 @options.unit_options
 @click.option("--runtime", "runtimes", type=click.Choice(["cpu", "gpu"]), multiple=True, help="Only on this runtime.")
 @click.option(
-    "--turns", type=WholeNumber(5, 1000), default=10, show_default=True, help="How often A and B are measured each."
+    "--turns", type=WholeNumber(8, 1000), default=10, show_default=True, help="How often A and B are measured each."
 )
 @click.option(
     "--repeat",

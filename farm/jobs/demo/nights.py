@@ -19,7 +19,7 @@ from farm.jobs.nightly import run as nightly_run
 from farm.jobs.nightly.matrix import nightly_job
 from farm.nightly import configuration
 from farm.nightly.night import Night
-from farm.store import Store
+from farm.store.recorder import Recorder
 
 NAME = "emulated_farm"
 PHONES = ("left_phone", "right_phone")
@@ -46,16 +46,16 @@ def measure_nights(
 ) -> Iterator[Night]:
     """Each night, judged by those before it; the store is made anew. `commit` is what is tested."""
     remove_store(store_file)
-    with TemporaryDirectory() as folder, _farm(Path(folder)) as (units, phones), Store.open(str(store_file)) as store:
+    with TemporaryDirectory() as folder, _farm(Path(folder)) as (units, phones):
         nightly_file = Path(folder, "nightly.yml")
         nightly_file.write_text(FILE.format(name=NAME, model=model.resolve()))
         nightly = configuration.load(nightly_file)
         places = [(deployment.load(model), units)]
         for number in range(NIGHTS):
             say(f"night {number + 1} of {NIGHTS}{_inject(number, phones)}")
-            run = nightly_run.begin(store, nightly, COMMAND, commit)
+            keeper = Recorder(str(store_file), nightly_run.begun(nightly, COMMAND, commit), say)
             job = functools.partial(nightly_job, places, progress=progress)
-            yield nightly_run.measure(store, run, nightly, job, FLEET.retries, say)
+            yield nightly_run.measure(keeper, nightly, job, FLEET.retries, say)
             for phone in phones:
                 phone.clear_faults()
 

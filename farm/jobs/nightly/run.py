@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import secrets
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,77 +14,106 @@ from farm.nightly.night import Night, NightOutcome
 from farm.rows.bundle import BundleManifest
 from farm.rows.duet import DuetPair
 from farm.rows.nightly import Block, NightlyRow
-from farm.rows.record import Record
-from farm.rows.series import Case, case_of, digest
+from farm.rows.packed_points import PackedPoints
+from farm.rows.series import Case, SeriesKey, case_of, digest
 from farm.rows.status import Status
 from farm.store import Store
+from farm.store.adding import INTERRUPTED, new_run
 from farm.store.bundle_archive import BundleArchive, folder_of
 from farm.store.bundle_pruning import prune_bundles
+from farm.store.lines import RunData
+from farm.store.recorder import Recorder
 from farm.store.shared_bundles import SharedBundles
+from farm.store.shared_place import SharedPlace
 from runtime.errors import ConfigError, FarmError, StoreError
 
 PLAN = "plan"  # the note with what a run must know to go on; all others are blocks and pairs
 DUET = "duet: "  # how the notes of pairs begin; no case's name has a colon
-INTERRUPTED = "interrupted"
 BYTES_PER_MB = 1_000_000
 
 NightJob = Callable[[NightSettings], Iterator[NightlyRow]]
 """Measures what a night still lacks: here, or on the hosts of a cluster."""
 
 
-def begin(store: Store, nightly: NightlyConfiguration, command: str, commit: str = "") -> int:
-    """A new run; its number. `commit` is what is tested, unless the file says it."""
-    run = store.begin(nightly.title, command, nightly.commit or commit)
-    seed = secrets.randbelow(2**32) if nightly.seed is None else nightly.seed
-    store.note_progress(run, PLAN, {"seed": seed, "digest": _digest(nightly)})
-    return run
+def begun(nightly: NightlyConfiguration, command: str, commit: str = "") -> RunData:
+    """Describes a new run. `commit` is what is tested, unless the file says it."""
+    return new_run(nightly.title, command, nightly.commit or commit)
 
 
-def resume(store: Store, nightly: NightlyConfiguration) -> int:
+def resumed(url: str | None, nightly: NightlyConfiguration) -> RunData:
     """The last run of the file, which goes on; raises ConfigError where it ended, or the file has changed since."""
-    last = next(iter(store.runs(name=nightly.title, limit=1)), None)
-    if last is None or last.state != INTERRUPTED:
-        state = "there is no run yet" if last is None else f"run {last.id} is {last.state}"
-        raise ConfigError(f"--resume: {nightly.title}: {state}, nothing to go on with; start a run without --resume")
-    if _plan(store, last.id).get("digest") != _digest(nightly):
-        raise ConfigError(f"--resume: {nightly.path} has changed since run {last.id}; start a run without --resume")
-    store.end(last.id, "running")
-    return last.id
+    with Store.open(url) as store:
+        last = next(iter(store.runs(name=nightly.title, limit=1)), None)
+        if last is None or last.state != INTERRUPTED:
+            state = "there is no run yet" if last is None else f"run {last.id} is {last.state}"
+            raise ConfigError(
+                f"--resume: {nightly.title}: {state}, nothing to go on with; start a run without --resume"
+            )
+        if dict(store.progress(last.id)).get(PLAN, {}).get("digest") != _digest(nightly):
+            raise ConfigError(f"--resume: {nightly.path} has changed since run {last.id}; start a run without --resume")
+        store.end(last.id, "running")
+        return store.run_data(last.id)
 
 
 def measure(
-    store: Store,
-    run: int,
+    keeper: Recorder,
     nightly: NightlyConfiguration,
     job: NightJob,
     retries: int,
     say: Callable[[str], None],
-    shared: SharedBundles | None = None,
+    shared: SharedPlace | None = None,
 ) -> Night:
     """Has what is missing measured, and ends the run. What ends it early leaves it as interrupted, to be gone on with.
 
-    `retries`: how often a block is measured again because farmrt was killed; `shared`: bundles of other hosts, among
-    which tonight's are left, too.
-    Raises StoreError where rows cannot be kept.
+    A store that is away costs the night only its history: it is measured all the same, and judged by itself.
+
+    Args:
+        keeper: records the run; not entered yet.
+        retries: how often a block is measured again because farmrt was killed.
+        shared: where bundles of other hosts are, among which tonight's are left, too.
     """
-    keeper = _RowKeeper(store, run, say)
-    try:
-        bundles = _bundles(store, run, nightly, shared, say)
-        settings = dataclasses.replace(_night_settings(store, run, nightly, say), retries=retries, bundles=bundles)
+    with keeper:
+        settings, rows = _Beginning(keeper, nightly, say, shared).settings(retries)
         for row in job(settings):
-            keeper.keep(row)
-        keeper.finish()
-    except BaseException:
-        _end_interrupted(store, run)
-        raise
-    store.end(run)
+            keeper.record(row)
+            rows.append(row)
+    if keeper.is_kept:
+        try:
+            with Store.open(keeper.url) as store:
+                return _settled(store, keeper.number, nightly, say, shared)
+        except StoreError as error:
+            say(str(error))
+    say("judged without the nights before, which are in the store")
+    return _judged_alone(keeper.run, rows)
+
+
+def _settled(
+    store: Store,
+    run: int,
+    nightly: NightlyConfiguration,
+    say: Callable[[str], None],
+    place: SharedPlace | None,
+) -> Night:
+    """Judges the night, and leaves later ones what they look back to."""
     night = load_night(store, run, nightly.baseline)
-    _keep_bundles(store, nightly, night, say)
-    if shared and nightly.bundle_limit_mb:
-        _share_bundles(shared, say)
-    if night.outcome == NightOutcome.GOOD:
-        store.set_baseline(last_good_name(nightly.title), run)
+    try:
+        _keep_bundles(store, nightly, night, say)
+        if place and nightly.bundle_limit_mb:
+            _share_bundles(SharedBundles(place, folder_of(store.address)), say)
+        if night.outcome == NightOutcome.GOOD:
+            store.set_baseline(last_good_name(nightly.title), run)
+    except StoreError as error:
+        say(str(error))
     return night
+
+
+def _judged_alone(run: RunData, rows: Sequence[NightlyRow]) -> Night:
+    """The night as it is without a store, and so without history."""
+    with Store.in_memory() as store:
+        number = store.begin_run(run)
+        store.add(number, rows)
+        store.end(number)
+        return load_night(store, number)
 
 
 def _keep_bundles(store: Store, nightly: NightlyConfiguration, night: Night, say: Callable[[str], None]) -> None:
@@ -112,31 +139,6 @@ def block_seconds(store: Store, name: str) -> dict[Case, float]:
     return {case_of(row): row.busy_s / len(row.blocks) for row in rows if row.blocks and row.busy_s}
 
 
-def _night_settings(store: Store, run: int, nightly: NightlyConfiguration, say: Callable[[str], None]) -> NightSettings:
-    done = {case_of(row) for row in store.nightly_rows(run) if row.status in (Status.OK, Status.WRONG_RESULT)}
-    history = dict(store.each_series(until=run - 1, nights=NIGHTS, name=nightly.title))
-    seed, notebook = int(_plan(store, run)["seed"]), _Notebook(store, run, say)
-    return NightSettings(nightly, run, seed, history, notebook, done)
-
-
-def _bundles(
-    store: Store, run: int, nightly: NightlyConfiguration, shared: SharedBundles | None, say: Callable[[str], None]
-) -> NightBundles | None:
-    """What earlier nights left here, and on other hosts as far as they can be asked."""
-    if not nightly.bundle_limit_mb:
-        return None
-    others: list[BundleManifest] = []
-    if shared:
-        try:
-            others, left_out = shared.manifests(nightly.title)
-        except FarmError as error:
-            left_out = [f"no bundles of other hosts: {error}"]
-        for line in left_out:
-            say(line)
-    archive = shared.archive() if shared else BundleArchive(folder_of(store.address))
-    return night_bundles(archive, store.run(run), store.runs(name=nightly.title), others)
-
-
 def _share_bundles(shared: SharedBundles, say: Callable[[str], None]) -> None:
     """Leaves tonight's bundles where other hosts find them; that it cannot be done is only said."""
     try:
@@ -145,48 +147,64 @@ def _share_bundles(shared: SharedBundles, say: Callable[[str], None]) -> None:
         say(f"bundles are not shared: {error}")
 
 
-def _plan(store: Store, run: int) -> Mapping[str, Any]:
-    return dict(store.progress(run)).get(PLAN, {})
-
-
 def _digest(nightly: NightlyConfiguration) -> str:
     return digest(nightly.model_dump(mode="json"))
 
 
-def _end_interrupted(store: Store, run: int) -> None:
-    try:
-        store.end(run, INTERRUPTED)
-    except StoreError:  # a run whose process is gone counts as interrupted anyway
-        return
+class _Beginning:
+    """What is known when a run begins or goes on: of the store as far as it is there."""
 
+    def __init__(
+        self, keeper: Recorder, nightly: NightlyConfiguration, say: Callable[[str], None], place: SharedPlace | None
+    ) -> None:
+        self._keeper, self._nightly, self._say, self._place = keeper, nightly, say, place
 
-class _RowKeeper:
-    """Rows into the store, those that it did not take once more at the end."""
+    def settings(self, retries: int) -> tuple[NightSettings, list[NightlyRow]]:
+        """What the night is measured with, and the rows that it has already."""
+        rows: list[NightlyRow] = []
+        history: dict[SeriesKey, PackedPoints] = {}
+        progress: list[tuple[str, dict[str, Any]]] = []
+        bundles, run, nightly = None, self._keeper.number, self._nightly
+        if store := self._keeper.store:
+            rows, progress = store.nightly_rows(run), store.progress(run)
+            history = dict(store.each_series(until=run - 1, nights=NIGHTS, name=nightly.title))
+            bundles = self._bundles(store, run)
+        plan = dict(progress).get(PLAN) or self._new_plan()
+        done = {case_of(row) for row in rows if row.status in (Status.OK, Status.WRONG_RESULT)}
+        notebook = _Notebook(self._keeper, progress)
+        return NightSettings(nightly, run, int(plan["seed"]), history, notebook, done, retries, bundles), rows
 
-    def __init__(self, store: Store, run: int, say: Callable[[str], None]) -> None:
-        self._store, self._run, self._say = store, run, say
-        self._waiting: list[NightlyRow] = []
+    def _new_plan(self) -> Mapping[str, Any]:
+        seed = secrets.randbelow(2**32) if self._nightly.seed is None else self._nightly.seed
+        plan = {"seed": seed, "digest": _digest(self._nightly)}
+        self._keeper.note(PLAN, plan)
+        return plan
 
-    def keep(self, row: NightlyRow) -> None:
-        try:
-            self._store.add(self._run, [row])
-        except StoreError as error:
-            self._say(f"{error}; tried again when all is measured")
-            self._waiting.append(row)
-
-    def finish(self) -> None:
-        self._store.add(self._run, self._waiting)
+    def _bundles(self, store: Store, run: int) -> NightBundles | None:
+        """What earlier nights left here, and on other hosts as far as they can be asked."""
+        if not self._nightly.bundle_limit_mb:
+            return None
+        others: list[BundleManifest] = []
+        shared = SharedBundles(self._place, folder_of(store.address)) if self._place else None
+        if shared:
+            try:
+                others, left_out = shared.manifests(self._nightly.title)
+            except FarmError as error:
+                left_out = [f"no bundles of other hosts: {error}"]
+            for line in left_out:
+                self._say(line)
+        archive = shared.archive() if shared else BundleArchive(folder_of(store.address))
+        return night_bundles(archive, store.run(run), store.runs(name=self._nightly.title), others)
 
 
 class _Notebook:
-    """The blocks of a run, kept in the store. One that is not kept costs only a resumed run some time."""
+    """The blocks of a run, each kept as it comes."""
 
-    def __init__(self, store: Store, run: int, say: Callable[[str], None]) -> None:
-        self._store, self._run, self._say = store, run, say
-        self._lock = threading.Lock()
+    def __init__(self, keeper: Recorder, progress: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+        self._keeper = keeper
         self._known: dict[str, list[Block]] = {}
         self._pairs: dict[str, list[DuetPair]] = {}
-        for key, data in store.progress(run):
+        for key, data in progress:
             if key.startswith(DUET):
                 self._pairs.setdefault(key, []).append(DuetPair.model_validate(data))
             elif key != PLAN:
@@ -194,18 +212,11 @@ class _Notebook:
 
     def note(self, case: Case, block: Block) -> None:
         """See Notebook."""
-        self._note(str(case), block)
+        self._keeper.note(str(case), block.model_dump(mode="json"))
 
     def note_pair(self, case: Case, pair: DuetPair) -> None:
         """See PairNotebook."""
-        self._note(f"{DUET}{case}", pair)
-
-    def _note(self, key: str, measured: Record) -> None:
-        with self._lock:
-            try:
-                self._store.note_progress(self._run, key, measured.model_dump(mode="json"))
-            except StoreError as error:
-                self._say(f"a block was not noted: {error}")
+        self._keeper.note(f"{DUET}{case}", pair.model_dump(mode="json"))
 
     def pairs(self, case: Case) -> Sequence[DuetPair]:
         """See PairNotebook."""

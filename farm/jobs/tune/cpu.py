@@ -18,6 +18,8 @@ from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData, validation_data
 from farm.jobs.tune.cpu_search import CpuSearch, search_cpu
 from farm.jobs.tune.cpu_turns import measure_plans, written
+from farm.jobs.tune.proof import UNCONFIRMED, shortfall
+from farm.jobs.tune.wall_budget import half_way_s
 from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Provenance, Throttling, row_fingerprint
 from farm.rows.run import RunFigures
@@ -47,8 +49,8 @@ class _Proof:
             ratio = self.new.over(other) if other else None
             if other and ratio is None:
                 return TuneOutcome.KEPT, "the budget was spent before enough processes had run to prove a gain"
-            if ratio and not ratio.is_faster:
-                return TuneOutcome.KEPT, f"not faster than {name} beyond the noise"
+            if ratio and (reason := shortfall(ratio, name)):
+                return TuneOutcome.KEPT, reason
         return TuneOutcome.NEW, ""
 
 
@@ -63,8 +65,12 @@ def tune_cpu(opened: OpenUnit, prepared: Prepared, budget_s: float | None = None
     with TemporaryDirectory() as folder:
         found = search_cpu(opened, prepared, data, Path(folder))
         ways = [None, *([in_force] if in_force else []), found.choice]
-        proof = _prove(opened, prepared, ways, data, Path(folder), ends_s)
-    outcome, reason = proof.outcome()
+        proof = _prove(opened, prepared, ways, data, Path(folder), half_way_s(ends_s))
+        outcome, reason = proof.outcome()
+        if outcome == TuneOutcome.NEW:
+            proof = _prove(opened, prepared, ways, data, Path(folder), ends_s)
+            outcome, reason = proof.outcome()
+            reason = reason and f"{UNCONFIRMED}: {reason}"
     path = opened.cpu_choice_file(prepared)
     if outcome == TuneOutcome.NEW:
         medians = {"default_ms": proof.default.latency_ms.median, "tuned_ms": proof.new.latency_ms.median}

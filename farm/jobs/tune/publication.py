@@ -14,9 +14,9 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData, validation_data
 from farm.jobs.tune.collect import Draft, draft, publish_draft
 from farm.jobs.tune.keeping import keep_choice
-from farm.jobs.tune.proof import THE_SAME, Proof, prove
+from farm.jobs.tune.proof import THE_SAME, Proof, prove, proved_again
 from farm.jobs.tune.search import Tuned
-from farm.jobs.tune.wall_budget import WallBudget
+from farm.jobs.tune.wall_budget import WallBudget, half_way_s
 from farm.rows.tune import TuneOutcome
 from runtime.errors import DeviceLostError, JobError
 
@@ -86,7 +86,9 @@ def _proof(
     changes = proposed.changes(tuned)
     incumbent = proposed.destination.files if changes and proposed.differs_from_default(tuned) else None
     try:
-        proof = prove(opened, tuned, new, incumbent, data, ends_s)
+        proof = prove(opened, tuned, new, incumbent, data, half_way_s(ends_s))
+        if changes:
+            proof = proved_again(proof, lambda: prove(opened, tuned, new, incumbent, data, ends_s))
     except DeviceLostError:
         raise
     except JobError as error:

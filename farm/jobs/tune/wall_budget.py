@@ -24,6 +24,11 @@ def needed_wall_s(search_s: float, round_s: float, selects: bool) -> float:
     return math.ceil(seconds / step) * step
 
 
+def half_way_s(ends_s: float) -> float:
+    """The time, by the monotonic clock, that leaves as much again until the end."""
+    return (time.monotonic() + ends_s) / 2
+
+
 @dataclasses.dataclass
 class WallBudget:
     """Counts down from `seconds`, which is for `models` models; `clock` counts seconds and never goes back."""

@@ -156,7 +156,7 @@ def test_no_unit(say: CallFarm) -> None:
 @pytest.mark.opencl
 def test_two_models_are_measured_printed_and_kept(say: CallFarm) -> None:
     Path("b.yml").write_text(deployment_text(runtime="cpu+gpu"))
-    status, out, err = say("tiny.yml", "b.yml", "--turns", "5", "--margin", "90", "--json")
+    status, out, err = say("tiny.yml", "b.yml", "--turns", "8", "--margin", "90", "--json")
     (row,) = json.loads(out)["rows"]
     assert (status, row["status"], row["model"]) == (0, "ok", "tiny"), err
     assert kept() == [row]
@@ -165,7 +165,7 @@ def test_two_models_are_measured_printed_and_kept(say: CallFarm) -> None:
         (run,) = store.runs()
     assert (run.name, run.command, run.state) == (
         "compare",
-        "farm compare tiny.yml b.yml --turns 5 --margin 90 --json",
+        "farm compare tiny.yml b.yml --turns 8 --margin 90 --json",
         "finished",
     )
 
@@ -213,7 +213,7 @@ class TestAgainstItself:
     @pytest.mark.opencl
     def test_it_tells_how_often_the_interval_covers_one(self, say: CallFarm) -> None:
         status, out, _ = say(
-            "tiny.yml", "tiny.yml", "--soc", "host", "--runtime", "gpu", "--turns", "5", "--repeat", "3"
+            "tiny.yml", "tiny.yml", "--soc", "host", "--runtime", "gpu", "--turns", "8", "--repeat", "3"
         )
         assert status in (0, 1)  # on a busy machine a difference may be told
         first = out.splitlines()[0]

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+
+from farm import cli
 
 WORK = """
 import time
@@ -42,6 +46,46 @@ def test_whoever_ends_a_command_lets_it_give_units_back(name: str) -> None:
             process.send_signal(number)
         assert process.communicate(timeout=120) == ("gave back\n", said)
     assert process.returncode == 0
+
+
+DEAF = """
+import os, sqlite3, tempfile
+from farm.cli import interruption
+path = os.path.join(tempfile.mkdtemp(), "farm.db")
+holder, other = (sqlite3.connect(path, timeout=60) for _ in range(2))
+holder.execute("BEGIN IMMEDIATE")
+with interruption.announced("told"):
+    print("working", flush=True)
+    other.execute("BEGIN IMMEDIATE")
+"""
+TIDYING = """
+import time
+from farm.cli import interruption
+try:
+    with interruption.announced("told"):
+        print("working", flush=True)
+        time.sleep(60)
+finally:
+    print("tidying", flush=True)
+    try:
+        time.sleep(60)
+    except BaseException:
+        time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("program", [DEAF, TIDYING], ids=["in C", "after the block"])
+def test_a_second_ctrl_c_ends_a_command_within_a_second(program: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline() == b"working\n"
+        process.send_signal(INT)
+        time.sleep(0.5)
+        process.send_signal(INT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        killed = process.poll() is not None
+        process.kill()
+    assert killed and process.returncode in (-INT, cli.INTERRUPTED)
 
 
 @pytest.mark.slow

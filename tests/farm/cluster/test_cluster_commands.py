@@ -80,7 +80,7 @@ def test_single_operators_of_all_hosts(farm: CallFarm) -> None:
 def test_two_versions_of_a_model_on_a_host(farm: CallFarm, folder: Path) -> None:
     (folder / "other").mkdir()
     write_deployment(folder / "other", runtime="gpu")
-    words = ("compare", "tiny.yml", "other/tiny.yml", "--turns", "5", "--margin", "100")
+    words = ("compare", "tiny.yml", "other/tiny.yml", "--turns", "8", "--margin", "100")
     status, out, err = farm(*words, "--device", "beta", "--json")
     (row,) = [CompareRow.model_validate(row) for row in json.loads(out)["rows"]]
     assert (status, row.unit, row.status) == (0, "beta", "ok"), err
@@ -89,7 +89,7 @@ def test_two_versions_of_a_model_on_a_host(farm: CallFarm, folder: Path) -> None
 
 
 def test_a_model_compared_with_itself_on_a_host(farm: CallFarm) -> None:
-    words = ("compare", "tiny.yml", "tiny.yml", "--turns", "5", "--margin", "100", "--repeat", "2", "--device", "alpha")
+    words = ("compare", "tiny.yml", "tiny.yml", "--turns", "8", "--margin", "100", "--repeat", "2", "--device", "alpha")
     status, out, err = farm(*words, "--json")
     found = [CompareRow.model_validate(row) for row in json.loads(out)["rows"]]
     assert [(row.unit, row.status, row.a.name) for row in found] == [("alpha", "ok", "tiny.yml")] * 2, err

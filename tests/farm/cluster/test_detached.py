@@ -79,7 +79,7 @@ def test_a_comparison_has_the_names_of_whoever_asked_for_it(farm: CallFarm, fold
     (folder / "other").mkdir()
     shutil.copy("tiny.onnx", "other")
     shutil.copy("tiny.yml", "other")
-    words = ("compare", "tiny.yml", "other/tiny.yml", "--turns", "5", "--margin", "100", "--device", "beta")
+    words = ("compare", "tiny.yml", "other/tiny.yml", "--turns", "8", "--margin", "100", "--device", "beta")
     job = detached(farm, *words)["job"]["id"]
     status, out, err = farm("jobs", "fetch", job, "--json")
     (row,) = [CompareRow.model_validate(row) for row in json.loads(out)["rows"]]

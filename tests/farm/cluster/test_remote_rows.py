@@ -7,13 +7,14 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from distributed.client import FutureCancelledError
 
-from farm.cluster.client import HostFullError, SchedulerLostError
+from farm.cluster.client import ClusterSession, HostFullError, SchedulerLostError
 from farm.cluster.remote_rows import SentCommand, remote_rows
+from farm.cluster.remote_units import ClusterExecutor
 from farm.cluster.sent_jobs import each_model
 from farm.config import deployment
 from farm.config.inventory import Unit
@@ -206,6 +207,15 @@ def test_a_scheduler_that_goes_away_while_a_job_runs_is_no_fault_of_the_unit(hos
     monitor = threading.Timer(0.15, lambda: hosts.offered.update(mi8="lab"))
     monitor.start()
     assert seen(rows_of(hosts, retries=0, return_s=60.0)) == [("mi8", "cpu", "ok"), ("mi8", "gpu", "ok")]
+
+
+@pytest.mark.parametrize(("is_lost", "said"), [(True, "the scheduler has gone"), (False, "mi8: no host offers it")])
+def test_a_scheduler_that_is_gone_is_named(hosts: Hosts, is_lost: bool, said: str) -> None:
+    hosts.is_lost, hosts.offered = is_lost, {}
+    nothing: Any = None
+    executor, unit = ClusterExecutor(cast(ClusterSession, hosts)), Unit("mi8", "local", "sdm845", "MI 8", ())
+    with pytest.raises(DeviceLostError, match=said), executor.open(unit, nothing, nothing, nothing):
+        pass
 
 
 def test_a_host_without_room_loses_the_job(hosts: Hosts) -> None:

@@ -95,14 +95,34 @@ def test_what_shows_in_spite_of_the_waits_is_told_with_a_word_on_them() -> None:
 
 def test_turns_that_waited_are_left_out_where_enough_others_are_there() -> None:
     slow_ms = [3 * LEVEL_MS] * 10  # what waits hide: there B seems as fast as A
-    blocks = turns([*slow_ms, *noisy_samples(6)], [*slow_ms, *noisy_samples(6, 1.3 * LEVEL_MS, seed=2)], [0.8] * 16)
-    calm = turns(noisy_samples(6), noisy_samples(6, 1.3 * LEVEL_MS, seed=2), [0.0, None] * 3)
+    blocks = turns([*slow_ms, *noisy_samples(8)], [*slow_ms, *noisy_samples(8, 1.3 * LEVEL_MS, seed=2)], [0.8] * 18)
+    calm = turns(noisy_samples(8), noisy_samples(8, 1.3 * LEVEL_MS, seed=2), [0.0, None] * 4)
     assert decide_turns(blocks[:20] + calm, 1) == decide_turns(calm, 1)
     assert decide_turns(calm, 1).outcome == ComparisonOutcome.SLOWER
     assert (count_of_waiting(blocks[:20] + calm), count_of_waiting(calm)) == (10, 0)
     hot = [block.model_copy(update={"throttled": "severe"}) for block in calm]
     none = decide_turns(hot, 1)
-    assert none.outcome == ComparisonOutcome.NONE and none.verdict.startswith("not decided: A has 0 blocks that count")
+    assert none.outcome == ComparisonOutcome.NONE and none.verdict == "not decided: 0 turns count; 8 are needed"
+
+
+def drifting(random: np.random.Generator, turn_count: int, factor: float) -> list[Block]:
+    """Turns with 1 % of noise each, on a unit whose level walks by 10 % over them all."""
+    steps = random.normal(0, 0.10 / math.sqrt(turn_count), turn_count)
+    levels = LEVEL_MS * np.exp(np.cumsum(steps)[:, None] + random.normal(0, 0.01, (turn_count, 2))) * (1.0, factor)
+    return turns(*levels.T.tolist(), [None] * turn_count)
+
+
+TOLD = (ComparisonOutcome.SLOWER, ComparisonOutcome.FASTER)
+
+
+def test_a_drift_of_ten_percent_hides_no_two_percent_and_makes_no_false_calls() -> None:
+    random = np.random.default_rng(3)
+    slower = [decide_turns(drifting(random, 20, 1.02), 1).outcome for _ in range(250)]
+    same = [decide_turns(drifting(random, 20, 1.0), 0).outcome for _ in range(500)]
+    assert slower.count(ComparisonOutcome.SLOWER) >= 0.9 * len(slower)
+    assert sum(outcome in TOLD for outcome in same) <= 0.02 * len(same)  # 1 %, and what chance adds
+    few = [decide_turns(drifting(random, 8, 1.0), 0).outcome for _ in range(500)]
+    assert sum(outcome in TOLD for outcome in few) <= 0.02 * len(few)
 
 
 def test_half_of_the_time_waited_hides_half_of_a_difference() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from farm.serve import server
+from farm.serve import connections, server
 from farm.serve.server import ServeOptions
 from runtime.errors import ConfigError
 from tests.farm.conftest import CallFarm
@@ -91,6 +94,36 @@ def test_port_0_is_any_that_is_free_and_one_that_is_taken_is_said(tmp_path: Path
             process.terminate()
 
 
-def _serving(folder: Path, listen: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-P", "-c", PROGRAM, "serve", "--listen", listen, "--tokens", "tokens.json"]
+def _serving(folder: Path, listen: str, before: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-P", "-c", before + PROGRAM, "serve", "--listen", listen, "--tokens", "tokens.json"]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+def test_silent_connections_shut_nobody_out_and_are_ended(tmp_path: Path) -> None:
+    """More of them than there are files for; the server's own limit of files is lowered in its process alone."""
+    (tmp_path / "devices.yml").write_text("adb: {discover: listed}\ndevices: {host: {transport: local}}\n")
+    limits = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)); "
+    limits += "from farm.serve import connections; connections.SILENT_S = 3.0; "
+    with _serving(tmp_path, "127.0.0.1:0", limits) as process, contextlib.ExitStack() as stack:
+        assert process.stdout
+        address = process.stdout.readline().split()[0]
+        url = httpx.URL(address)
+        silent = [stack.enter_context(socket.create_connection((url.host, url.port), 30)) for _ in range(300)]
+        silent[-1].sendall(b"GET / HTTP/1.1\r\nX: ")  # and one that does not come to the end of its headers
+        assert httpx.get(address, timeout=30).status_code == 200
+        for each in silent:
+            each.settimeout(30)
+            with contextlib.suppress(ConnectionError):
+                assert each.recv(1) == b"", "ended by the server"
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+    assert len(said.splitlines()) < 10, said[-2000:]
+
+
+def test_a_message_is_logged_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [logging.LogRecord("asyncio", logging.ERROR, "", 0, text, (), None) for text in ("full", "full", "else")]
+    seldom = connections.SeldomFilter()
+    assert [seldom.filter(record) for record in records] == [True, False, True]
+    monkeypatch.setattr(connections, "LOG_EVERY_S", 0.0)
+    assert seldom.filter(records[0])

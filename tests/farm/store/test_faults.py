@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -92,6 +94,21 @@ def test_a_full_disk_leaves_whole_rows(path: Path) -> None:
     assert kept == [f"{arm}{number}" for number in range(len(kept) // 2) for arm in "ab"]
     with Store.open(str(path)) as store:
         store.add(run, [a_row(unit="later")])
+
+
+def test_no_room_for_a_new_store_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much room as an empty file needs, by a limit of what one file may grow to."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    monkeypatch.setattr(engine, "_is_disk_full", lambda _: True)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, hard))
+    try:
+        with pytest.raises(StoreError, match=r"farm.db: cannot be written: the disk is full; make room"):
+            Store.open(str(tmp_path / "farm.db"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert not list(tmp_path.iterdir())
 
 
 @contextlib.contextmanager

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,23 +80,97 @@ def test_a_run_that_ends_by_an_error_is_interrupted(recorder: Recorder, error: t
 
 
 @pytest.mark.slow
-def test_rows_that_a_locked_store_does_not_take_are_imported_later(recorder: Recorder, told: list[str]) -> None:
+def test_a_store_that_was_locked_has_all_rows_in_the_end(recorder: Recorder, told: list[str]) -> None:
     rows = [a_row(), a_nightly_row(), a_row(unit="other")]
     with recorder:
         recorder.record(rows[0])
         with holding(STORE):
             recorder.record(rows[1])
         recorder.record(rows[2])
-    assert recorder.exit_status == 1
-    (spilled,) = Path("reports").glob("unsaved-*.jsonl")
+        (spilled,) = Path("reports").glob("unsaved-*.jsonl")
     assert told[0].startswith("not kept in the store: reports/farm.db: locked for 0.05 s by process")
-    assert told[1:] == [f"rows are kept in {spilled}; `farm store import` takes them over"]
+    assert told[1:] == [
+        f"rows are kept in {spilled}; `farm store import` takes them over",
+        "the store works again: all rows are kept in it",
+    ]
     with Store.open() as store:
-        with store.writing() as connection:
-            taken = import_file(connection, spilled)
-        assert (taken.runs, taken.rows, taken.damaged) == (0, 2, [])
         assert [row["unit"] for row in store.rows(1)] == ["pixel", "pixel", "other"]
-        assert store.nightly_rows(1) == [rows[1]] and store.series()
+        assert store.nightly_rows(1) == [rows[1]] and store.series() and states() == ["finished"]
+    assert recorder.exit_status == 0 and not spilled.exists()
+
+
+@pytest.mark.slow
+def test_an_imported_file_says_how_its_command_ended(recorder: Recorder) -> None:
+    with recorder:
+        recorder.record(a_row())
+        holder = contextlib.ExitStack()
+        holder.enter_context(holding(STORE))
+        recorder.record(a_row(unit="other"))
+        recorder.note("case", {"block": 1})
+    assert recorder.exit_status == 1 and states() == ["running"]
+    holder.close()
+    (spilled,) = Path("reports").glob("unsaved-*.jsonl")
+    with Store.open() as store:
+        for new_rows in (1, 0):
+            with store.writing() as connection:
+                assert import_file(connection, spilled).rows == new_rows
+        assert store.progress(1) == [("case", {"block": 1})]
+    assert states() == ["finished"]
+
+
+KILLED = """
+import os, signal
+from farm.store import Store
+from farm.store.adding import new_run
+from farm.store.recorder import Recorder
+from tests.farm.store.rows import a_row
+Store.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+with Recorder(None, new_run("run", "", ""), print) as recorder:
+    recorder.record(a_row())
+"""
+
+
+@pytest.mark.slow
+def test_a_row_is_on_the_disk_before_the_store_is_asked(recorder: Recorder) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", KILLED], env=environment, check=False).returncode == -signal.SIGKILL
+    (spilled,) = Path("reports").glob("unsaved-*.jsonl")
+    with Store.open() as store, store.writing() as connection:
+        assert import_file(connection, spilled).rows == 1
+    assert states() == ["interrupted"]
+
+
+def test_rows_that_nothing_takes_are_told_and_kept_in_memory(
+    recorder: Recorder, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("reports").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(Path("reports").absolute()))
+    with recorder:
+        recorder.record(a_row())
+        assert [line.partition(":")[0] for line in told] == ["not kept in the store", "rows are kept in memory alone"]
+        Path("reports").unlink()
+    assert recorder.exit_status == 0 and told[2:] == ["the store works again: all rows are kept in it"]
+    with Store.open() as store:
+        assert len(list(store.rows())) == 1
+
+
+def test_a_frozen_server_costs_no_row(postgresql_url: str, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "ANSWER_S", 0.3)
+    with Recorder(postgresql_url, new_run("run", "", ""), told.append) as recorder:
+        assert recorder.store
+        with recorder.store.reading() as connection:
+            session = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+            monkeypatch.setattr(engine, "CONNECT_S", 1)
+        recorder.store.engine.pool._pre_ping = False  # as if it froze between the ping and the row
+        os.kill(session, signal.SIGSTOP)
+        try:
+            recorder.record(a_row())
+        finally:
+            os.kill(session, signal.SIGCONT)
+        assert "no answer for 0.3 s; look whether the server is frozen" in told[0]
+    assert recorder.exit_status == 0 and told[-1] == "the store works again: all rows are kept in it"
+    with Store.open(postgresql_url) as store:
+        assert (len(list(store.rows())), store.run(1).state) == (1, "finished")
 
 
 def test_rows_are_recorded_in_a_file_when_the_store_cannot_be_created(

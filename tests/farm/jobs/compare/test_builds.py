@@ -33,7 +33,7 @@ from tests.farm.model.tiny_model import deployment_text, tiny_model, write_deplo
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl, pytest.mark.usefixtures("untold_waits")]
 ROOT = Path(bundle.__file__).resolve().parents[3]
-FEW = CompareOptions(turns=5, margin_percent=25.0, seed=1)  # what a busy machine does to five turns
+FEW = CompareOptions(turns=8, margin_percent=25.0, seed=1)  # what a busy machine does to eight turns
 WAITED_SHARE = duet.waited_share
 # A farm that is no other than this one, and then does something to the bundle.
 PRETENDER = """
@@ -101,10 +101,10 @@ def test_two_versions_of_a_model(tmp_path: Path, model: Path) -> None:
         and row.ratio_ci[0] <= row.ratio <= row.ratio_ci[1]
     )
     assert row.cosine is not None and row.cosine > 0.999 and row.sqnr_db is not None and 40 < row.sqnr_db < 150
-    assert [block.arm for block in row.blocks] == ["a", "b"] * 5
+    assert [block.arm for block in row.blocks] == ["a", "b"] * 8
     assert all(len(block.samples) >= 4 and block.init_ms > 0 and block.first_ms > 0 for block in row.blocks)
     assert row.b.latency_ms == row.latency_ms and row.settings["data_type"] == "fp16_fp32"
-    assert row.settings["turns"] == 5 and row.a.versions and row.a.fingerprint["soc"] == "host"
+    assert row.settings["turns"] == 8 and row.a.versions and row.a.fingerprint["soc"] == "host"
 
 
 class InterruptedAt(Silent):
@@ -122,19 +122,19 @@ class InterruptedAt(Silent):
 def test_an_interrupted_comparison_goes_on_with_its_turns(model: Path) -> None:
     both, options = models(model, model), dataclasses.replace(FEW, repeat=2)
     with pytest.raises(KeyboardInterrupt):
-        list(compare_job(both, [inventory.HOST], options, progress=InterruptedAt("turn 3 of 5")))
+        list(compare_job(both, [inventory.HOST], options, progress=InterruptedAt("turn 3 of 8")))
     (first,) = Path("build").glob("*/compare/host/tiny.cpu.0.turns.jsonl")
     kept = [KeptTurn.model_validate_json(line) for line in first.read_bytes().split()]
     assert [turn.number for turn in kept] == [0, 1]
 
-    second = InterruptedAt("turn 4 of 5 again")
+    second = InterruptedAt("turn 4 of 8 again")
     rows = list(compare_job(both, [inventory.HOST], dataclasses.replace(options, seed=9), progress=second))
     assert [text.partition(": ")[2] for text in second.told if "turn" in text] == [
-        *(f"turn {number} of 5" for number in (3, 4, 5)),
-        *(f"turn {number} of 5" for number in (1, 2, 3, 4, 5)),
+        *(f"turn {number} of 8" for number in range(3, 9)),
+        *(f"turn {number} of 8" for number in range(1, 9)),
     ]
     assert [row.settings["seed"] for row in rows] == [1, 10], "an interrupted one keeps its own order"
-    assert rows[0].blocks[:4] == (kept[0].a, kept[0].b, kept[1].a, kept[1].b) and len(rows[0].blocks) == 10
+    assert rows[0].blocks[:4] == (kept[0].a, kept[0].b, kept[1].a, kept[1].b) and len(rows[0].blocks) == 16
     assert not list(Path("build").glob("*/compare/host/*.jsonl")), "all rows are there"
 
 
@@ -143,10 +143,10 @@ def test_turns_that_waited_for_a_core_get_further_ones(model: Path, monkeypatch:
     monkeypatch.setattr(duet, "waited_share", lambda answers: next(shares))
     progress = InterruptedAt("never")
     (row,) = list(compare_job(models(model, model), [inventory.HOST], FEW, progress=progress))
-    assert [block.waited_share for block in row.blocks] == [0.9] * 6 + [0.1] * 10
-    assert row.waited_share == pytest.approx((6 * 0.9 + 10 * 0.1) / 16) and row.outcome != ComparisonOutcome.NONE
+    assert [block.waited_share for block in row.blocks] == [0.9] * 6 + [0.1] * 16
+    assert row.waited_share == pytest.approx((6 * 0.9 + 16 * 0.1) / 22) and row.outcome != ComparisonOutcome.NONE
     assert row.a.latency_ms and len(row.a.latency_ms.samples) == sum(len(each.samples) for each in row.blocks[6::2])
-    assert any("turn 6 of 6, since the unit was busy" in text for text in progress.told)
+    assert any("turn 9 of 9, since the unit was busy" in text for text in progress.told)
 
 
 def test_on_a_unit_that_stays_busy_nothing_is_the_same(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,20 +160,20 @@ def test_on_a_unit_that_stays_busy_nothing_is_the_same(model: Path, monkeypatch:
 def test_turns_of_something_else_and_of_fresh_calls_are_not_gone_on_with(tmp_path: Path, model: Path) -> None:
     both = models(model, model)
     for other, told in (
-        (dataclasses.replace(FEW, turns=6), "turn 1 of 6"),
-        (dataclasses.replace(FEW, fresh=True), "turn 1 of 5"),
+        (dataclasses.replace(FEW, turns=9), "turn 1 of 9"),
+        (dataclasses.replace(FEW, fresh=True), "turn 1 of 8"),
     ):
         with pytest.raises(KeyboardInterrupt):
-            list(compare_job(both, [inventory.HOST], FEW, progress=InterruptedAt("turn 3 of 5")))
+            list(compare_job(both, [inventory.HOST], FEW, progress=InterruptedAt("turn 3 of 8")))
         progress = InterruptedAt("never")
         list(compare_job(both, [inventory.HOST], other, progress=progress))
         assert any(told in text for text in progress.told)
     with pytest.raises(KeyboardInterrupt):
-        list(compare_job(both, [inventory.HOST], FEW, progress=InterruptedAt("turn 3 of 5")))
+        list(compare_job(both, [inventory.HOST], FEW, progress=InterruptedAt("turn 3 of 8")))
     write_deployment(tmp_path, tiny_model(weights=np.ones((4, 3, 3, 3))), runtime="cpu")
     progress = InterruptedAt("never")
     list(compare_job(both, [inventory.HOST], FEW, progress=progress))
-    assert any("turn 1 of 5" in text for text in progress.told)
+    assert any("turn 1 of 8" in text for text in progress.told)
 
 
 def test_a_model_that_computes_something_else_is_no_failure_where_two_models_are_compared(tmp_path: Path) -> None:
@@ -234,24 +234,24 @@ def test_a_build_that_cannot_make_the_model_is_a_row(tmp_path: Path, model: Path
     assert row.reason == f"A: {tmp_path}/broken (not under git): tiny.yml:3: this farm does not know that"
 
 
-@pytest.mark.parametrize("hot", [2, 5])
+@pytest.mark.parametrize("hot", [2, 8])
 def test_turns_that_heat_spoiled_are_left_out(model: Path, monkeypatch: pytest.MonkeyPatch, hot: int) -> None:
-    turns = iter(range(7))
+    turns = iter(range(10))
 
     def measured(self: OpenUnit, measure: Any, rest: object = None) -> MeasuredSample[Any]:
         reason = "thermal status severe" if next(turns) < hot else ""
         return MeasuredSample(measure(), DeviceState(), DeviceState(), reason, 2)
 
     monkeypatch.setattr(OpenUnit, "measured", measured)
-    (row,) = compared(*models(model, model), dataclasses.replace(FEW, turns=7))
-    assert row.throttled == "thermal status severe" and len(row.blocks) == 14
+    (row,) = compared(*models(model, model), dataclasses.replace(FEW, turns=10))
+    assert row.throttled == "thermal status severe" and len(row.blocks) == 20
     assert row.a.latency_ms and len(row.a.latency_ms.samples) == sum(
         len(each.samples) for each in row.blocks[2 * hot :: 2]
     )
     if hot == 2:
         assert row.status == Status.OK and row.outcome != ComparisonOutcome.NONE
     else:
-        assert row.status == Status.FAILED and row.reason.startswith("not decided: A has 2 blocks that count, B 2; 5 ")
+        assert row.status == Status.FAILED and row.reason.startswith("not decided: 2 turns count; 8 ")
 
 
 def test_on_an_emulated_phone(model: Path) -> None:
@@ -309,7 +309,7 @@ def test_a_commit_that_slows_down_is_found_and_one_that_does_nothing_is_not(
 ) -> None:
     monkeypatch.setattr(duet, "waited_share", WAITED_SHARE)
     path = write_deployment(tmp_path, shape="200,3,8,8", runtime="cpu+gpu")
-    options = CompareOptions(turns=5, margin_percent=25.0, seed=1)
+    options = CompareOptions(turns=8, margin_percent=25.0, seed=1)
     before, after = build("before", path), build("after", path)
     rows = {row.runtime: row for row in compared(before, after, options)}
     assert set(rows) == {"cpu", "gpu"}
