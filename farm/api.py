@@ -72,8 +72,8 @@ from farm.rows.run import RunRow
 from farm.rows.status import Status
 from farm.rows.tune import TuneRow
 from farm.store import Store
-from farm.store.adding import new_run
 from farm.store.bundle_archive import folder_of
+from farm.store.lines import new_run
 from farm.store.recorder import Recorder
 from farm.store.shared_bundles import SharedBundles
 from farm.store.shared_place import SharedPlace

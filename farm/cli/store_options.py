@@ -9,16 +9,15 @@ import click
 from farm import safe_text
 from farm.jobs.commit import working_commit
 from farm.store import address
-from farm.store.adding import new_run
-from farm.store.lines import RunData
-from farm.store.recorder import Recorder
+from farm.store.lines import RunData, new_run
+from farm.store.recorder import NOWHERE, Recorder
 
 OPTION = "--store"
 
 
 def keeping(store: str | None) -> Recorder:
     """The command that is being called, as a run of the store; its rows go through `recorded` of what this returns."""
-    return Recorder(store, own_run(), tell)
+    return Recorder(store, None if store == NOWHERE else own_run(), tell)
 
 
 def own_run() -> RunData:

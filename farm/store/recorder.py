@@ -13,16 +13,26 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from farm.rows.row import Row
-from farm.store.adding import FINISHED, INTERRUPTED
 from farm.store.address import DEFAULT_PATH
 from farm.store.damage import stamp
-from farm.store.lines import FORMAT, ExportHeader, RowLine, RunData, RunLine, encoded_line
+from farm.store.lines import (
+    FINISHED,
+    FORMAT,
+    INTERRUPTED,
+    ExportHeader,
+    RowLine,
+    RunData,
+    RunLine,
+    encoded_line,
+)
 from farm.store.rows import row_data
-from farm.store.store import Store
 from runtime.errors import FarmError, StoreError
+
+if TYPE_CHECKING:  # takes a third of a second to import, for a host's jobs in vain
+    from farm.store import Store
 
 RowType = TypeVar("RowType", bound=Row)
 FOLDER = DEFAULT_PATH.parent
@@ -38,10 +48,9 @@ class Recorder:
     before anything is measured.
     """
 
-    def __init__(self, url: str | None, run: RunData, tell: Callable[[str], None]) -> None:
+    def __init__(self, url: str | None, run: RunData | None, tell: Callable[[str], None]) -> None:
         self._url, self._tell = url, tell
-        self._is_wanted = url != NOWHERE
-        self._data = run
+        self._data = run if url != NOWHERE else None
         self._store: Store | None = None
         self._run = 0
         self._spilled: Path | None = None
@@ -52,8 +61,10 @@ class Recorder:
         return int(self._spilled is not None)
 
     def __enter__(self) -> Recorder:
-        if not self._is_wanted:
+        if self._data is None:
             return self
+        from farm.store import Store
+
         try:
             self._store = Store.open(self._url)
             self._run = self._store.begin_run(self._data)
@@ -83,8 +94,8 @@ class Recorder:
                 return
             except FarmError as error:  # damage, too, may come to light only now
                 self._leave_store(error)
-        if self._is_wanted:
-            self._spill(row)
+        if self._data is not None:
+            self._spill(row, self._data)
 
     def _leave_store(self, error: FarmError) -> None:
         """Records the rest of the run in a file: a store that is locked would cost half a minute a row."""
@@ -93,11 +104,11 @@ class Recorder:
             self._store.close()
             self._store = None
 
-    def _spill(self, row: Row) -> None:
-        line = encoded_line(RowLine(of=self._data.uid, row=row_data(row)))
+    def _spill(self, row: Row, run: RunData) -> None:
+        line = encoded_line(RowLine(of=run.uid, row=row_data(row)))
         if self._spilled is None:
             self._spilled = self._begin_spill_file(
-                encoded_line(ExportHeader(farm_store=FORMAT)) + encoded_line(RunLine(run=self._data)) + line
+                encoded_line(ExportHeader(farm_store=FORMAT)) + encoded_line(RunLine(run=run)) + line
             )
             self._tell(f"rows are kept in {self._spilled}; `farm store import` takes them over")
         else:
