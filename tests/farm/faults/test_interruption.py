@@ -160,7 +160,7 @@ def test_compare_keeps_its_rows(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "other"):
         folder.mkdir(exist_ok=True)
         write_deployment(folder, runtime="cpu+gpu")
-    with farm("compare", "tiny.yml", "other/tiny.yml", "--turns", "20") as process:
+    with farm("compare", "tiny.yml", "other/tiny.yml", "--turns", "8") as process:
         until(process, lambda: Path("reports/farm.db").exists() and bool(rows_kept()))
         took_s = interrupt(process)
     ended_tidily(process)
