@@ -72,7 +72,7 @@ from farm.rows.run import RunRow
 from farm.rows.status import Status
 from farm.rows.tune import TuneRow
 from farm.store import Store
-from farm.store.adding import new_run
+from farm.store.lines import new_run
 from farm.store.recorder import Recorder
 from farm.store.shared_place import SharedPlace
 from farm.units import lookup

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from runtime import signed_ranks
 
@@ -79,6 +78,8 @@ def ratio_of_pairs(candidate: Sequence[float], default: Sequence[float], confide
 
 def chance_of_pairs(candidate: Sequence[float], default: Sequence[float]) -> float:
     """How likely pairs of equal times look at least so much in favour of the candidate (Student's test of the logs)."""
+    from scipy import special  # takes long to import, for most commands in vain
+
     logs = np.log(np.asarray(candidate, float) / np.asarray(default, float))
     error = logs.std(ddof=1) / np.sqrt(len(logs))
     if error == 0.0:

@@ -17,6 +17,7 @@ from farm.cli import store_options
 from farm.cluster.address import ClusterChoice
 from farm.config.deployment import Deployment
 from farm.config.inventory import Unit
+from farm.jobs.commit import working_commit
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.fleet.progress import ProgressView
 from farm.rows.row import Row
@@ -165,7 +166,7 @@ class AllHosts:
         from farm.cluster.detached import REQUESTS, DetachedRequest
         from farm.cluster.job_files import JobFiles, job_scratch, sent_arguments
 
-        job, run = self.cluster.job, store_options.own_run().model_dump(mode="json")
+        job, run = self.cluster.job, store_options.own_run(working_commit()).model_dump(mode="json")
         options, named = detached_options(click.get_current_context())
         with job_scratch() as folder:
             (work,) = works(Path(folder))

@@ -9,21 +9,20 @@ import click
 from farm import safe_text
 from farm.jobs.commit import working_commit
 from farm.store import address
-from farm.store.adding import new_run
-from farm.store.lines import RunData
-from farm.store.recorder import Recorder
+from farm.store.lines import RunData, new_run
+from farm.store.recorder import NOWHERE, Recorder
 
 OPTION = "--store"
 
 
 def keeping(store: str | None) -> Recorder:
     """The command that is being called, as a run of the store; its rows go through `recorded` of what this returns."""
-    return Recorder(store, own_run(), tell)
+    return Recorder(store, own_run("" if store == NOWHERE else working_commit()), tell)
 
 
-def own_run() -> RunData:
+def own_run(commit: str) -> RunData:
     """The command that is being called, as a run that begins now."""
-    return new_run(click.get_current_context().info_name or "", command_line(), working_commit())
+    return new_run(click.get_current_context().info_name or "", command_line(), commit)
 
 
 def tell(line: str) -> None:

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from farm.jobs.fleet.progress_lines import SEARCH, STAGE, WAITING, progress_text
-from farm.lease.lease import owner_name
 from runtime.errors import ConfigError
 
 PRIORITIES = {"interactive": 10, "nightly": 0}  # what waits first is done first, among those of one number
@@ -100,6 +99,8 @@ def new_job(command: str, priority: str) -> JobName:
     """The job that this process was begun for, else a new one of its user."""
     if given := parse_name(os.environ.get(OWN_JOB, "")):
         return given
+    from farm.lease.lease import owner_name  # with all of a unit, of which a scheduler has none
+
     return JobName(secrets.token_hex(3), owner_name(), command, priority, time.time())
 
 

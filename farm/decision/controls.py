@@ -11,8 +11,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from scipy import special
-
 from farm.decision.control_report import ControlReport
 from farm.decision.history import SeriesHistory, is_any_figure, is_measured
 from farm.decision.judgement import Verdict
@@ -54,6 +52,8 @@ def compared_nights(series: int) -> int:
 
 def poisson_interval(count: int) -> tuple[float, float]:
     """Exact 95 % interval of the mean of a Poisson variable (F. Garwood, 1936)."""
+    from scipy import special  # takes long to import, for most commands in vain
+
     low = float(special.gammaincinv(count, TAIL)) if count else 0.0
     return low, float(special.gammainccinv(count + 1, TAIL))
 

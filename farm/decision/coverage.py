@@ -6,8 +6,6 @@ import dataclasses
 import statistics
 from collections.abc import Sequence
 
-from scipy import special
-
 from farm.rows.compare import CompareRow, ComparisonOutcome
 
 CLAIMED = 0.95  # of the intervals cover the truth
@@ -50,6 +48,8 @@ def coverage(rows: Sequence[CompareRow]) -> Coverage | None:
 
 def _share_interval(count: int, of: int) -> tuple[float, float]:
     """Exact interval of a share (C. Clopper and E. Pearson, 1934)."""
+    from scipy import special  # takes long to import, for most commands in vain
+
     tail = (1 - CLAIMED) / 2
     low = float(special.betaincinv(count, of - count + 1, tail)) if count else 0.0
     high = float(special.betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0

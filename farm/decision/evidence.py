@@ -13,7 +13,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from farm.decision.judgement import OnsetTest
 from farm.decision.medians import Array
@@ -63,11 +62,15 @@ class Evidence:
 
     def _score(self, change: float, error: float) -> float:
         """The normal quantile with the same tail probability as change / error in Student's distribution."""
+        from scipy import special  # takes long to import, for most commands in vain
+
         return float(-special.ndtri(special.stdtr(self._degrees, -change / error)))
 
     @functools.cached_property
     def width_in_errors(self) -> float:
         """Half of a 95 % interval, in standard errors."""
+        from scipy import special  # takes long to import, for most commands in vain
+
         return float(special.stdtrit(self._degrees, 0.975))
 
     def width(self, error: float) -> float:

@@ -16,7 +16,6 @@ import functools
 import math
 
 import numpy as np
-from scipy import special
 
 from farm.decision.judgement import Noise
 from farm.decision.medians import Array, median
@@ -94,6 +93,8 @@ def _within(variances: Array, counts: Array) -> tuple[float, float]:
 @functools.cache
 def _median_share(degrees: float) -> float:
     """The median of a chi-square variable over its mean: the lower the fewer degrees it has."""
+    from scipy import special  # takes long to import, for most commands in vain
+
     return float(2 * special.gammaincinv(degrees / 2, 0.5) / degrees)
 
 

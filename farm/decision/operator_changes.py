@@ -12,8 +12,6 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from scipy import special
-
 LEAST_NIGHTS = 3  # before the change: with fewer there is no telling how much an operator varies
 ERROR = 0.05
 Times = Mapping[tuple[str, str], float]  # milliseconds by name and type
@@ -79,6 +77,8 @@ def _appeared(name: tuple[str, str], since: Sequence[float], until: Sequence[flo
 
 def _margin(since: Sequence[float], until: Sequence[float], error: float) -> float:
     """Half of the interval of the difference of means; infinite where the nights are too few."""
+    from scipy import special  # takes long to import, for most commands in vain
+
     degrees = len(since) + len(until) - 2
     if len(until) < LEAST_NIGHTS:
         return math.inf

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from runtime import signed_ranks
 
@@ -77,6 +76,8 @@ def logarithms(values: Sequence[float]) -> Array:
 
 def _interval(shifts: Array, first: int, second: int) -> tuple[float, float]:
     """Moses' confidence interval of the shift: order statistics of the pairwise shifts."""
+    from scipy import special  # takes long to import, for most commands in vain
+
     spread = math.sqrt(first * second * (first + second + 1) / 12)
     inner = math.floor(first * second / 2 - special.ndtri((1 + CONFIDENCE) / 2) * spread)
     inner = min(max(inner, 0), (len(shifts) - 1) // 2)

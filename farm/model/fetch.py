@@ -18,19 +18,21 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-import httpx
 import numpy as np
 import numpy.typing as npt
 import onnx
 
+import runtime
 from farm import atomic_file
 from farm.config.deployment import Deployment, Input
 from farm.config.yaml_source import KeyPath
 from farm.transport import file_digest
-from runtime import zoo
 from runtime.errors import ConfigError, ModelError
+
+if TYPE_CHECKING:  # with the zoo a seventh of what a command imports, which is needed for a model from there alone
+    import httpx
 
 CACHE_FOLDER = Path("build/cache")
 MAX_DOWNLOAD_BYTES = 2 * 1024**3
@@ -112,6 +114,8 @@ class Fetcher:
     def _zoo_model(self, url: str) -> Path:
         path = self.cache_folder / "zoo" / f"{_key(url, onnx.__version__, _zoo_source_hash())}.onnx"
         if not path.exists():
+            from runtime import zoo
+
             atomic_file.write(path, zoo.from_url(url).SerializeToString(deterministic=True))
         return path
 
@@ -119,6 +123,8 @@ class Fetcher:
         path = self.cache_folder / "downloads" / _key(url, checksum or "")
         if checksum and path.exists() and file_digest.sha256(path) == checksum:
             return path
+        import httpx
+
         conditions = {} if checksum else _read_conditions(path)
         try:
             self._receive(url, conditions, path, checksum, checksum_key)
@@ -131,6 +137,8 @@ class Fetcher:
         self, url: str, conditions: dict[str, str], path: Path, checksum: str | None, checksum_key: str
     ) -> None:
         """Downloads unless the server says that nothing changed."""
+        import httpx
+
         headers = {"Accept-Encoding": "identity", **conditions}
         timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
         with httpx.stream("GET", url, headers=headers, follow_redirects=True, timeout=timeout) as response:
@@ -242,7 +250,7 @@ def _read_conditions(path: Path) -> dict[str, str]:
 
 
 def _zoo_source_hash() -> str:
-    folder = Path(zoo.__path__[0])
+    folder = Path(runtime.__path__[0]) / "zoo"
     return _key(*(path.read_text() for path in sorted(folder.glob("*.py"))))
 
 

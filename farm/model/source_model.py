@@ -11,7 +11,6 @@ import onnx
 
 from farm.config.deployment import Input, Output
 from farm.model.boundary import own_shape
-from runtime.importers.caffe.caffe_importer import caffe_tensors, load_caffe
 from runtime.importers.onnx_file import load_onnx
 from runtime.importers.onnx_tensors import onnx_tensors
 from runtime.model_tensors import ModelTensors
@@ -34,15 +33,23 @@ def _read_onnx(path: Path, weights: Path | None, inputs: Sequence[Input], output
 
 def _read_caffe(path: Path, weights: Path | None, inputs: Sequence[Input], outputs: Sequence[Output]) -> SourceModel:
     """The deployment file's shapes replace the network's own: Caffe reshapes a network to its inputs."""
+    from runtime.importers.caffe.caffe_importer import load_caffe
+
     shapes = {tensor.name: own_shape(tensor, "NCHW") for tensor in inputs}
     read = load_caffe(path, weights, shapes, [tensor.name for tensor in outputs])
     return SourceModel(read.model, read.notes)
 
 
+def _caffe_tensors(path: Path) -> ModelTensors:
+    from runtime.importers.caffe.caffe_importer import caffe_tensors
+
+    return caffe_tensors(path)
+
+
 READERS: Mapping[str, Reader] = {"onnx": _read_onnx, "caffe": _read_caffe}
 DECLARATIONS: Mapping[str, Callable[[Path], ModelTensors]] = {
     "onnx": lambda path: onnx_tensors(load_onnx(path, external=False)),
-    "caffe": caffe_tensors,
+    "caffe": _caffe_tensors,
 }
 
 

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-import uuid
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Connection, select
 
-from farm.rows.row import versions
 from farm.store import schema
 from farm.store.lines import RunData
-from farm.store.process import own_process
 from farm.store.rows import NIGHTLY, nightly_row, row_columns
 from farm.store.series import store_points
 from farm.store.statements import insert_new
-
-RUNNING: Final = "running"
-FINISHED: Final = "finished"
-INTERRUPTED: Final = "interrupted"
-
-
-def new_run(name: str, command: str, commit: str) -> RunData:
-    """Describes a run of this process that begins now."""
-    return RunData(
-        uid=uuid.uuid4().hex,
-        name=name,
-        command=command,
-        started=now(),
-        state=RUNNING,
-        commit=commit,
-        versions=versions(),
-        process=own_process(),
-    )
 
 
 def number_of(connection: Connection, uid: str) -> int | None:
@@ -59,8 +37,3 @@ def add_rows(connection: Connection, run: int, uid: str, rows: Iterable[dict[str
         if is_new and data["job"] == NIGHTLY:
             store_points(connection, run, nightly_row(data))
     return new
-
-
-def now() -> str:
-    """The time as the store writes it."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
-
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
 
 from farm.safe_text import one_line
 from runtime.errors import ConfigError
+
+if TYPE_CHECKING:  # takes a quarter of a second to import, for a command that keeps nothing in vain
+    from sqlalchemy import URL
 
 DEFAULT_PATH = Path("reports/farm.db")
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
@@ -49,6 +50,9 @@ def parse_address(text: str | None) -> Address:
         return _sqlite(DEFAULT_PATH)
     if "://" not in text:
         return _sqlite(Path(text)) if text and "\0" not in text else _refuse("no path")
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
@@ -64,6 +68,8 @@ def parse_address(text: str | None) -> Address:
 
 def sqlite_url(path: Path, mode: str = "rw") -> URL:
     """A SQLite file in one of SQLite's open modes: `rw` opens it, `rwc` makes it too."""
+    from sqlalchemy import URL
+
     return URL.create(SQLITE, database=f"file:{quote(str(path))}", query={"mode": mode, "uri": "true"})
 
 
@@ -90,6 +96,8 @@ def without_password(text: str) -> str:
 
 
 def _sqlite(path: Path) -> Address:
+    from sqlalchemy import URL
+
     return Address(URL.create(SQLITE, database=str(path)), path)
 
 

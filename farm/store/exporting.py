@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from farm import atomic_file
+from farm.store import schema
 from farm.store.engine import snapshot
 from farm.store.flat import COLUMNS, Cell, Columns, Lines, flat_tables
-from farm.store.lines import export_lines_of
+from farm.store.lines import FORMAT, ExportHeader, RunData, RunLine, encoded_line
+from farm.store.rows import json_text
 from farm.store.store import STREAMED, Store
 from runtime import extras
 
@@ -34,7 +36,7 @@ class ExportFormat(enum.StrEnum):
 def export_lines(store: Store, file: BinaryIO) -> None:
     """Writes the whole store as JSON lines."""
     with snapshot(store.engine, store.address) as connection:
-        file.writelines(export_lines_of(connection, STREAMED))
+        file.writelines(_lines(connection))
 
 
 def export_file(store: Store, path: Path) -> None:
@@ -56,6 +58,28 @@ def export_tables(store: Store, folder: Path, kind: ExportFormat) -> list[Path]:
                 write(file, COLUMNS[name], lines)
             paths.append(path)
     return paths
+
+
+def _lines(connection: Connection) -> Iterator[bytes]:
+    yield encoded_line(ExportHeader(farm_store=FORMAT))
+    runs = connection.execute(select(schema.runs).order_by(schema.runs.c.id)).mappings().all()
+    uids = {run["id"]: run["uid"] for run in runs}
+    rows, notes, names = schema.rows.c, schema.progress.c, schema.baselines.c
+    streaming = connection.execution_options(yield_per=STREAMED)
+    for run in runs:
+        of = {"of": run["uid"]}
+        yield encoded_line(RunLine(run=RunData.of(run)))
+        for row in streaming.execute(select(rows.row).where(rows.run_id == run["id"]).order_by(rows.id)).scalars():
+            yield _line(of | {"row": row})
+        run_notes = select(notes.key, notes.data).where(notes.run_id == run["id"]).order_by(notes.id)
+        for key, data in connection.execute(run_notes).all():
+            yield _line(of | {"key": key, "progress": data})
+    for name, number in connection.execute(select(names.name, names.run_id).order_by(names.name)).all():
+        yield _line({"of": uids[number], "baseline": name})
+
+
+def _line(data: dict[str, Any]) -> bytes:
+    return f"{json_text(data)}\n".encode()
 
 
 def _tables(connection: Connection) -> Iterator[tuple[str, Lines]]:

@@ -10,8 +10,18 @@ from pathlib import Path
 from sqlalchemy import Connection, select, update
 
 from farm.store import schema
-from farm.store.adding import RUNNING, add_rows, add_run, number_of
-from farm.store.lines import AnyLine, BareRow, BaselineLine, ProgressLine, RowLine, RunData, RunLine, parse_line
+from farm.store.adding import add_rows, add_run, number_of
+from farm.store.lines import (
+    RUNNING,
+    AnyLine,
+    BareRow,
+    BaselineLine,
+    ProgressLine,
+    RowLine,
+    RunData,
+    RunLine,
+    parse_line,
+)
 from farm.store.statements import insert_new
 from runtime.errors import FormatError
 

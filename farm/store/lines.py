@@ -6,20 +6,25 @@ baselines. A file without a header is one of rows alone, as reports/rows.jsonl w
 
 from __future__ import annotations
 
+import datetime
 import json
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+import uuid
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter
-from sqlalchemy import Connection, select
 
 from farm.rows.record import Record
+from farm.rows.row import versions
 from farm.safe_text import one_line
-from farm.store import schema
+from farm.store.process import own_process
 from farm.store.rows import check_version, column_text, is_complete_row, json_text, json_value
 from runtime.errors import FormatError
 
 FORMAT = 1
+RUNNING: Final = "running"
+FINISHED: Final = "finished"
+INTERRUPTED: Final = "interrupted"
 
 Line = Annotated[str, AfterValidator(one_line)]
 Name = Annotated[str, AfterValidator(column_text)]
@@ -50,6 +55,25 @@ class RunData(Record):
     def of(cls, run: Mapping[Any, Any]) -> RunData:
         """The run of a record of the table."""
         return cls.model_validate({name: run[name] for name in cls.model_fields})
+
+
+def new_run(name: str, command: str, commit: str) -> RunData:
+    """Describes a run of this process that begins now."""
+    return RunData(
+        uid=uuid.uuid4().hex,
+        name=name,
+        command=command,
+        started=now(),
+        state=RUNNING,
+        commit=commit,
+        versions=versions(),
+        process=own_process(),
+    )
+
+
+def now() -> str:
+    """The time as the store writes it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 class RunLine(Record):
@@ -109,26 +133,3 @@ def parse_line(text: bytes) -> AnyLine | BareRow | None:
 def encoded_line(line: AnyLine) -> bytes:
     """Encodes a line as bytes, line end included."""
     return f"{json_text(line.model_dump(mode='json'))}\n".encode()
-
-
-def export_lines_of(connection: Connection, streamed: int) -> Iterator[bytes]:
-    """Yields a whole store as encoded lines; `streamed` is the number of rows fetched at a time."""
-    yield encoded_line(ExportHeader(farm_store=FORMAT))
-    runs = connection.execute(select(schema.runs).order_by(schema.runs.c.id)).mappings().all()
-    uids = {run["id"]: run["uid"] for run in runs}
-    rows, notes, names = schema.rows.c, schema.progress.c, schema.baselines.c
-    streaming = connection.execution_options(yield_per=streamed)
-    for run in runs:
-        of = {"of": run["uid"]}
-        yield encoded_line(RunLine(run=RunData.of(run)))
-        for row in streaming.execute(select(rows.row).where(rows.run_id == run["id"]).order_by(rows.id)).scalars():
-            yield _line(of | {"row": row})
-        run_notes = select(notes.key, notes.data).where(notes.run_id == run["id"]).order_by(notes.id)
-        for key, data in connection.execute(run_notes).all():
-            yield _line(of | {"key": key, "progress": data})
-    for name, number in connection.execute(select(names.name, names.run_id).order_by(names.name)).all():
-        yield _line({"of": uids[number], "baseline": name})
-
-
-def _line(data: dict[str, Any]) -> bytes:
-    return f"{json_text(data)}\n".encode()

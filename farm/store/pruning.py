@@ -9,8 +9,8 @@ from sqlalchemy import Connection, delete, func, select
 
 from farm.rows.run_info import RunInfo
 from farm.store import schema
-from farm.store.adding import RUNNING
 from farm.store.engine import translated_errors
+from farm.store.lines import RUNNING
 from farm.store.store import Store
 from runtime.errors import StoreError
 

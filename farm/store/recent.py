@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, exists, func, select
 
 from farm.rows.run_info import RunInfo
 from farm.store import schema
-from farm.store.adding import FINISHED, RUNNING
+from farm.store.lines import FINISHED, RUNNING
 from farm.store.process import is_own_host, is_process
 from farm.store.rows import NIGHTLY
 from farm.store.store import Store

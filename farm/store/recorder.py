@@ -15,17 +15,29 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from farm.rows.row import Row
-from farm.store.adding import FINISHED, INTERRUPTED, now, number_of
 from farm.store.address import DEFAULT_PATH
 from farm.store.damage import stamp
-from farm.store.importing import LineImporter
-from farm.store.lines import FORMAT, AnyLine, ExportHeader, ProgressLine, RowLine, RunData, RunLine, encoded_line
+from farm.store.lines import (
+    FINISHED,
+    FORMAT,
+    INTERRUPTED,
+    AnyLine,
+    ExportHeader,
+    ProgressLine,
+    RowLine,
+    RunData,
+    RunLine,
+    encoded_line,
+    now,
+)
 from farm.store.rows import row_data
-from farm.store.store import Store
 from runtime.errors import FarmError, FormatError, StoreError
+
+if TYPE_CHECKING:  # takes a third of a second to import, for a host's jobs in vain
+    from farm.store import Store
 
 RowType = TypeVar("RowType", bound=Row)
 FOLDER = DEFAULT_PATH.parent
@@ -71,6 +83,8 @@ class Recorder:
     def __enter__(self) -> Recorder:
         if not self._is_wanted:
             return self
+        from farm.store import Store
+
         try:
             self.store = Store.open(self.url)
             self.number = self.store.begin_run(self.run)
@@ -148,6 +162,10 @@ class Recorder:
         """Brings all of the run to a store that failed, as `farm store import` does."""
         if isinstance(self._failure, FormatError):
             return
+        from farm.store import Store
+        from farm.store.adding import number_of
+        from farm.store.importing import LineImporter
+
         try:
             with Store.open(self.url) as store, store.writing() as connection:
                 LineImporter(connection, FOLDER).import_lines(self._journal.lines())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from sqlalchemy import Connection, Table
-from sqlalchemy.dialects import postgresql, sqlite
 
 
 def insert_new(connection: Connection, table: Table) -> Any:
@@ -19,4 +19,5 @@ def insert_or_replace(connection: Connection, table: Table, key: str, **values: 
 
 
 def _insert(connection: Connection, table: Table) -> Any:
-    return (sqlite if connection.dialect.name == sqlite.dialect.name else postgresql).insert(table)
+    # Only the one that is spoken: SQLAlchemy imports neither with itself.
+    return importlib.import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)

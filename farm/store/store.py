@@ -18,12 +18,12 @@ from farm.rows.series import Case, Point, SeriesKey, case_of
 from farm.safe_text import one_line
 from farm.store import address as addresses
 from farm.store import schema
-from farm.store.adding import FINISHED, INTERRUPTED, RUNNING, add_rows, add_run, new_run, now, number_of
+from farm.store.adding import add_rows, add_run, number_of
 from farm.store.address import Address
 from farm.store.creation import create as create_store
 from farm.store.engine import engine_of, reading, sqlite_engine, writing
 from farm.store.layout import ensure_tables
-from farm.store.lines import RunData
+from farm.store.lines import FINISHED, INTERRUPTED, RUNNING, RunData, new_run, now
 from farm.store.process import host_of, is_gone, own_process
 from farm.store.rows import NIGHTLY, column_text, json_value, nightly_row, row_data
 from farm.store.series import each_series, night_commits

@@ -6,14 +6,17 @@ import dataclasses
 import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import optimize, sparse
 
 from runtime.errors import ModelError
 from runtime.selection.candidates import NodeCandidate, State
 from runtime.selection.noise import NoiseLimit
 from runtime.selection.problem import ChoiceProblem, Conversion, Option, ReadingOption, without_dominated
+
+if TYPE_CHECKING:
+    from scipy import optimize
 
 OUTPUT = "output:"  # before the name of a plan's output, as a reader of its tensor
 TIME_LIMIT_S = 60.0
@@ -63,6 +66,8 @@ class Program:
 
     def solve(self, time_limit_s: float) -> optimize.OptimizeResult:
         """HiGHS' answer; every relative gap but 0 is an early end."""
+        from scipy import optimize, sparse  # take long to import, for most commands in vain
+
         rows, columns, factors = self._entries
         shape = (len(self._bounds), len(self.costs))
         matrix = sparse.csr_array((factors, (rows, columns)), shape=shape)

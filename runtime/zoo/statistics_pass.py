@@ -9,13 +9,16 @@ else is element-wise and correctly rounded, except in operators that no network 
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
 from runtime.graph import Array
-from runtime.onnx_runtime import onnxruntime
 from runtime.zoo.skeleton import Skeleton, Topology, onnx_model
+
+if TYPE_CHECKING:
+    from runtime.onnx_runtime import onnxruntime
 
 WEIGHT_STEPS = 256
 ACTIVATION_STEPS = 64
@@ -95,6 +98,8 @@ class StatisticsPass:
         return Statistics(mean, variance, {name: values[name] for name in ends})
 
     def _session(self, shapes: dict[str, tuple[int, ...]], outputs: list[str]) -> onnxruntime.InferenceSession:
+        from runtime.onnx_runtime import onnxruntime
+
         infos = [helper.make_empty_tensor_value_info(name) for name in outputs]
         model = onnx_model(self._skeleton, self._nodes, shapes, self._constants, infos)
         options = onnxruntime.SessionOptions()

@@ -22,6 +22,7 @@ from farm.farmrt.session import Session
 from farm.jobs.fleet import dispatch
 from farm.transport import adb
 from farm.transport.adb_server import find_adb
+from tests.farm.forks import ForkedProcess
 from tests.farm.model.tiny_model import write_deployment
 
 END_S = 180.0
@@ -107,7 +108,7 @@ class EmulatedUnits:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Runs a command in a process of its own; `wait_for_result` reads it to its end."""
         program = [sys.executable, "-P", "-c", "from farm.cli import main; main()", *arguments, "--json"]
-        return subprocess.Popen(program, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return ForkedProcess(program, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def wait_for_result(process: subprocess.Popen[str]) -> CommandResult:

@@ -14,7 +14,6 @@ from farm.jobs.compare.runs import compare_runs, only_in_one
 from farm.jobs.compare.stored_runs import PREFIX, stored_run
 from farm.model import deployments
 from farm.rows.compare import CompareRow
-from farm.store import Store
 from runtime.errors import ConfigError
 from runtime.frameworks.file_kinds import SAVED_MODEL
 
@@ -42,6 +41,8 @@ def _kind(text: str, store: str | None) -> Kind:
         return "model" if (path / SAVED_MODEL).is_file() else "build"
     if text.startswith(samples.SCHEME) or path.suffix in (".yml", ".yaml") or path.is_file():
         return "model"
+    from farm.store import Store
+
     with Store.open(store) as opened:
         return "run" if text in opened.baselines() else "build"
 
@@ -50,6 +51,8 @@ def compare_stored(
     a: str, b: str, store: str | None, margin_percent: float | None, tell: Callable[[str], None]
 ) -> list[CompareRow]:
     """The rows of two stored runs; `tell` hears of cases that only one of them has."""
+    from farm.store import Store
+
     with Store.open(store) as opened:
         runs = stored_run(opened, a), stored_run(opened, b)
     for line in only_in_one(*runs):

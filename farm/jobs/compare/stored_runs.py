@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from farm.jobs.compare.runs import StoredRun
 from farm.rows.run_info import RunInfo
-from farm.store import Store
 from runtime.errors import ConfigError
+
+if TYPE_CHECKING:
+    from farm.store import Store
 
 PREFIX = "run:"
 LATEST = "latest"

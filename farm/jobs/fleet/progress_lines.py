@@ -6,11 +6,13 @@ import dataclasses
 import json
 import threading
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from farm.jobs.fleet.progress import ProgressView
-from farm.rows.device_state import DeviceState
 from tuner.progress import Progress as SearchProgress
+
+if TYPE_CHECKING:  # a scheduler, too, reads events
+    from farm.jobs.fleet.progress import ProgressView
+    from farm.rows.device_state import DeviceState
 
 PROGRESS_FORM = "FARM_PROGRESS"  # the variable that asks for this form: `json`
 STAGE, WAITING, SEARCH, STATE, ENDED = "stage", "waiting", "search", "state", "ended"
@@ -81,4 +83,6 @@ def replay(event: dict[str, Any], view: ProgressView, unit: str) -> None:
     elif event["event"] == SEARCH:
         view.search(unit, SearchProgress(**value))
     elif event["event"] == STATE:
+        from farm.rows.device_state import DeviceState
+
         view.state(unit, DeviceState.model_validate(value))

@@ -51,6 +51,35 @@ def test_a_look_at_the_machine_imports_no_job(tmp_path: Path) -> None:
     assert not imported(code) & HEAVY - LIGHT - {"farm.rows"}
 
 
+# What a job needs only for a model from elsewhere, for rows that are kept, for a page, or where something is decided.
+SELDOM = {
+    *(
+        "asyncio",
+        "distributed",
+        "httpx",
+        "jinja2",
+        "onnxruntime",
+        "paramiko",
+        "plotly",
+        "scipy",
+        "sqlalchemy",
+        "sqlite3",
+    ),
+    *("runtime.importers.caffe", "runtime.zoo"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", ["benchmark", "compare", "opbench", "run", "tune", "unit_night"])
+def test_a_job_of_a_host_imports_nothing_that_few_need(job: str) -> None:
+    assert not imported(f"import farm.cli.{job}, farm.jobs.loading") & SELDOM
+
+
+@pytest.mark.slow
+def test_a_scheduler_imports_nothing_of_units() -> None:
+    assert not imported("import farm.cluster.scheduler") & {"farm.rows", "farm.transport", "pydantic", "scipy"}
+
+
 def test_importing_farm_imports_none_of_its_parts() -> None:
     found = imported("import farm")
     assert not found & HEAVY

@@ -24,7 +24,7 @@ from farm.jobs.demo.job import Demo
 from farm.jobs.nightly.stored_night import load_night
 from farm.jobs.run import RunOptions, run_job
 from farm.store import Store
-from farm.store.adding import new_run
+from farm.store.lines import new_run
 from farm.transport import ssh
 from farm.transport.ssh_known_hosts import HostKey
 from farm.units import lookup

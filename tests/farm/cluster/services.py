@@ -17,12 +17,15 @@ from typing import Any
 from farm.cluster.certificates import create_authority, create_host
 from farm.rows.run import RunRow
 from tests.farm.conftest import CallFarm
+from tests.farm.forks import ForkedProcess
 
 STARTED_S = 400.0  # far more than it takes: this machine may be busy
 PROGRAM = "from farm.cli import main; main()"
 WORKER = f"""
 from farm.cluster import host_process
+from tests.farm import forks
 
+host_process.subprocess = forks.SUBPROCESS  # its jobs need not import farm either
 # Units do not tell what rounds waited for a core: how busy this machine is spoils no comparison.
 host_process.PROGRAM = (
     "from farm.jobs.compare import duet; duet.waited_share = lambda answers: None; " + host_process.PROGRAM
@@ -45,7 +48,7 @@ class Service:
 
     def __init__(self, arguments: Sequence[str], folder: Path, program: str = PROGRAM, **environment: str) -> None:
         folder.mkdir(exist_ok=True)
-        self.process = subprocess.Popen(
+        self.process = ForkedProcess(
             [sys.executable, "-P", "-c", program, *arguments],
             cwd=folder,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
@@ -133,7 +136,7 @@ def rows(out: str) -> list[RunRow]:
 
 def start_command(*arguments: str) -> subprocess.Popen[str]:
     program = [sys.executable, "-P", "-c", PROGRAM, *arguments]
-    return subprocess.Popen(program, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return ForkedProcess(program, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def end(process: subprocess.Popen[str]) -> None:

@@ -64,7 +64,9 @@ def failing(method):
 HostFiles.add_part, HostFiles.probe_room = failing(HostFiles.add_part), failing(HostFiles.probe_room)
 
 from farm.cluster import host_process
+from tests.farm import forks
 
+host_process.subprocess = forks.SUBPROCESS
 host_process.PROGRAM = f'''
 import errno, os
 sync = os.fsync

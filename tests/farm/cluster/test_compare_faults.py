@@ -35,7 +35,8 @@ def folder(own_folder: Path, cluster: TestCluster, monkeypatch: pytest.MonkeyPat
     return own_folder
 
 
-COMPARE = ("compare", "tiny.yml", "tiny.yml", "--turns", "25", "--margin", "100", "--json")
+TURNS = 12  # enough that some are left when the first is seen
+COMPARE = ("compare", "tiny.yml", "tiny.yml", "--turns", str(TURNS), "--margin", "100", "--json")
 
 
 def _turns_on(cluster: TestCluster, host: str) -> list[KeptTurn]:
@@ -64,8 +65,8 @@ def test_a_comparison_whose_client_ends_goes_on_with_its_turns(
     kept = _turns_on(cluster, "alpha")
     again, out, err = farm(*COMPARE)
     (row,) = [CompareRow.model_validate(row) for row in json.loads(out)["rows"]]
-    assert (again, row.status) == (0, "ok") and len(row.blocks) >= 50, err  # more where this machine is busy
-    assert 0 < len(kept) < 25 and row.settings["seed"] == kept[0].seed
+    assert (again, row.status) == (0, "ok") and len(row.blocks) >= 2 * TURNS, err  # more where this machine is busy
+    assert 0 < len(kept) < TURNS and row.settings["seed"] == kept[0].seed
     assert row.blocks[: 2 * len(kept)] == tuple(block for turn in kept for block in (turn.a, turn.b))
     assert not _turns_on(cluster, "alpha"), "all rows are there"
 
@@ -83,7 +84,7 @@ def test_a_comparison_outlives_its_host_and_its_scheduler(cluster: TestCluster, 
             cluster.start_hosts("alpha")
         out, err = process.communicate(timeout=STARTED_S)
         (row,) = [CompareRow.model_validate(row) for row in json.loads(out)["rows"]]
-        assert (process.returncode, row.status, row.unit) == (0, "ok", "alpha") and len(row.blocks) >= 50, err
+        assert (process.returncode, row.status, row.unit) == (0, "ok", "alpha") and len(row.blocks) >= 2 * TURNS, err
         assert row.blocks[: 2 * len(kept)] == tuple(block for turn in kept for block in (turn.a, turn.b))
     finally:
         end(process)
@@ -91,7 +92,7 @@ def test_a_comparison_outlives_its_host_and_its_scheduler(cluster: TestCluster, 
 
 def test_a_bisection_that_is_interrupted_goes_on(farm: CallFarm, cluster: TestCluster, folder: Path) -> None:
     model_repository(folder / "models", 2, 1, large="1024,3,8,8")
-    words = ("bisect", "HEAD~1", "HEAD", "tiny.yml", "--repository", "models", "--turns", "25", "--json")
+    words = ("bisect", "HEAD~1", "HEAD", "tiny.yml", "--repository", "models", "--turns", str(TURNS), "--json")
     process = start_command(*words)
     try:
         wait_until(lambda: _turns_on(cluster, "alpha"), "a turn is over")

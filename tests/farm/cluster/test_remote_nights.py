@@ -24,6 +24,8 @@ from tests.farm.store.postgresql_server import empty_schema
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 
+BLOCKS = 24  # of a night that is interrupted once or twice, each time after some blocks
+
 
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestCluster]:
@@ -50,7 +52,7 @@ def shared_phone(emulated: EmulatedUnits, cluster: TestCluster) -> EmulatedUnits
     cluster.start_worker("alpha", devices=devices).wait_for("one: is offered")
     cluster.start_worker("beta", devices=devices).wait_for("one: another host offers it")
     Path("devices.yml").write_text("devices:\n")
-    Path("lab.yml").write_text(FILE.replace("all: yes", "device: one").replace("repeats: 2", "repeats: 40"))
+    Path("lab.yml").write_text(FILE.replace("all: yes", "device: one").replace("repeats: 2", f"repeats: {BLOCKS}"))
     return emulated
 
 
@@ -138,7 +140,7 @@ def test_a_host_that_dies_and_another_that_has_its_phone(cluster: TestCluster) -
         out, err = process.communicate(timeout=STARTED_S)
         assert process.returncode == 0, err
         row = stored(1)["one"]
-        assert (row.status, len(row.blocks)) == ("ok", 40)
+        assert (row.status, len(row.blocks)) == ("ok", BLOCKS)
         assert blocks(row)[: len(kept)] == kept, "nothing is measured twice"
         assert blocks(row) == noted(), "nothing is kept twice"
         assert [NightlyRow.model_validate(found) for found in json.loads(out)["rows"]] == [row]
@@ -159,7 +161,7 @@ def test_a_client_that_dies_goes_on_and_a_lost_phone_keeps_its_blocks(cluster: T
         assert second.returncode == 1, err
         row = stored(1)["one"]
         assert row.status == "device_lost" and blocks(row) == noted()
-        assert noted()[: len(kept)] == kept and 40 > len(noted()) > len(kept)
+        assert noted()[: len(kept)] == kept and BLOCKS > len(noted()) > len(kept)
     finally:
         end(second)
     assert nightly(capsys, "--resume")[0] == 3, "no host offers a unit"
@@ -177,7 +179,7 @@ def test_a_scheduler_that_dies_in_a_night_that_postgresql_keeps(cluster: TestClu
             out, err = process.communicate(timeout=STARTED_S)
             assert process.returncode == 0, err
             row = stored(1, url)["one"]
-            assert (row.status, len(row.blocks)) == ("ok", 40)
+            assert (row.status, len(row.blocks)) == ("ok", BLOCKS)
             assert blocks(row)[: len(kept)] == kept, "nothing is measured twice"
             assert blocks(row) == noted(url), "nothing is kept twice"
             assert [NightlyRow.model_validate(found) for found in json.loads(out)["rows"]] == [row]

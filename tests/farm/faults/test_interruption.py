@@ -20,6 +20,7 @@ from farm.jobs.nightly.run import PLAN
 from farm.lease import lease
 from farm.store import Store
 from farm.transport.local import LocalTransport
+from tests.farm.forks import ForkedProcess
 from tests.farm.model.tiny_model import write_deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
@@ -53,10 +54,10 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def farm(*arguments: str, before: str = "") -> Iterator[subprocess.Popen[bytes]]:
     """A command on this machine's unit, in a process group of its own."""
     unit = [] if arguments[0] == "nightly" else ["--device", "host"]
-    program = [sys.executable, "-c", f"{before}from farm.cli import main; main()", *arguments, *unit]
+    program = [sys.executable, "-P", "-c", f"{before}from farm.cli import main; main()", *arguments, *unit]
     with (
         ERRORS.open("wb") as errors,
-        subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True) as process,
+        ForkedProcess(program, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True) as process,
     ):
         try:
             yield process
@@ -159,7 +160,7 @@ def test_compare_keeps_its_rows(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "other"):
         folder.mkdir(exist_ok=True)
         write_deployment(folder, runtime="cpu+gpu")
-    with farm("compare", "tiny.yml", "other/tiny.yml", "--turns", "20") as process:
+    with farm("compare", "tiny.yml", "other/tiny.yml", "--turns", "8") as process:
         until(process, lambda: Path("reports/farm.db").exists() and bool(rows_kept()))
         took_s = interrupt(process)
     ended_tidily(process)

@@ -16,6 +16,7 @@ from farm.serve import connections, server
 from farm.serve.server import ServeOptions
 from runtime.errors import ConfigError
 from tests.farm.conftest import CallFarm
+from tests.farm.forks import ForkedProcess
 from tests.farm.serve.certificates import self_signed
 from tests.farm.serve.test_tls import PROGRAM
 
@@ -96,7 +97,7 @@ def test_port_0_is_any_that_is_free_and_one_that_is_taken_is_said(tmp_path: Path
 
 def _serving(folder: Path, listen: str, before: str = "") -> subprocess.Popen[str]:
     command = [sys.executable, "-P", "-c", before + PROGRAM, "serve", "--listen", listen, "--tokens", "tokens.json"]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return ForkedProcess(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow

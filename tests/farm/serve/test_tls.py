@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from farm.serve.tokens import Tokens
+from tests.farm.forks import ForkedProcess
 from tests.farm.serve.certificates import self_signed
 
 pytestmark = pytest.mark.slow
@@ -42,7 +43,7 @@ def port(tmp_path: Path) -> Iterator[int]:
     port = free_port()
     arguments = ["--listen", f"127.0.0.1:{port}", "--certificate", str(certificate), "--key", str(key)]
     command = [sys.executable, "-P", "-c", PROGRAM, "serve", *arguments, "--tokens", "tokens.json"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+    with ForkedProcess(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         end_s = time.monotonic() + START_S
         while not is_listening(port):
             assert process.poll() is None and time.monotonic() < end_s

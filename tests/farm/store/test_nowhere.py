@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from farm.store.adding import new_run
+from farm.store.lines import new_run
 from farm.store.recorder import NOWHERE, Recorder
 from tests.farm.rows.nightly_rows import nightly_case
 

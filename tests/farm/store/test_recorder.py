@@ -22,8 +22,8 @@ from farm.cli.commands import options as declared
 from farm.rows.row import Row
 from farm.rows.status import Status
 from farm.store import Store, engine
-from farm.store.adding import new_run
 from farm.store.importing import import_file
+from farm.store.lines import new_run
 from farm.store.recorder import Recorder
 from runtime.errors import ConfigError, FormatError
 from tests.farm.store.rows import a_nightly_row, a_row
