@@ -27,7 +27,9 @@ os.environ.update(toolchain.environment())
 for _variable, _folder in (("POCL_CACHE_DIR", "pocl"), ("FARM_OBJECTS", "objects")):
     os.environ.setdefault(_variable, str(Path(__file__).parents[1] / "build" / _folder))
 # Images for containers set it; the hundreds of Pythons that tests start would compile the sources again each time.
+# Nor would pytest keep what it makes of the tests' own, which is half of the time of collecting them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # A shell that starts tests in the background has them ignore Ctrl-C, and what they start too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # A run that must pass draws the same cases each time: it fails for what was changed, not for what was drawn. That a

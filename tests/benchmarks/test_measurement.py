@@ -15,6 +15,7 @@ from farm.farmrt.drivers import Driver
 from farm.rows.status import Status
 from tests import opencl
 from tests.farm.model.tiny_model import tiny_model
+from tests.farm.played_tuning import PlayedTuning
 from tuner.statistics import MINIMUM_ROUNDS
 
 
@@ -27,9 +28,10 @@ def small(tmp_path: Path) -> Iterator[Network]:
 
 @pytest.mark.slow
 @pytest.mark.opencl
-def test_a_model_is_tuned_and_measured_in_turns(small: Network) -> None:
+def test_a_model_is_tuned_and_measured_in_turns(small: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    PlayedTuning(monkeypatch, trial_s=5.0)
     said: list[str] = []
-    run = measure(small, opencl.WORKING[0], Options(MINIMUM_ROUNDS, limit_s=10.0, budget_s=30.0), said.append)
+    run = measure(small, opencl.WORKING[0], Options(MINIMUM_ROUNDS, limit_s=1.0, budget_s=30.0), said.append)
     assert not run.failures
     assert [each.name for each in run.entrants] == [ONNX_RUNTIME, DEFAULT, TUNED]
     for each in run.entrants:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -222,17 +223,20 @@ def test_trials_in_several_precisions_are_checked(gpu: Farmrt) -> None:
 
 @pytest.mark.slow
 @each_network
-@on_each_driver
-def test_networks_in_half_arithmetic_are_right_where_a_driver_has_it(gpu: Farmrt, network: NetworkMaker) -> None:
-    target = target_of_device(device_of(gpu), memory="buffer", precision=Precision.FP16)
+@pytest.mark.parametrize("library", THOROUGH.values(), ids=THOROUGH)
+def test_networks_in_half_arithmetic_are_right_where_a_driver_has_it(
+    library: str, farmrt_program: Path, tmp_path: Path, network: NetworkMaker
+) -> None:
+    target = target_of_device(opencl.open_once(library), memory="buffer", precision=Precision.FP16)
     if not target.fp16:
         pytest.skip("no half arithmetic")
     maker = GraphMaker()
     graph = network(maker)
     inputs = maker.noise()
     expected = evaluate(graph, inputs)
-    for name, values in run_on(gpu, lower(graph, target), inputs).items():
-        assert_close(values, expected[name], TOLERANCE[Precision.FP16])
+    with Farmrt(farmrt_program, tmp_path, library=library) as gpu:
+        for name, values in run_on(gpu, lower(graph, target), inputs).items():
+            assert_close(values, expected[name], TOLERANCE[Precision.FP16])
 
 
 @pytest.mark.slow

@@ -1,4 +1,8 @@
-"""Networks with transposed convolutions and recurrent layers, from ONNX to outputs, on the CPU, buffers and images."""
+"""Networks with transposed convolutions and recurrent layers, from ONNX to outputs, on the CPU, buffers and images.
+
+Each network runs in both memory types and precisions, for which the drivers take turns; FARM_EXHAUSTIVE=1 runs all of
+them on every driver.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +54,16 @@ STEPS = {"unet": (12, 15), "generator": (6, 7), "crnn": (13, 14)}  # on buffers,
 networks = pytest.mark.parametrize("name", NETWORKS)
 
 
+def by_turns(first: int) -> list[Any]:
+    """(driver, network, memory); `first` shifts the turns."""
+    return [
+        pytest.param(label, name, memory, id=f"{label}-{name}-{memory}")
+        for n, name in enumerate(NETWORKS)
+        for m, memory in enumerate(("buffer", "image"))
+        for label in map(opencl.label, opencl.of_turn(first + n + m))
+    ]
+
+
 def gpu_kernels(name: str, memory: str) -> list[str]:
     """On buffers the first convolution reads the input as it lies."""
     first, *others = KERNELS[name]
@@ -94,8 +108,7 @@ def test_the_cpu_computes_the_network(cpu: Farmrt, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.opencl
-@pytest.mark.parametrize("memory", ["buffer", "image"])
-@networks
+@pytest.mark.parametrize(("gpu", "name", "memory"), by_turns(0), indirect=["gpu"])
 def test_the_gpu_computes_the_network_alone(gpu: Farmrt, name: str, memory: str) -> None:
     graph, inputs, expected = converted(name)
     device: Any = opencl.open_once(gpu.library)
@@ -111,8 +124,7 @@ def test_the_gpu_computes_the_network_alone(gpu: Farmrt, name: str, memory: str)
 
 @pytest.mark.slow
 @pytest.mark.opencl
-@pytest.mark.parametrize("memory", ["buffer", "image"])
-@networks
+@pytest.mark.parametrize(("gpu", "name", "memory"), by_turns(2), indirect=["gpu"])
 def test_half_storage_stays_near(gpu: Farmrt, name: str, memory: str) -> None:
     graph, inputs, expected = converted(name)
     target = target_of_device(opencl.open_once(gpu.library), memory=memory, precision=Precision.FP16_STORAGE)

@@ -224,7 +224,7 @@ def test_an_output_keeps_its_name_and_a_double_one_too(make: GraphMaker) -> None
 
 @pytest.mark.slow
 def test_a_thousand_operators_take_seconds(make: GraphMaker) -> None:
-    """Residual blocks in one region, and convolutions between Transposes in regions of their own."""
+    """Residual blocks in one region, and convolutions between Transposes in regions of their own; seconds of a core."""
     x = make.add("Transpose", make.input(1, 2, 3, 3), perm=TO_NHWC)
     for _ in range(100):
         branch = make.add("Add", make.add("Mul", make.add("Relu", x), make.weights(2)), make.weights(2))
@@ -234,9 +234,9 @@ def test_a_thousand_operators_take_seconds(make: GraphMaker) -> None:
         x = make.add("Relu", make.add("Add", make.add("Transpose", y, perm=TO_NHWC), make.weights(2)))
     graph = make.finish(make.add("Transpose", x, perm=TO_NCHW))
     assert len(graph.nodes) > 1000
-    started = time.monotonic()
+    started = time.process_time()
     move_transposes(graph)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
     assert "Transpose" not in operators(graph)
 
 

@@ -313,7 +313,8 @@ class Selecting:
         if share.device_s < LEAST_PEAKS_S:
             return known, _Spent()
         with self._journal(execution) as journal:
-            trials = PeakTrials(self.opened, self.target, execution, journal, share.left_s, dict(known.best_ms))
+            known_ms, clock = dict(known.best_ms), self.budget.clock
+            trials = PeakTrials(self.opened, self.target, execution, journal, share.left_s, known_ms, clock)
             peaks = trials.measured()
         return dataclasses.replace(known, peaks=peaks), _Spent(device_s=trials.device_s)
 
@@ -366,6 +367,7 @@ class Selecting:
             journal,
             lambda: 0.0,
             dict(known.measured),
+            self.budget.clock,
         )
 
     def _needed(

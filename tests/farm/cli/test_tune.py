@@ -25,6 +25,7 @@ from runtime.errors import DeviceLostError
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
 from tests.farm.model.tiny_model import deployment_text, write_deployment
+from tests.farm.played_tuning import PlayedTuning
 from tuner.search import LEVELS
 from tuner.statistics import Ratio
 from tuner.trial import Candidate, Trial, TrialStatus, validated
@@ -57,7 +58,8 @@ def tuned_row(say: Any, *more: str) -> dict[str, Any]:
     return row  # type: ignore[no-any-return]
 
 
-def test_tuning_leaves_two_files_that_are_used(say: Any) -> None:
+def test_tuning_leaves_two_files_that_are_used(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    PlayedTuning(monkeypatch, trial_s=0.2)
     row = tuned_row(say, "--budget", "3", "--no-selection")
     assert row["default_ms"] > 0 and row["tuned_ms"] > 0 and row["device_s"] > 0
     assert row["build_ahead"] is None, "not on a driver for CPUs"
@@ -113,9 +115,10 @@ def _check_artifact_commands(say: Any, tuned_file: Path, kernels_file: Path) -> 
     assert status == 1 and "damaged" in err
 
 
-def test_programs_are_built_ahead_where_that_is_asked_for(say: Any) -> None:
+def test_programs_are_built_ahead_where_that_is_asked_for(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a driver for CPUs, where nobody builds ahead unasked."""
-    row = tuned_row(say, "--no-selection", "--budget", "5", "--build-ahead", "on")
+    PlayedTuning(monkeypatch)
+    row = tuned_row(say, "--no-selection", "--budget", "30", "--build-ahead", "on")
     assert row["build_ahead"]["hidden_s"] > 0 and not row["build_ahead"]["given_up"]
     assert row["cosine"] > 0.9999 and row["launches"] > 0
 
@@ -130,8 +133,9 @@ def explored() -> set[tuple[str, str]]:
     return set(pairs)
 
 
-def test_a_second_call_goes_on_from_the_journal(say: Any) -> None:
+def test_a_second_call_goes_on_from_the_journal(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the re-test is measured again, and what the first call had no time for."""
+    PlayedTuning(monkeypatch, trial_s=0.3)
     tuned_row(say, "--budget", "5")
     first = explored()
     tuned_row(say, "--budget", "5")
@@ -159,6 +163,7 @@ def test_a_budget_in_which_nothing_was_tried_tunes_nothing_and_names_its_remedy(
 
 def test_a_unit_whose_rounds_take_long_gets_the_trials_that_it_needs(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a level's own time of next to nothing, as quick tuning's 18 s are for rounds of seconds."""
+    PlayedTuning(monkeypatch, trial_s=0.5, load_s=0.5)
     quick = dataclasses.replace(LEVELS["quick"], budget_s=0.2)
     monkeypatch.setitem(LEVELS, "quick", quick)
     row = tuned_row(say, "--no-selection", "--fresh")

@@ -19,6 +19,7 @@ from tests.native.fake_driver import fake_driver
 
 CPU = str(max(os.sched_getaffinity(0)))
 ONE_CPU = f"{CPU}-{CPU}"  # as a list: a number alone is one of MACE's policies
+TOO_MANY = (os.cpu_count() or 1) + 30  # threads
 QUALCOMM = "cl_qcom_perf_hint cl_qcom_priority_hint"
 HINTS = ("--gpu_perf_hint", "high", "--gpu_priority_hint", "low")
 SMALL = """\
@@ -64,12 +65,12 @@ def test_affinity_and_memory_of_the_host(farm: CallFarm, own_folder: Path) -> No
 
 @pytest.mark.slow
 def test_more_threads_than_cpus_are_told(farm: CallFarm, own_folder: Path) -> None:
-    write_deployment(own_folder, runtime="cpu", num_threads="900")
+    write_deployment(own_folder, runtime="cpu", num_threads=str(TOO_MANY))
     status, shown, _ = farm("run", "tiny.yml", "--round", "1")
-    assert status == 0 and "900 threads share the CPUs " in shown
+    assert status == 0 and f"{TOO_MANY} threads share the CPUs " in shown
     status, _, said = farm("run", "tiny.yml", "--cpu_affinity_policy", ONE_CPU)
     assert status == 1
-    assert f"affinity: 900 threads do not fit on CPUs {CPU}; ask for at most 1" in said
+    assert f"affinity: {TOO_MANY} threads do not fit on CPUs {CPU}; ask for at most 1" in said
 
 
 def test_a_policy_that_is_none(farm: CallFarm, own_folder: Path) -> None:

@@ -25,6 +25,7 @@ from runtime.target import Target
 from runtime.types import Precision
 from tests.farm.conftest import CallFarm
 from tests.farm.operators.conftest import EXAMPLE, replace
+from tests.farm.played_tuning import PlayedTuning
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "custom-operators.md"
 EMBEDDED = Path(build.__file__).parent / "example" / "embedded.c"
@@ -70,7 +71,10 @@ def test_the_example_is_right_on_cpu_and_gpu(farm: CallFarm, example: Path) -> N
 
 
 @pytest.mark.slow
-def test_tuning_finds_the_kernel_and_an_edit_makes_its_entry_void(farm: CallFarm, example: Path) -> None:
+def test_tuning_finds_the_kernel_and_an_edit_makes_its_entry_void(
+    farm: CallFarm, example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PlayedTuning(monkeypatch)
     status, output, _ = farm("tune", "gated.yml", "--level", "quick", "--budget", "8", "--json")
     assert status == 0 and {row["status"] for row in rows(output)} == {"ok"}
     (before,) = rows(farm("run", "gated.yml", "--json")[1])

@@ -40,6 +40,7 @@ from runtime.selection.peak_probes import probes
 from runtime.selection.precisions import allowed_precisions, candidates_in_each
 from runtime.target import Target
 from tests.farm.model.tiny_model import FLOAT, model_of, tiny_model, write_deployment
+from tests.farm.played_tuning import PlayedTuning
 from tuner.journal import Journal
 from tuner.trial import DRIVERS_CHOICE, Candidate, Trial, TrialStatus
 
@@ -50,10 +51,13 @@ NS_PER_MS = 1e6
 
 
 class Planted:
-    """Whole processes take the times that a test plants: the plan in force 10 ms, the chosen one `chosen_ms`."""
+    """Whole processes take the times that a test plants: the plan in force 10 ms, the chosen one `chosen_ms`.
+
+    Trials take played time: the budget of `tune` leaves room for many of the choice, and a few of the search.
+    """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.chosen_ms, self.ways = 8.0, 0
+        self.chosen_ms, self.ways, self.tuning = 8.0, 0, PlayedTuning(patch)
         for module in (selecting, proof):
             patch.setattr(module, "measure_in_turns", self.measure)
 
@@ -265,6 +269,7 @@ def test_an_interrupted_selection_goes_on_where_it_stopped(
     first = measured_keys()
     assert len(first) == 3
     monkeypatch.setattr(candidate_trials.CandidateTrials, "_note", note)
+    planted.tuning.trial_s = 3.0
     row = tune(capsys, "--budget", "12")
     keys = measured_keys()
     assert keys[:3] == first and row["choice"]["trials"] > 0
@@ -284,6 +289,7 @@ def test_a_candidate_that_the_driver_fails_on_is_never_chosen(
 
     monkeypatch.setattr(candidate_trials.UnitTrials, "__call__", wrong_on_images)
     plant_costs(image_ms=None, buffer_ms=50.0)
+    planted.tuning.trial_s = 15.0
     row = tune(capsys, "--budget", "60")
     assert row["choice"]["trials"] > 0, "what promises to be faster is tried"
     assert "image" not in row["choice"]["places"] and row["cosine"] > 0.9999
@@ -424,6 +430,7 @@ def test_operators_that_half_ruins_stay_in_float(planted: Planted, capsys: pytes
     """Half is cheaper everywhere; only where near-equal numbers are subtracted it is wrong."""
     write_deployment(Path(), cancelling_model(), data_type="fp32, fp16_fp32", validation_threshold="{GPU: 0.9999}")
     plant_costs(image_ms=900.0, buffer_ms=1.0, half=0.5, of_kernels={"copy": 0.01})
+    planted.tuning.trial_s = 25.0
     row = tune(capsys, "--budget", "100")
     choice = row["choice"]
     assert (choice["outcome"], choice["data_type"]) == ("chosen", MIXED) and row["cosine"] > 0.9999
@@ -450,6 +457,7 @@ def test_where_the_noise_is_misjudged_one_precision_has_to_do(
     monkeypatch.setattr(HalfNoise, "powers", misjudged)
     write_deployment(Path(), cancelling_model(), data_type="fp32, fp16_fp32", validation_threshold="{GPU: 0.9999}")
     plant_costs(image_ms=900.0, buffer_ms=1.0, half=0.5, of_kernels={"copy": 0.01})
+    planted.tuning.trial_s = 5.0
     row = tune(capsys, "--budget", "20")
     choice = row["choice"]
     assert (choice["outcome"], choice["data_type"]) == ("same", "fp32_fp32") and row["cosine"] > 0.9999
@@ -496,6 +504,7 @@ def test_in_two_precisions_only_what_may_be_cheapest_is_measured(
     path = journal_file("host")
     lines = [line for line in path.read_text().splitlines(keepends=True) if "|fp16_storage|" not in line]
     path.write_text("".join(lines))
+    planted.tuning.trial_s = 8.0
     row = tune(capsys, "--budget", "30")
     assert row["choice"]["data_type"] == "fp32_fp32" and row["choice"]["trials"] > 0
     assert all("|fp16_storage|" in key for key in measured_keys()[len(lines) - 1 :][: row["choice"]["trials"]])

@@ -1,0 +1,59 @@
+"""Tunings on a clock that is played: a trial takes as long as the test says, however busy this machine is."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from farm.config.execution import DEFAULT
+from farm.jobs.compare.interleaved import Effort
+from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.tune import job, proof, search
+from farm.jobs.tune.selecting import Budget
+from farm.jobs.tune.trials import UnitTrials
+from farm.jobs.tune.wall_budget import WallBudget
+from tuner.trial import Trial
+
+
+class PlayedTuning:
+    """The clock of budgets: a trial of the choice takes `candidate_s`, one of the search `trial_s`, a plan `load_s`.
+
+    What a budget in seconds leaves room for is thereby a number of trials and processes.
+    """
+
+    def __init__(
+        self, patch: pytest.MonkeyPatch, trial_s: float = 1.0, candidate_s: float = 0.1, load_s: float = 0.0
+    ) -> None:
+        self.trial_s, self.candidate_s, self.load_s, self._now_s = trial_s, candidate_s, load_s, time.monotonic()
+        self._attempt, self._trials_on, self._load = UnitTrials._attempt, search.trials_on, OpenUnit.load
+        self._of_search: list[UnitTrials] = []
+        patch.setattr(UnitTrials.__init__, "__defaults__", (self, DEFAULT))
+        patch.setattr(UnitTrials, "_attempt", lambda *arguments: self._timed(*arguments))
+        patch.setattr(OpenUnit, "load", lambda *arguments, **more: self._loaded(*arguments, **more))
+        patch.setattr(search, "trials_on", self._noted)
+        patch.setattr(search, "Budget", functools.partial(Budget, clock=self))
+        patch.setattr(search, "time", SimpleNamespace(monotonic=self))
+        patch.setattr(proof, "time", SimpleNamespace(monotonic=self))
+        patch.setattr(proof, "Effort", functools.partial(Effort, clock=self))
+        patch.setattr(proof, "ONE_EACH", dataclasses.replace(proof.ONE_EACH, clock=self))
+        patch.setattr(job, "WallBudget", functools.partial(WallBudget, clock=self))
+
+    def __call__(self) -> float:
+        return self._now_s
+
+    def _loaded(self, *arguments: Any, **more: Any) -> Any:
+        self._now_s += self.load_s
+        return self._load(*arguments, **more)
+
+    def _noted(self, *arguments: Any) -> UnitTrials:
+        self._of_search.append(self._trials_on(*arguments))
+        return self._of_search[-1]
+
+    def _timed(self, unit_trials: UnitTrials, *arguments: Any) -> Trial:
+        self._now_s += self.trial_s if unit_trials in self._of_search else self.candidate_s
+        return self._attempt(unit_trials, *arguments)
