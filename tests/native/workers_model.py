@@ -74,7 +74,12 @@ class Protocol:
         for index, thread in enumerate(state.threads):
             if (step := getattr(self, f"{thread.at}_step", None)) is not None:
                 yield f"{index}: {thread.at}", step(state, index, thread)
-            if self.may_freeze and index != OWNER and thread.at in ("watch", "doze", "take") and not thread.finished:
+            if (
+                self.may_freeze
+                and index != OWNER
+                and thread.at in ("watch", "doze", "hear", "leave", "take")
+                and not thread.finished
+            ):
                 yield f"{index}: freezes", state.move(index, "frozen")
 
     def check_end(self, state: State) -> None:
@@ -130,6 +135,12 @@ class Protocol:
 
     def sleep_step(self, state: State, index: int, own: Thread) -> State:
         return state.move(index, "asleep" if state.announced == own.seen | SLEEPER else "doze")
+
+    def hear_step(self, state: State, index: int, own: Thread) -> State:
+        return state.move(index, "leave", seen=state.announced & ~SLEEPER)
+
+    def leave_step(self, state: State, index: int, own: Thread) -> State:
+        return state.move(index, "gone" if state.is_stopping else "take", walked=0)
 
     # --- all ---
 
@@ -188,10 +199,7 @@ class Protocol:
         return state.loop
 
     def _heard(self, state: State, index: int, own: Thread, otherwise: str) -> State:
-        word = state.announced & ~SLEEPER
-        if word == own.seen:
-            return state.move(index, otherwise)
-        return state.move(index, "gone" if state.is_stopping else "take", seen=word, walked=0)
+        return state.move(index, otherwise if state.announced & ~SLEEPER == own.seen else "hear")
 
     def _returned(self, state: State) -> State:
         missing = self.sizes[state.loop - 1] - len(state.ended)

@@ -11,9 +11,8 @@
  *   was, and who changes the rest sees it.
  *
  * Loops follow each other within microseconds, and a thread that sleeps takes 50 us and more to come back: so a thread
- * that waits looks on for a while before it sleeps. On a busy machine that costs the time in which it would have worked,
- * or keeps a core from the thread that it waits for; so the while is a part of the time for which the thread has kept
- * its core. */
+ * that waits looks on for a while before it sleeps. On a busy machine that costs time in which it would have worked, or
+ * keeps the core from the thread that it waits for; so each thread learns how long looking on pays. */
 #include "workers.h"
 
 #include <pthread.h>
@@ -26,14 +25,12 @@
 #include "../system/clock.h"
 #include "../system/errors.h"
 #include "../system/futex.h"
-#include "../system/thread_times.h"
 
 enum { CACHE_LINE_BYTES = 64 };
 
-/* A thread looks on for this part of the time for which it kept its core, at most so long, and reads the clock now and
- * then. 100 us are longer than nearly all waits on a machine with nothing else to do: sleeping through them is what
- * costs there. A thread beside others loses its core every few milliseconds, and looks on for some microseconds. */
-enum { KEPT_PER_LOOK = 200, LONGEST_LOOK_NS = 100000, LOOKS_PER_CLOCK = 32 };
+/* How long a thread looks on. 100 us are longer than nearly all waits on a machine with nothing else to do: sleeping
+ * through them is what costs there. The clock is read once in so many looks. */
+enum { SHORTEST_LOOK_NS = 1000, LONGEST_LOOK_NS = 100000, LOOKS_PER_CLOCK = 32 };
 
 /* The lowest bit of a futex here, and what it counts, above that bit. */
 enum { SLEEPER = 1, ONE = 2, MOST_TURNS = INT32_MAX };
@@ -45,7 +42,7 @@ typedef struct {
     uint32_t index;
     int32_t id; /* the kernel's number of the thread */
     void *scratch;
-    uint64_t preemptions, kept_since_ns; /* how often it lost its core, and when it last found that it had */
+    uint32_t patience_ns; /* how long it looks on */
     /* Of its range, the turns that nobody has taken; the range's end, which belongs to the loop. */
     _Alignas(CACHE_LINE_BYTES) atomic_uint left;
     uint32_t end;
@@ -67,12 +64,6 @@ struct rt_workers {
     _Alignas(CACHE_LINE_BYTES) atomic_uint unfinished; /* turns; the owner sleeps on it */
 };
 
-/* A wait so far. */
-typedef struct {
-    uint32_t looks;
-    uint64_t end_ns; /* when it is to sleep */
-} watch;
-
 /* --- waiting --- */
 
 /* Tells the core that it waits, so that its other thread gets on. */
@@ -84,24 +75,48 @@ static inline void spin_pause(void) {
 #endif
 }
 
-/* How long a thread looks on. */
-static uint64_t patience_ns(worker *own, uint64_t now_ns) {
-    uint64_t preemptions = rt_thread_preemptions();
-    if (preemptions != own->preemptions) {
-        own->preemptions = preemptions;
-        own->kept_since_ns = now_ns;
-    }
-    uint64_t part_ns = (now_ns - own->kept_since_ns) / KEPT_PER_LOOK;
-    return part_ns < LONGEST_LOOK_NS ? part_ns : LONGEST_LOOK_NS;
+/* What a futex counts. */
+static inline uint32_t count_of(uint32_t word) { return word & ~(uint32_t)SLEEPER; }
+
+/* Whether a wait is over: for the count to be a value, or no longer to be it. */
+typedef struct {
+    atomic_uint *word;
+    uint32_t value;
+    bool is;
+} condition;
+
+static inline bool is_met(condition until, uint32_t word) { return (count_of(word) == until.value) == until.is; }
+
+static void patience_set(worker *own, uint32_t ns) {
+    own->patience_ns = ns < SHORTEST_LOOK_NS ? SHORTEST_LOOK_NS : ns > LONGEST_LOOK_NS ? LONGEST_LOOK_NS : ns;
 }
 
-/* Whether a thread that waits looks again before it sleeps; the watch is all 0 at first. */
-static inline bool looks_on(worker *own, watch *watch) {
-    spin_pause();
-    if (++watch->looks % LOOKS_PER_CLOCK != 0) return true;
-    uint64_t now_ns = rt_clock_ns();
-    if (watch->end_ns == 0) watch->end_ns = now_ns + patience_ns(own, now_ns);
-    return now_ns < watch->end_ns;
+/* Looks until the condition is met; false where it takes too long. A thread that looked in vain does so for half as long
+ * next time, one that saw what it waited for after a while, for twice as long. */
+static bool looks_until(worker *own, condition until) {
+    uint64_t now_ns = 0, end_ns = 0;
+    for (uint32_t looks = 1; now_ns <= end_ns; looks++) {
+        if (is_met(until, atomic_load_explicit(until.word, memory_order_acquire))) {
+            if (end_ns > 0) patience_set(own, own->patience_ns * 2);
+            return true;
+        }
+        spin_pause();
+        if (looks % LOOKS_PER_CLOCK != 0) continue;
+        now_ns = rt_clock_ns();
+        if (end_ns == 0) end_ns = now_ns + own->patience_ns;
+    }
+    patience_set(own, own->patience_ns / 2);
+    return false;
+}
+
+/* Waits until the condition is met; the acquire makes visible what was written before. */
+static void wait_until(worker *own, condition until) {
+    if (looks_until(own, until)) return;
+    for (;;) {
+        uint32_t word = atomic_fetch_or_explicit(until.word, SLEEPER, memory_order_acq_rel);
+        if (is_met(until, word)) return;
+        rt_futex_wait(until.word, word | SLEEPER);
+    }
 }
 
 /* --- turns --- */
@@ -147,24 +162,6 @@ static void turns_finish(rt_workers *pool, uint32_t turns) {
 
 /* --- threads --- */
 
-/* Which loop an announcement is of. */
-static uint32_t loop_of(uint32_t announced) { return announced & ~(uint32_t)SLEEPER; }
-
-/* Waits until a loop after `seen` is announced; returns which. */
-static uint32_t announcement_wait(worker *own, uint32_t seen) {
-    atomic_uint *announced = &own->pool->announced;
-    watch watch = {0, 0};
-    do {
-        uint32_t now = loop_of(atomic_load_explicit(announced, memory_order_acquire));
-        if (now != seen) return now;
-    } while (looks_on(own, &watch));
-    for (;;) {
-        uint32_t now = loop_of(atomic_fetch_or_explicit(announced, SLEEPER, memory_order_acq_rel));
-        if (now != seen) return now;
-        rt_futex_wait(announced, seen | SLEEPER);
-    }
-}
-
 /* Puts the calling thread on the chosen cores. A refusal is no error: rt_workers_cores_text tells what came of it. */
 static void cores_take(const rt_workers *pool) {
     if (pool->cores.is_pinned) sched_setaffinity(0, sizeof pool->cores.set, &pool->cores.set);
@@ -179,7 +176,8 @@ static void *worker_run(void *argument) {
     own->id = rt_thread_id();
     atomic_fetch_add_explicit(&pool->ready, 1, memory_order_release);
     for (;;) {
-        seen = announcement_wait(own, seen);
+        wait_until(own, (condition){&pool->announced, seen, false});
+        seen = count_of(atomic_load_explicit(&pool->announced, memory_order_acquire));
         if (atomic_load(&pool->stopping)) return NULL;
         turns_finish(pool, turns_run(pool, own->index));
     }
@@ -187,22 +185,9 @@ static void *worker_run(void *argument) {
 
 /* Lets all threads go, and wakes those that sleep. */
 static void loop_announce(rt_workers *pool) {
-    uint32_t next = loop_of(atomic_load_explicit(&pool->announced, memory_order_relaxed)) + ONE;
+    uint32_t next = count_of(atomic_load_explicit(&pool->announced, memory_order_relaxed)) + ONE;
     if (atomic_exchange_explicit(&pool->announced, next, memory_order_acq_rel) & SLEEPER) {
         rt_futex_wake(&pool->announced);
-    }
-}
-
-/* Waits until every turn is finished; the acquire makes visible what they wrote. */
-static void loop_wait(rt_workers *pool) {
-    watch watch = {0, 0};
-    do {
-        if (atomic_load_explicit(&pool->unfinished, memory_order_acquire) == 0) return;
-    } while (looks_on(&pool->workers[0], &watch));
-    for (;;) {
-        uint32_t now = atomic_fetch_or_explicit(&pool->unfinished, SLEEPER, memory_order_acq_rel);
-        if (now < ONE) return;
-        rt_futex_wait(&pool->unfinished, now | SLEEPER);
     }
 }
 
@@ -217,7 +202,7 @@ void rt_workers_run(rt_workers *pool, uint32_t count, rt_turn *turn, const void 
     turns_deal(pool, count);
     loop_announce(pool);
     turns_finish(pool, turns_run(pool, 0));
-    loop_wait(pool);
+    wait_until(&pool->workers[0], (condition){&pool->unfinished, 0, true});
 }
 
 void rt_workers_enter(rt_workers *pool) {
@@ -242,9 +227,12 @@ static void threads_wait(const rt_workers *pool) {
 
 /* Starts the threads of all workers but the first; `started` says how many, should one fail. */
 static bool threads_start(rt_workers *pool) {
-    for (uint32_t i = 1; i < pool->count; i++) {
+    for (uint32_t i = 0; i < pool->count; i++) {
         pool->workers[i].pool = pool;
         pool->workers[i].index = i;
+        pool->workers[i].patience_ns = LONGEST_LOOK_NS;
+    }
+    for (uint32_t i = 1; i < pool->count; i++) {
         if (pthread_create(&pool->workers[i].thread, NULL, worker_run, &pool->workers[i]) != 0) return false;
         pool->started++;
     }
