@@ -14,7 +14,7 @@ import pytest
 from runtime.native import build
 
 SOURCES = Path(build.__file__).parent / "src"
-NEEDED = ("affinity", "allocation", "clock", "errors", "file", "futex", "topology")
+NEEDED = ("affinity", "allocation", "clock", "errors", "file", "futex", "thread_times", "topology")
 PARTS = ("cpu/workers", *(f"system/{name}" for name in NEEDED))
 COMPILER = ["cc"] if shutil.which("cc") else [sys.executable, "-m", "ziglang", "cc"]
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g", f"-I{SOURCES}"]

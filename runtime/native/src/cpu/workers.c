@@ -12,7 +12,8 @@
  *
  * Loops follow each other within microseconds, and a thread that sleeps takes 50 us and more to come back: so a thread
  * that waits looks on for a while before it sleeps. On a busy machine that costs time in which it would have worked, or
- * keeps the core from the thread that it waits for; so each thread learns how long looking on pays. */
+ * keeps the core from the thread that it waits for; so each thread learns how long looking on pays, and stays away where
+ * it holds up the others. */
 #include "workers.h"
 
 #include <pthread.h>
@@ -25,12 +26,16 @@
 #include "../system/clock.h"
 #include "../system/errors.h"
 #include "../system/futex.h"
+#include "../system/thread_times.h"
 
 enum { CACHE_LINE_BYTES = 64 };
 
 /* How long a thread looks on. 100 us are longer than nearly all waits on a machine with nothing else to do: sleeping
  * through them is what costs there. The clock is read once in so many looks. */
 enum { SHORTEST_LOOK_NS = 1000, LONGEST_LOOK_NS = 100000, LOOKS_PER_CLOCK = 32 };
+
+/* How long a thread stays away. The kernel's turns are a few milliseconds. */
+enum { SHORTEST_AWAY_MS = 16, LONGEST_AWAY_MS = 64, NS_PER_MS = 1000000 };
 
 /* The lowest bit of a futex here, and what it counts, above that bit. */
 enum { SLEEPER = 1, ONE = 2, MOST_TURNS = INT32_MAX };
@@ -43,6 +48,9 @@ typedef struct {
     int32_t id; /* the kernel's number of the thread */
     void *scratch;
     uint32_t patience_ns; /* how long it looks on */
+    uint32_t away_ms;     /* how long it stayed away when it last lost its core, if it did */
+    uint64_t preemptions; /* how often it lost its core */
+    uint64_t since_ns;    /* when it found that at last, or came back */
     /* Of its range, the turns that nobody has taken; the range's end, which belongs to the loop. */
     _Alignas(CACHE_LINE_BYTES) atomic_uint left;
     uint32_t end;
@@ -167,6 +175,20 @@ static void cores_take(const rt_workers *pool) {
     if (pool->cores.is_pinned) sched_setaffinity(0, sizeof pool->cores.set, &pool->cores.set);
 }
 
+/* Lets a thread that keeps losing its core stay away for a while, longer each time: it would hold up the loops of whose
+ * turns it has one in hand then, and nobody waits for it while it has none. */
+static void stay_away(worker *own) {
+    uint64_t preemptions = rt_thread_preemptions();
+    if (preemptions == own->preemptions) return;
+    own->preemptions = preemptions;
+    uint64_t kept_ms = (rt_clock_ns() - own->since_ns) / NS_PER_MS;
+    uint32_t longer_ms = own->away_ms < SHORTEST_AWAY_MS ? SHORTEST_AWAY_MS : own->away_ms * 2;
+    own->away_ms = kept_ms >= SHORTEST_AWAY_MS && kept_ms >= own->away_ms ? 0 : longer_ms;
+    if (own->away_ms > LONGEST_AWAY_MS) own->away_ms = LONGEST_AWAY_MS;
+    if (own->away_ms > 0) rt_clock_sleep_ms(own->away_ms);
+    own->since_ns = rt_clock_ns();
+}
+
 /* A thread: waits for a loop and runs turns, of that loop or of a later one. */
 static void *worker_run(void *argument) {
     worker *own = argument;
@@ -180,6 +202,7 @@ static void *worker_run(void *argument) {
         seen = count_of(atomic_load_explicit(&pool->announced, memory_order_acquire));
         if (atomic_load(&pool->stopping)) return NULL;
         turns_finish(pool, turns_run(pool, own->index));
+        stay_away(own);
     }
 }
 
