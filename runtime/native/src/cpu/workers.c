@@ -30,9 +30,9 @@
 
 enum { CACHE_LINE_BYTES = 64 };
 
-/* How long a thread looks on. 100 us are longer than nearly all waits on a machine with nothing else to do: sleeping
- * through them is what costs there. The clock is read once in so many looks. */
-enum { SHORTEST_LOOK_NS = 1000, LONGEST_LOOK_NS = 100000, LOOKS_PER_CLOCK = 32 };
+/* How long a thread looks on. The longest is longer than the pieces that large layers are divided into: on a machine with
+ * nothing else to do, sleeping through them is what costs. The clock is read once in so many looks. */
+enum { SHORTEST_LOOK_NS = 1000, LONGEST_LOOK_NS = 1000000, LOOKS_PER_CLOCK = 32 };
 
 /* How long a thread stays away. The kernel's turns are a few milliseconds. */
 enum { SHORTEST_AWAY_MS = 16, LONGEST_AWAY_MS = 64, NS_PER_MS = 1000000 };
