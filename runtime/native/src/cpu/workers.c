@@ -1,7 +1,19 @@
-/* A loop is announced by raising `generation`. Each worker has a range of the turns, the same part in every loop, so that
- * it finds in its caches what it wrote in the loop before; then it helps the others. Threads spin before they sleep,
- * because loops follow each other within microseconds: long during a run, when the next loop is sure to come, and a
- * little elsewhere, when the cores may be somebody else's. A thread that sleeps takes 50 us and more to come back. */
+/* Whoever runs finishes the loop; nobody waits for a thread that has no turn in hand, so one that gets no core, as beside
+ * other work, costs what it would have done and no more.
+ *
+ * - Each worker has a range of the turns, the same part in every loop, so that it finds in its caches what it wrote in
+ *   the loop before; then it helps the others. `left` counts down the turns of a range that nobody has taken.
+ * - A turn is taken by lowering `left`, and only who has taken one reads the loop. It stays until that turn is
+ *   finished, because the owner returns when all turns are: `unfinished` counts them down. A late thread thus finds no
+ *   turn, or takes one of the loop that is under way, whichever that is; it cannot mix up two loops.
+ * - `announced` and `unfinished` are futexes (a lock would make the owner wait for a thread that lost its core with the
+ *   lock in hand), and their lowest bit says that somebody sleeps. Who sets it goes to sleep only if the rest is as it
+ *   was, and who changes the rest sees it.
+ *
+ * Loops follow each other within microseconds, and a thread that sleeps takes 50 us and more to come back: so a thread
+ * that waits looks on for a while before it sleeps. On a busy machine that costs time in which it would have worked, or
+ * keeps the core from the thread that it waits for; so each thread learns how long looking on pays, and stays away where
+ * it holds up the others. */
 #include "workers.h"
 
 #include <pthread.h>
@@ -11,9 +23,22 @@
 #include <stddef.h>
 
 #include "../system/allocation.h"
+#include "../system/clock.h"
 #include "../system/errors.h"
+#include "../system/futex.h"
+#include "../system/thread_times.h"
 
-enum { SPINS = 2000, SPINS_IN_RUN = 50000, CACHE_LINE_BYTES = 64 };
+enum { CACHE_LINE_BYTES = 64 };
+
+/* How long a thread looks on. The longest is longer than the pieces that large layers are divided into: on a machine with
+ * nothing else to do, sleeping through them is what costs. The clock is read once in so many looks. */
+enum { SHORTEST_LOOK_NS = 1000, LONGEST_LOOK_NS = 1000000, LOOKS_PER_CLOCK = 32 };
+
+/* How long a thread stays away. The kernel's turns are a few milliseconds. */
+enum { SHORTEST_AWAY_MS = 16, LONGEST_AWAY_MS = 64, NS_PER_MS = 1000000 };
+
+/* The lowest bit of a futex here, and what it counts, above that bit. */
+enum { SLEEPER = 1, ONE = 2, MOST_TURNS = INT32_MAX };
 
 /* One worker; the first has no thread of its own. */
 typedef struct {
@@ -22,8 +47,12 @@ typedef struct {
     uint32_t index;
     int32_t id; /* the kernel's number of the thread */
     void *scratch;
-    /* Its next turn and the end of its turns; whoever has nothing to do takes from them, too. */
-    _Alignas(CACHE_LINE_BYTES) atomic_uint next;
+    uint32_t patience_ns; /* how long it looks on */
+    uint32_t away_ms;     /* how long it stayed away when it last lost its core, if it did */
+    uint64_t preemptions; /* how often it lost its core */
+    uint64_t since_ns;    /* when it found that at last, or came back */
+    /* Of its range, the turns that nobody has taken; the range's end, which belongs to the loop. */
+    _Alignas(CACHE_LINE_BYTES) atomic_uint left;
     uint32_t end;
 } worker;
 
@@ -34,19 +63,16 @@ struct rt_workers {
     rt_cores cores;
     cpu_set_t callers_cores; /* between enter and leave */
     uint64_t scratch_bytes;
-    pthread_mutex_t mutex;
-    pthread_cond_t announced, finished;
     atomic_uint ready; /* threads that are on their cores */
-    atomic_uint generation;
-    atomic_uint active; /* threads that have not finished the loop */
     atomic_bool stopping;
-    atomic_bool in_run; /* between enter and leave */
-    /* the loop: written before it is announced, and not until all have finished */
+    /* the loop: read by who has a turn of it in hand */
     rt_turn *turn;
     const void *context;
+    _Alignas(CACHE_LINE_BYTES) atomic_uint announced; /* loops; threads sleep on it */
+    _Alignas(CACHE_LINE_BYTES) atomic_uint unfinished; /* turns; the owner sleeps on it */
 };
 
-/* --- threads --- */
+/* --- waiting --- */
 
 /* Tells the core that it waits, so that its other thread gets on. */
 static inline void spin_pause(void) {
@@ -57,52 +83,113 @@ static inline void spin_pause(void) {
 #endif
 }
 
-/* Whether a thread that has looked so often should look again before it sleeps. */
-static inline bool spins_on(const rt_workers *pool, int spins) {
-    bool in_run = atomic_load_explicit(&pool->in_run, memory_order_relaxed);
-    return spins < (in_run ? SPINS_IN_RUN : SPINS);
+/* What a futex counts. */
+static inline uint32_t count_of(uint32_t word) { return word & ~(uint32_t)SLEEPER; }
+
+/* Whether a wait is over: for the count to be a value, or no longer to be it. */
+typedef struct {
+    atomic_uint *word;
+    uint32_t value;
+    bool is;
+} condition;
+
+static inline bool is_met(condition until, uint32_t word) { return (count_of(word) == until.value) == until.is; }
+
+static void patience_set(worker *own, uint32_t ns) {
+    own->patience_ns = ns < SHORTEST_LOOK_NS ? SHORTEST_LOOK_NS : ns > LONGEST_LOOK_NS ? LONGEST_LOOK_NS : ns;
 }
 
-/* Divides the turns into ranges that follow each other. Relaxed: loop_announce publishes them with the generation. */
-static void turns_deal(rt_workers *pool, uint64_t turns) {
-    for (uint64_t i = 0; i < pool->count; i++) {
-        atomic_store_explicit(&pool->workers[i].next, (uint32_t)(turns * i / pool->count), memory_order_relaxed);
-        pool->workers[i].end = (uint32_t)(turns * (i + 1) / pool->count);
+/* Looks until the condition is met; false where it takes too long. A thread that looked in vain does so for half as long
+ * next time, one that saw what it waited for after a while, for twice as long. */
+static bool looks_until(worker *own, condition until) {
+    uint64_t now_ns = 0, end_ns = 0;
+    for (uint32_t looks = 1; now_ns <= end_ns; looks++) {
+        if (is_met(until, atomic_load_explicit(until.word, memory_order_acquire))) {
+            if (end_ns > 0) patience_set(own, own->patience_ns * 2);
+            return true;
+        }
+        spin_pause();
+        if (looks % LOOKS_PER_CLOCK != 0) continue;
+        now_ns = rt_clock_ns();
+        if (end_ns == 0) end_ns = now_ns + own->patience_ns;
+    }
+    patience_set(own, own->patience_ns / 2);
+    return false;
+}
+
+/* Waits until the condition is met; the acquire makes visible what was written before. */
+static void wait_until(worker *own, condition until) {
+    if (looks_until(own, until)) return;
+    for (;;) {
+        uint32_t word = atomic_fetch_or_explicit(until.word, SLEEPER, memory_order_acq_rel);
+        if (is_met(until, word)) return;
+        rt_futex_wait(until.word, word | SLEEPER);
     }
 }
 
-/* Takes turns until none is left: first the worker's own, then those of the workers after it. */
-static void turns_take(rt_workers *pool, uint32_t index) {
+/* --- turns --- */
+
+/* Divides the turns into ranges that follow each other. The release makes the loop's members visible to who takes one,
+ * which may be before the last range is dealt. */
+static void turns_deal(rt_workers *pool, uint64_t turns) {
+    for (uint64_t i = 0; i < pool->count; i++) pool->workers[i].end = (uint32_t)(turns * (i + 1) / pool->count);
+    for (uint64_t i = 0; i < pool->count; i++) {
+        uint32_t size = (uint32_t)(turns * (i + 1) / pool->count - turns * i / pool->count);
+        atomic_store_explicit(&pool->workers[i].left, size, memory_order_release);
+    }
+}
+
+/* Takes the next turn of a worker's range; false where none is left. */
+static bool turn_take(worker *from, uint32_t *turn) {
+    uint32_t left = atomic_load_explicit(&from->left, memory_order_relaxed);
+    do {
+        if (left == 0) return false;
+    } while (!atomic_compare_exchange_weak_explicit(&from->left, &left, left - 1, memory_order_acquire,
+                                                    memory_order_relaxed));
+    *turn = from->end - left;
+    return true;
+}
+
+/* Runs turns until none is left: first the worker's own, then those of the workers after it. Returns how many; until
+ * they are told as finished, all are of one loop. */
+static uint32_t turns_run(rt_workers *pool, uint32_t index) {
+    uint32_t finished = 0, turn;
     for (uint32_t i = 0; i < pool->count; i++) {
         worker *from = &pool->workers[(index + i) % pool->count];
-        for (;;) {
-            uint32_t turn = atomic_fetch_add_explicit(&from->next, 1, memory_order_relaxed);
-            if (turn >= from->end) break;
-            pool->turn(pool->context, turn, index);
-        }
+        for (; turn_take(from, &turn); finished++) pool->turn(pool->context, turn, index);
     }
+    return finished;
 }
 
-/* Waits until a loop after `seen` is announced; returns its number. */
-static uint32_t announcement_wait(rt_workers *pool, uint32_t seen) {
-    for (int i = 0; spins_on(pool, i); i++) {
-        uint32_t now = atomic_load_explicit(&pool->generation, memory_order_acquire);
-        if (now != seen) return now;
-        spin_pause();
-    }
-    pthread_mutex_lock(&pool->mutex);
-    while (atomic_load(&pool->generation) == seen) pthread_cond_wait(&pool->announced, &pool->mutex);
-    uint32_t now = atomic_load(&pool->generation);
-    pthread_mutex_unlock(&pool->mutex);
-    return now;
+/* Tells that turns are finished, and wakes the owner if they were the last and it sleeps. */
+static void turns_finish(rt_workers *pool, uint32_t turns) {
+    if (turns == 0) return;
+    uint32_t before = atomic_fetch_sub_explicit(&pool->unfinished, turns * ONE, memory_order_acq_rel);
+    if (before - turns * ONE == SLEEPER) rt_futex_wake(&pool->unfinished);
 }
+
+/* --- threads --- */
 
 /* Puts the calling thread on the chosen cores. A refusal is no error: rt_workers_cores_text tells what came of it. */
 static void cores_take(const rt_workers *pool) {
     if (pool->cores.is_pinned) sched_setaffinity(0, sizeof pool->cores.set, &pool->cores.set);
 }
 
-/* A thread: waits for a loop, takes its share, and says so if it is the last to finish. */
+/* Lets a thread that keeps losing its core stay away for a while, longer each time: it would hold up the loops of whose
+ * turns it has one in hand then, and nobody waits for it while it has none. */
+static void stay_away(worker *own) {
+    uint64_t preemptions = rt_thread_preemptions();
+    if (preemptions == own->preemptions) return;
+    own->preemptions = preemptions;
+    uint64_t kept_ms = (rt_clock_ns() - own->since_ns) / NS_PER_MS;
+    uint32_t longer_ms = own->away_ms < SHORTEST_AWAY_MS ? SHORTEST_AWAY_MS : own->away_ms * 2;
+    own->away_ms = kept_ms >= SHORTEST_AWAY_MS && kept_ms >= own->away_ms ? 0 : longer_ms;
+    if (own->away_ms > LONGEST_AWAY_MS) own->away_ms = LONGEST_AWAY_MS;
+    if (own->away_ms > 0) rt_clock_sleep_ms(own->away_ms);
+    own->since_ns = rt_clock_ns();
+}
+
+/* A thread: waits for a loop and runs turns, of that loop or of a later one. */
 static void *worker_run(void *argument) {
     worker *own = argument;
     rt_workers *pool = own->pool;
@@ -111,58 +198,42 @@ static void *worker_run(void *argument) {
     own->id = rt_thread_id();
     atomic_fetch_add_explicit(&pool->ready, 1, memory_order_release);
     for (;;) {
-        seen = announcement_wait(pool, seen);
+        wait_until(own, (condition){&pool->announced, seen, false});
+        seen = count_of(atomic_load_explicit(&pool->announced, memory_order_acquire));
         if (atomic_load(&pool->stopping)) return NULL;
-        turns_take(pool, own->index);
-        if (atomic_fetch_sub_explicit(&pool->active, 1, memory_order_acq_rel) != 1) continue;
-        /* The last signals, under the mutex: the signal cannot fall between the owner's test and its wait. */
-        pthread_mutex_lock(&pool->mutex);
-        pthread_cond_signal(&pool->finished);
-        pthread_mutex_unlock(&pool->mutex);
+        turns_finish(pool, turns_run(pool, own->index));
+        stay_away(own);
     }
 }
 
-/* Lets all threads go; the release makes the loop's members visible to them. */
+/* Lets all threads go, and wakes those that sleep. */
 static void loop_announce(rt_workers *pool) {
-    pthread_mutex_lock(&pool->mutex);
-    atomic_fetch_add_explicit(&pool->generation, 1, memory_order_release);
-    pthread_cond_broadcast(&pool->announced);
-    pthread_mutex_unlock(&pool->mutex);
-}
-
-/* Waits until every thread has finished, spinning first. */
-static void loop_wait(rt_workers *pool) {
-    for (int i = 0; spins_on(pool, i); i++) {
-        if (atomic_load_explicit(&pool->active, memory_order_acquire) == 0) return;
-        spin_pause();
+    uint32_t next = count_of(atomic_load_explicit(&pool->announced, memory_order_relaxed)) + ONE;
+    if (atomic_exchange_explicit(&pool->announced, next, memory_order_acq_rel) & SLEEPER) {
+        rt_futex_wake(&pool->announced);
     }
-    pthread_mutex_lock(&pool->mutex);
-    while (atomic_load(&pool->active) > 0) pthread_cond_wait(&pool->finished, &pool->mutex);
-    pthread_mutex_unlock(&pool->mutex);
 }
 
 void rt_workers_run(rt_workers *pool, uint32_t count, rt_turn *turn, const void *context) {
-    if (count <= 1 || pool->started == 0) { /* waking others would cost more than the turn */
+    if (count <= 1 || count > MOST_TURNS || pool->started == 0) { /* waking others would cost more than the turn */
         for (uint32_t i = 0; i < count; i++) turn(context, i, 0);
         return;
     }
     pool->turn = turn;
     pool->context = context;
+    atomic_store_explicit(&pool->unfinished, count * ONE, memory_order_relaxed);
     turns_deal(pool, count);
-    atomic_store_explicit(&pool->active, pool->started, memory_order_relaxed);
     loop_announce(pool);
-    turns_take(pool, 0);
-    loop_wait(pool);
+    turns_finish(pool, turns_run(pool, 0));
+    wait_until(&pool->workers[0], (condition){&pool->unfinished, 0, true});
 }
 
 void rt_workers_enter(rt_workers *pool) {
-    atomic_store_explicit(&pool->in_run, true, memory_order_relaxed);
     if (!pool->cores.is_pinned) return;
     if (sched_getaffinity(0, sizeof pool->callers_cores, &pool->callers_cores) == 0) cores_take(pool);
 }
 
 void rt_workers_leave(rt_workers *pool) {
-    atomic_store_explicit(&pool->in_run, false, memory_order_relaxed);
     if (pool->cores.is_pinned) sched_setaffinity(0, sizeof pool->callers_cores, &pool->callers_cores);
 }
 
@@ -179,9 +250,12 @@ static void threads_wait(const rt_workers *pool) {
 
 /* Starts the threads of all workers but the first; `started` says how many, should one fail. */
 static bool threads_start(rt_workers *pool) {
-    for (uint32_t i = 1; i < pool->count; i++) {
+    for (uint32_t i = 0; i < pool->count; i++) {
         pool->workers[i].pool = pool;
         pool->workers[i].index = i;
+        pool->workers[i].patience_ns = LONGEST_LOOK_NS;
+    }
+    for (uint32_t i = 1; i < pool->count; i++) {
         if (pthread_create(&pool->workers[i].thread, NULL, worker_run, &pool->workers[i]) != 0) return false;
         pool->started++;
     }
@@ -190,11 +264,8 @@ static bool threads_start(rt_workers *pool) {
 }
 
 rt_status rt_workers_start(rt_workers **workers, uint32_t threads, const rt_cores *cores, rt_error *error) {
-    rt_workers *pool = *workers = rt_memory_allocate(1, sizeof *pool);
+    rt_workers *pool = *workers = rt_memory_allocate_aligned(1, sizeof *pool);
     if (pool == NULL) return rt_error_no_memory(error, "threads");
-    pthread_mutex_init(&pool->mutex, NULL);
-    pthread_cond_init(&pool->announced, NULL);
-    pthread_cond_init(&pool->finished, NULL);
     pool->cores = *cores;
     pool->count = threads ? threads : rt_cores_count(cores);
     pool->workers = rt_memory_allocate_aligned(pool->count, sizeof *pool->workers);
@@ -211,11 +282,8 @@ void rt_workers_stop(rt_workers *pool) {
     for (uint32_t i = 0; i < pool->started; i++) pthread_join(pool->workers[1 + i].thread, NULL);
     for (uint32_t i = 0; pool->workers != NULL && i < pool->count; i++)
         rt_memory_free_aligned(pool->workers[i].scratch);
-    pthread_mutex_destroy(&pool->mutex);
-    pthread_cond_destroy(&pool->announced);
-    pthread_cond_destroy(&pool->finished);
     rt_memory_free_aligned(pool->workers);
-    rt_memory_free(pool);
+    rt_memory_free_aligned(pool);
 }
 
 uint32_t rt_workers_count(const rt_workers *pool) { return pool->count; }

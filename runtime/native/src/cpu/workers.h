@@ -31,11 +31,12 @@ const rt_cores *rt_workers_cores(const rt_workers *workers);
 /* The cores that the kernel lets a worker run on while it works, as rt_thread_cores_text; never within a loop. */
 void rt_workers_cores_text(rt_workers *workers, uint32_t index, char *text, size_t size);
 
-/* Around runs: the caller stays on the chosen cores, as the other threads do, which wait awake for the next loop. */
+/* Around runs: the caller stays on the chosen cores, as the other threads do. */
 void rt_workers_enter(rt_workers *workers);
 void rt_workers_leave(rt_workers *workers);
 
-/* Runs the turns 0 .. count - 1 in any order and waits for all; what they wrote can be read then. */
+/* Runs the turns 0 .. count - 1 in any order and waits for all, but for no thread that has no turn in hand; what they
+ * wrote can be read then. */
 void rt_workers_run(rt_workers *workers, uint32_t count, rt_turn *turn, const void *context);
 
 /* Sees to it that each worker has so much memory for intermediate results, aligned to 64; what it had is lost.

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "file.h"
 
@@ -36,4 +37,10 @@ static uint64_t growth(uint64_t before, uint64_t after) { return after > before 
 rt_thread_times rt_thread_times_between(const rt_thread_times *before, const rt_thread_times *after) {
     return (rt_thread_times){growth(before->running_ns, after->running_ns),
                              growth(before->waiting_ns, after->waiting_ns)};
+}
+
+uint64_t rt_thread_preemptions(void) {
+    struct rusage usage = {0};
+    getrusage(RUSAGE_THREAD, &usage);
+    return (uint64_t)usage.ru_nivcsw;
 }

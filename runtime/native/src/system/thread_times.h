@@ -17,4 +17,7 @@ bool rt_thread_times_read(rt_thread_times *times);
  * sum may come out too small, never below 0. */
 rt_thread_times rt_thread_times_between(const rt_thread_times *before, const rt_thread_times *after);
 
+/* How often the kernel took the core from the calling thread, which was not done with it; 0 where it does not tell. */
+uint64_t rt_thread_preemptions(void);
+
 #endif
