@@ -174,9 +174,10 @@ def _conv_transpose(c: int, size: int, out: int, k: int, stride: int, group: int
     return OperatorCase(name, "ConvTranspose", (x,), ((c, out // group, k, k), (out,)), attrs)
 
 
-def _dense(channels: int, out: int, rows: int = 1) -> OperatorCase:
-    x = (rows, channels)
-    return OperatorCase(f"FullyConnected_{_shape(x)}_{out}", "FullyConnected", (x,), ((out, channels), (out,)))
+def _dense(channels: int, out: int, rows: int = 1, activation: str = "") -> OperatorCase:
+    x, attrs = (rows, channels), {"activation": activation} if activation else {}
+    name = f"FullyConnected_{_shape(x)}_{out}{activation and f'_{activation}'}"
+    return OperatorCase(name, "FullyConnected", (x,), ((out, channels), (out,)), attrs)
 
 
 def _recurrent(op: str, times: int, hidden: int, direction: str = "forward") -> OperatorCase:
@@ -258,7 +259,14 @@ CASES: tuple[OperatorCase, ...] = (
     _simple("MatMul", (8, 128, 64), (8, 64, 128), detail="128"),
     _simple("MatMul", (1, 8, 128, 64), (8, 1, 64, 128), detail="8x1"),
     _dense(192, 768, rows=197),
+    _dense(192, 576, 197),
+    _dense(192, 768, 197, "gelu"),
+    _dense(768, 192, 197),
+    _dense(256, 1024, 128, "gelu"),
+    _dense(384, 1536, 128, "gelu"),
+    _dense(1536, 384, 128),
     _attention(197, 3, 64),
+    _attention(128, 4, 64),
     _attention(128, 12, 64, causal=True),
     _simple("LayerNormalization", (1, 197, 192), weights=((192,), (192,)), axes=(2,), epsilon=1e-6, centered=True),
     _simple("LayerNormalization", (1, 96, 56, 56), weights=((96,), (96,)), axes=(1,), epsilon=1e-6, centered=True),
