@@ -383,7 +383,7 @@ CASES: dict[str, Case] = {
     "attention causal": attention((1, 2, 5, 9, 8, 24), mask=(45, 0, 9, 1), causal=True),
     "attention narrow": attention((1, 1, 3, 70, 3, 5)),
     "attention long": attention((1, 1, 98, 260, 3, 5), mask=(0, 0, 260, 1)),
-    "attention long causal": attention((1, 1, 70, 70, 3, 16), causal=True),
+    "attention long causal": attention((1, 1, 70, 70, 16, 20), causal=True),
     "matmul heads": strided_matmul((2, 1, 3, 5, 8, 19), (120, 0, 8, 24, 1), (456, 0, 8, 1, 24), (285, 0, 95, 19, 1)),
     "matmul broadcast": strided_matmul(
         (2, 3, 2, 7, 5, 17), (0, 70, 35, 5, 1), (255, 85, 0, 17, 1), (714, 238, 17, 34, 1)
