@@ -38,7 +38,7 @@ _SANITIZERS = (
     "-DRT_TEST_ALLOCATION",
 )
 _CHECKED = ("-O1",)  # behind a unit's own flags: compiling checked vector code for speed takes four times as long
-_FAST = ("-O3", "-ffp-contract=fast", "-fno-math-errno")
+_FAST = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
 _NOT_HOT = {"cpu_call", "cpu_check", "cpu_dispatch", "cpu_users"}  # run once a load
 _EXACT = ".exact.cpu.c"  # ends the names of files where a rounding more or less decides on boxes and pixels
 _PER_SET = "cpu_tile.c"  # compiled once for each instruction set

@@ -32,8 +32,8 @@ UNET = ["conv2d", "pool", "conv2d", "pool", "conv2d", "deconv2d", "conv2d", "dec
 CRNN = [
     *("conv2d", "pool") * 2,
     "conv2d",
-    *("fully_connected", "recurrent_sequence") * 2,
-    "fully_connected",
+    *("conv1x1", "recurrent_sequence") * 2,
+    "conv1x1",
     "softmax",
 ]
 # The kernels of a plan without copies and conversions; on images two concatenations come on top.
@@ -46,7 +46,7 @@ CPU_KERNELS = {
         *("blocked_conv2d", "blocked_conv2d", "deconv_depthwise"),
     ],
     "generator": ["deconv2d"] * 5,
-    "crnn": [*IN_BLOCKS, *["fully_connected", "recurrent_sequence"] * 2, "fully_connected", "softmax"],
+    "crnn": [*IN_BLOCKS, *["conv1x1", "recurrent_sequence"] * 2, "conv1x1", "softmax"],
 }
 KERNELS = {"unet": [*UNET, "deconv_depthwise"], "generator": ["deconv2d"] * 5, "crnn": CRNN}
 MOVES = {"copy", "buffer_to_image", "image_to_buffer", "concat"}

@@ -205,7 +205,7 @@ def test_launches_compute_the_layer(
 def test_a_layer_is_tuned_as_one_launch_and_a_product(hidden: int) -> None:
     trials = trial_plan([converted(layer("LSTM", times=3, hidden=hidden))], GPU)
     kernels = [launch.kernel.name for launch in trials.launches]
-    assert kernels == ["fully_connected", "recurrent_sequence" if hidden == 128 else "recurrent_step"]
+    assert kernels == ["conv1x1", "recurrent_sequence" if hidden == 128 else "recurrent_step"]
 
 
 def quantized_layer(direction: str, by_column: bool, zero_point: bool) -> tuple[onnx.ModelProto, onnx.ModelProto]:

@@ -5,6 +5,8 @@
 // The keys are passed over once: the greatest score so far divides the weights, and what was summed is scaled anew.
 // LANES 1: a work item computes a query. Else the work items of a work group share its keys, and join their sums in
 // local memory: ids (lane, l, b*heads + h). Any number of lanes gives the same.
+// KEYS: a work item computes QUERIES queries, whose weights of KEYS keys at a time lie in private memory: ids (0,
+// l / QUERIES, b*heads + h). Only where the elements of a place are neighbours.
 #define MOST_ITEMS 256
 #define QUERY_VECTORS ((DEPTH + VECTOR - 1) / VECTOR)
 #define VALUE_VECTORS ((VALUES + VECTOR - 1) / VECTOR)
@@ -28,11 +30,91 @@ INLINED float sum_of_lanes(floats v)
 {
     lanes u;
     u.vector = v;
-    float sum = 0.0f;
-    UNROLLED for (int i = 0; i < VECTOR; i++)
-        sum += u.element[i];
-    return sum;
+    UNROLLED for (int half_size = VECTOR / 2; half_size > 0; half_size /= 2)
+        UNROLLED for (int i = 0; i < half_size; i++)
+            u.element[i] += u.element[i + half_size];
+    return u.element[0];
 }
+
+#ifdef KEYS
+#define WEIGHT_VECTORS (KEYS / VECTOR)
+#define ROWS (QUERIES / 2) // a register tile of scores is ROWS queries x COLUMNS keys
+#define COLUMNS 4
+
+typedef union {
+    floats vector[WEIGHT_VECTORS];
+    float element[KEYS];
+} weights;
+
+// Vector j of a row of so many elements, zeros behind them.
+INLINED floats load_part(global const storage *row, int j, const int elements)
+{
+    return elements % VECTOR == 0 ? LOAD_VECTOR(row + j * VECTOR) : load_some(row + j * VECTOR, elements - j * VECTOR);
+}
+
+// The scores of ROWS queries and COLUMNS keys, from `first` and `s` on; behind the last key there is the last one again.
+INLINED void score_tile(weights score[QUERIES], global const storage *const q[QUERIES], global const storage *k,
+                        int stride, const int first, int s, int count, float scale)
+{
+    floats product[ROWS][COLUMNS];
+    UNROLLED for (int p = 0; p < ROWS; p++)
+        UNROLLED for (int i = 0; i < COLUMNS; i++)
+            product[p][i] = 0.0f;
+    for (int j = 0; j < QUERY_VECTORS; j++) {
+        floats key[COLUMNS];
+        UNROLLED for (int i = 0; i < COLUMNS; i++)
+            key[i] = load_part(k + min(s + i, count - 1) * stride, j, DEPTH);
+        UNROLLED for (int p = 0; p < ROWS; p++) {
+            const floats query = load_part(q[first + p], j, DEPTH);
+            UNROLLED for (int i = 0; i < COLUMNS; i++)
+                product[p][i] = MULTIPLY_ADD(query, key[i], product[p][i]);
+        }
+    }
+    UNROLLED for (int p = 0; p < ROWS; p++)
+        UNROLLED for (int i = 0; i < COLUMNS; i++)
+            score[first + p].element[s + i] = sum_of_lanes(product[p][i]) * scale;
+}
+
+// Turns the scores of a query into weights that are to be divided by their total; returns what the sums so far are to be
+// multiplied with.
+INLINED float weigh(weights *score, float *greatest, float *total)
+{
+    lanes most;
+    most.vector = score->vector[0];
+    UNROLLED for (int i = 1; i < WEIGHT_VECTORS; i++)
+        most.vector = GREATER(score->vector[i], most.vector);
+    const float before = *greatest;
+    UNROLLED for (int i = 0; i < VECTOR; i++)
+        *greatest = GREATER(most.element[i], *greatest);
+    const float base = *greatest == -INFINITY ? 0.0f : *greatest, factor = exp(before - base);
+    floats sum = 0.0f;
+    UNROLLED for (int i = 0; i < WEIGHT_VECTORS; i++)
+        sum += score->vector[i] = exp(score->vector[i] - base);
+    *total = *total * factor + sum_of_lanes(sum);
+    return factor;
+}
+
+// sum[p] = sum[p] * factor[p] + the weighted values, for `width` vectors of a value from j on.
+INLINED void add_values(floats sum[QUERIES][VALUE_VECTORS], const weights weight[QUERIES], const float factor[QUERIES],
+                        global const storage *v, int stride, int j, int count, const int width)
+{
+    floats part[QUERIES][2];
+    UNROLLED for (int p = 0; p < QUERIES; p++)
+        UNROLLED for (int i = 0; i < width; i++)
+            part[p][i] = sum[p][j + i] * factor[p];
+    for (int s = 0; s < count; s++) {
+        floats value[2];
+        UNROLLED for (int i = 0; i < width; i++)
+            value[i] = load_part(v + s * stride, j + i, VALUES);
+        UNROLLED for (int p = 0; p < QUERIES; p++)
+            UNROLLED for (int i = 0; i < width; i++)
+                part[p][i] = MULTIPLY_ADD((floats)(weight[p].element[s]), value[i], part[p][i]);
+    }
+    UNROLLED for (int p = 0; p < QUERIES; p++)
+        UNROLLED for (int i = 0; i < width; i++)
+            sum[p][j + i] = part[p][i];
+}
+#endif
 
 kernel void attention(global const storage *q, int q_offset, global const storage *k, int k_offset,
                       global const storage *v, int v_offset, global const storage *mask, int mask_offset,
@@ -41,6 +123,49 @@ kernel void attention(global const storage *q, int q_offset, global const storag
                       int vs1, int vs2, int vs3, int ms0, int ms1, int ms2, int ms3, int ys0, int ys1, int ys2,
                       int ys3, int masked, int causal, float scale)
 {
+#ifdef KEYS
+    const int first = get_global_id(1) * QUERIES, pair = get_global_id(2), b = pair / heads, h = pair % heads;
+    if (get_global_id(0) > 0 || first >= queries || pair >= batch * heads)
+        return;
+    k += k_offset + b * ks0 + h * ks1;
+    v += v_offset + b * vs0 + h * vs1;
+    global const storage *query[QUERIES];
+    floats sum[QUERIES][VALUE_VECTORS];
+    float greatest[QUERIES], total[QUERIES], factor[QUERIES];
+    UNROLLED for (int p = 0; p < QUERIES; p++) {
+        query[p] = q + q_offset + b * qs0 + h * qs1 + min(first + p, queries - 1) * qs2;
+        greatest[p] = -INFINITY;
+        total[p] = 0.0f;
+        for (int j = 0; j < VALUE_VECTORS; j++)
+            sum[p][j] = 0.0f;
+    }
+    const int end = causal ? min(keys, first + QUERIES) : keys;
+    for (int from = 0; from < end; from += KEYS) {
+        const int count = min(KEYS, end - from);
+        weights weight[QUERIES];
+        for (int s = 0; s < count; s += COLUMNS) {
+            score_tile(weight, query, k + from * ks2, ks2, 0, s, count, scale);
+            score_tile(weight, query, k + from * ks2, ks2, ROWS, s, count, scale);
+        }
+        for (int p = 0; p < QUERIES; p++) {
+            const int l = min(first + p, queries - 1), seen = causal ? min(count, l + 1 - from) : count;
+            global const storage *row = mask + mask_offset + b * ms0 + h * ms1 + l * ms2 + from * ms3;
+            for (int s = 0; masked && s < seen; s++)
+                weight[p].element[s] += LOAD(row + s * ms3);
+            for (int s = max(seen, 0); s < KEYS; s++)
+                weight[p].element[s] = -INFINITY;
+            factor[p] = weigh(&weight[p], &greatest[p], &total[p]);
+        }
+        for (int j = 0; j + 2 <= VALUE_VECTORS; j += 2)
+            add_values(sum, weight, factor, v + from * vs2, vs2, j, count, 2);
+        if (VALUE_VECTORS % 2)
+            add_values(sum, weight, factor, v + from * vs2, vs2, VALUE_VECTORS - 1, count, 1);
+    }
+    y += y_offset + b * ys0 + h * ys1 + first * ys2;
+    for (int p = 0; p < min(QUERIES, queries - first); p++)
+        for (int j = 0; j < VALUE_VECTORS; j++)
+            store_strided(sum[p][j] / total[p], y + p * ys2 + j * VECTOR * ys3, ys3, VALUES - j * VECTOR);
+#else
     const int l = min((int)get_global_id(1), queries - 1), pair = min((int)get_global_id(2), batch * heads - 1);
     const int b = pair / heads, h = pair % heads;
     q += q_offset + b * qs0 + h * qs1 + l * qs2;
@@ -100,4 +225,5 @@ kernel void attention(global const storage *q, int q_offset, global const storag
     UNROLLED for (int j = 0; j < VALUE_VECTORS; j++)
         if (j % step == first)
             store_strided(sum[j] / total, y + j * VECTOR * ys3, ys3, VALUES - j * VECTOR);
+#endif
 }

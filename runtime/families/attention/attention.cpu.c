@@ -1,17 +1,20 @@
 /* attention: y[b][h][l] = sum over s of p[s] * v[b][h][s], where p is the softmax over s of
  * scale * (q[b][h][l] . k[b][h][s]) + mask[b][h][l][s].
  *
- * Queries are divided among the workers, each of which holds the scores of one. The _check and _run functions keep the
- * contract of rt_cpu_operator.
+ * A turn is up to QUERIES queries of a head. They pass over the keys once, KEYS at a time: both products are those of
+ * cpu_tile.h, and of the scores so far only the greatest of each query and the sum of its weights are kept; what was
+ * summed is scaled anew where a greater one comes. The _check and _run functions keep the contract of rt_cpu_operator.
  */
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "../../native/src/system/arithmetic.h"
 #include "../../native/src/cpu/cpu_arguments.h"
 #include "../../native/src/cpu/cpu_math.h"
+#include "../../native/src/cpu/cpu_tile.h"
 
-enum { PARTS = 16 };
+enum { QUERIES = 96, KEYS = 256, TURNS_PER_WORKER = 3 };
 enum {
     Q = RT_ATTENTION_Q,
     K = RT_ATTENTION_K,
@@ -21,12 +24,40 @@ enum {
 };
 typedef rt_attention_args dims;
 
+/* A matrix whose rows and columns lie anywhere. A value. */
+typedef struct {
+    const float *data;
+    int64_t row, column; /* elements from one to the next */
+} matrix;
+
 /* What all turns share. */
 typedef struct {
     const rt_cpu_call *call;
     rt_workers *workers;
     dims d;
+    int64_t queries_per_turn;
+    uint32_t turns; /* of a head */
 } job;
+
+/* One turn: its queries, and a worker's memory. Matrices are row-major; `weights` are scores first. */
+typedef struct {
+    const job *all;
+    int64_t first, count; /* queries */
+    matrix k, v, mask;
+    float *q;       /* [count][depth], scaled */
+    float *weights; /* [count][KEYS] */
+    float *packed;  /* as rt_tile has weights: keys by blocks of them, or values by blocks of their elements */
+    float *sums;    /* [count][values] */
+    float *greatest, *total; /* [count] */
+} turn_state;
+
+static uint64_t whole_blocks(uint64_t count) { return rt_ceil_div(count, RT_CPU_BLOCK) * RT_CPU_BLOCK; }
+
+/* Elements of what is packed: of KEYS keys, or values. */
+static uint64_t packed_elements(const dims *d) {
+    uint64_t keys = d->keys < KEYS ? whole_blocks((uint64_t)d->keys) : KEYS;
+    return rt_product(keys, whole_blocks((uint64_t)(d->depth > d->values ? d->depth : d->values)));
+}
 
 static const char *attention_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     dims d = rt_attention_args_of(call);
@@ -42,68 +73,179 @@ static const char *attention_check(const rt_cpu_call *call, rt_cpu_needs *needs)
     if (d.masked && !rt_nest_fits(&tensors[MASK], m_extents, d.ms, 4)) return "the mask exceeds its pool";
     if (!rt_nest_fits(&tensors[Y], y_extents, d.ys, 4)) return "the output exceeds its pool";
     needs->work = rt_product(turns, rt_product((uint64_t)d.keys, (uint64_t)d.depth + (uint64_t)d.values));
-    needs->scratch_bytes = rt_product((uint64_t)d.keys, sizeof(float));
+    uint64_t of_a_query = (uint64_t)d.depth + (uint64_t)d.values + KEYS + 2;
+    needs->scratch_bytes = rt_product(rt_sum(rt_product(QUERIES, of_a_query), packed_elements(&d)), sizeof(float));
     return NULL;
 }
 
-/* Sum of products, PARTS at a time, which the compiler keeps in registers. */
-static float dot(const float *a, int64_t a_stride, const float *b, int64_t b_stride, int64_t count) {
-    float part[PARTS] = {0}, sum = 0.0f;
-    int64_t whole = a_stride == 1 && b_stride == 1 ? count / PARTS * PARTS : 0;
-    for (int64_t i = 0; i < whole; i += PARTS) {
-        for (int k = 0; k < PARTS; k++) part[k] += a[i + k] * b[i + k];
-    }
-    for (int k = 0; k < PARTS; k++) sum += part[k];
-    for (int64_t i = whole; i < count; i++) sum += a[i * a_stride] * b[i * b_stride];
-    return sum;
-}
+/* --- products --- */
 
-/* Turns scores into weights that are to be divided by the sum, which is returned. */
-static float scores_to_weights(float *scores, int64_t count) {
-    float greatest = -INFINITY, sum = 0.0f;
-    for (int64_t s = 0; s < count; s++) greatest = rt_greater(scores[s], greatest);
-    for (int64_t s = 0; s < count; s++) sum += scores[s] = expf(scores[s] - greatest);
-    return sum;
-}
-
-/* The weighted values of one query. */
-static void values_add(const dims *d, const float *v, const float *weights, int64_t keys, float sum, float *y) {
-    for (int64_t e = 0; e < d->values; e++) y[e * d->ys[3]] = 0.0f;
-    for (int64_t s = 0; s < keys; s++) {
-        const float *row = v + s * d->vs[2];
-        float weight = weights[s] / sum;
-        if (d->vs[3] == 1 && d->ys[3] == 1) {
-            for (int64_t e = 0; e < d->values; e++) y[e] += weight * row[e];
-        } else {
-            for (int64_t e = 0; e < d->values; e++) y[e * d->ys[3]] += weight * row[e * d->vs[3]];
+/* Packs `rows` rows, each a depth of the product, with `columns` columns into blocks; zeros fill the last. */
+static void pack(const matrix *m, int64_t rows, int64_t columns, float *packed) {
+    for (int64_t first = 0; first < columns; first += RT_CPU_BLOCK) {
+        const float *source = m->data + first * m->column;
+        int64_t count = columns - first < RT_CPU_BLOCK ? columns - first : RT_CPU_BLOCK;
+        for (int64_t r = 0; r < rows; r++, source += m->row, packed += RT_CPU_BLOCK) {
+            if (count == RT_CPU_BLOCK) {
+                for (int64_t i = 0; i < RT_CPU_BLOCK; i++) packed[i] = source[i * m->column];
+                continue;
+            }
+            for (int64_t i = 0; i < RT_CPU_BLOCK; i++) packed[i] = i < count ? source[i * m->column] : 0.0f;
         }
     }
 }
 
-/* A turn: one query. */
+/* y[p] (+)= x[p] . weights, for all queries p of a turn and `channels` columns; `tile` has the weights and the depth. */
+static void product(const turn_state *turn, const float *x, int64_t x_stride, rt_tile tile, rt_epilogue *end,
+                    uint64_t channels) {
+    const rt_tile_kernels *tiles = turn->all->call->tiles;
+    const float *rows[RT_TILE_PIXELS];
+    end->a = -INFINITY, end->b = INFINITY;
+    tile.rows = rows, tile.taps = 1, tile.epilogue = end;
+    for (uint64_t blocks = rt_ceil_div(channels, RT_CPU_BLOCK); tile.first_channel < channels; blocks -= tile.blocks) {
+        tile.blocks = blocks < tiles->blocks ? 1 : tiles->blocks;
+        uint64_t width = (uint64_t)tile.blocks * RT_CPU_BLOCK, rest = channels - tile.first_channel;
+        tile.channels = rest < width ? rest : width;
+        for (int64_t p = 0; p < turn->count; p += tiles->pixels) {
+            int64_t exist = turn->count - p;
+            tile.first_pixel = (uint64_t)p;
+            tile.pixels = (uint32_t)(exist < tiles->pixels ? exist : tiles->pixels);
+            for (uint32_t i = 0; i < RT_TILE_PIXELS; i++) {
+                rows[i] = x + (p + (i < tile.pixels ? i : tile.pixels - 1)) * x_stride;
+            }
+            tiles->product(&tile);
+        }
+        tile.weights += tile.blocks * tile.block_stride;
+        tile.first_channel += width;
+    }
+}
+
+/* The scores of all queries of a turn and `keys` keys from `from` on. */
+static void scores_compute(turn_state *turn, int64_t from, int64_t keys) {
+    const dims *d = &turn->all->d;
+    const matrix transposed = {turn->k.data + from * turn->k.row, turn->k.column, turn->k.row};
+    pack(&transposed, d->depth, keys, turn->packed);
+    rt_tile tile = {.depth = (uint32_t)d->depth,
+                    .weights = turn->packed,
+                    .weights_stride = RT_CPU_BLOCK,
+                    .block_stride = (int64_t)d->depth * RT_CPU_BLOCK};
+    product(turn, turn->q, d->depth, tile, &(rt_epilogue){.y = turn->weights, .y_stride = KEYS}, (uint64_t)keys);
+}
+
+/* Adds the weighted values to the sums. Values are read where they lie, if these are runs of whole blocks. */
+static void values_add(turn_state *turn, int64_t from, int64_t keys) {
+    const dims *d = &turn->all->d;
+    const matrix values = {turn->v.data + from * turn->v.row, turn->v.row, turn->v.column};
+    rt_tile tile = {.depth = (uint32_t)keys,
+                    .weights = values.data,
+                    .weights_stride = values.row,
+                    .block_stride = RT_CPU_BLOCK};
+    if (values.column != 1 || d->values % RT_CPU_BLOCK != 0) {
+        pack(&values, keys, d->values, turn->packed);
+        tile.weights = turn->packed;
+        tile.weights_stride = RT_CPU_BLOCK;
+        tile.block_stride = keys * RT_CPU_BLOCK;
+    }
+    rt_epilogue end = {.y = turn->sums, .y_stride = d->values};
+    if (from > 0) end.residual = turn->sums, end.residual_stride = d->values;
+    product(turn, turn->weights, KEYS, tile, &end, (uint64_t)d->values);
+}
+
+/* --- weights --- */
+
+/* Adds the mask to the scores of a query; behind it there is nothing where attention is causal. */
+static void scores_mask(const turn_state *turn, int64_t query, int64_t from, int64_t keys, float *scores) {
+    const dims *d = &turn->all->d;
+    int64_t place = turn->first + query;
+    if (d->masked) {
+        const float *mask = turn->mask.data + place * turn->mask.row + from * turn->mask.column;
+        for (int64_t s = 0; s < keys; s++) scores[s] += mask[s * turn->mask.column];
+    }
+    for (int64_t s = place + 1 > from ? place + 1 - from : 0; d->causal && s < keys; s++) scores[s] = -INFINITY;
+}
+
+/* Turns scores into weights that are to be divided by the total, and scales the total and the sums so far. */
+static void scores_to_weights(turn_state *turn, int64_t from, int64_t keys) {
+    const rt_tile_kernels *tiles = turn->all->call->tiles;
+    int64_t values = turn->all->d.values;
+    for (int64_t p = 0; p < turn->count; p++) {
+        float *scores = turn->weights + p * KEYS, *sums = turn->sums + p * values;
+        scores_mask(turn, p, from, keys, scores);
+        float before = turn->greatest[p], most = rt_greater(tiles->greatest(scores, (uint64_t)keys), before);
+        float base = most == -INFINITY ? 0.0f : most; /* of keys that are all masked, none has a weight */
+        float factor = rt_exp(before - base);
+        turn->greatest[p] = most;
+        turn->total[p] = turn->total[p] * factor + tiles->exponentials(scores, (uint64_t)keys, base);
+        for (int64_t e = 0; e < values && from > 0; e++) sums[e] *= factor;
+    }
+}
+
+/* --- turns --- */
+
+/* The memory of a worker and the queries of a turn. */
+static turn_state turn_start(const job *all, uint32_t turn, uint32_t worker) {
+    const dims *d = &all->d;
+    const rt_cpu_tensor *tensors = all->call->tensors;
+    int64_t pair = turn / all->turns, b = pair / d->heads, h = pair % d->heads;
+    int64_t mask = d->masked ? b * d->ms[0] + h * d->ms[1] : 0;
+    turn_state own = {.all = all,
+                      .first = turn % all->turns * all->queries_per_turn,
+                      .k = {tensors[K].data + b * d->ks[0] + h * d->ks[1], d->ks[2], d->ks[3]},
+                      .v = {tensors[V].data + b * d->vs[0] + h * d->vs[1], d->vs[2], d->vs[3]},
+                      .mask = {tensors[MASK].data + mask, d->ms[2], d->ms[3]},
+                      .packed = (float *)(void *)rt_workers_scratch(all->workers, worker)};
+    int64_t rest = d->queries - own.first;
+    own.count = rest < all->queries_per_turn ? rest : all->queries_per_turn;
+    own.q = own.packed + packed_elements(d);
+    own.weights = own.q + QUERIES * d->depth;
+    own.sums = own.weights + QUERIES * KEYS;
+    own.greatest = own.sums + QUERIES * d->values;
+    own.total = own.greatest + QUERIES;
+    const float *q = tensors[Q].data + b * d->qs[0] + h * d->qs[1] + own.first * d->qs[2];
+    for (int64_t p = 0; p < own.count; p++, q += d->qs[2]) {
+        for (int64_t i = 0; i < d->depth; i++) own.q[p * d->depth + i] = q[i * d->qs[3]] * d->scale;
+        own.greatest[p] = -INFINITY;
+        own.total[p] = 0.0f;
+    }
+    return own;
+}
+
+/* The sums, divided by the totals, to where the output lies. */
+static void turn_end(const turn_state *turn, float *y) {
+    const dims *d = &turn->all->d;
+    for (int64_t p = 0; p < turn->count; p++, y += d->ys[2]) {
+        const float *sums = turn->sums + p * d->values;
+        for (int64_t e = 0; e < d->values; e++) y[e * d->ys[3]] = sums[e] / turn->total[p];
+    }
+}
+
 static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const job *all = context;
     const dims *d = &all->d;
-    const rt_cpu_tensor *tensors = all->call->tensors;
-    int64_t l = turn % (uint32_t)d->queries, pair = turn / (uint32_t)d->queries;
-    int64_t b = pair / d->heads, h = pair % d->heads;
-    const float *q = tensors[Q].data + b * d->qs[0] + h * d->qs[1] + l * d->qs[2];
-    const float *k = tensors[K].data + b * d->ks[0] + h * d->ks[1];
-    const float *mask = tensors[MASK].data + (d->masked ? b * d->ms[0] + h * d->ms[1] + l * d->ms[2] : 0);
-    float *scores = (float *)rt_workers_scratch(all->workers, worker);
-    int64_t keys = d->causal && l + 1 < d->keys ? l + 1 : d->keys;
-    for (int64_t s = 0; s < keys; s++) {
-        scores[s] = d->scale * dot(q, d->qs[3], k + s * d->ks[2], d->ks[3], d->depth);
-        if (d->masked) scores[s] += mask[s * d->ms[3]];
+    turn_state own = turn_start(all, turn, worker);
+    int64_t seen = own.first + own.count, end = d->causal && seen < d->keys ? seen : d->keys;
+    for (int64_t from = 0; from < end; from += KEYS) {
+        int64_t keys = end - from < KEYS ? end - from : KEYS;
+        scores_compute(&own, from, keys);
+        scores_to_weights(&own, from, keys);
+        values_add(&own, from, keys);
     }
-    float sum = scores_to_weights(scores, keys);
-    values_add(d, tensors[V].data + b * d->vs[0] + h * d->vs[1], scores, keys, sum,
-               tensors[Y].data + b * d->ys[0] + h * d->ys[1] + l * d->ys[2]);
+    int64_t pair = turn / all->turns;
+    turn_end(&own, all->call->tensors[Y].data + pair / d->heads * d->ys[0] + pair % d->heads * d->ys[1] +
+                       own.first * d->ys[2]);
 }
 
+/* As few turns as there may be, each with as many queries, but more than workers. */
 static void attention_run(const rt_cpu_call *call, rt_workers *workers) {
-    job all = {call, workers, rt_attention_args_of(call)};
-    rt_workers_run(workers, (uint32_t)rt_product3(all.d.batch, all.d.heads, all.d.queries), turn_run, &all);
+    job all = {.call = call, .workers = workers, .d = rt_attention_args_of(call)};
+    uint64_t heads = (uint64_t)all.d.batch * (uint64_t)all.d.heads, queries = (uint64_t)all.d.queries;
+    uint64_t threads = rt_workers_count(workers), wanted = threads > 1 ? threads * TURNS_PER_WORKER : 1;
+    uint64_t most = rt_ceil_div(queries, call->tiles->pixels), least = rt_ceil_div(queries, QUERIES);
+    uint64_t turns = rt_ceil_div(wanted, heads);
+    turns = turns < least ? least : turns > most ? most : turns;
+    all.queries_per_turn = (int64_t)rt_ceil_div(queries, turns);
+    all.turns = (uint32_t)rt_ceil_div(queries, (uint64_t)all.queries_per_turn);
+    rt_workers_run(workers, (uint32_t)heads * all.turns, turn_run, &all);
 }
 
 const rt_cpu_operator rt_cpu_attention = {RT_ATTENTION_ROW, .check = attention_check, .run = attention_run};

@@ -5,7 +5,7 @@ from __future__ import annotations
 from runtime.kernels.buffer.lanes import lanes_local_size, shared_variants
 from runtime.kernels.buffer.nests import indexed
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel, too_wide
-from runtime.kernels.spec import Defines, Dims, Variant, variant
+from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
 from runtime.target import Target
 
 MOST_ELEMENTS = 256  # of a query or a value: a work item holds them in registers
@@ -27,12 +27,32 @@ def _shapes(dims: Dims, defines: Defines) -> Shapes:
     return {"mask" if tensor == "m" else tensor: span for tensor, span in spans.items()}
 
 
+def _tile(queries: int, keys: int, vector: int, fma: int) -> Variant:
+    return variant(QUERIES=queries, KEYS=keys, VECTOR=vector, FMA=fma)
+
+
+def _work_items(dims: Dims, chosen: Variant) -> WorkItems:
+    queries = ceil_div(dims["queries"], chosen.get("QUERIES", 1))
+    return chosen.get("LANES", 1), queries, dims["batch"] * dims["heads"]
+
+
+def _local_size(items: WorkItems, chosen: Variant, target: Target) -> WorkItems:
+    """A tile of queries is work enough for a core of a CPU."""
+    return (1, 1, 1) if chosen.get("KEYS") else lanes_local_size(items, chosen, target)
+
+
 def _rule(dims: Dims, chosen: Variant, target: Target) -> str:
+    if chosen.get("KEYS") and any(dims[stride] != 1 for stride in ("qs3", "ks3", "vs3")):
+        return "elements of a place that are no neighbours"
+    if chosen.get("QUERIES", 1) >= 2 * dims["queries"]:
+        return f"a tile of {chosen['QUERIES']} queries is too large for {dims['queries']}"
     most = max(dims["depth"], dims["values"])
     if most > MOST_ELEMENTS:
         return f"heads of {most} elements; up to {MOST_ELEMENTS} are supported"
     return too_wide(min(dims["depth"], dims["values"]), chosen) if chosen["VECTOR"] > 4 else ""
 
+
+_TILES = (_tile(6, 64, 8, 0), _tile(4, 32, 8, 0), _tile(4, 32, 4, 0), _tile(6, 64, 16, 1))
 
 BUFFER_KERNELS = (
     buffer_kernel(
@@ -41,20 +61,21 @@ BUFFER_KERNELS = (
         "q:flat k:flat v:flat mask:flat y:flat",
         f"{_EXTENTS} {' '.join(indexed(f'{tensor}s', 4, ':any') for tensor in _LOOPS)} masked:0-1 causal:0-1",
         _shapes,
-        lambda dims, chosen: (chosen["LANES"], dims["queries"], dims["batch"] * dims["heads"]),
+        _work_items,
         floats="scale",
-        variants=shared_variants(4, 8, 16),
+        variants=(*shared_variants(4, 8, 16), *_TILES),
         defaults={
             "": (variant(LANES=1, VECTOR=4),),
-            "pocl": (variant(LANES=1, VECTOR=8), variant(LANES=1, VECTOR=4)),
-            "pocl-3.1": tuple(variant(LANES=1, VECTOR=vector) for vector in (16, 8, 4)),
+            "pocl": (_tile(6, 64, 8, 0), variant(LANES=1, VECTOR=8), variant(LANES=1, VECTOR=4)),
+            "pocl-3.1": (_tile(6, 64, 8, 0), *(variant(LANES=1, VECTOR=vector) for vector in (16, 8, 4))),
+            "avx512": (_tile(6, 64, 16, 1), *(variant(LANES=1, VECTOR=vector) for vector in (16, 8, 4))),
         },
-        cost=lambda dims, chosen: -chosen["VECTOR"],
+        cost=lambda dims, chosen: -chosen["VECTOR"] * chosen.get("QUERIES", 1),
         rule=_rule,
         macs=lambda dims: (
             dims["batch"] * dims["heads"] * dims["queries"] * dims["keys"] * (dims["depth"] + dims["values"])
         ),
-        local=lanes_local_size,
+        local=_local_size,
         splittable=False,
     ),
 )

@@ -18,5 +18,6 @@ def _attention(places: int, heads: int, depth: int, causal: bool = False) -> Ope
 
 OPBENCH_CASES = (
     _attention(197, 3, 64),
+    _attention(128, 4, 64),
     _attention(128, 12, 64, causal=True),
 )

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from runtime.families.convolution.node import Convolution
+from runtime.families.matrix.buffer_lowering import emit_fully_connected
 from runtime.graph import Array, Node
 from runtime.kernels.spec import MemoryType
 from runtime.layout.winograd import transform_filter
@@ -107,12 +108,10 @@ def _has_dense_rows(conv: Convolution) -> bool:
 def _fully_connected(conv: Convolution) -> None:
     """Emits a convolution whose window covers the whole input: that input, as it lies, is one row of a matrix."""
     builder, node = conv.builder, conv.node
-    code, numbers = activation_code(node.attrs)
     x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
     tensors: Tensors = {"x": x, "w": filter_rows(conv), "b": _bias(conv), "y": y}
     dims = {"rows": conv.x_shape[0], "in_c": math.prod(conv.x_shape[1:]), "out_c": conv.y_shape[1]}
-    defines = {"ACTIVATION": code}
-    builder.launch("fully_connected", node.name, "FullyConnected", tensors, dims, numbers, defines, conv.shown)
+    emit_fully_connected(builder, node, tensors, dims, conv.shown)
 
 
 def _winograd(conv: Convolution) -> str:

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from runtime.kernels.buffer import tile
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
 from runtime.kernels.spec import Defines, Dims, Variant, ceil_div, variant
-from runtime.target import Target
 
 
-def _rows(block: int, vector: int, rows: int, fma: int) -> Variant:
-    return variant(BLOCK=block, VECTOR=vector, PIXELS=rows, FMA=fma)
+def _rows(block: int, vector: int, fma: int) -> Variant:
+    return variant(BLOCK=block, VECTOR=vector, PIXELS=1, FMA=fma)
 
 
 # Neighbouring work items read neighbouring weights.
-_GPU_ROWS = tuple(variant(BLOCK=4, VECTOR=4, PIXELS=rows, FMA=0, PACK=64) for rows in (1, 4))
-# A single row reads each weight once: wide blocks, so that long runs of weights are read.
+_GPU_ROW = variant(BLOCK=4, VECTOR=4, PIXELS=1, FMA=0, PACK=64)
+# A row reads each weight once: wide blocks, so that long runs of weights are read.
 _ROW_VARIANTS = (
-    *(_rows(block, 16, rows, 1) for block in (16, 32, 64) for rows in (1, 4)),
-    _rows(32, 16, 6, 1),
-    *(_rows(block, 8, rows, 0) for block in (8, 16, 32) for rows in (1, 4)),
-    *(_rows(block, 4, rows, 0) for block in (4, 8, 16) for rows in (1, 4)),
-    *_GPU_ROWS,
+    *(_rows(block, 16, 1) for block in (16, 32, 64)),
+    *(_rows(block, 8, 0) for block in (8, 16, 32)),
+    *(_rows(block, 4, 0) for block in (4, 8, 16)),
+    _GPU_ROW,
 )
-
-
-def _rows_rule(dims: Dims, chosen: Variant, target: Target) -> str:
-    too_many = chosen["PIXELS"] > 1 and chosen["PIXELS"] >= 2 * dims["rows"]
-    return f"a tile of {chosen['PIXELS']} rows is too large for {dims['rows']}" if too_many else ""
 
 
 def _fully_connected_shapes(dims: Dims, defines: Defines) -> Shapes:
@@ -62,17 +54,14 @@ BUFFER_KERNELS = (
         "x:flat w:weights b:weights y:flat",
         "rows in_c out_c",
         _fully_connected_shapes,
-        lambda dims, chosen: (ceil_div(dims["out_c"], chosen["BLOCK"]), ceil_div(dims["rows"], chosen["PIXELS"])),
+        lambda dims, chosen: (ceil_div(dims["out_c"], chosen["BLOCK"]), dims["rows"]),
         floats="act_a act_b",
         variants=_ROW_VARIANTS,
         defaults={
-            "": _GPU_ROWS,
-            "pocl": (_rows(32, 8, 1, 0), _rows(16, 8, 4, 0)),
-            "pocl-3.1": (_rows(32, 16, 1, 1), _rows(16, 16, 4, 1)),
-            "avx512": (_rows(32, 16, 1, 1), _rows(32, 16, 6, 1)),
+            "": (_GPU_ROW,),
+            "pocl": (_rows(32, 8, 0),),
+            "pocl-3.1": (_rows(32, 16, 1),),
         },
-        cost=lambda dims, chosen: tile.tile_cost(dims["rows"], dims["out_c"], dims["in_c"], chosen),
-        rule=_rows_rule,
         macs=lambda dims: dims["rows"] * dims["in_c"] * dims["out_c"],
         packed=True,
         cpu_local=(2, 1),

@@ -14,9 +14,11 @@ from runtime.graph import Node
 from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.launch import Rows, Tensors
-from runtime.lowering.value import row_major
+from runtime.lowering.value import Value, row_major
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
+
+MANY_ROWS = 4  # fewer fill no tile
 
 
 def lower_fully_connected(builder: Builder, node: Node) -> None:
@@ -25,13 +27,30 @@ def lower_fully_connected(builder: Builder, node: Node) -> None:
     weights = builder.graph.constants[node.inputs[1]]
     out_c, in_c = weights.shape
     bias = builder.graph.constants[node.input(2)] if node.input(2) else np.zeros(out_c, np.float32)
-    code, numbers = activation_code(node.attrs)
     tensors: Tensors = {"x": x, "w": Rows(node.inputs[1], weights[None]), "y": y}
     tensors["b"] = builder.constant(node.input(2) or f"{node.name}:bias", bias)
     dims = {"rows": math.prod(x.shape[:-1]), "in_c": in_c, "out_c": out_c}
-    shown = ProfileInfo(y.shape, weights.shape)
-    defines = {"ACTIVATION": code}
-    builder.launch("fully_connected", node.name, "FullyConnected", tensors, dims, numbers, defines, shown)
+    emit_fully_connected(builder, node, tensors, dims, ProfileInfo(y.shape, weights.shape))
+
+
+def emit_fully_connected(
+    builder: Builder, node: Node, tensors: Tensors, dims: Mapping[str, int], shown: ProfileInfo
+) -> None:
+    """Emits the product of dense rows x with packed rows w: many rows are the pixels of a 1x1 convolution, whose tiles
+    use what they load for several; few have a kernel that reads the weights in long runs."""
+    code, numbers = activation_code(node.attrs)
+    kernel, defines = "fully_connected", {"ACTIVATION": code}
+    if dims["rows"] >= MANY_ROWS:
+        kernel, defines = "conv1x1", defines | {"RESIDUAL": 0}
+        x, y = (_as_pixels(tensors[name], dims["rows"], dims[width]) for name, width in (("x", "in_c"), ("y", "out_c")))
+        tensors, dims = {**tensors, "x": x, "residual": x, "y": y}, {**dims, "pixels": dims["rows"]}
+    builder.launch(kernel, node.name, "FullyConnected", tensors, dims, numbers, defines, shown)
+
+
+def _as_pixels(rows: Value | Rows, count: int, width: int) -> Value:
+    """The memory of dense rows as an image of so many pixels."""
+    assert isinstance(rows, Value)
+    return Value(rows.name, (count, width, 1, 1), Storage.NHWC, rows.element, width, rows)
 
 
 def lower_matmul(builder: Builder, node: Node) -> None:

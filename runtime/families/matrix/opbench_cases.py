@@ -5,9 +5,10 @@ from __future__ import annotations
 from runtime.operator_case import OperatorCase, shape_text, sized
 
 
-def _dense(channels: int, out: int, rows: int = 1) -> OperatorCase:
-    x = (rows, channels)
-    return OperatorCase(f"FullyConnected_{shape_text(x)}_{out}", "FullyConnected", (x,), ((out, channels), (out,)))
+def _dense(channels: int, out: int, rows: int = 1, activation: str = "") -> OperatorCase:
+    x, attrs = (rows, channels), {"activation": activation} if activation else {}
+    name = f"FullyConnected_{shape_text(x)}_{out}{activation and f'_{activation}'}"
+    return OperatorCase(name, "FullyConnected", (x,), ((out, channels), (out,)), attrs)
 
 
 OPBENCH_CASES = (
@@ -17,4 +18,10 @@ OPBENCH_CASES = (
     sized("MatMul", (8, 128, 64), (8, 64, 128), detail="128"),
     sized("MatMul", (1, 8, 128, 64), (8, 1, 64, 128), detail="8x1"),
     _dense(192, 768, rows=197),
+    _dense(192, 576, rows=197),
+    _dense(192, 768, rows=197, activation="gelu"),
+    _dense(768, 192, rows=197),
+    _dense(256, 1024, rows=128, activation="gelu"),
+    _dense(384, 1536, rows=128, activation="gelu"),
+    _dense(1536, 384, rows=128),
 )

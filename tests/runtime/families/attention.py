@@ -44,5 +44,8 @@ CASES: dict[str, Case] = {
     "attention packed": attention((2, 3, 6, 6, 20, 18), packed=True, mask=(0, 0, 6, 1)),
     "attention causal": attention((1, 2, 5, 9, 8, 24), mask=(45, 0, 9, 1), causal=True),
     "attention narrow": attention((1, 1, 3, 70, 3, 5)),
+    "attention long": attention((1, 1, 98, 260, 3, 5), mask=(0, 0, 260, 1)),
+    "attention long causal": attention((1, 1, 70, 70, 16, 20), causal=True),
+    "attention longer causal": attention((1, 1, 300, 300, 4, 5), causal=True),
 }
 ORACLES = {"attention": compute_attention}

@@ -4,32 +4,34 @@
 
 #include <math.h>
 
+#include "cpu_exponential.h"
+
 static inline float rt_unary_clamp(float v, float a, float b) { return v < a ? a : v > b ? b : v; }
-static inline float rt_unary_sigmoid(float v) { return 1.0f / (1.0f + expf(-v)); }
-static inline float rt_unary_tanh(float v) { return tanhf(v); }
+static inline float rt_unary_sigmoid(float v) { return 1.0f / (1.0f + rt_exp(-v)); }
+static inline float rt_unary_tanh(float v) { return v * v >= 81.9025f ? rt_unary_clamp(v, -1.0f, 1.0f) : v * (((((1.33545521e-08f) * (v * v) + 2.06090005e-05f) * (v * v) + 0.00349558308f) * (v * v) + 0.133810214f) * (v * v) + 0.999999979f) / (((((7.77651259e-07f) * (v * v) + 0.000328562661f) * (v * v) + 0.0258769630f) * (v * v) + 0.467143370f) * (v * v) + 1.00000000f); }
 static inline float rt_unary_leaky_relu(float v, float a) { return v < 0.0f ? v * a : v; }
-static inline float rt_unary_elu(float v, float a) { return v < 0.0f ? (expf(v) - 1.0f) * a : v; }
+static inline float rt_unary_elu(float v, float a) { return v < 0.0f ? (rt_exp(v) - 1.0f) * a : v; }
 static inline float rt_unary_hard_sigmoid(float v, float a, float b) { return rt_unary_clamp(v * a + b, 0.0f, 1.0f); }
 static inline float rt_unary_hard_swish(float v) { return v * rt_unary_clamp(v / 6.0f + 0.5f, 0.0f, 1.0f); }
-static inline float rt_unary_exp(float v) { return expf(v); }
+static inline float rt_unary_exp(float v) { return rt_exp(v); }
 static inline float rt_unary_log(float v) { return logf(v); }
 static inline float rt_unary_sqrt(float v) { return sqrtf(v); }
 static inline float rt_unary_neg(float v) { return -v; }
 static inline float rt_unary_abs(float v) { return fabsf(v); }
 static inline float rt_unary_floor(float v) { return floorf(v); }
 static inline float rt_unary_ceil(float v) { return ceilf(v); }
-static inline float rt_unary_erf(float v) { return erff(v); }
+static inline float rt_unary_erf(float v) { return v * v >= 15.6025f ? rt_unary_clamp(v, -1.0f, 1.0f) : v * ((((((2.05008695e-06f) * (v * v) + 0.000284882679f) * (v * v) + 0.00376561592f) * (v * v) + 0.0527487186f) * (v * v) + 0.190406448f) * (v * v) + 1.12837915f) / ((((((3.80917095e-05f) * (v * v) + 0.00116253524f) * (v * v) + 0.0149692141f) * (v * v) + 0.114109102f) * (v * v) + 0.502076062f) * (v * v) + 1.00000000f); }
 static inline float rt_unary_reciprocal(float v) { return 1.0f / v; }
 static inline float rt_unary_round(float v) { return rintf(v); }
-static inline float rt_unary_softplus(float v) { return rt_unary_clamp(v, 0.0f, INFINITY) + log1pf(expf(-fabsf(v))); }
+static inline float rt_unary_softplus(float v) { return rt_unary_clamp(v, 0.0f, INFINITY) + log1pf(rt_exp(-fabsf(v))); }
 static inline float rt_unary_sin(float v) { return sinf(v); }
 static inline float rt_unary_cos(float v) { return cosf(v); }
-static inline float rt_unary_gelu(float v) { return 0.5f * v * (1.0f + erff(v * 0.70710678f)); }
-static inline float rt_unary_gelu_tanh(float v) { return 0.5f * v * (1.0f + tanhf(0.79788456f * (v + 0.044715f * v * v * v))); }
+static inline float rt_unary_gelu(float v) { return 0.5f * v * (1.0f + rt_unary_erf(v * 0.70710678f)); }
+static inline float rt_unary_gelu_tanh(float v) { return 0.5f * v * (1.0f + rt_unary_tanh(0.79788456f * (v + 0.044715f * v * v * v))); }
 static inline float rt_unary_swish(float v, float a) { return v * rt_unary_sigmoid(a * v); }
 static inline float rt_unary_mish(float v) { return v * tanhf(rt_unary_softplus(v)); }
 static inline float rt_unary_selu(float v, float a, float b) { return rt_unary_elu(v, a) * b; }
-static inline float rt_unary_celu(float v, float a) { return v < 0.0f ? (expf(v / a) - 1.0f) * a : v; }
+static inline float rt_unary_celu(float v, float a) { return v < 0.0f ? (rt_exp(v / a) - 1.0f) * a : v; }
 static inline float rt_unary_softsign(float v) { return v / (1.0f + fabsf(v)); }
 static inline float rt_unary_thresholded_relu(float v, float a) { return v <= a ? 0.0f : v; }
 

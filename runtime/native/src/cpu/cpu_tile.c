@@ -40,34 +40,101 @@ INLINE lanes clamp(lanes value, lanes low, lanes high) {
     return choose(value > high, high, value);
 }
 
-/* Completes sums to outputs and stores them: any number of channels of one pixel, one by one, with any activation. */
-static void finish_some(const rt_epilogue *end, const float *sums, uint64_t pixel, uint64_t channel, uint64_t count) {
-    float *y = end->y + (int64_t)pixel * end->y_stride + (int64_t)channel;
-    const float *residual =
-        end->residual ? end->residual + (int64_t)pixel * end->residual_stride + (int64_t)channel : NULL;
-    for (uint64_t i = 0; i < count; i++) {
-        float v = sums[i];
-        if (end->bias != NULL) v += end->bias[channel + i];
-        if (residual != NULL) v += residual[i];
-        y[i] = rt_activate(end->activation, v, end->a, end->b);
+/* rt_tile_kernels.apply. A loop for each function, so that the compiler makes vectors of it. */
+#define EACH(code, call)                           \
+    case code:                                     \
+        for (uint64_t i = 0; i < count; i++) {     \
+            float v = values[i];                   \
+            values[i] = call;                      \
+        }                                          \
+        break;
+static void apply(uint32_t function, float a, float b, float *values, uint64_t count) {
+    switch (function) {
+        RT_UNARIES(EACH)
+        default: break;
     }
 }
+#undef EACH
 
-/* Completes sums of one pixel to outputs and stores them: whole registers while the activation is a clamp, then one by
- * one. `channel` counts from the first of the tensor, not of the tile. */
-INLINE void finish(const rt_epilogue *end, const float *sums, uint64_t pixel, uint64_t channel, uint64_t count) {
-    float *y = end->y + (int64_t)pixel * end->y_stride + (int64_t)channel;
-    const float *residual =
-        end->residual ? end->residual + (int64_t)pixel * end->residual_stride + (int64_t)channel : NULL;
+/* rt_tile_kernels.greatest. */
+static float greatest(const float *values, uint64_t count) {
+    lanes most = (lanes){0} - INFINITY;
+    float result = -INFINITY;
+    uint64_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        lanes value = load(values + i);
+        most = choose((value > most) | (value != value), value, most);
+    }
+    for (int lane = 0; lane < LANES; lane++) result = rt_greater(most[lane], result);
+    for (; i < count; i++) result = rt_greater(values[i], result);
+    return result;
+}
+
+/* rt_tile_kernels.exponentials. */
+static float exponentials(float *values, uint64_t count, float less) {
+    lanes sums = {0};
+    float sum = 0.0f;
+    uint64_t i = 0;
+    for (uint64_t k = 0; k < count; k++) values[k] = rt_exp(values[k] - less);
+    for (; i + LANES <= count; i += LANES) sums += load(values + i);
+    for (int lane = 0; lane < LANES; lane++) sum += sums[lane];
+    for (; i < count; i++) sum += values[i];
+    return sum;
+}
+
+/* Where the outputs and residuals of a pixel lie, from a channel on; `channel` counts from the first of the tensor. */
+INLINE float *output_of(const rt_epilogue *end, uint64_t pixel, uint64_t channel) {
+    return end->y + (int64_t)pixel * end->y_stride + (int64_t)channel;
+}
+
+INLINE const float *residual_of(const rt_epilogue *end, uint64_t pixel, uint64_t channel) {
+    return end->residual ? end->residual + (int64_t)pixel * end->residual_stride + (int64_t)channel : NULL;
+}
+
+/* Completes sums of one pixel to outputs within the bounds of a clamp, and stores them: whole registers, then one by
+ * one. */
+INLINE void finish_clamp(const rt_epilogue *end, const float *sums, uint64_t pixel, uint64_t channel, uint64_t count) {
+    float *y = output_of(end, pixel, channel);
+    const float *residual = residual_of(end, pixel, channel);
     const lanes low = (lanes){0} + end->a, high = (lanes){0} + end->b;
     uint64_t done = 0;
-    for (; end->activation == RT_UNARY_CLAMP && done + LANES <= count; done += LANES) {
+    for (; done + LANES <= count; done += LANES) {
         lanes value = load(sums + done);
         if (end->bias != NULL) value += load(end->bias + channel + done);
         if (residual != NULL) value += load(residual + done);
         store(y + done, clamp(value, low, high));
     }
-    if (done < count) finish_some(end, sums + done, pixel, channel + done, count - done);
+    for (; done < count; done++) {
+        float v = sums[done];
+        if (end->bias != NULL) v += end->bias[channel + done];
+        if (residual != NULL) v += residual[done];
+        y[done] = rt_unary_clamp(v, end->a, end->b);
+    }
+}
+
+/* The same with any activation, of `pixels` pixels whose sums follow each other, `width` apart: all in one loop. */
+static void finish_function(const rt_epilogue *end, float *sums, uint32_t pixels, uint64_t width, uint64_t pixel,
+                            uint64_t channel, uint64_t count) {
+    for (uint32_t p = 0; p < pixels; p++) {
+        const float *residual = residual_of(end, pixel + p, channel);
+        float *own = sums + p * width;
+        for (uint64_t i = 0; i < count && end->bias != NULL; i++) own[i] += end->bias[channel + i];
+        for (uint64_t i = 0; i < count && residual != NULL; i++) own[i] += residual[i];
+    }
+    apply(end->activation, end->a, end->b, sums, pixels * width);
+    for (uint32_t p = 0; p < pixels; p++) {
+        memcpy(output_of(end, pixel + p, channel), sums + p * width, count * sizeof *sums);
+    }
+}
+
+/* Completes sums [pixels][width] to outputs and stores the first `count` channels of each pixel. */
+INLINE void finish(const rt_epilogue *end, float *sums, uint32_t pixels, uint64_t width, uint64_t pixel, uint64_t channel,
+                   uint64_t count) {
+    if (end->activation != RT_UNARY_CLAMP) {
+        finish_function(end, sums, pixels, width, pixel, channel, count);
+        return;
+    }
+    for (uint32_t p = 0; p < pixels; p++) finish_clamp(end, sums + p * width, pixel + p, channel, count);
 }
 
 /* All sums of a tile of constant size, in registers; stored pixel by pixel, then by channel. */
@@ -105,10 +172,8 @@ static void product(const rt_tile *tile) {
     } else {
         product_sum(tile, sums, PIXELS, BLOCKS);
     }
-    for (uint32_t p = 0; p < tile->pixels; p++) {
-        finish(tile->epilogue, sums + p * tile->blocks * RT_CPU_BLOCK, tile->first_pixel + p, tile->first_channel,
-               tile->channels);
-    }
+    finish(tile->epilogue, sums, tile->pixels, tile->blocks * RT_CPU_BLOCK, tile->first_pixel, tile->first_channel,
+           tile->channels);
 }
 
 /* Sums RT_CPU_BLOCK channels of DEPTHWISE_PIXELS pixels in registers. Those of pixels that the tile does not have are
@@ -144,7 +209,7 @@ static void depthwise_rest(const rt_depthwise_tile *tile, uint64_t channel, floa
 
 /* rt_tile_kernels.depthwise: a block of channels after another. */
 static void depthwise(const rt_depthwise_tile *tile) {
-    float sums[RT_TILE_PIXELS * RT_CPU_BLOCK] __attribute__((aligned(64)));
+    float sums[RT_TILE_PIXELS * RT_CPU_BLOCK] __attribute__((aligned(64))) = {0};
     for (uint64_t channel = 0; channel < tile->channels; channel += RT_CPU_BLOCK) {
         uint64_t rest = tile->channels - channel;
         uint64_t count = rest < RT_CPU_BLOCK ? rest : RT_CPU_BLOCK;
@@ -153,11 +218,9 @@ static void depthwise(const rt_depthwise_tile *tile) {
         } else {
             depthwise_rest(tile, channel, sums);
         }
-        for (uint32_t p = 0; p < tile->pixels; p++) {
-            finish(tile->epilogue, sums + p * RT_CPU_BLOCK, tile->first_pixel + p, channel, count);
-        }
+        finish(tile->epilogue, sums, tile->pixels, RT_CPU_BLOCK, tile->first_pixel, channel, count);
     }
 }
 
-const rt_tile_kernels NAME(rt_tile_kernels_, RT_ISA) = {TEXT(RT_ISA),     PIXELS,  BLOCKS,
-                                                        DEPTHWISE_PIXELS, product, depthwise};
+const rt_tile_kernels NAME(rt_tile_kernels_, RT_ISA) = {
+    TEXT(RT_ISA), PIXELS, BLOCKS, DEPTHWISE_PIXELS, product, depthwise, apply, greatest, exponentials};

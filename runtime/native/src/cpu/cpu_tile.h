@@ -52,6 +52,11 @@ struct rt_tile_kernels {
     uint32_t pixels, blocks, depthwise_pixels;
     void (*product)(const rt_tile *tile);
     void (*depthwise)(const rt_depthwise_tile *tile);
+    /* v = function(v, a, b) of each value (RT_UNARY_...) */
+    void (*apply)(uint32_t function, float a, float b, float *values, uint64_t count);
+    float (*greatest)(const float *values, uint64_t count); /* a NaN where there is one; -infinity of none */
+    /* v = e^(v - less) of each value; returns the sum */
+    float (*exponentials)(float *values, uint64_t count, float less);
 };
 
 /* Those of an instruction set, or the fastest (NULL); NULL where this CPU or this build does not have
