@@ -273,26 +273,6 @@ enum { RT_SOFTMAX_X, RT_SOFTMAX_Y };
 extern const rt_cpu_operator rt_cpu_softmax;
 
 typedef struct {
-    int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
-        count_include_pad;
-} rt_pool_args;
-static inline rt_pool_args rt_pool_args_of(const rt_cpu_call *call) {
-    rt_pool_args args;
-    memcpy((char *)&args + offsetof(rt_pool_args, batch), call->ints, sizeof(int32_t[15]));
-    return args;
-}
-enum { RT_POOL_X, RT_POOL_Y };
-#define RT_POOL_ROW \
-    .name = "pool", .tensors = "vv", .int_count = 15, .float_count = 0, .head = 0, \
-    .ranges = (const rt_cpu_range[]) { \
-        {10, 1, INT32_MAX}, \
-        {2, 0, INT32_MAX}, \
-        {2, 1, INT32_MAX}, \
-        {1, 0, 1}, \
-    }
-extern const rt_cpu_operator rt_cpu_pool;
-
-typedef struct {
     int32_t times, batch, hidden, directions, gates, backwards;
     float clip, gate_a, gate_b, cell_a, cell_b, out_a, out_b;
 } rt_recurrent_sequence_args;
@@ -312,6 +292,68 @@ enum { RT_RECURRENT_SEQUENCE_X, RT_RECURRENT_SEQUENCE_R, RT_RECURRENT_SEQUENCE_H
         {1, 0, 1}, \
     }
 extern const rt_cpu_operator rt_cpu_recurrent_sequence;
+
+typedef struct {
+    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h,
+        dil_w, step_h, step_w, groups;
+    float act_a, act_b;
+} rt_deconv2d_args;
+static inline rt_deconv2d_args rt_deconv2d_args_of(const rt_cpu_call *call) {
+    rt_deconv2d_args args;
+    memcpy((char *)&args + offsetof(rt_deconv2d_args, batch), call->ints, sizeof(int32_t[18]));
+    memcpy((char *)&args + offsetof(rt_deconv2d_args, act_a), call->floats, sizeof(float[2]));
+    return args;
+}
+enum { RT_DECONV2D_X, RT_DECONV2D_W, RT_DECONV2D_B, RT_DECONV2D_ZEROS, RT_DECONV2D_RESIDUAL, RT_DECONV2D_Y };
+#define RT_DECONV2D_ROW \
+    .name = "deconv2d", .tensors = "vwwwvv", .int_count = 18, .float_count = 2, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {11, 1, INT32_MAX}, \
+        {2, INT32_MIN, INT32_MAX}, \
+        {5, 1, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_deconv2d;
+
+typedef struct {
+    int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
+        step_h, step_w;
+    float act_a, act_b;
+} rt_deconv_depthwise_args;
+static inline rt_deconv_depthwise_args rt_deconv_depthwise_args_of(const rt_cpu_call *call) {
+    rt_deconv_depthwise_args args;
+    memcpy((char *)&args + offsetof(rt_deconv_depthwise_args, batch), call->ints, sizeof(int32_t[16]));
+    memcpy((char *)&args + offsetof(rt_deconv_depthwise_args, act_a), call->floats, sizeof(float[2]));
+    return args;
+}
+enum { RT_DECONV_DEPTHWISE_X, RT_DECONV_DEPTHWISE_W, RT_DECONV_DEPTHWISE_B, RT_DECONV_DEPTHWISE_ZEROS, RT_DECONV_DEPTHWISE_RESIDUAL, RT_DECONV_DEPTHWISE_Y };
+#define RT_DECONV_DEPTHWISE_ROW \
+    .name = "deconv_depthwise", .tensors = "vwwwvv", .int_count = 16, .float_count = 2, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {10, 1, INT32_MAX}, \
+        {2, INT32_MIN, INT32_MAX}, \
+        {4, 1, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_deconv_depthwise;
+
+typedef struct {
+    int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
+        count_include_pad;
+} rt_pool_args;
+static inline rt_pool_args rt_pool_args_of(const rt_cpu_call *call) {
+    rt_pool_args args;
+    memcpy((char *)&args + offsetof(rt_pool_args, batch), call->ints, sizeof(int32_t[15]));
+    return args;
+}
+enum { RT_POOL_X, RT_POOL_Y };
+#define RT_POOL_ROW \
+    .name = "pool", .tensors = "vv", .int_count = 15, .float_count = 0, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {10, 1, INT32_MAX}, \
+        {2, 0, INT32_MAX}, \
+        {2, 1, INT32_MAX}, \
+        {1, 0, 1}, \
+    }
+extern const rt_cpu_operator rt_cpu_pool;
 
 typedef struct {
     int32_t outer, reduced, inner, x_outer_stride, x_reduced_stride, x_inner_stride, y_outer_stride,
@@ -364,48 +406,6 @@ enum { RT_RESIZE_BILINEAR_X, RT_RESIZE_BILINEAR_Y };
         {6, 1, INT32_MAX}, \
     }
 extern const rt_cpu_operator rt_cpu_resize_bilinear;
-
-typedef struct {
-    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h,
-        dil_w, step_h, step_w, groups;
-    float act_a, act_b;
-} rt_deconv2d_args;
-static inline rt_deconv2d_args rt_deconv2d_args_of(const rt_cpu_call *call) {
-    rt_deconv2d_args args;
-    memcpy((char *)&args + offsetof(rt_deconv2d_args, batch), call->ints, sizeof(int32_t[18]));
-    memcpy((char *)&args + offsetof(rt_deconv2d_args, act_a), call->floats, sizeof(float[2]));
-    return args;
-}
-enum { RT_DECONV2D_X, RT_DECONV2D_W, RT_DECONV2D_B, RT_DECONV2D_ZEROS, RT_DECONV2D_RESIDUAL, RT_DECONV2D_Y };
-#define RT_DECONV2D_ROW \
-    .name = "deconv2d", .tensors = "vwwwvv", .int_count = 18, .float_count = 2, .head = 0, \
-    .ranges = (const rt_cpu_range[]) { \
-        {11, 1, INT32_MAX}, \
-        {2, INT32_MIN, INT32_MAX}, \
-        {5, 1, INT32_MAX}, \
-    }
-extern const rt_cpu_operator rt_cpu_deconv2d;
-
-typedef struct {
-    int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
-        step_h, step_w;
-    float act_a, act_b;
-} rt_deconv_depthwise_args;
-static inline rt_deconv_depthwise_args rt_deconv_depthwise_args_of(const rt_cpu_call *call) {
-    rt_deconv_depthwise_args args;
-    memcpy((char *)&args + offsetof(rt_deconv_depthwise_args, batch), call->ints, sizeof(int32_t[16]));
-    memcpy((char *)&args + offsetof(rt_deconv_depthwise_args, act_a), call->floats, sizeof(float[2]));
-    return args;
-}
-enum { RT_DECONV_DEPTHWISE_X, RT_DECONV_DEPTHWISE_W, RT_DECONV_DEPTHWISE_B, RT_DECONV_DEPTHWISE_ZEROS, RT_DECONV_DEPTHWISE_RESIDUAL, RT_DECONV_DEPTHWISE_Y };
-#define RT_DECONV_DEPTHWISE_ROW \
-    .name = "deconv_depthwise", .tensors = "vwwwvv", .int_count = 16, .float_count = 2, .head = 0, \
-    .ranges = (const rt_cpu_range[]) { \
-        {10, 1, INT32_MAX}, \
-        {2, INT32_MIN, INT32_MAX}, \
-        {4, 1, INT32_MAX}, \
-    }
-extern const rt_cpu_operator rt_cpu_deconv_depthwise;
 
 typedef rt_conv2d_args rt_blocked_conv2d_args;
 #define rt_blocked_conv2d_args_of rt_conv2d_args_of
@@ -768,13 +768,13 @@ extern const rt_cpu_operator rt_cpu_indexed_write;
     X(scale_shift) \
     X(lrn) \
     X(softmax) \
-    X(pool) \
     X(recurrent_sequence) \
+    X(deconv2d) \
+    X(deconv_depthwise) \
+    X(pool) \
     X(reduce) \
     X(resize_nearest) \
     X(resize_bilinear) \
-    X(deconv2d) \
-    X(deconv_depthwise) \
     X(blocked_conv2d) \
     X(blocked_winograd) \
     X(blocked_depthwise) \
