@@ -56,8 +56,9 @@ forget_before() {
   for name in *; do [ "${name%%.*}" -lt "$1" ] 2>/dev/null && rm -f -- "$name"; done
 }
 claim() {
-  failure=$(ln -s -- "$2" "$1" 2>&1) || failure=$([ -L "$1" ] || ln -s -- "$2" "$1" 2>&1) || {
-    [ -L "$1" ] && return
+  failure=$(ln -s -- "$2" "$1" 2>&1) || {
+    # Another was faster, and may have gone on already: then any other name can still be made.
+    [ -L "$1" ] || { ln -s -- . ".$$" && rm -f ".$$"; } 2>/dev/null && return
     echo "$failure" >&2
     exit 1
   }

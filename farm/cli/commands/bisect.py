@@ -25,8 +25,8 @@ from farm.cli.ranges import Number, WholeNumber
     help="Commits are those of this repository of models, where MODEL.yml is a path in it.  [default: farm's own]",
 )
 @click.option("--build", metavar="COMMAND", default="", help="Makes MODEL.yml in a checkout of a commit.")
-@click.option("--turns", type=WholeNumber(5, 1000), default=10, show_default=True, help="Pairs of processes at once.")
-@click.option("--most-turns", type=WholeNumber(5, 10_000), default=40, show_default=True, help="Of one commit.")
+@click.option("--turns", type=WholeNumber(8, 1000), default=10, show_default=True, help="Pairs of processes at once.")
+@click.option("--most-turns", type=WholeNumber(8, 10_000), default=40, show_default=True, help="Of one commit.")
 @click.option(
     "--margin",
     "margin_percent",

@@ -113,7 +113,7 @@ class OpenUnit:
         self.progress, self.lease = connection.progress, connection.lease
         self.session = session
         self.round_limit_s = round_limit.LEAST_S
-        session.command("log", deadline_s=START_DEADLINE_S)
+        session.command("memory", deadline_s=START_DEADLINE_S)  # changes nothing
         self.probe = session.probe(connection.opencl, PROBE_DEADLINE_S)
         facts_cache.update(connection.unit, driver=facts_cache.driver_of(self.probe.model_dump()))
         target_files.store(connection.unit, self.probe)

@@ -71,7 +71,7 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "benchmark": ("tiny.yml --round 2", set()),
     "build": ("", {"built", "missing", "left_out"}),
     "bisect": (
-        "HEAD~1 main tiny.yml --repository models --device host --turns 5 --most-turns 5",
+        "HEAD~1 main tiny.yml --repository models --device host --turns 8 --most-turns 8",
         {"good", "bad", "ratio", "ratio_ci", "suspects", "skipped"},
     ),
     "clean": ("--device host --dry-run", {"dry_run", "units", "unfinished_files"}),

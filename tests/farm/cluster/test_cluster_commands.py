@@ -98,7 +98,7 @@ def test_a_model_compared_with_itself_on_a_host(farm: CallFarm) -> None:
 
 def test_a_bisection_compares_on_a_host(farm: CallFarm, folder: Path) -> None:
     model_repository(folder / "models", 2, 1, large="1024,3,8,8")
-    words = ("bisect", "HEAD~1", "HEAD", "tiny.yml", "--repository", "models", "--turns", "5")
+    words = ("bisect", "HEAD~1", "HEAD", "tiny.yml", "--repository", "models", "--turns", "8")
     status, out, err = farm(*words, "--device", "beta", "--json")
     document = json.loads(out)
     assert status == 0 and {row["unit"] for row in document["rows"]} == {"beta"}, err

@@ -62,7 +62,7 @@ def test_farmrt_that_hangs(emulated: EmulatedUnits, phone: EmulatedPhone, monkey
     assert unit_jobs.START_DEADLINE_S < 30
     monkeypatch.setattr(unit_jobs, "START_DEADLINE_S", 1.5)
     phone.inject(f"hang:{SERVE}")
-    told(emulated.run(), "timeout", "log", "did not answer within 1.5 s")
+    told(emulated.run(), "timeout", "memory", "did not answer within 1.5 s")
     monkeypatch.undo()
     monkeypatch.chdir(emulated.folder)
     works_again(emulated, phone)
