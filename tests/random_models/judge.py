@@ -23,9 +23,10 @@ from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.target import Target
 from tests.native.farmrt import Farmrt
-from tests.random_models.maker import Maker, Refused, run
+from tests.random_models.maker import Maker, Refused
 from tests.random_models.scopes import SCOPES, renamed
 from tests.random_models.steps import KINDS, grow
+from tests.runtime.onnx_models import run_onnxruntime
 
 KINDS_OF_SEEDS = {**KINDS, "scopes": SCOPES}
 CPU = Target("host", "host", memory="cpu")
@@ -70,7 +71,7 @@ def draw(seed: int) -> Drawn:
     model = make.finish(outputs)
     names = renamed(model, make) if make.rng.random() < 0.4 else {}
     inputs = {names.get(name, name): make.values[name] for name in make.inputs}
-    results = run(model, inputs)
+    results = run_onnxruntime(model, inputs)
     expected = {value.name: result for value, result in zip(model.graph.output, results, strict=True)}
     return Drawn(seed, kind, model, inputs, expected)
 

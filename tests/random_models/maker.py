@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from runtime.graph import Array
-from runtime.onnx_runtime import onnxruntime
+from tests.runtime.onnx_models import run_onnxruntime
 
 OPSET = 21
 IR_VERSION = 10
@@ -101,7 +101,7 @@ class Maker:
         results = [onnx.ValueInfoProto(name=name) for name in node.output]
         model = model_of([node], infos, results, fixed)
         try:
-            return run(model, {name: self.values[name] for name in open_})
+            return run_onnxruntime(model, {name: self.values[name] for name in open_})
         except Exception as error:  # ONNX Runtime has many classes of errors
             raise Refused(str(error)) from error
 
@@ -138,16 +138,6 @@ def model_of(
     """A model of opset `OPSET`."""
     graph = helper.make_graph(nodes, "drawn", inputs, outputs, constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
-
-
-def run(model: onnx.ModelProto, inputs: dict[str, Array]) -> list[Array]:
-    """What ONNX Runtime computes, without any optimization."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return [np.asarray(value) for value in session.run(None, inputs)]
 
 
 FLOAT = TensorProto.FLOAT

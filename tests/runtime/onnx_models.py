@@ -103,7 +103,7 @@ def run_onnxruntime(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what it refuses it raises
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return [np.asarray(value) for value in session.run(None, dict(inputs))]
 
