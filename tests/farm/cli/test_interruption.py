@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import signal
 import subprocess
@@ -92,7 +93,11 @@ def test_a_second_ctrl_c_ends_a_command_within_a_second(program: str) -> None:
 @pytest.mark.parametrize("number", [TERM, HUP, INT], ids=lambda number: number.name)
 def test_every_command_ends_in_order(number: signal.Signals) -> None:
     command = [sys.executable, "-c", "from farm.cli import main; main()", "emulate", "phone", "--port", "0", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    # Tests that outlive their terminal (nohup) leave what they start deaf to its signal.
+    heard = functools.partial(signal.signal, number, signal.SIG_DFL)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heard
+    ) as process:
         assert process.stdout
         root = Path(json.loads(process.stdout.readline())["root"])
         assert root.exists()
