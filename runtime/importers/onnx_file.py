@@ -99,12 +99,12 @@ def _find_external(tensor: onnx.TensorProto, path: Path) -> None:
         offset, length = int(fields.get("offset", 0)), int(fields.get("length", -1))
         with open_regular(location) as file:
             left = os.fstat(file.fileno()).st_size - offset
+        if offset < 0 or length < -1:
+            raise ValueError
     except ValueError:
-        offset = length = left = -2
+        raise ModelError(f"{where}: offset and length of its data are not numbers of bytes") from None
     except OSError as error:
         raise ModelError(f"{where}: its file '{location.name}' cannot be read: {error.strerror}") from None
-    if offset < 0 or length < -1:
-        raise ModelError(f"{where}: offset and length of its data are not numbers of bytes")
     if length > left or left < 0:
         raise ModelError(f"{where}: its file '{location.name}' ends {max(length, 0) - left} bytes early")
     found = ExternalData(location, offset, left if length == -1 else length)
