@@ -80,8 +80,7 @@ def findings(night: Night, series: Iterable[SeriesReport]) -> list[HeadlineClaus
     """
     groups: dict[tuple[object, ...], list[SeriesReport]] = {}
     for report in worst_first(list(series)):
-        judgement = report.judgement
-        key = (*gravity(report), has_worsened(report), judgement.cause, judgement.facts)
+        key = (*gravity(report), has_worsened(report), report.judgement.cause)
         groups.setdefault(key, []).append(report)
     found, told = [], set[Case]()
     for members in groups.values():
@@ -155,8 +154,9 @@ def _cases_phrase(cases: Sequence[Case]) -> str:
 
 
 def _cause(series: Sequence[SeriesReport]) -> str:
-    """What follows the clause: whether it was the software; empty where nobody asked."""
+    """What follows the clause: whether it was the software, and the facts that all have; empty where nobody asked."""
     judgement = series[0].judgement
     if judgement.cause == SOFTWARE:
         return f": {SOFTWARE}"
-    return "; ".join(["", *filter(None, [judgement.cause]), *(word(fact, 80) for fact in judgement.facts)])
+    shared = [fact for fact in judgement.facts if all(fact in each.judgement.facts for each in series)]
+    return "; ".join(["", *filter(None, [judgement.cause]), *(word(fact, 80) for fact in shared)])

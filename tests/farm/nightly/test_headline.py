@@ -95,6 +95,15 @@ def test_a_fact_of_the_unit_is_named() -> None:
     assert told == "pixel 20.0 % slower; not the software; driver: 1.0 in run 7, now 2.0"
 
 
+def test_units_with_one_cause_are_told_together_whatever_facts_each_has() -> None:
+    night = calm(nights.night(8))
+    for unit, waited in (("pixel", "31 %"), ("mi8", "34 %")):
+        facts = ("driver: 1.0 in run 7, now 2.0", f"rounds waited {waited} of their time for a core")
+        moved = Judgement(Verdict.ENVIRONMENT_CHANGED, "slower", ratio=1.2, cause=NOT_SOFTWARE, facts=facts)
+        night = with_latency(night, [unit], moved)
+    assert headline(night) == "mi8 and pixel 20.0 % slower; not the software; driver: 1.0 in run 7, now 2.0"
+
+
 def test_an_environment_that_became_faster_is_nothing_worse() -> None:
     faster = Judgement(Verdict.ENVIRONMENT_CHANGED, "faster", ratio=0.5, cause=NOT_SOFTWARE)
     night = with_latency(nights.night(8, nights.PHONES[:1]), ["pixel"], faster)
