@@ -51,7 +51,7 @@ def _lines(row: ExecutedRow) -> Iterator[str]:
     if busy := busy_text(row.waited_share):
         yield busy
     if row.cpu and (row.cpu.policy != "none" or row.cpu.cpus_in_force):
-        yield from _cpu_lines(row.cpu)
+        yield from _cpu_lines(row.cpu, row.settings.get("num_threads"))
     yield from hint_lines(row)
     if row.launch_limit:
         limit = row.launch_limit
@@ -65,12 +65,13 @@ def hint_lines(row: HintFigures) -> Iterator[str]:
             yield f"{name} {hint.asked}: {hint.outcome}{hint.extension and f' ({hint.extension})'}"
 
 
-def _cpu_lines(cpu: CpuUse) -> Iterator[str]:
-    """The CPUs in force where a policy was asked for; and more threads than CPUs."""
+def _cpu_lines(cpu: CpuUse, asked: int | None) -> Iterator[str]:
+    """The CPUs in force where a policy was asked for; and more threads than CPUs, of so many that were asked for."""
     if not cpu.is_in_force:
         yield f"cpu_affinity_policy {cpu.policy}: CPUs {cpu.cpus} were chosen, but the kernel says {_in_force(cpu)}"
     elif cpu.policy != "none":
-        yield f"cpu_affinity_policy {cpu.policy}: {cpu.threads} threads on CPUs {cpu.cpus}"
+        fewer = f", not {asked}: one for each CPU" if asked and cpu.threads < asked else ""
+        yield f"cpu_affinity_policy {cpu.policy}: {cpu.threads} threads on CPUs {cpu.cpus}{fewer}"
     elif cpu.threads > _count(cpu.cpus):
         yield f"{cpu.threads} threads share the CPUs {cpu.cpus}: that is more than there are"
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 from tests.native.farmrt import Farmrt
 from tests.native.test_serve import COUNT, scale_plan
+from tests.native.test_workers import COMPILER, FLAGS, SOURCES
 
 # A shell in a namespace of its own shows farmrt two CPUs with frequencies, of which only the named ones are online.
 OTHER_CPUS = """
@@ -134,8 +136,36 @@ def on_other_cpus(program: Path, folder: Path, online: str) -> Farmrt:
 def test_big_little_and_offline_cpus(farmrt_program: Path, tmp_path: Path) -> None:
     with on_other_cpus(farmrt_program, tmp_path, "0-1") as farmrt:
         for policy, core in (("big", "1"), ("little", "0")):
-            assert loaded(farmrt, affinity=policy)["cpu"] | {"isa": ""} == {"threads": 1, "isa": "", "cores": core}
+            for asked in (0, 2):  # a policy is a wish: threads that have no core are left out
+                answer = loaded(farmrt, affinity=policy, threads=asked)["cpu"]
+                assert answer | {"isa": ""} == {"threads": 1, "isa": "", "cores": core}
             assert farmrt.done("run")["worker_cores"] == [core]
-        assert loaded(farmrt, affinity="big", threads=2)["message"].startswith("affinity: 2 threads do not fit")
     with on_other_cpus(farmrt_program, tmp_path, "1") as farmrt:
         assert loaded(farmrt, affinity="0")["message"] == "affinity: CPU 0 is offline; online are 1"
+
+
+@pytest.fixture(scope="module")
+def policy_cores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that chooses among CPUs with given frequencies."""
+    program = tmp_path_factory.mktemp("policy") / "policy_cores"
+    parts = [SOURCES / "system" / f"{name}.c" for name in ("affinity", "allocation", "errors", "file")]
+    files = [Path(__file__).with_name("policy_cores.c"), *parts]
+    subprocess.run([*COMPILER, *FLAGS, *map(str, files), "-o", str(program)], check=True)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("mhz", "big", "little"),
+    [
+        ([1785] * 4 + [2419] * 3 + [2841], "4-7 4", "0-3 4"),  # one prime core: the others are big too
+        ([1800] * 4 + [2800] * 4, "4-7 4", "0-3 4"),
+        ([2000] * 6 + [2800] * 2, "6-7 2", "0-5 4"),  # four threads ask for more than there are
+        ([0, 2100, 1800, 0], "1 1", "0,2-3 3"),
+        ([2000] * 4, "0-3 4", "0-3 4"),
+        ([0, 0], "0-1 2", "0-1 2"),
+    ],
+)
+def test_big_is_at_or_above_the_mean(policy_cores: Path, mhz: Sequence[int], big: str, little: str) -> None:
+    frequencies = [str(1000 * each) for each in mhz]
+    for policy, cores in (("1", big), ("2", little)):
+        assert subprocess.check_output([policy_cores, policy, *frequencies], text=True) == cores

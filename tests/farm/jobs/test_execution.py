@@ -68,6 +68,8 @@ def test_more_threads_than_cpus_are_told(farm: CallFarm, own_folder: Path) -> No
     write_deployment(own_folder, runtime="cpu", num_threads=str(TOO_MANY))
     status, shown, _ = farm("run", "tiny.yml", "--round", "1")
     assert status == 0 and f"{TOO_MANY} threads share the CPUs " in shown
+    status, shown, _ = farm("run", "tiny.yml", "--round", "1", "--cpu_affinity_policy", "big_only")
+    assert status == 0 and f", not {TOO_MANY}: one for each CPU" in shown
     status, _, said = farm("run", "tiny.yml", "--cpu_affinity_policy", ONE_CPU)
     assert status == 1
     assert f"affinity: {TOO_MANY} threads do not fit on CPUs {CPU}; ask for at most 1" in said

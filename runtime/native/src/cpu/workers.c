@@ -267,7 +267,7 @@ rt_status rt_workers_start(rt_workers **workers, uint32_t threads, const rt_core
     rt_workers *pool = *workers = rt_memory_allocate_aligned(1, sizeof *pool);
     if (pool == NULL) return rt_error_no_memory(error, "threads");
     pool->cores = *cores;
-    pool->count = threads ? threads : rt_cores_count(cores);
+    pool->count = rt_cores_threads(cores, threads);
     pool->workers = rt_memory_allocate_aligned(pool->count, sizeof *pool->workers);
     if (pool->workers != NULL && threads_start(pool)) return RT_OK;
     rt_workers_stop(pool);

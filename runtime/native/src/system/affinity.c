@@ -65,21 +65,33 @@ static void allowed_read(cpu_set_t *allowed) {
 
 /* --- a policy --- */
 
-/* The allowed cores whose highest frequency is the highest (big) or lowest (little) of all; every one where nothing is
- * asked for or told. */
+/* The mean of the highest frequencies of these cores, of those that tell one; 0 where none does. */
+static uint64_t mean_max_khz(const cpu_set_t *cores) {
+    uint64_t sum = 0, told = 0;
+    for (uint32_t i = 0; i < rt_topology_cores(); i++) {
+        uint32_t khz = CPU_ISSET(i, cores) ? rt_topology_max_khz(i) : 0;
+        sum += khz;
+        told += khz > 0;
+    }
+    return told > 0 ? sum / told : 0;
+}
+
+/* A core is big where its highest frequency is no lower than the mean, so that a phone with one prime core has several;
+ * little otherwise. */
+static bool core_is(uint32_t core, rt_affinity affinity, uint64_t mean_khz) {
+    if (affinity == RT_AFFINITY_NONE) return true;
+    return (rt_topology_max_khz(core) >= mean_khz) == (affinity == RT_AFFINITY_BIG);
+}
+
+/* The allowed cores of a policy; all where they do not differ, or tell no frequency. */
 static void policy_choose(rt_cores *cores, rt_affinity affinity) {
     cpu_set_t allowed;
-    uint32_t khz[RT_MAX_CORES], wanted_khz = 0, count = rt_topology_cores();
     allowed_read(&allowed);
-    for (uint32_t i = 0; i < count; i++) {
-        khz[i] = CPU_ISSET(i, &allowed) ? rt_topology_max_khz(i) : 0;
-        bool better = affinity == RT_AFFINITY_LITTLE ? khz[i] < wanted_khz || wanted_khz == 0 : khz[i] > wanted_khz;
-        if (khz[i] > 0 && better) wanted_khz = khz[i];
+    uint64_t mean_khz = mean_max_khz(&allowed);
+    for (uint32_t i = 0; i < rt_topology_cores(); i++) {
+        if (CPU_ISSET(i, &allowed) && core_is(i, affinity, mean_khz)) CPU_SET(i, &cores->set);
     }
-    bool known = affinity != RT_AFFINITY_NONE && wanted_khz > 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (CPU_ISSET(i, &allowed) && (!known || khz[i] == wanted_khz)) CPU_SET(i, &cores->set);
-    }
+    if (CPU_COUNT(&cores->set) == 0) cores->set = allowed;
     cores->is_pinned = affinity != RT_AFFINITY_NONE;
 }
 
@@ -118,16 +130,20 @@ static rt_status list_choose(rt_cores *cores, const char *list, rt_error *error)
 rt_status rt_cores_choose(rt_cores *cores, rt_affinity affinity, const char *list, uint32_t threads, rt_error *error) {
     char text[RT_CORES_TEXT_BYTES];
     *cores = (rt_cores){0};
-    if (list != NULL) {
-        rt_status status = list_choose(cores, list, error);
-        if (status != RT_OK) return status;
-    } else {
+    if (list == NULL) {
         policy_choose(cores, affinity);
+        return RT_OK;
     }
-    if (!cores->is_pinned || threads <= rt_cores_count(cores)) return RT_OK;
+    rt_status status = list_choose(cores, list, error);
+    if (status != RT_OK || threads <= rt_cores_count(cores)) return status;
     rt_cores_text(&cores->set, text, sizeof text);
     return rt_error_set(error, RT_UNSUPPORTED, "affinity: %u threads do not fit on CPUs %s; ask for at most %u", threads,
                         text, rt_cores_count(cores));
+}
+
+uint32_t rt_cores_threads(const rt_cores *cores, uint32_t asked) {
+    uint32_t count = rt_cores_count(cores);
+    return asked == 0 || (cores->is_pinned && asked > count) ? count : asked;
 }
 
 uint32_t rt_cores_count(const rt_cores *cores) {
