@@ -43,7 +43,7 @@ def throttling_cause(before: DeviceState, after: DeviceState) -> str:
     status = max((state.thermal_status for state in (before, after) if state.thermal_status is not None), default=0)
     if status >= MODERATE:
         return f"thermal status {THERMAL_STATUS_NAMES[status]}"
-    if (after.cooling or 0) > 0:
+    if (after.cooling or 0) > (before.cooling or 0):  # some phones never leave a step, however cool they are
         return f"the kernel slows the chip down (step {after.cooling})"
     return _clock_limit_drop(before, after)
 

@@ -147,6 +147,9 @@ BIG_LITTLE, LITTLE = changed(clock_limit_mhz=(1700.0, 1700.0, 2800.0, 2800.0)), 
         (SLOWED, COOL, "thermal status severe"),
         (COOL, changed(thermal_status=1), ""),
         (COOL, changed(cooling=2), r"the kernel slows the chip down \(step 2\)"),
+        (changed(cooling=1), changed(cooling=2), r"the kernel slows the chip down \(step 2\)"),
+        (changed(cooling=2), changed(cooling=2), ""),  # a step that it never leaves
+        (changed(cooling=2), changed(cooling=1), ""),
         (changed(clock_limit_mhz=(2800.0, 2800.0)), LIMITED, "core 1 was limited to 1766 of 2800 MHz"),
         (LIMITED, LIMITED, ""),  # so low from the start: the user's wish or the vendor's
         (LIMITED, changed(clock_limit_mhz=(2800.0, 2800.0)), ""),
