@@ -53,13 +53,14 @@ PASSWORDS = ("password", "passwd", "passphrase", "pin", "secret")
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a unit must fulfil before a job starts, how long the job waits for that, and how much the unit may store."""
+    """What a unit must fulfil before a job starts, how long the job waits for that, and what a job may do there."""
 
     max_start_temp_c: float | None = None
     min_battery_percent: int | None = None
     free_storage_mb: int | None = None
     wait_s: float = DEFAULT_WAIT_S
     store_mb: int = DEFAULT_STORE_MB
+    keep_awake: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,6 +204,7 @@ class _DeviceSection(YamlSection):
     free_storage_mb: Annotated[int, Field(ge=0, le=10**7)] | None = None
     wait_s: Annotated[float, Field(ge=0, le=86_400)] = DEFAULT_WAIT_S
     store_mb: Annotated[int, Field(ge=1, le=10**7)] = DEFAULT_STORE_MB
+    keep_awake: bool = True
 
     @field_validator("transport")
     @classmethod

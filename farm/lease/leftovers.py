@@ -1,10 +1,10 @@
-"""Clears what a dead holder left on a unit, at the begin of a new lease: running programs, and governors it had set."""
+"""Clears what a dead holder left on a unit, at the begin of a new lease: running programs, and what it had set."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from farm.condition import governor
+from farm.condition import governor, steadiness
 from farm.transport.base import Transport
 
 DEADLINE_S = 30.0
@@ -39,7 +39,7 @@ for pid in $own; do
   kill -9 "$pid" 2>/dev/null && echo "killed=$pid"
 done
 """
-CLEAR = END_PROGRAMS + governor.RESTORE  # argument: where the governors' files are
+CLEAR = END_PROGRAMS + steadiness.RESTORE  # argument: where the governors' files are
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ClearedLeftovers:
 
 
 def clear(transport: Transport, sysfs: str = governor.SYSFS) -> ClearedLeftovers:
-    """Ends programs and restores governors; only the holder of the lease may call this."""
+    """Ends programs and restores what was set; only the holder of the lease may call this."""
     return parse(transport.run(["sh", "-c", CLEAR, "sweep", sysfs], DEADLINE_S).stdout.decode(errors="replace"))
 
 

@@ -37,6 +37,7 @@ MAX_RESERVATION_S = 14 * 86_400.0
 
 # action; for `claim` the token, the claim's text, the token before it, and the beat that was seen of that one; for
 # `take`, which claims a unit that certainly nobody holds, the text before, between and after boot id and uptime
+# `claim` fails where another was faster, and may have gone on already: then any other name can still be made.
 SCRIPT = r"""
 mkdir -p .lease && cd .lease || exit 1
 find_top() {
@@ -57,7 +58,6 @@ forget_before() {
 }
 claim() {
   failure=$(ln -s -- "$2" "$1" 2>&1) || {
-    # Another was faster, and may have gone on already: then any other name can still be made.
     [ -L "$1" ] || { ln -s -- . ".$$" && rm -f ".$$"; } 2>/dev/null && return
     echo "$failure" >&2
     exit 1
@@ -209,7 +209,8 @@ class Marker:
 
         Args:
             claim: with the unit's own boot id and uptime in place of those that it holds.
-            then: a script that is run where this succeeded, in the unit's folder, with `arguments`.
+            then: a script that is run where this succeeded, in the unit's folder, with `arguments`. All scripts
+                together must fit into a command of an old phone, else they are pushed as a file each time.
 
         Returns:
             The state, which holds `claim` if this succeeded, and all output, that of `then` included.

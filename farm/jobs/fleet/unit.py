@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farm import atomic_file
-from farm.condition import governor, task_profile
+from farm.condition import steadiness, task_profile
 from farm.condition.device_state import read_conditions, read_state
 from farm.condition.readiness import BYTES_PER_MB, wait_until_ready
 from farm.condition.task_profile import TaskProfile
@@ -409,8 +409,8 @@ def _made_ready(
         progress.stage,
     )
     waited = {"waited_s": round(fit.waited_s, 1), "waited_for": fit.waited_for} if fit.waited_for else {}
-    with governor.performance_governors(transport, held.check) as governors:
-        yield waited | ({"governors": governors} if governors else {})
+    with steadiness.held_steady(transport, unit.limits.keep_awake, held.check) as held_steady:
+        yield waited | held_steady.settings
 
 
 def write_plan(plan: Plan, plan_file: Path) -> None:

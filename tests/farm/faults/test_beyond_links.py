@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.loopback import free_port, make_key
-from farm.condition import governor, task_profile
+from farm.condition import task_profile
 from farm.condition.device_state import read_conditions, read_state
 from farm.condition.readiness import obstacles, wait_until_ready
+from farm.condition.steadiness import held_steady
 from farm.condition.throttling import RetryPolicy, measure_unthrottled
 from farm.config.adb_address import AdbAddress
 from farm.config.inventory import Limits, Unit
@@ -30,6 +31,7 @@ from runtime.errors import JobError, LeaseLostError, UnitBusyError
 from tests.farm.transport.openssh_server import running_sshd
 
 DEADLINE_S = 60.0
+STAYS_ON = ["settings", "get", "global", "stay_on_while_plugged_in"]
 
 
 class Behind:
@@ -261,14 +263,18 @@ def test_a_throttled_sample_is_measured_again(faulty: tuple[EmulatedPhone, Behin
 
 
 @pytest.mark.slow
-def test_governors_and_task_profile_of_a_rooted_phone(faulty: tuple[EmulatedPhone, Behind]) -> None:
+def test_a_rooted_phone_is_held_steady_and_has_a_task_profile(faulty: tuple[EmulatedPhone, Behind]) -> None:
     found, behind = faulty
     with contextlib.closing(behind.connect()) as transport, behind.acquire(transport, "a") as held:
         before = read_state(transport).governors
-        with governor.performance_governors(transport, held.check) as changed:
-            assert "kgsl-3d0" in changed and "cpu7" in changed
-            assert set(read_state(transport).governors.values()) == {"performance"}
+        transport.run(["input", "keyevent", "KEYCODE_SLEEP"], DEADLINE_S)
+        with held_steady(transport, check=held.check) as changed:
+            assert "kgsl-3d0" in changed.governors and "cpu7" in changed.governors
+            during = read_state(transport)
+            assert set(during.governors.values()) == {"performance"} and during.screen_on and changed.is_kept_awake
+            assert transport.run(STAYS_ON, DEADLINE_S).stdout == b"7\n"
         assert read_state(transport).governors == before
+        assert transport.run(STAYS_ON, DEADLINE_S).stdout == b"0\n"
         profile = task_profile.find_profile(transport)
         assert transport.run(profile.wrap(["true"]), DEADLINE_S).exit_status == 0
     words = found.recorded_calls("settaskprofile")[-1].split()

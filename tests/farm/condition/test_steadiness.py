@@ -1,4 +1,4 @@
-"""Governors are set where the unit allows it, and come back whatever happens; the scheduler's profile."""
+"""Governors are set where the unit allows it, a phone is kept awake, and all comes back; the scheduler's profile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from farm.condition import governor, task_profile
+from farm.condition import task_profile
+from farm.condition.steadiness import held_steady
 from farm.condition.task_profile import TaskProfile
 from farm.lease import leftovers
 from farm.transport.local import LocalTransport
@@ -40,8 +41,8 @@ class Board:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_governors_are_set_within_the_block_and_restored_after(tmp_path: Path, shell: str) -> None:
     board = Board(tmp_path, shell)
-    with governor.performance_governors(board.transport, sysfs=str(board.sysfs)) as changed:
-        assert changed == {"policy0": "performance", "cpu0": "performance", "ff9a0000.gpu": "performance"}
+    with held_steady(board.transport, sysfs=str(board.sysfs)) as changed:
+        assert changed.governors == {"policy0": "performance", "cpu0": "performance", "ff9a0000.gpu": "performance"}
         during = board.governors()
         assert list(during.values()) == ["performance"] * 4 + ["bw_hwmon"]
     assert board.governors() == GOVERNORS and not board.notes.exists()
@@ -49,7 +50,7 @@ def test_governors_are_set_within_the_block_and_restored_after(tmp_path: Path, s
 
 def test_an_error_within_restores_them(tmp_path: Path) -> None:
     board = Board(tmp_path)
-    with pytest.raises(ZeroDivisionError), governor.performance_governors(board.transport, sysfs=str(board.sysfs)):
+    with pytest.raises(ZeroDivisionError), held_steady(board.transport, sysfs=str(board.sysfs)):
         raise ZeroDivisionError
     assert board.governors() == GOVERNORS
 
@@ -57,7 +58,7 @@ def test_an_error_within_restores_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_after_a_kill_the_next_holder_restores_them(tmp_path: Path, shell: str) -> None:
     board = Board(tmp_path, shell)
-    never_left = governor.performance_governors(board.transport, sysfs=str(board.sysfs))
+    never_left = held_steady(board.transport, sysfs=str(board.sysfs))
     never_left.__enter__()
     assert board.governors() != GOVERNORS
     swept = leftovers.clear(board.transport, str(board.sysfs))
@@ -72,7 +73,7 @@ def test_after_a_lost_lease_the_successors_governors_are_left_alone(tmp_path: Pa
     def lost() -> None:
         raise LeaseLostError("pixel: lost")
 
-    with governor.performance_governors(board.transport, lost, str(board.sysfs)):
+    with held_steady(board.transport, check=lost, sysfs=str(board.sysfs)):
         pass
     assert board.governors() != GOVERNORS and board.notes.exists()
 
@@ -82,8 +83,8 @@ def test_a_governor_that_may_not_be_written_is_left_out(tmp_path: Path) -> None:
     for name in GOVERNORS:
         (board.sysfs / name).unlink()
         (board.sysfs / name).mkdir()  # also root cannot write that
-    with governor.performance_governors(board.transport, sysfs=str(board.sysfs)) as changed:
-        assert changed == {}
+    with held_steady(board.transport, sysfs=str(board.sysfs)) as changed:
+        assert changed.governors == changed.settings == {}
     assert not board.notes.exists()
 
 
@@ -94,6 +95,73 @@ def test_saved_paths_outside_sysfs_are_not_written(tmp_path: Path) -> None:
     board.notes.write_text(f"{other} x\n{board.sysfs}/../other_governor x\n")
     leftovers.clear(board.transport, str(board.sysfs))
     assert other.read_text() == "mine"
+
+
+# --- awake -------------------------------------------------------------------------------------
+
+PHONE_PROGRAMS = {
+    "settings": """folder={folder}
+case $1 in
+get) cat $folder/stay 2>/dev/null || echo null ;;
+put) echo "$4" >$folder/stay ;;
+esac
+""",
+    "svc": "case $3 in true) echo 7 ;; *) echo 0 ;; esac >{folder}/stay\n",
+    "input": "echo $2 >>{folder}/keys\n",
+    "dumpsys": "cat {folder}/power\n",
+}
+
+
+class SleepyPhone:
+    """A phone with this setting of `stay_on_while_plugged_in`; `null` has none."""
+
+    def __init__(self, folder: Path, setting: str, wakefulness: str, shell: str = "sh") -> None:
+        programs = folder / "programs"
+        programs.mkdir()
+        for name, text in PHONE_PROGRAMS.items():
+            (programs / name).write_text(f"#!/bin/sh\n{text.replace('{folder}', str(folder))}")
+            (programs / name).chmod(0o755)
+        (folder / "power").write_text(f"  mWakefulness={wakefulness}\n")
+        self.stay, self.keys = folder / "stay", folder / "keys"
+        if setting != "null":
+            self.stay.write_text(setting)
+        environment = shell_environment(shell, folder / "bin")
+        self.transport = LocalTransport(folder / "unit", environment | {"PATH": f"{programs}:{environment['PATH']}"})
+
+    @property
+    def setting(self) -> str:
+        return self.stay.read_text().strip() if self.stay.exists() else "null"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("setting", ["0", "null"])
+def test_a_phone_is_kept_awake_and_left_as_it_was(tmp_path: Path, shell: str, setting: str) -> None:
+    phone = SleepyPhone(tmp_path, setting, "Asleep", shell)
+    with held_steady(phone.transport, sysfs=str(tmp_path)) as changed:
+        assert (phone.setting, phone.keys.read_text()) == ("7", "KEYCODE_WAKEUP\n")
+        assert changed.settings == {"kept_awake": True}
+    assert phone.setting == "0"
+
+
+@pytest.mark.parametrize("setting", ["0", "null"])
+def test_after_a_kill_the_next_holder_lets_it_sleep(tmp_path: Path, setting: str) -> None:
+    phone = SleepyPhone(tmp_path, setting, "Awake")
+    never_left = held_steady(phone.transport, sysfs=str(tmp_path))
+    never_left.__enter__()
+    assert phone.setting == "7" and not phone.keys.exists()
+    leftovers.clear(phone.transport, str(tmp_path))
+    assert phone.setting == "0"
+    phone.stay.write_text("7")  # its owner keeps it on from now on
+    leftovers.clear(phone.transport, str(tmp_path))
+    assert phone.setting == "7"
+
+
+@pytest.mark.parametrize(("setting", "keep_awake"), [("3", True), ("0", False)])
+def test_a_phone_that_stays_on_or_shall_sleep_is_left_alone(tmp_path: Path, setting: str, keep_awake: bool) -> None:
+    phone = SleepyPhone(tmp_path, setting, "Awake")
+    with held_steady(phone.transport, keep_awake, sysfs=str(tmp_path)) as changed:
+        assert phone.setting == setting and changed.settings == {}
+    assert phone.setting == setting
 
 
 # --- task profile ------------------------------------------------------------------------------
