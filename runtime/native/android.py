@@ -18,7 +18,8 @@ INTERPRETER = "/system/bin/linker64"
 
 # bionic has another function behind `errno`, and none that choose the atomics of the CPU at run time.
 COMPILE_FLAGS = ("-D__errno_location=__errno", "-mno-outline-atomics")
-# Android 15 may have pages of 16 KiB; Android 5 knew only the older of the two hash tables.
+# Android 15 may have pages of 16 KiB; Android 5 knew only the older of the two hash tables. Android 6's linker warns of
+# DT_FLAGS_1=0x8000001 when farmrt starts: of LLD's mark of a `-pie` program (DF_1_PIE), not of `now`, which it knows.
 LINK_FLAGS = ("-Wl,-z,max-page-size=16384", "-Wl,--hash-style=both", "-Wl,-z,relro,-z,now")
 DATA_NAMES = frozenset({"environ", "stderr", "stdin", "stdout"})
 

@@ -69,6 +69,8 @@ def test_probe_without_opencl_says_where_it_looked(machine: Machine) -> None:
     assert (status, answer["ok"], answer["abi"]) == (0, True, machine.abi)
     assert answer["page_bytes"] == 4096
     assert answer["memory_bytes"] > 1 << 28
+    features = set(answer["cpu"]["features"])  # the emulated CPU's, whatever /proc/cpuinfo says of this one
+    assert ("neon" if machine.abi == "armhf" else "asimd") in features and not features & {"fma", "avx", "avx2"}
     opencl = answer["opencl"]
     assert (opencl["library"], "device" in opencl) == ("", False)
     assert SEARCHED[machine.abi] <= set(opencl["searched"])

@@ -5,25 +5,53 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "../system/arithmetic.h"
 #include "../opencl/device.h"
 #include "../system/file.h"
 #include "../system/topology.h"
 
-/* The CPU features that matter to kernels; /proc/cpuinfo lists many more. */
-static const char *const known_features[] = {
-    "sse4_2",      "avx",         "f16c",     "fma",  "avx2",  "avx512f", "avx512bw",
-    "avx512_vnni", "avx512_bf16", "amx_int8", "neon", "vfpv4", "asimd",   "fphp",
-    "asimdhp",     "asimddp",     "asimdfhm", "i8mm", "bf16",  "sve",     "sve2",
-};
+/* The CPU features that matter to kernels, of those that the program may use: under an emulator /proc/cpuinfo has the
+ * features of another CPU. */
+#if defined(__aarch64__) || defined(__arm__)
 
-/* Those of the features that the first core has; x86 calls the line otherwise than ARM. */
+/* A bit of AT_HWCAP or AT_HWCAP2, as Linux documents it for ARM. */
+typedef struct {
+    const char *name;
+    unsigned long type;
+    int bit;
+} feature;
+
+#ifdef __aarch64__
+static const feature known_features[] = {
+    {"asimd", AT_HWCAP, 1},    {"fphp", AT_HWCAP, 9},   {"asimdhp", AT_HWCAP, 10},
+    {"asimddp", AT_HWCAP, 20}, {"sve", AT_HWCAP, 22},   {"asimdfhm", AT_HWCAP, 23},
+    {"sve2", AT_HWCAP2, 1},    {"i8mm", AT_HWCAP2, 13}, {"bf16", AT_HWCAP2, 14},
+};
+#else
+static const feature known_features[] = {{"neon", AT_HWCAP, 12}, {"vfpv4", AT_HWCAP, 16}};
+#endif
+
+static void features_write(rt_json *json) {
+    rt_json_array_begin(json, "features");
+    for (size_t i = 0; i < RT_COUNT(known_features); i++) {
+        const feature *each = &known_features[i];
+        if (getauxval(each->type) >> each->bit & 1) rt_json_string(json, NULL, each->name);
+    }
+    rt_json_array_end(json);
+}
+
+#else
+
+static const char *const known_features[] = {"sse4_2",   "avx",         "f16c",        "fma",     "avx2", "avx512f",
+                                             "avx512bw", "avx512_vnni", "avx512_bf16", "amx_int8"};
+
 static void features_write(rt_json *json) {
     char text[8192];
     char *rest = NULL;
     rt_json_array_begin(json, "features");
-    if (!rt_topology_cpuinfo("flags", text, sizeof text)) rt_topology_cpuinfo("Features", text, sizeof text);
+    rt_topology_cpuinfo("flags", text, sizeof text);
     for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
         for (size_t i = 0; i < RT_COUNT(known_features); i++) {
             if (strcmp(word, known_features[i]) == 0) rt_json_string(json, NULL, word);
@@ -31,6 +59,8 @@ static void features_write(rt_json *json) {
     }
     rt_json_array_end(json);
 }
+
+#endif
 
 /* The model stands in different places on x86, on Android and on boards. */
 static void cpu_write(rt_json *json) {
