@@ -23,6 +23,8 @@ RULES: tuple[tuple[str, str], ...] = (
     (r"taro~", "sm8450"),
     (r"kalama~", "sm8550"),
     (r"pineapple~", "sm8650"),
+    (r"(?:sun|snapdragon[ _-]?8[ _-]?elite)$", "sm8750"),
+    (r"(?:canoe~|snapdragon[ _-]?8[ _-]?elite[ _-]?gen[ _-]?5~)", "sm8850"),
     (r"snapdragon[ _-]?(6[367]0|710|845)~", r"sdm\1"),
     (r"snapdragon[ _-]?835~", "msm8998"),
     (r"(sdm|sda|sm|msm|apq|qcs|qcm|qrb|sc|sa)(\d{3,4})", r"\1\2"),
@@ -36,12 +38,15 @@ RULES: tuple[tuple[str, str], ...] = (
     (r"helio[ _-]?x20~", "mt6797"),
     (r"helio[ _-]?p60~", "mt6771"),
     (r"helio[ _-]?g9[05]t?~", "mt6785"),
+    (r"dimensity[ _-]?9300~", "mt6989"),
+    (r"dimensity[ _-]?9400~", "mt6991"),
     (r"mt[ _-]?(\d{4})", r"mt\1"),
     # Samsung: newer ones have another number in the kernel.
     (r"s5e9830", "exynos990"),
     (r"s5e9840", "exynos2100"),
     (r"s5e9925", "exynos2200"),
     (r"s5e9945", "exynos2400"),
+    (r"s5e9955", "exynos2500"),
     (r"(?:samsung)?exynos[ _-]?(\d{3,4})", r"exynos\1"),
     (r"universal(\d{3,4})", r"exynos\1"),
     (r"s5e(\d{4})", r"exynos\1"),
@@ -49,7 +54,9 @@ RULES: tuple[tuple[str, str], ...] = (
     (r"(?:google )?tensor$", "gs101"),
     (r"(?:google )?tensor[ _-]g2~", "gs201"),
     (r"(?:google )?tensor[ _-]g3~", "zuma"),
-    (r"(gs\d01)", r"\1"),
+    (r"(?:google )?tensor[ _-]g4~", "zumapro"),
+    (r"(?:google )?tensor[ _-]g5~", "laguna"),
+    (r"(gs\d01|(?:zuma(?:pro)?|laguna)~)", r"\1"),
     # Boards: Rockchip, Broadcom, NVIDIA, NXP, Allwinner, Amlogic, Texas Instruments; Unisoc.
     (r"rk[ _-]?(3\d{3})", r"rk\1"),
     (r"(bcm2\d{3})", r"\1"),
@@ -65,7 +72,7 @@ _RULES = tuple((re.compile(rf"(?<![a-z0-9])(?:{pattern.replace('~', '(?![a-z0-9]
 # The numbers that Qualcomm's kernels write into /sys/devices/soc0/soc_id.
 QUALCOMM_IDS = {
     246: "msm8996", 292: "msm8998", 293: "msm8953", 317: "sdm660", 321: "sdm845", 339: "sm8150", 356: "sm8250",
-    439: "sm8350", 457: "sm8450", 519: "sm8550", 557: "sm8650",
+    439: "sm8350", 457: "sm8450", 519: "sm8550", 557: "sm8650", 618: "sm8750",
 }  # fmt: skip
 
 # Words that name a maker or a family, not a chip.

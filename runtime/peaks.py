@@ -107,6 +107,9 @@ _FAMILIES = {
     "adreno": _Family(6e7, 8e6, 1.6e7, 0.02),
     "powervr": _Family(4e7, 6e6, 1.0e7, 0.03),
     "mali": _Family(2e7, 1.0e7, 8e6, 0.03),
+    "mali-valhall": _Family(4e7, 1.2e7, 1.0e7, 0.03),
+    "mali-5th": _Family(1e8, 1.5e7, 1.2e7, 0.03),
+    "xclipse": _Family(6e7, 1.5e7, 1.2e7, 0.02),
     "nvidia": _Family(6e7, 6e8, 5e8, 0.005),
     "amd": _Family(6e7, 2e8, 1.8e8, 0.008),
     "intel": _Family(2e7, 3e7, 2.5e7, 0.01),
@@ -118,7 +121,8 @@ _FAMILIES = {
 
 def peaks_of(target: Target, measured: MeasuredPeaks = NOT_MEASURED) -> Peaks:
     """The peaks of a target: those that were measured, else by its GPU family, compute units and precision."""
-    family = _FAMILIES.get(wider_family(target.gpu_family), _FAMILIES[""])
+    families = (target.gpu_family, wider_family(target.gpu_family), "")
+    family = next(_FAMILIES[name] for name in families if name in _FAMILIES)
     half = 2.0 if target.precision == Precision.FP16 else 1.0
     figures = measured.figures
     macs = figures.get(PeakFigure.MACS, family.macs * max(target.compute_units, 1)) * half

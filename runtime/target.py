@@ -12,10 +12,14 @@ from runtime.types import Precision
 _GPU_FAMILIES = (
     (r"adreno.*?(\d)\d\d", "adreno-{0}xx"),
     (r"adreno", "adreno"),
-    (r"mali-g\d+", "mali-bifrost"),
+    (r"mali-g(31|5[12]|7[126])\b", "mali-bifrost"),
+    (r"mali-g(57|68|7[78]|[3567]10|[67]15)\b", "mali-valhall"),
+    (r"mali-g\d", "mali-5th"),  # Arm's fifth generation, by that name
     (r"mali-t\d+", "mali-midgard"),
     (r"mali", "mali"),
     (r"powervr|rogue", "powervr"),
+    (r"xclipse", "xclipse"),
+    (r"maleoon", "maleoon"),
     (r"nvidia|geforce|tesla|quadro|h100|h200|a100", "nvidia"),
     (r"intel.*(graphics|iris|arc)", "intel"),
     (r"amd|radeon|gfx\d+", "amd"),
@@ -56,13 +60,18 @@ class Target:
 
 
 def gpu_family(
-    device_name: str, platform_version: str, is_cpu: bool = False, cpu_features: Collection[str] = ()
+    device_name: str,
+    platform_version: str,
+    is_cpu: bool = False,
+    cpu_features: Collection[str] = (),
+    device_version: str = "",
 ) -> str:
     """Returns the family key of a GPU (`pocl-3.1`, `adreno-6xx`), which selects default variants and fallback tuning.
 
     What stands before a `-` names the wider family. `cpu` is any driver for CPUs other than PoCL, such as Intel's: its
     device bears the CPU's name, which does not tell the driver. Where work groups run on a CPU whose vectors have 16
-    floats the key ends in `-avx512`: such a CPU has twice the registers for them, too.
+    floats the key ends in `-avx512`: such a CPU has twice the registers for them, too. An Adreno may have its number in
+    the device's version alone.
     """
     vectors = AVX512 if is_cpu and "avx512f" in cpu_features else ""
     pocl = re.search(r"pocl (\d+\.\d+)", platform_version, re.IGNORECASE)
@@ -71,7 +80,7 @@ def gpu_family(
     if is_cpu:
         return f"cpu{vectors}"
     for pattern, family in _GPU_FAMILIES:
-        match = re.search(pattern, device_name, re.IGNORECASE)
+        match = re.search(pattern, f"{device_name} {device_version}", re.IGNORECASE)
         if match:
             return family.format(*match.groups())
     return "unknown"
@@ -106,7 +115,8 @@ def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Ta
     if device is None:
         fields["memory"] = "cpu"
     else:
-        family = gpu_family(device["name"], opencl["platform_version"], device.get("type") == "cpu", features)
+        is_cpu = device.get("type") == "cpu"
+        family = gpu_family(device["name"], opencl["platform_version"], is_cpu, features, device["version"])
         fields |= {
             "gpu": device["name"],
             "driver": device["driver"],

@@ -30,7 +30,9 @@ cpu=/sys/devices/system/cpu
 show /proc/loadavg /sys/class/thermal/thermal_zone*/type /sys/class/thermal/thermal_zone*/temp \
   /sys/class/thermal/cooling_device*/type /sys/class/thermal/cooling_device*/cur_state \
   $cpu/cpu[0-9]*/cpufreq/scaling_cur_freq $cpu/cpu[0-9]*/cpufreq/scaling_max_freq \
-  /sys/class/devfreq/*/cur_freq /sys/class/kgsl/kgsl-3d0/gpuclk
+  /sys/class/devfreq/*/cur_freq /sys/class/kgsl/kgsl-3d0/gpuclk \
+  /sys/kernel/gpu/gpu_clock /sys/devices/platform/*.mali/cur_freq \
+  /sys/class/misc/mali0/device/devfreq/*/cur_freq /sys/kernel/ged/hal/current_freqency
 [ -e $cpu/cpu0/cpufreq ] || grep '^cpu MHz' /proc/cpuinfo 2>/dev/null | dump mhz
 if command -v dumpsys >/dev/null; then
   dumpsys thermalservice 2>/dev/null | grep -E 'Thermal Status:|Temperature\{|Current .*HAL' | dump thermalservice

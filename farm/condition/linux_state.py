@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -11,6 +11,7 @@ from farm import safe_text
 
 MAX_CORES = 256
 KHZ_PER_MHZ, HZ_PER_MHZ = 1000, 1_000_000
+MOST_GPU_MHZ, MOST_GPU_KHZ = 10_000, 10_000_000
 COLDEST_C, HOTTEST_C = -40.0, 150.0
 # Zones in which vendors show a battery's charge, voltage or current: `soc` alone is a state of charge in percent.
 BATTERY_ZONE = re.compile(r"^socd?$|(^|[-_])(bcl|vbat|ibat|vph|batt?|battery|bms)", re.I)
@@ -73,11 +74,26 @@ def _by_core(texts: Mapping[str, str], divisor: int = 1) -> tuple[float, ...]:
     return tuple(numbers.get(core, 0.0) / divisor for core in range(min(max(numbers, default=-1) + 1, MAX_CORES)))
 
 
+# Qualcomm, Exynos, Pixel, Arm's own driver, MediaTek (whose name is spelt so, with an index before the clock).
+_GPU_CLOCKS = (
+    r"/kgsl-3d0/gpuclk|/sys/kernel/gpu/gpu_clock|\.mali/cur_freq|/mali0/device/devfreq/[^/]+/cur_freq|"
+    r"/ged/hal/current_freqency"
+)
+
+
 def _gpu_clock_mhz(files: Mapping[str, str]) -> float | None:
-    clocks = {place: text for place, text in _gpu_files(files, "cur_freq").items() if number(text)}
-    clocks |= files_of(files, r"/kgsl-3d0/(gpuclk)")
-    hertz = highest(clocks.values())
-    return None if hertz is None else hertz / HZ_PER_MHZ
+    clocks = _gpu_files(files, "cur_freq") | files_of(files, f"(?:{_GPU_CLOCKS})")
+    return max(
+        (value for text in clocks.values() if (value := _megahertz(text.split()[-1:])) is not None), default=None
+    )
+
+
+def _megahertz(words: Sequence[str]) -> float | None:
+    """A GPU's clock, which kernels write in Hz, kHz or MHz; None where it is none."""
+    value = number(words[0]) if words else None
+    if not value or value < 0:
+        return None
+    return value / HZ_PER_MHZ if value >= MOST_GPU_KHZ else value / KHZ_PER_MHZ if value >= MOST_GPU_MHZ else value
 
 
 def _gpu_files(files: Mapping[str, str], name: str) -> dict[str, str]:

@@ -17,6 +17,14 @@ from runtime.types import Precision
     [
         ("QUALCOMM Adreno(TM) 630", "OpenCL 2.0 QUALCOMM build", False, "adreno-6xx"),
         ("Mali-G72", "OpenCL 2.0 v1.r9p0", False, "mali-bifrost"),
+        ("Mali-G52 r1p0", "OpenCL 3.0", False, "mali-bifrost"),
+        ("Mali-G57 MC2", "OpenCL 3.0", False, "mali-valhall"),
+        ("Mali-G715-Immortalis", "OpenCL 3.0", False, "mali-valhall"),
+        ("Mali-G720-Immortalis", "OpenCL 3.0", False, "mali-5th"),
+        ("Mali-T860", "OpenCL 1.2", False, "mali-midgard"),
+        ("PowerVR Rogue GE8320", "OpenCL 1.2", False, "powervr"),
+        ("Samsung Xclipse 940", "OpenCL 3.0", False, "xclipse"),
+        ("Maleoon 910", "OpenCL 3.0", False, "maleoon"),
         ("pthread-AMD EPYC", "OpenCL 3.0 PoCL 3.1+debian  Linux", True, "pocl-3.1"),
         ("AMD EPYC", "OpenCL 3.1 LINUX", True, "cpu"),
         ("AMD Radeon Pro", "OpenCL 2.1 AMD-APP", False, "amd"),
@@ -27,6 +35,12 @@ from runtime.types import Precision
 def test_the_family_follows_from_device_and_platform(name: str, version: str, is_cpu: bool, family: str) -> None:
     assert gpu_family(name, version, is_cpu) == family
     assert runs_on_cpu(family) == is_cpu
+
+
+def test_an_adreno_may_have_its_number_in_its_version_alone() -> None:
+    told = gpu_family("QUALCOMM Adreno(TM)", "OpenCL 2.0 QUALCOMM build", device_version="OpenCL 2.0 Adreno(TM) 640")
+    assert told == "adreno-6xx"
+    assert gpu_family("QUALCOMM Adreno(TM)", "OpenCL 2.0 QUALCOMM build", device_version="OpenCL 2.0") == "adreno"
 
 
 @pytest.mark.parametrize(("version", "family"), [("OpenCL 3.0 PoCL 3.1", "pocl-3.1"), ("OpenCL 3.1 LINUX", "cpu")])

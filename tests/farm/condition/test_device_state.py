@@ -112,6 +112,22 @@ def test_a_phones_state_is_read_whole(tmp_path: Path, monkeypatch: pytest.Monkey
     assert state.governors == {"cpu0-3": "schedutil", "cpu4-11": "performance", "gpu": "msm-adreno-tz"}
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "mhz"),
+    [
+        ("/sys/class/kgsl/kgsl-3d0/gpuclk", "585000000", 585.0),
+        ("/sys/kernel/gpu/gpu_clock", "702", 702.0),  # Exynos
+        ("/sys/devices/platform/28000000.mali/cur_freq", "848000", 848.0),  # Pixel
+        ("/sys/class/misc/mali0/device/devfreq/13000000.mali/cur_freq", "886000000", 886.0),
+        ("/sys/kernel/ged/hal/current_freqency", "3 1300000", 1300.0),  # MediaTek
+        ("/sys/kernel/ged/hal/current_freqency", "", None),
+        ("/sys/kernel/gpu/gpu_clock", "0", None),  # it sleeps
+    ],
+)
+def test_the_clock_of_a_gpu_by_any_kernel(file: str, text: str, mhz: float | None) -> None:
+    assert parse(f"file {file}={text}\n").gpu_clock_mhz == mhz
+
+
 def test_a_board_with_a_battery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = read_state(make_unit(tmp_path, monkeypatch, android=False))
     assert (state.battery_percent, state.battery_temperature_c, state.charging) == (80, 31.2, True)
