@@ -16,10 +16,8 @@ import random
 import statistics
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
 from farm.condition.throttling import RetryPolicy
@@ -88,7 +86,7 @@ def rehearse(opened: OpenUnit, entry: Entry, kernels: Path) -> Rehearsal:
     """Runs one of the two alone. Its kernels go to the file `kernels`, so that turns do not compile them again."""
     with _loaded(opened, entry) as (own, answer), errors_naming(entry.arm):
         _, round_ms = first_rounds(own, entry.inputs)
-        outputs = _outputs(own, entry.bundle)
+        outputs = own.read_tensors({each.name: (each.element_type, each.shape) for each in entry.bundle.outputs})
         if entry.bundle.runtime == "gpu":
             own.session.command("save_kernels", file=kernels.name)
             own.transport.pull(kernels.name, kernels)
@@ -209,15 +207,3 @@ def errors_naming(arm: Arm) -> Iterator[None]:
     except FarmError as error:
         error.args = (f"{arm.upper()}: {error}",)
         raise
-
-
-def _outputs(opened: OpenUnit, bundle: Bundle) -> dict[str, Array]:
-    """All outputs after a run."""
-    outputs = {}
-    with TemporaryDirectory() as folder:
-        for index, tensor in enumerate(bundle.outputs):
-            local = Path(folder, f"output{index}.bin")
-            opened.session.command("output", name=tensor.name, file=local.name)
-            opened.transport.pull(local.name, local)
-            outputs[tensor.name] = np.fromfile(local, tensor.element_type).reshape(tensor.shape)
-    return outputs

@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -63,6 +63,7 @@ START_DEADLINE_S = 25.0  # of a farmrt that only has to read a line; no driver i
 PROBE_DEADLINE_S = 120.0
 ANSWER_DEADLINE_S = 10.0
 LOAD_DEADLINE_S = 900.0
+REMOVE_DEADLINE_S = 30.0
 COMPILE_S = 480.0  # for drivers that compile when a kernel is launched for the first time
 LIMITED_KERNEL_MS = 1.0
 MS_PER_S = 1000
@@ -288,14 +289,18 @@ class OpenUnit:
 
     def read_outputs(self, plan: Plan) -> dict[str, Array]:
         """All outputs of the loaded plan after a run."""
-        outputs = {}
+        return self.read_tensors({each.name: (ELEMENT_NAMES[each.element_type], each.shape) for each in plan.outputs})
+
+    def read_tensors(self, described: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, Array]:
+        """Outputs of what is loaded, by name; each has an element type and a shape. Leaves no file on the unit."""
+        tensors, files = {}, [f"output{index}.bin" for index in range(len(described))]
         with TemporaryDirectory() as folder:
-            for index, tensor in enumerate(plan.outputs):
-                local, remote = Path(folder, f"output{index}.bin"), f"output{index}.bin"
-                self.session.command("output", name=tensor.name, file=remote)
-                self.transport.pull(remote, local)
-                outputs[tensor.name] = np.fromfile(local, ELEMENT_NAMES[tensor.element_type]).reshape(tensor.shape)
-        return outputs
+            for file, (name, (element_type, shape)) in zip(files, described.items(), strict=True):
+                self.session.command("output", name=name, file=file)
+                self.transport.pull(file, Path(folder, file))
+                tensors[name] = np.fromfile(Path(folder, file), element_type).reshape(shape)
+        self.transport.run(["rm", "-f", "--", *files], REMOVE_DEADLINE_S)
+        return tensors
 
 
 def given_operators(plan_file: Path) -> dict[str, Path]:

@@ -176,8 +176,9 @@ def test_launches_are_split_without_a_tuned_file(
 @pytest.mark.opencl
 def test_memory_of_an_emulated_phone(emulated: EmulatedUnits) -> None:
     """Android's dumpsys tells what the GPU's driver holds; the kernel what is resident."""
-    emulated.phone()
+    phone = emulated.phone()
     row = emulated.run().row
+    assert row["outputs"] and not list(phone.root.rglob("output*.bin"))  # what was compared is not left there
     memory = row["peak_memory"]
     assert memory["gpu_source"] == "dumpsys meminfo" and memory["reason"] == ""
     assert memory["gpu_bytes"] > 0 and sum(row["memory_bytes"].values()) < memory["resident_bytes"]
