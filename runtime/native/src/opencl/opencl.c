@@ -20,14 +20,28 @@ enum { MAX_PLATFORMS = 16 };
 /* Stores a symbol in a function pointer; C has no conversion between the two. */
 static void symbol_store(void *slot, void *symbol) { memcpy(slot, &symbol, sizeof symbol); }
 
+/* A function of the library by its name; of Pixel's own loader, which gives nothing before it was enabled, by its
+ * entries `enableOpenCL` and `loadOpenCLPointer`. NULL where there is none. */
+static void *function_find(void *library, const char *name) {
+    void (*enable)(void) = NULL;
+    void *(*load)(const char *) = NULL;
+    void *symbol = dlsym(library, name);
+    if (symbol != NULL) return symbol;
+    symbol_store(&enable, dlsym(library, "enableOpenCL"));
+    symbol_store(&load, dlsym(library, "loadOpenCLPointer"));
+    if (enable == NULL || load == NULL) return NULL;
+    enable();
+    return load(name);
+}
+
 /* Fills the table by name; false when a function is missing. */
 static bool functions_by_name(rt_opencl *opencl, void *library) {
     bool complete = true;
-#define LOOK_UP(index, name, result, parameters)   \
-    {                                              \
-        void *symbol = dlsym(library, "cl" #name); \
-        complete = complete && symbol != NULL;     \
-        symbol_store(&opencl->cl.name, symbol);    \
+#define LOOK_UP(index, name, result, parameters)           \
+    {                                                      \
+        void *symbol = function_find(library, "cl" #name); \
+        complete = complete && symbol != NULL;             \
+        symbol_store(&opencl->cl.name, symbol);            \
     }
     RT_OPENCL_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
@@ -57,7 +71,7 @@ static platform_ids_function *driver_platforms(void *library) {
 /* The platforms of a library, with the function table filled; 0 where it has none. */
 static cl_uint library_platforms(rt_opencl *opencl, void *library, cl_platform_id *platforms) {
     cl_uint count = 0;
-    opencl->is_driver = dlsym(library, "clGetPlatformIDs") == NULL;
+    opencl->is_driver = function_find(library, "clGetPlatformIDs") == NULL;
     if (!opencl->is_driver) {
         if (!functions_by_name(opencl, library)) return 0;
         if (opencl->cl.GetPlatformIDs(MAX_PLATFORMS, platforms, &count) != CL_SUCCESS) return 0;
@@ -95,7 +109,7 @@ static bool platform_is_2(const rt_opencl *opencl) {
 /* Looks up what only newer platforms have. */
 static void newer_functions_find(rt_opencl *opencl, void *library) {
     if (!platform_is_2(opencl)) return;
-    void *symbol = dlsym(library, "clCreateCommandQueueWithProperties");
+    void *symbol = function_find(library, "clCreateCommandQueueWithProperties");
     if (opencl->is_driver) {
         symbol = (*(void **const *)(const void *)opencl->platform)[RT_QUEUE_FUNCTION_INDEX];
     }
@@ -117,6 +131,27 @@ static void path_complete(rt_opencl *opencl, void *library) {
     snprintf(opencl->path, sizeof opencl->path, "%s", info.dli_fname);
 }
 
+/* Opens a library in the namespace of vendors' drivers (`sphal`), by Android's library for that: in a program's own
+ * namespace a driver may not be allowed, or finds none of its other libraries, and then has no platform. NULL where
+ * there are no namespaces. */
+static void *vendor_open(const char *path) {
+    void *(*load)(const char *, int) = NULL;
+    void *support = dlopen("libvndksupport.so", RTLD_NOW | RTLD_LOCAL);
+    if (support != NULL) symbol_store(&load, dlsym(support, "android_load_sphal_library"));
+    return load != NULL ? load(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+}
+
+/* Opens a library that exists once more, as a vendor's; returns how many platforms it has then. */
+static cl_uint vendor_platforms(rt_opencl *opencl, const char *path, void **library, cl_platform_id *platforms) {
+    void *opened = vendor_open(path);
+    cl_uint count = opened != NULL ? library_platforms(opencl, opened, platforms) : 0;
+    if (count > 0) {
+        rt_log(RT_LOG_INFO, "OpenCL library %s: opened in the namespace of vendors' drivers", path);
+        *library = opened;
+    }
+    return count;
+}
+
 /* Opens one library and chooses its device; RT_NO_OPENCL says what is missing. `exists` tells whether there is such a
  * library at all: of many places that are tried, those that do not exist are not worth a word. */
 static rt_status library_open(rt_opencl *opencl, const char *path, bool *exists, rt_error *error) {
@@ -124,15 +159,14 @@ static rt_status library_open(rt_opencl *opencl, const char *path, bool *exists,
     searched_append(opencl, path);
     snprintf(opencl->path, sizeof opencl->path, "%s", path);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const char *reason = library == NULL ? dlerror() : NULL;
     *exists = library != NULL || rt_file_exists(path);
     rt_log(RT_LOG_DEBUG, "OpenCL library %s: %s", path, library ? "opened" : "not there, or no library");
-    if (library == NULL) {
-        const char *reason = dlerror();
-        return rt_error_set(error, RT_NO_OPENCL, "%s", reason ? reason : path);
-    }
-    path_complete(opencl, library);
-    cl_uint count = library_platforms(opencl, library, platforms);
-    if (count == 0) return rt_error_set(error, RT_NO_OPENCL, "%s: no OpenCL platform", opencl->path);
+    if (library != NULL) path_complete(opencl, library);
+    rt_error_set(error, RT_NO_OPENCL, reason ? "%s" : "%s: no OpenCL platform", reason ? reason : opencl->path);
+    cl_uint count = library != NULL ? library_platforms(opencl, library, platforms) : 0;
+    if (count == 0 && *exists) count = vendor_platforms(opencl, path, &library, platforms);
+    if (count == 0) return RT_NO_OPENCL;
     if (!device_choose(opencl, platforms, count)) {
         return rt_error_set(error, RT_NO_OPENCL, "%s: no OpenCL device", opencl->path);
     }

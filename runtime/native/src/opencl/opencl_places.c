@@ -31,10 +31,13 @@ const char rt_opencl_places_text[] =
     "/vendor/" LIB ", /system/vendor/" LIB ", /system/" LIB ", the dynamic linker's folders, " ICD_FOLDER
     ", " DISTRIBUTION ", /usr/lib and /usr/local/lib";
 
-/* Android: Adreno's own name, Mali's (in the OpenGL library), PowerVR's. */
-static const char *const phone_folders[] = {"/vendor/" LIB, "/system/vendor/" LIB, "/system/" LIB, NULL};
-static const char *const phone_names[] = {"libOpenCL.so", "egl/libGLES_mali.so", "libGLES_mali.so",
-                                          "libmali.so",   "libPVROCL.so",        NULL};
+/* Android: Adreno's own name, Pixel's loader, Mali's (in the OpenGL library), PowerVR's; HarmonyOS: its folder for
+ * drivers, Maleoon's name. */
+static const char *const phone_folders[] = {"/vendor/" LIB, "/system/vendor/" LIB, "/system/" LIB,
+                                            "/vendor/" LIB "/chipsetsdk", NULL};
+static const char *const phone_names[] = {"libOpenCL.so",    "libOpenCL-pixel.so", "egl/libGLES_mali.so",
+                                          "libGLES_mali.so", "libmali.so",         "libPVROCL.so",
+                                          "libhvgr_v200.so", NULL};
 
 /* Linux: a loader, then a driver alone; boards' images keep the latter where the dynamic linker does not look. */
 static const char *const linked_names[] = {"libOpenCL.so.1", "libOpenCL.so", "libmali.so.1",
