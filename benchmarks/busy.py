@@ -29,7 +29,7 @@ from benchmarks.interleaving import Contender, ContenderTimes, measure_interleav
 from benchmarks.scratch import scratch
 from farm.config.execution import Execution
 from farm.config.inventory import HOST
-from farm.jobs.fleet.unit import open_unit
+from farm.jobs.fleet.opening import open_unit
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.models.prepare import Prepared
 from farm.rows.record import Record

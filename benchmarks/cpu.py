@@ -23,7 +23,8 @@ from benchmarks.interleaving import beside, measure_interleaved
 from benchmarks.scratch import scratch
 from farm.config.execution import Execution
 from farm.config.inventory import HOST
-from farm.jobs.fleet.unit import OpenUnit, open_unit
+from farm.jobs.fleet.opening import open_unit
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.models.prepare import Prepared
 from farm.jobs.tune.cpu import tune_cpu

@@ -22,7 +22,8 @@ from benchmarks.scratch import scratch
 from farm.config import deployment
 from farm.config.execution import Execution
 from farm.config.inventory import HOST
-from farm.jobs.fleet.unit import OpenUnit, open_unit
+from farm.jobs.fleet.opening import open_unit
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.models.prepare import Prepared, prepare
 from farm.model import fetch

@@ -17,7 +17,7 @@ from benchmarks.engines import cores
 from benchmarks.figures import Driver, Machine, Program
 from farm.config.inventory import HOST
 from farm.farmrt import drivers
-from farm.jobs.fleet.unit import open_unit
+from farm.jobs.fleet.opening import open_unit
 from farm.rows.row import versions
 from runtime.native.build import build_farmrt
 from runtime.native.object_cache import VARIABLE

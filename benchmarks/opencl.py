@@ -25,7 +25,8 @@ from benchmarks.networks import Network
 from benchmarks.scratch import scratch
 from farm.config.inventory import HOST
 from farm.jobs.fleet.dispatch import FleetOptions
-from farm.jobs.fleet.unit import OpenUnit, open_unit
+from farm.jobs.fleet.opening import open_unit
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.search import SearchOptions

@@ -27,7 +27,7 @@ import click
 
 from farm import atomic_file
 from farm.config import deployment, inventory, samples
-from farm.jobs.fleet.unit import open_unit
+from farm.jobs.fleet.opening import open_unit
 from farm.jobs.models.prepare import prepare
 from farm.jobs.tune.trials import UnitTrials, trials_on
 from farm.model import fetch

@@ -12,7 +12,7 @@ from farm import artifacts, safe_text
 from farm.artifacts import Artifact, ArtifactFinding, ArtifactSet
 from farm.cli.envelope import CommandResult, Document
 from farm.config.inventory import Unit
-from farm.jobs.fleet.unit import open_unit
+from farm.jobs.fleet.opening import open_unit
 from farm.jobs.sharing.share import share_results
 from farm.kept_choices import ChoiceSet
 from farm.store.address import parse_address

@@ -13,7 +13,8 @@ from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.job_rows import KnownSettings, Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
-from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
+from farm.jobs.fleet.round_limit import rounds_deadline_s
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import LoadOptions, load_model, provenance_of
 from farm.jobs.models.prepare import Prepared, TestData, prepare_all
 from farm.jobs.run import NS_PER_MS, rounds_settings

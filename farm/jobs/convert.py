@@ -15,7 +15,9 @@ from farm.config.inventory import Unit
 from farm.jobs.choices.kept_way import KeptWay, kept_way
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
-from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
+from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.fleet.target_choice import choose_target
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models import plans
 from farm.jobs.models.prepare import Prepared, plan_data_type, prepare, with_siblings
 from farm.jobs.targets import (

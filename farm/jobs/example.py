@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from farm.farmrt.answers import KernelsAnswer, LoadAnswer, TunedAnswer
-from farm.jobs.fleet.unit import LIMITED_KERNEL_MS, LOAD_DEADLINE_S, OpenUnit, given_operators
+from farm.jobs.fleet.plan_files import given_operators
+from farm.jobs.fleet.unit import LIMITED_KERNEL_MS, LOAD_DEADLINE_S, OpenUnit
 from farm.transport.base import CompletedProgram
 from farm.workspace import data_file
 from runtime.errors import DeviceError

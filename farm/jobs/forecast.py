@@ -18,7 +18,8 @@ from farm.jobs.choices.goals import memory_goal
 from farm.jobs.choices.kept_way import KeptWay, kept_way
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each, rows_without_unit
-from farm.jobs.fleet.unit import OpenUnit, choose_target
+from farm.jobs.fleet.target_choice import choose_target
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, plan_data_type, prepare_all
 from farm.jobs.targets import TargetFiles, TargetPair, known_facts, nothing_known
 from farm.plans.forecast import cheapest_plan, forecast, with_costs

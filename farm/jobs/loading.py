@@ -12,7 +12,8 @@ from farm.farmrt.answers import LoadAnswer
 from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
 from farm.jobs.choices.kept_way import KeptWay
 from farm.jobs.fleet import kernel_trial
-from farm.jobs.fleet.unit import OpenUnit, given_operators, write_plan
+from farm.jobs.fleet.plan_files import given_operators, write_plan
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models import plans
 from farm.jobs.models.cpu_choice import with_choice
 from farm.jobs.models.prepare import Prepared, plan_data_type

@@ -20,8 +20,9 @@ from farm.jobs.custom_cases import CustomCase
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.execution import hint_figures
 from farm.jobs.fleet.job_rows import Settings, again_where_killed, is_ok
+from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.progress import SILENT, ProgressView
-from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.opbench_cases import CASES, Benchmark, benchmarks, spread_percent
 from farm.rows.execution import HintFigures
 from farm.rows.opbench import OpbenchFigures, OpbenchResult, OpbenchRow

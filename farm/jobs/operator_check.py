@@ -17,8 +17,9 @@ import numpy.typing as npt
 from farm.config.inventory import Unit
 from farm.jobs.custom_cases import CustomCase, custom_cases, grown
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
+from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.progress import SILENT, ProgressView
-from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.fleet.unit import OpenUnit
 from farm.rows.status import Status, status_of
 from farm.workspace import Workspace
 from runtime.custom.binding import BoundOperator

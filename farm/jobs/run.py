@@ -21,7 +21,8 @@ from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.job_rows import KnownSettings, Settings, rows_of_each
 from farm.jobs.fleet.placement import measured_placement, placement_of
 from farm.jobs.fleet.progress import SILENT, ProgressView
-from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
+from farm.jobs.fleet.round_limit import rounds_deadline_s
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of, ready_model
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all, validation_data
 from farm.jobs.samples import OnUnit, Samples, run_samples

@@ -12,7 +12,7 @@ from farm.config import inventory
 from farm.config.inventory import Unit
 from farm.emulation import namespace
 from farm.emulation.board import Board
-from farm.jobs.fleet.unit import open_unit
+from farm.jobs.fleet.opening import open_unit
 from tests.conftest import require
 from tests.integration.board_jobs import deploy, rows_of
 from tests.integration.conftest import CallFarm

@@ -30,7 +30,9 @@ from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
 from farm.jobs.choices.kept_way import kept_way
 from farm.jobs.compare.checkout import Checkout
-from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
+from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.fleet.target_choice import choose_target
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import plan_data_type, prepare
 from farm.model import deployments
 from farm.model.fetch import Fetcher

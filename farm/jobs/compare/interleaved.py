@@ -23,7 +23,8 @@ import numpy.typing as npt
 from farm.condition.throttling import RetryPolicy
 from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import LoadAnswer, RunAnswer
-from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
+from farm.jobs.fleet.round_limit import rounds_deadline_s
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
 from farm.rows.latency import Latency
 from farm.rows.row import Throttling

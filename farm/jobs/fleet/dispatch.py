@@ -19,9 +19,10 @@ from contextlib import AbstractContextManager
 from typing import Generic, Protocol, TypeVar
 
 from farm.config.inventory import Unit
+from farm.jobs.fleet.opening import open_unit
 from farm.jobs.fleet.progress import SILENT, ProgressView, UnitProgress
 from farm.jobs.fleet.schedule import Schedule, UnitTask
-from farm.jobs.fleet.unit import OpenUnit, open_unit
+from farm.jobs.fleet.unit import OpenUnit
 from farm.rows.status import Status, status_of
 from farm.transport.interruption import Interruption
 from farm.units import health

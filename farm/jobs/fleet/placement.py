@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
+from farm.jobs.fleet.round_limit import rounds_deadline_s
+from farm.jobs.fleet.unit import OpenUnit
 from farm.rows.forecast import CONVERSION_MARK
 from farm.rows.run import Placement
 from runtime.plan.plan import Step

@@ -5,6 +5,7 @@ farmrt tells of progress step by step in the first round, and knows from it how 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,3 +54,8 @@ def named(limit_s: float) -> Iterator[None]:
             f"a round may go {limit_s:g} s without progress here; {OPTION} SECONDS or the key {KEY} sets another limit"
         )
         raise DeadlineError(f"{error}; {text}") from None
+
+
+def rounds_deadline_s(rounds: int, round_ms: float) -> float:
+    """A generous deadline for rounds of a known duration."""
+    return 60.0 + math.ceil(rounds * round_ms / 1000 * 5)

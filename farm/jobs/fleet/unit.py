@@ -1,12 +1,10 @@
-"""A unit that is ready to work: connected, farmrt on it and running, probed; plans go there only when they changed."""
+"""A unit that is ready to work: farmrt runs there and has probed it; files go there only when they changed."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import logging
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,49 +13,36 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from farm import atomic_file
-from farm.condition import steadiness, task_profile
-from farm.condition.device_state import read_conditions, read_state
-from farm.condition.readiness import BYTES_PER_MB, wait_until_ready
-from farm.condition.task_profile import TaskProfile
+from farm.condition.device_state import read_conditions
 from farm.condition.throttling import MeasuredSample, RetryPolicy, measure_unthrottled
 from farm.config.deployment import Runtime
 from farm.config.execution import DEFAULT, Execution
-from farm.config.inventory import Unit
-from farm.farmrt.answers import DeviceAnswer, LoadAnswer, OpenClAnswer, ProbeAnswer, RunAnswer, TrialAnswer
+from farm.farmrt.answers import LoadAnswer, RunAnswer, TrialAnswer
 from farm.farmrt.session import Session
-from farm.farmrt.unit_file_store import UnitFileStore
 from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
 from farm.jobs.choices.kept_way import KeptWay
 from farm.jobs.fleet import round_limit
-from farm.jobs.fleet.health_check import check_unit
-from farm.jobs.fleet.opencl_library import check_opencl, find_opencl
-from farm.jobs.fleet.progress import UnitProgress
+from farm.jobs.fleet.connection import UnitConnection
+from farm.jobs.fleet.opencl_library import check_opencl
+from farm.jobs.fleet.plan_files import given_operators
+from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.models import cpu_choice, plans
 from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared
-from farm.lease import lease
-from farm.lease.lease import Lease
 from farm.rows.device_state import DeviceState
 from farm.rows.row import Throttling
 from farm.rows.status import Status
-from farm.transport import Transport, connect
-from farm.transport.interruption import Interruption
 from farm.units import facts_cache, health, target_files
-from farm.workspace import Workspace, data_file, operators_file
-from runtime.custom.c_library import abi_key, c_kernels, operators_library
-from runtime.errors import DeviceError, JobError, UnsupportedError
+from farm.workspace import Workspace, data_file
+from runtime.errors import DeviceError, JobError
 from runtime.lowering.choice import GraphChoice
 from runtime.native.build import build_farmrt
-from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.target import Target
 from runtime.types import ELEMENT_NAMES
 
 Array = npt.NDArray[Any]
 Value = TypeVar("Value")
-
-LOG = logging.getLogger("farm.unit")
 
 START_DEADLINE_S = 25.0  # of a farmrt that only has to read a line; no driver is asked yet
 PROBE_DEADLINE_S = 120.0
@@ -67,42 +52,6 @@ REMOVE_DEADLINE_S = 30.0
 COMPILE_S = 480.0  # for drivers that compile when a kernel is launched for the first time
 LIMITED_KERNEL_MS = 1.0
 MS_PER_S = 1000
-
-
-@dataclasses.dataclass(frozen=True)
-class UnitConnection:
-    """A unit whose lease is held, and all that it takes to start a farmrt there.
-
-    Attributes:
-        opencl: the OpenCL library for farmrt; None leaves the search to it.
-        conditions: what was done to the unit before the job, for a row's settings.
-        interruption: ends what waits for the unit.
-        round_limit_s: how long a round may go without progress before the unit counts as hanging; None: what the
-            deployment file says, else by the work of the plan.
-    """
-
-    unit: Unit
-    transport: Transport
-    lease: Lease
-    store: UnitFileStore
-    progress: UnitProgress
-    opencl: str | None
-    task_profile: TaskProfile
-    conditions: Mapping[str, Any]
-    interruption: Interruption
-    round_limit_s: float | None = None
-
-    def session(self, program: Path | None = None, environment: Mapping[str, str] | None = None) -> Session:
-        """Starts another farmrt on the unit: this farm's, or the one in a file."""
-        farmrt = program or build_farmrt(self.unit.abi, compiled=self._say_compiled)
-        logged = {"FARMRT_LOG": "debug"} if LOG.isEnabledFor(logging.DEBUG) else {}
-        remote = self.store.put([farmrt])[farmrt]
-        if not program:
-            self.transport.hash_with(remote)
-        return Session(self.transport, remote, {**logged, **(environment or {})}, wrap=self.task_profile.wrap)
-
-    def _say_compiled(self, done: int, units: int) -> None:
-        self.progress.stage(f"farmrt for {self.unit.abi}: compiled {done} of {units} files, once")
 
 
 class OpenUnit:
@@ -303,142 +252,8 @@ class OpenUnit:
         return tensors
 
 
-def given_operators(plan_file: Path) -> dict[str, Path]:
-    """The library of a plan's custom CPU operators, under the word by which it is loaded; empty without one."""
-    library = operators_file(plan_file)
-    return {"operators": library} if library.is_file() else {}
-
-
 def _with_own_paths(text: str, remotes: Mapping[Path, str]) -> str:
     """A unit's words with the paths of files here, which people know, in place of those there."""
     for path, remote in remotes.items():
         text = text.replace(remote, str(path))
     return text
-
-
-def choose_target(
-    unit: Unit, probe: ProbeAnswer, prepared: Prepared, runtime: Runtime, memory: str | None = None
-) -> Target:
-    """What to lower a model to on a unit that `farmrt probe` describes.
-
-    Raises:
-        UnsupportedError: the unit cannot run it so; the text says what could be changed.
-    """
-    if runtime == "cpu":
-        return probe.target(unit.soc, memory="cpu", precision=prepared.precision(runtime))
-    device = _usable_device(unit, probe.opencl, memory)
-    precisions = prepared.precisions(has_half=device.fp16)
-    if not precisions:
-        reason = f"{device.name} has no fp16 arithmetic; set data_type: fp16_fp32 or fp32_fp32"
-        raise UnsupportedError(f"unit {unit.name!r}: {reason}")
-    settings = {"memory": memory} if memory else {}
-    allow_cpu = "cpu" in prepared.settings.runtimes
-    return probe.target(unit.soc, precision=precisions[0], allow_cpu=allow_cpu, **settings)
-
-
-def _usable_device(unit: Unit, opencl: OpenClAnswer, memory: str | None) -> DeviceAnswer:
-    device, where = opencl.device, f"unit {unit.name!r}"
-    if device is None:
-        reason = opencl.error or "none was found"
-        raise UnsupportedError(
-            f"{where} has no OpenCL driver ({reason}); `farm doctor --device {unit.name}` says what to do, "
-            "or set runtime: cpu"
-        )
-    if memory == "image" and not device.images:
-        raise UnsupportedError(f"{where}: {device.name} has no images; use --memory buffer")
-    return device
-
-
-@contextlib.contextmanager
-def open_unit(
-    unit: Unit,
-    opencl: str | None = None,
-    progress: UnitProgress | None = None,
-    purpose: str = "farm",
-    wait_s: float = 0.0,
-    interruption: Interruption | None = None,
-    round_limit_s: float | None = None,
-) -> Iterator[OpenUnit]:
-    """Connects to a unit, takes its lease, brings farmrt there and starts it.
-
-    Args:
-        unit: the unit.
-        opencl: a library, `intel`, `pypi`, `system`, or None for the best.
-        progress: reports what happens meanwhile.
-        purpose: what the lease is for, shown to others who want the unit.
-        wait_s: how long to wait for a unit that somebody else holds.
-        interruption: ends, from another thread, what waits for the unit.
-        round_limit_s: how long a round of a model may go without progress; None: by deployment file or work.
-    """
-    interruption = interruption or Interruption()
-    library = find_opencl(unit, opencl)
-    progress = progress or UnitProgress(unit.name)
-    say = progress.stage
-    say("connecting")
-    health.HealthRecords().admit(unit, lambda: check_unit(unit))
-    with (
-        contextlib.closing(_reached(unit, progress, interruption)) as transport,
-        lease.acquire(
-            unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=progress.waiting
-        ) as held,
-        _made_ready(unit, transport, held, progress, interruption) as conditions,
-        UnitFileStore(transport, unit.limits.store_mb * BYTES_PER_MB, held.check) as store,
-    ):
-        say(f"farmrt for {unit.abi}")
-        profile = task_profile.find_profile(transport)
-        conditions = conditions | ({"task_profile": profile.name} if profile.name else {})
-        connection = UnitConnection(
-            unit, transport, held, store, progress, library, profile, conditions, interruption, round_limit_s
-        )
-        with connection.session() as session:
-            yield OpenUnit(connection, session)
-
-
-def _reached(unit: Unit, progress: UnitProgress, interruption: Interruption) -> Transport:
-    transport = connect(unit, interruption=interruption)
-    progress.reached = True
-    return transport
-
-
-@contextlib.contextmanager
-def _made_ready(
-    unit: Unit, transport: Transport, held: Lease, progress: UnitProgress, interruption: Interruption
-) -> Iterator[dict[str, Any]]:
-    """Waits until the unit is fit for a job, and lets it run at its highest clocks meanwhile; what was done."""
-    fit = wait_until_ready(
-        unit.name,
-        lambda: progress.state(read_state(transport)),
-        unit.limits,
-        time.monotonic,
-        interruption.sleep,
-        progress.stage,
-    )
-    waited = {"waited_s": round(fit.waited_s, 1), "waited_for": fit.waited_for} if fit.waited_for else {}
-    with steadiness.held_steady(transport, unit.limits.keep_awake, held.check) as held_steady:
-        yield waited | held_steady.settings
-
-
-def write_plan(plan: Plan, plan_file: Path) -> None:
-    """Writes a plan, its weights, and the library of the custom CPU operators that it needs."""
-    _write_operators(plan, operators_file(plan_file))
-    write_changed(data_file(plan_file), plan.data)
-    write_changed(plan_file, encode_plan(plan))
-
-
-def _write_operators(plan: Plan, library_file: Path) -> None:
-    kernels = c_kernels(plan)
-    if kernels:
-        write_changed(library_file, operators_library(kernels, abi_key(plan.target.abi)).read_bytes())
-    else:
-        library_file.unlink(missing_ok=True)
-
-
-def write_changed(path: Path, content: bytes) -> None:
-    """Writes a file, unless it holds the same already."""
-    if not path.is_file() or path.read_bytes() != content:
-        atomic_file.write(path, content)
-
-
-def rounds_deadline_s(rounds: int, round_ms: float) -> float:
-    """A generous deadline for rounds of a known duration."""
-    return 60.0 + math.ceil(rounds * round_ms / 1000 * 5)

@@ -12,7 +12,8 @@ from farm.config.deployment import Runtime
 from farm.farmrt.answers import LoadAnswer, waited_share
 from farm.jobs.benchmark import profile
 from farm.jobs.fleet.execution import execution_figures, peak_memory
-from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
+from farm.jobs.fleet.round_limit import rounds_deadline_s
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of
 from farm.jobs.models.prepare import Failed, Prepared, TestData
 from farm.jobs.run import RoundTimes, run_rounds

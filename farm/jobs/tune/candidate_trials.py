@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
 from farm.config.execution import Execution
-from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.tune.pace import Pace
 from farm.jobs.tune.trials import MS_PER_S, UnitTrials
 from farm.workspace import TUNING

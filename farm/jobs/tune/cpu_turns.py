@@ -10,7 +10,8 @@ from pathlib import Path
 
 from farm.config.execution import Execution
 from farm.jobs.compare.interleaved import Effort, Measured, first_rounds, in_turns, samples_ms
-from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models import plans
 from farm.jobs.models.cpu_choice import CpuChoice, with_choice
 from farm.jobs.models.prepare import Prepared, TestData

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from farm.config.execution import Execution
-from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.tune.candidate_trials import NS_PER_MS, WATCHED
 from farm.jobs.tune.trials import UnitTrials
 from farm.workspace import TUNING

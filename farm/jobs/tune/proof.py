@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from farm.artifacts import ModelRecord
 from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
-from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
 from farm.jobs.tune.search import Tuned
 from farm.jobs.tune.selecting import PlanVersion

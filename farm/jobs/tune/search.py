@@ -12,7 +12,8 @@ from pathlib import Path
 from farm.config.execution import Execution
 from farm.jobs.choices.costs import trials_fingerprint
 from farm.jobs.compare.interleaved import TunedFiles
-from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared
 from farm.jobs.tune.journals import opened_journal
 from farm.jobs.tune.selecting import BUDGET_SHARE, MOST_SHARES, Budget, ChoiceOnce, Chosen, PlanVersion, Selecting

@@ -21,7 +21,8 @@ from farm.jobs.choices.costs import KnownCosts, known_costs, trials_fingerprint
 from farm.jobs.choices.data_types import chosen_data_type, ms_by_data_type
 from farm.jobs.choices.goals import memory_goal
 from farm.jobs.compare.interleaved import Effort, PlanFile, TunedFiles, measure_in_turns
-from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models import plans
 from farm.jobs.models.prepare import Prepared, data_types, plan_data_type
 from farm.jobs.tune.accuracy import Accuracy

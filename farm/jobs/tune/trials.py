@@ -11,7 +11,8 @@ from typing import Any
 from farm.condition.throttling import RetryPolicy, throttling_cause
 from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import TrialAnswer
-from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared
 from farm.jobs.tune.built_programs import built_programs
 from farm.workspace import TUNING

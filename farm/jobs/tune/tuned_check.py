@@ -11,7 +11,8 @@ from farm.config.deployment import Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.jobs.compare.interleaved import DEFAULTS, Effort, PlanFile, TunedFiles, measure_in_turns
 from farm.jobs.fleet import kernel_trial
-from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Ending

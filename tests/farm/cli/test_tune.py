@@ -13,7 +13,7 @@ import pytest
 
 from farm import cli
 from farm.config import deployment, inventory
-from farm.jobs.fleet.unit import open_unit
+from farm.jobs.fleet.opening import open_unit
 from farm.jobs.models.prepare import prepare
 from farm.jobs.tune import cpu as cpu_tuning
 from farm.jobs.tune import search

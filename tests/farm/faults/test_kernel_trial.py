@@ -16,7 +16,9 @@ from farm.config import deployment, inventory
 from farm.config.inventory import Unit
 from farm.farmrt.drivers import Driver
 from farm.jobs.fleet import kernel_trial
-from farm.jobs.fleet.unit import OpenUnit, open_unit, write_plan
+from farm.jobs.fleet.opening import open_unit
+from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData, prepare
 from farm.model import fetch
 from farm.units import tried_kernels

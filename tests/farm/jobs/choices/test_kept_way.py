@@ -12,7 +12,7 @@ from farm.config import deployment
 from farm.farmrt.answers import ProbeAnswer
 from farm.jobs.choices.in_force import subject_of
 from farm.jobs.choices.kept_way import kept_way
-from farm.jobs.fleet.unit import choose_target
+from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.forecast import forecast_for_file
 from farm.jobs.inspect import inspect_for_file
 from farm.jobs.models import cpu_choice

@@ -25,7 +25,7 @@ from farm.jobs.compare.bundle import (
     read_bundle,
 )
 from farm.jobs.compare.checkout import Checkout
-from farm.jobs.fleet.unit import open_unit
+from farm.jobs.fleet.opening import open_unit
 from farm.model import deployments
 from runtime.errors import BuildError, ConfigError, FormatError, UnsupportedError
 from tests.farm.model.tiny_model import write_deployment

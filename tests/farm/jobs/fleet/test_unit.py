@@ -14,7 +14,9 @@ from farm.farmrt import drivers, working_drivers
 from farm.farmrt.answers import ProbeAnswer
 from farm.farmrt.drivers import Driver
 from farm.jobs.fleet.opencl_library import check_opencl, find_opencl
-from farm.jobs.fleet.unit import choose_target, rounds_deadline_s, write_changed
+from farm.jobs.fleet.plan_files import write_changed
+from farm.jobs.fleet.round_limit import rounds_deadline_s
+from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.models.prepare import Prepared, prepare
 from farm.model.fetch import Fetcher
 from runtime.errors import ConfigError, UnsupportedError

@@ -14,7 +14,8 @@ from farm.config import inventory
 from farm.config.execution import DEFAULT
 from farm.farmrt.answers import TrialAnswer
 from farm.jobs.choices.costs import known_costs, trials_fingerprint
-from farm.jobs.fleet.unit import OpenUnit, open_unit
+from farm.jobs.fleet.opening import open_unit
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.tune import peak_trials
 from farm.jobs.tune.peak_trials import PeakTrials
 from farm.workspace import journal_file

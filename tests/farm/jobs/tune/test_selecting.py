@@ -19,7 +19,7 @@ from farm.config import deployment, inventory
 from farm.jobs.choices.costs import trials_fingerprint
 from farm.jobs.compare.bundle import Probed, make_bundle
 from farm.jobs.compare.interleaved import Effort, Measured, TunedFiles, measure_in_turns
-from farm.jobs.fleet.unit import open_unit
+from farm.jobs.fleet.opening import open_unit
 from farm.jobs.models.prepare import prepare
 from farm.jobs.tune import candidate_trials, proof, selecting
 from farm.jobs.tune.accuracy import MOST_LIMITS

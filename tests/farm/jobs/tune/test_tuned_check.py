@@ -16,7 +16,8 @@ from farm.config import deployment, inventory
 from farm.emulation import PhoneSettings
 from farm.emulation.phone_unit import emulated_phone_unit
 from farm.jobs.compare.interleaved import Effort
-from farm.jobs.fleet.unit import OpenUnit, open_unit
+from farm.jobs.fleet.opening import open_unit
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData, prepare
 from farm.jobs.tune.tuned_check import TunedCheck, check_tuned, verdict
 from farm.model import fetch
