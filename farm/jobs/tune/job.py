@@ -24,10 +24,10 @@ from farm.jobs.tune.cpu import tune_cpu
 from farm.jobs.tune.proof import Proof
 from farm.jobs.tune.publication import Published, prove_and_publish
 from farm.jobs.tune.repeatability import agreements
+from farm.jobs.tune.schedule import TuningSchedule
 from farm.jobs.tune.search import SearchOptions, Tuned, search_models
 from farm.jobs.tune.selecting import ChoiceOnce
 from farm.jobs.tune.shared_search import SharedSearch
-from farm.jobs.tune.wall_budget import WallBudget
 from farm.rows.row import Provenance, row_fingerprint
 from farm.rows.run import NoFile, RunFigures, SelectionUse
 from farm.rows.tune import BuildAheadFigures, TuneFigures, TuneOutcome, TuneResult, TuneRow, TuningAgreement
@@ -46,7 +46,7 @@ class TuneOptions:
         """Settings of a row that are known before anything runs."""
         return {
             "level": self.search.level,
-            "budget_s": self.search.seconds if math.isfinite(self.search.seconds) else None,
+            "budget_s": self.search.device_s if math.isfinite(self.search.device_s) else None,
             "data_type": settings.data_type_on(runtime),
             "winograd": settings.winograd,
             "limit_opencl_kernel_time": settings.limit_opencl_kernel_time,
@@ -71,7 +71,7 @@ def tune_job(
 
     def measure(opened: OpenUnit, model: Prepared, runtime: Runtime) -> TuneResult:
         if runtime == "cpu":
-            return tune_cpu(opened, model, options.search.wall_s)
+            return tune_cpu(opened, model, options.search.deadline())
         opened.target(model, runtime, options.search.memory)  # what a unit cannot run is said before anything else
         return tuning.result(opened, model)
 
@@ -80,9 +80,9 @@ def tune_job(
 
 @dataclasses.dataclass
 class _UnitSearches:
-    """What the first search of all models found on a unit, within which wall time, and what further searches found."""
+    """What the first search of all models found on a unit, with its schedule, and what further searches found."""
 
-    wall: WallBudget | None
+    schedule: TuningSchedule
     first: Sequence[Tuned]
     further: Sequence[Sequence[Tuned]] | None = None
 
@@ -104,8 +104,8 @@ class _Tuning:
     def result(self, opened: OpenUnit, model: Prepared) -> TuneResult:
         """What tuning a model gains; all models of the job are searched with the first."""
         if opened not in self._of_units:
-            wall = self._wall_budget()
-            self._of_units[opened] = _UnitSearches(wall, self._search(opened, 0, wall))
+            schedule = self._schedule()
+            self._of_units[opened] = _UnitSearches(schedule, self._search(opened, 0, schedule))
         tuned = _of_model(self._of_units[opened].first, model)
         if not tuned.is_tuned:
             return self._not_tuned(opened, model, tuned)
@@ -148,21 +148,20 @@ class _Tuning:
         """The choice that is in force now."""
         return opened.choice_in_force(model, "gpu", tuned.target, self._options.search.memory).use
 
-    def _search(self, opened: OpenUnit, number: int, wall: WallBudget | None) -> list[Tuned]:
+    def _search(self, opened: OpenUnit, number: int, schedule: TuningSchedule) -> list[Tuned]:
         shared, choices = self._searches[number], self._choices[number]
-        return search_models(opened, self._models, self._options.search, shared, wall, choices)
+        return search_models(opened, self._models, self._options.search, shared, schedule, choices)
 
     def _further_searches(self, opened: OpenUnit) -> Sequence[Sequence[Tuned]]:
         """What the searches after the first found, which are made when the first is published."""
         of_unit = self._of_units[opened]
         if of_unit.further is None:
             numbers = range(1, self._options.repeat)
-            of_unit.further = [self._search(opened, number, self._wall_budget()) for number in numbers]
+            of_unit.further = [self._search(opened, number, self._schedule()) for number in numbers]
         return of_unit.further
 
-    def _wall_budget(self) -> WallBudget | None:
-        seconds = self._options.search.wall_s
-        return None if seconds is None else WallBudget(seconds * len(self._models), len(self._models))
+    def _schedule(self) -> TuningSchedule:
+        return TuningSchedule(self._options.search.deadline(len(self._models)), len(self._models))
 
     def _publish(self, opened: OpenUnit, model: Prepared) -> Published:
         library, of_unit = model.deployment.library_name, self._of_units[opened]
@@ -173,7 +172,7 @@ class _Tuning:
         with self._publishing:
             if key not in self._published:
                 settings = {"level": self._options.search.level, "budget_s": self._options.search.budget_s}
-                self._published[key] = prove_and_publish(opened, library, of_library, settings, of_unit.wall)
+                self._published[key] = prove_and_publish(opened, library, of_library, settings, of_unit.schedule)
             return self._published[key]
 
 

@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import math
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from pathlib import Path
@@ -53,6 +52,7 @@ from runtime.selection.selection import GraphSelection
 from runtime.selection.trials import nodes_with
 from runtime.target import Target
 from runtime.types import Precision
+from tuner.budget import NO_DEADLINE, Budget, Deadline
 from tuner.journal import Journal
 from tuner.statistics import Ratio
 
@@ -86,35 +86,12 @@ class PlanVersion:
         return PlanFile(self.plan, self.plan_file, settings.limit_opencl_kernel_time, settings.execution)
 
 
-@dataclasses.dataclass(frozen=True)
-class Budget:
-    """Device seconds for measuring candidates, and when measuring and proving must have ended, by the clock.
+def covering(budget: Budget, candidates: int, slowest_s: float, spent_s: float) -> Budget:
+    """With time for so many candidates if each takes as long as the slowest so far, where it may grow.
 
-    `grows`: whether there may be more device seconds where candidates take long.
+    As long as none was timed there is time for one, whatever has been spent before.
     """
-
-    device_s: float
-    measured_by_s: float = math.inf
-    proved_by_s: float = math.inf
-    clock: Callable[[], float] = time.monotonic
-    grows: bool = False
-
-    def covering(self, candidates: int, slowest_s: float, spent_s: float) -> Budget:
-        """With time for so many candidates if each takes as long as the slowest so far, where it may grow.
-
-        As long as none was timed there is time for one, whatever has been spent before.
-        """
-        needed_s = spent_s + candidates * slowest_s if slowest_s else math.inf
-        return dataclasses.replace(self, device_s=max(self.device_s, needed_s)) if self.grows else self
-
-    @property
-    def limited_by_s(self) -> float:
-        """When looking for what costs accuracy must have ended, by the clock: half of the time to prove is left."""
-        return (self.measured_by_s + self.proved_by_s) / 2
-
-    def left_s(self, spent_s: float) -> float:
-        """What is left for measuring when so many device seconds are spent."""
-        return min(self.device_s - spent_s, self.measured_by_s - self.clock())
+    return budget.covering(spent_s + candidates * slowest_s if slowest_s else math.inf)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,7 +145,10 @@ class ChoiceOnce:
 
 @dataclasses.dataclass(frozen=True)
 class Selecting:
-    """A model on a unit, with the plan in force there and the artifacts that this is loaded with."""
+    """A model on a unit, with the plan in force there and the artifacts that this is loaded with.
+
+    `budget` is for measuring candidates, `proof` when the proof of what was chosen must have ended.
+    """
 
     opened: OpenUnit
     prepared: Prepared
@@ -176,6 +156,7 @@ class Selecting:
     in_force: PlanVersion
     files: TunedFiles
     budget: Budget
+    proof: Deadline = NO_DEADLINE
     fresh: bool = False
     shared: Path | None = None
 
@@ -233,7 +214,9 @@ class Selecting:
 
     @functools.cached_property
     def _accuracy(self) -> Accuracy:
-        return Accuracy(self.opened, self.prepared, self.budget.limited_by_s, self.budget.clock)
+        measuring = self.budget.deadline
+        halfway = dataclasses.replace(measuring, at_s=(measuring.at_s + self.proof.at_s) / 2)
+        return Accuracy(self.opened, self.prepared, halfway)
 
     @functools.cached_property
     def _is_wrong_now(self) -> bool:
@@ -313,7 +296,7 @@ class Selecting:
         if share.device_s < LEAST_PEAKS_S:
             return known, _Spent()
         with self._journal(execution) as journal:
-            known_ms, clock = dict(known.best_ms), self.budget.clock
+            known_ms, clock = dict(known.best_ms), self.budget.deadline.clock
             trials = PeakTrials(self.opened, self.target, execution, journal, share.left_s, known_ms, clock)
             peaks = trials.measured()
         return dataclasses.replace(known, peaks=peaks), _Spent(device_s=trials.device_s)
@@ -335,7 +318,7 @@ class Selecting:
             def granted() -> Budget:
                 slowest_s = max((each.pace.slowest_s for each in trials.values()), default=0.0)
                 count = PLANS * len({cost_key(launch) for launch in before})
-                return self.budget.covering(count, slowest_s, spent.device_s)
+                return covering(self.budget, count, slowest_s, spent.device_s)
 
             for each in trials.values():
                 each.left_s = lambda: granted().left_s(total().device_s)
@@ -367,7 +350,7 @@ class Selecting:
             journal,
             lambda: 0.0,
             dict(known.measured),
-            self.budget.clock,
+            self.budget.deadline.clock,
         )
 
     def _needed(
@@ -395,7 +378,7 @@ class Selecting:
     def _proved(self, new: PlanVersion, figures: ChoiceFigures) -> Chosen:
         """The chosen plan where it is as fast as the one in force, measured; else that one."""
         self.opened.progress.stage(f"{self.prepared.name}: the plan in force against the chosen one")
-        effort = dataclasses.replace(PROCESSES, ends_s=self.budget.proved_by_s, clock=self.budget.clock)
+        effort = dataclasses.replace(PROCESSES, deadline=self.proof)
         ways = [dataclasses.replace(self.files, plan=self.in_force.file(self.prepared)), TunedFiles(self.files.tuned)]
         (before, chosen), throttling = measure_in_turns(
             self.opened, new.file(self.prepared), ways, self._accuracy.data, effort
