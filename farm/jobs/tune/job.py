@@ -25,7 +25,7 @@ from farm.jobs.tune.proof import Proof
 from farm.jobs.tune.publication import Published, prove_and_publish
 from farm.jobs.tune.repeatability import agreements
 from farm.jobs.tune.schedule import TuningSchedule
-from farm.jobs.tune.search import SearchOptions, Tuned, search_models
+from farm.jobs.tune.search import ModelTuning, SearchOptions, search_models
 from farm.jobs.tune.selecting import ChoiceOnce
 from farm.jobs.tune.shared_search import SharedSearch
 from farm.rows.row import Provenance, row_fingerprint
@@ -83,8 +83,8 @@ class _UnitSearches:
     """What the first search of all models found on a unit, with its schedule, and what further searches found."""
 
     schedule: TuningSchedule
-    first: Sequence[Tuned]
-    further: Sequence[Sequence[Tuned]] | None = None
+    first: Sequence[ModelTuning]
+    further: Sequence[Sequence[ModelTuning]] | None = None
 
 
 class _Tuning:
@@ -95,7 +95,7 @@ class _Tuning:
 
     def __init__(self, models: Sequence[Prepared], options: TuneOptions, units: int) -> None:
         self._models, self._options = models, options
-        self._searches: list[SharedSearch[list[Tuned]]] = [SharedSearch(units) for _ in range(options.repeat)]
+        self._searches: list[SharedSearch[list[ModelTuning]]] = [SharedSearch(units) for _ in range(options.repeat)]
         self._of_units: WeakKeyDictionary[OpenUnit, _UnitSearches] = WeakKeyDictionary()
         self._choices = [ChoiceOnce() for _ in range(options.repeat)]
         self._published: dict[tuple[str, Destination], Published] = {}
@@ -126,7 +126,7 @@ class _Tuning:
             tuning=_tune_figures(tuned, published.files, proof, agreed),
         )
 
-    def _not_tuned(self, opened: OpenUnit, model: Prepared, tuned: Tuned) -> TuneResult:
+    def _not_tuned(self, opened: OpenUnit, model: Prepared, tuned: ModelTuning) -> TuneResult:
         """Of a model of which nothing was tried: it is not run again, and what is in force stays."""
         figures = TuneFigures(
             outcome=TuneOutcome.NOT_TUNED,
@@ -144,15 +144,15 @@ class _Tuning:
             tuning=figures,
         )
 
-    def _selection(self, opened: OpenUnit, model: Prepared, tuned: Tuned) -> SelectionUse | NoFile:
+    def _selection(self, opened: OpenUnit, model: Prepared, tuned: ModelTuning) -> SelectionUse | NoFile:
         """The choice that is in force now."""
         return opened.choice_in_force(model, "gpu", tuned.target, self._options.search.memory).use
 
-    def _search(self, opened: OpenUnit, number: int, schedule: TuningSchedule) -> list[Tuned]:
+    def _search(self, opened: OpenUnit, number: int, schedule: TuningSchedule) -> list[ModelTuning]:
         shared, choices = self._searches[number], self._choices[number]
         return search_models(opened, self._models, self._options.search, shared, schedule, choices)
 
-    def _further_searches(self, opened: OpenUnit) -> Sequence[Sequence[Tuned]]:
+    def _further_searches(self, opened: OpenUnit) -> Sequence[Sequence[ModelTuning]]:
         """What the searches after the first found, which are made when the first is published."""
         of_unit = self._of_units[opened]
         if of_unit.further is None:
@@ -176,11 +176,11 @@ class _Tuning:
             return self._published[key]
 
 
-def _of_model(searched: Sequence[Tuned], model: Prepared) -> Tuned:
+def _of_model(searched: Sequence[ModelTuning], model: Prepared) -> ModelTuning:
     return next(tuned for tuned in searched if tuned.prepared is model)
 
 
-def _provenance(opened: OpenUnit, tuned: Tuned, files: TunedFiles) -> Provenance:
+def _provenance(opened: OpenUnit, tuned: ModelTuning, files: TunedFiles) -> Provenance:
     paths = {"plan": tuned.plan_file, "weights": data_file(tuned.plan_file)}
     paths |= {role: path for role, path in (("tuned", files.tuned), ("kernels", files.kernels)) if path}
     return Provenance(
@@ -211,7 +211,9 @@ def _run_figures(measured: Measured, execution: Execution, selection: SelectionU
     )
 
 
-def _tune_figures(tuned: Tuned, files: TunedFiles, proof: Proof, agreed: tuple[TuningAgreement, ...]) -> TuneFigures:
+def _tune_figures(
+    tuned: ModelTuning, files: TunedFiles, proof: Proof, agreed: tuple[TuningAgreement, ...]
+) -> TuneFigures:
     gain, on_incumbent = proof.gain, proof.gain_on_incumbent
     return TuneFigures(
         outcome=proof.outcome,
@@ -240,6 +242,6 @@ def _tune_figures(tuned: Tuned, files: TunedFiles, proof: Proof, agreed: tuple[T
     )
 
 
-def _build_ahead_figures(tuned: Tuned) -> BuildAheadFigures | None:
+def _build_ahead_figures(tuned: ModelTuning) -> BuildAheadFigures | None:
     use = tuned.built_ahead
     return BuildAheadFigures(hidden_s=use.hidden_s, slowdown=use.slowdown, given_up=use.is_given_up) if use else None

@@ -9,7 +9,7 @@ from farm.artifacts import ModelRecord
 from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import TestData
-from farm.jobs.tune.search import Tuned
+from farm.jobs.tune.search import ModelTuning
 from farm.jobs.tune.selecting import PlanVersion
 from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Ending, Throttling
@@ -52,7 +52,7 @@ class Proof:
         """New over what was in force."""
         return self.new.over(self.incumbent) if self.incumbent else None
 
-    def evidence(self, tuned: Tuned) -> ModelRecord:
+    def evidence(self, tuned: ModelTuning) -> ModelRecord:
         """For the manifest."""
         gain = self.gain
         return ModelRecord(
@@ -68,7 +68,7 @@ class Proof:
 
 def prove(
     opened: OpenUnit,
-    tuned: Tuned,
+    tuned: ModelTuning,
     new: TunedFiles,
     in_force: TunedFiles | None,
     data: TestData,
@@ -95,7 +95,7 @@ def prove(
     return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
 
 
-def _default_plan(opened: OpenUnit, tuned: Tuned) -> PlanFile:
+def _default_plan(opened: OpenUnit, tuned: ModelTuning) -> PlanFile:
     """The plan that a unit without any file of tuning runs."""
     target = opened.target(tuned.prepared, "gpu")
     plan, plan_file = opened.plan(tuned.prepared, "gpu", target, kind="gpu.default")
@@ -103,7 +103,7 @@ def _default_plan(opened: OpenUnit, tuned: Tuned) -> PlanFile:
     return PlanVersion(plan, plan_file, None).file(tuned.prepared)
 
 
-def _effort(tuned: Tuned, deadline: Deadline) -> Effort:
+def _effort(tuned: ModelTuning, deadline: Deadline) -> Effort:
     if tuned.has_news:
         return Effort(deadline=deadline)
     return dataclasses.replace(ONE_EACH, deadline=deadline.within(NOTHING_TO_PROVE_S))

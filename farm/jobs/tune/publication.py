@@ -15,7 +15,7 @@ from farm.jobs.tune.collect import Draft, draft, publish_draft
 from farm.jobs.tune.keeping import keep_choice
 from farm.jobs.tune.proof import THE_SAME, Proof, prove, proved_again
 from farm.jobs.tune.schedule import TuningSchedule
-from farm.jobs.tune.search import Tuned
+from farm.jobs.tune.search import ModelTuning
 from farm.rows.tune import TuneOutcome
 from runtime.errors import DeviceLostError, JobError
 from tuner.budget import Deadline
@@ -33,7 +33,7 @@ class Published:
     proofs: Mapping[str, Proof | JobError]
     data: Mapping[str, TestData]
 
-    def proof(self, opened: OpenUnit, tuned: Tuned) -> Proof:
+    def proof(self, opened: OpenUnit, tuned: ModelTuning) -> Proof:
         """A model's proof on a unit; one that did not publish measures the default against what is in force now.
 
         Raises JobError where the model could not be measured.
@@ -43,7 +43,7 @@ class Published:
             raise proof
         if opened.unit.name == self.unit:
             return proof
-        in_force = tuned if proof.outcome == TuneOutcome.NEW else tuned.as_before
+        in_force = tuned if proof.outcome == TuneOutcome.NEW else tuned.incumbent
         own = prove(opened, in_force, self.files, None, self.data[tuned.prepared.name], Deadline())
         return dataclasses.replace(own, outcome=proof.outcome, reason=proof.reason)
 
@@ -51,7 +51,7 @@ class Published:
 def prove_and_publish(
     opened: OpenUnit,
     library: str,
-    models: Sequence[Tuned],
+    models: Sequence[ModelTuning],
     settings: Mapping[str, Any],
     schedule: TuningSchedule,
 ) -> Published:
@@ -79,7 +79,7 @@ def prove_and_publish(
 
 
 def _proof(
-    opened: OpenUnit, proposed: Draft, tuned: Tuned, new: TunedFiles, data: TestData, deadline: Deadline
+    opened: OpenUnit, proposed: Draft, tuned: ModelTuning, new: TunedFiles, data: TestData, deadline: Deadline
 ) -> Proof | JobError:
     changes = proposed.changes(tuned)
     incumbent = proposed.destination.files if changes and proposed.differs_from_default(tuned) else None
@@ -96,5 +96,5 @@ def _proof(
     return proof
 
 
-def _data(tuned: Tuned) -> TestData:
+def _data(tuned: ModelTuning) -> TestData:
     return validation_data(tuned.prepared)

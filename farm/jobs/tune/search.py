@@ -15,7 +15,7 @@ from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
 from farm.jobs.tune.journals import opened_journal
 from farm.jobs.tune.schedule import TuningSchedule, needed_budget_s
-from farm.jobs.tune.selecting import BUDGET_SHARE, MOST_SHARES, ChoiceOnce, Chosen, PlanVersion, Selecting
+from farm.jobs.tune.selecting import BUDGET_SHARE, MOST_SHARES, ChoiceOnce, PlanVersion, Selecting, SelectionOutcome
 from farm.jobs.tune.shared_search import SharedSearch
 from farm.jobs.tune.trials import UnitTrials, trials_on, use_name
 from farm.workspace import journal_file
@@ -93,7 +93,7 @@ class SearchOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class Tuned:
+class ModelTuning:
     """What was found for one model: its plan, a verdict for each of its launches, and what that took.
 
     `trials` and `device_s` count what this search measured for the model's launches, also where others share them;
@@ -112,7 +112,7 @@ class Tuned:
     untried: str = ""
     needed_s: float | None = None
     device_s: float = 0.0
-    chosen: Chosen | None = None
+    chosen: SelectionOutcome | None = None
     states: SpeedStates | None = None
     built_ahead: BuildAheadUse | None = None
 
@@ -152,9 +152,9 @@ class Tuned:
         return bool(self.won) or self.is_new_plan
 
     @property
-    def as_before(self) -> Tuned:
+    def incumbent(self) -> ModelTuning:
         """The model with the plan in force, which nothing is known of."""
-        return Tuned(self.prepared, self.in_force) if self.is_new_plan else self
+        return ModelTuning(self.prepared, self.in_force) if self.is_new_plan else self
 
     @property
     def target(self) -> Target:
@@ -171,10 +171,10 @@ def search_models(
     opened: OpenUnit,
     models: Sequence[Prepared],
     options: SearchOptions,
-    shared: SharedSearch[list[Tuned]],
+    shared: SharedSearch[list[ModelTuning]],
     schedule: TuningSchedule,
     choices: ChoiceOnce | None = None,
-) -> list[Tuned]:
+) -> list[ModelTuning]:
     """Chooses the plans of all models that run on the unit, and searches their launches, within the schedule.
 
     The other models are left out.
@@ -182,7 +182,7 @@ def search_models(
     lowered = [tuned for model in models if (tuned := _lowered(opened, model, options.memory))]
     if options.selects:
         lowered = [_chosen(opened, tuned, options, schedule, choices or ChoiceOnce()) for tuned in lowered]
-    groups: dict[Key, list[Tuned]] = {}
+    groups: dict[Key, list[ModelTuning]] = {}
     for tuned in lowered:
         key = (tuned.target, tuned.options, tuned.prepared.settings.execution)
         groups.setdefault(key, []).append(tuned)
@@ -190,7 +190,7 @@ def search_models(
     return [tuned for group in searches for tuned in group]
 
 
-def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> Tuned | None:
+def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> ModelTuning | None:
     """A model that is not searched yet; None where it cannot run: its own row says why."""
     try:
         target = opened.target(model, "gpu", memory)
@@ -199,12 +199,12 @@ def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> Tuned | N
     except UnsupportedError:
         return None
     write_plan(plan, plan_file)
-    return Tuned(model, PlanVersion(plan, plan_file, planned.choice))
+    return ModelTuning(model, PlanVersion(plan, plan_file, planned.choice))
 
 
 def _chosen(
-    opened: OpenUnit, tuned: Tuned, options: SearchOptions, schedule: TuningSchedule, choices: ChoiceOnce
-) -> Tuned:
+    opened: OpenUnit, tuned: ModelTuning, options: SearchOptions, schedule: TuningSchedule, choices: ChoiceOnce
+) -> ModelTuning:
     """A model with the plan that is worth tuning: the cheapest one, where it is no slower than the one in force."""
     measuring, proof = schedule.selection()
     share = BUDGET_SHARE * min(len(tuned.prepared.precisions(tuned.target.fp16)), MOST_SHARES)
@@ -222,11 +222,11 @@ def _chosen(
 def _search(
     opened: OpenUnit,
     key: Key,
-    group: Sequence[Tuned],
+    group: Sequence[ModelTuning],
     options: SearchOptions,
-    shared: SharedSearch[list[Tuned]],
+    shared: SharedSearch[list[ModelTuning]],
     schedule: TuningSchedule,
-) -> list[Tuned]:
+) -> list[ModelTuning]:
     """Searches models of one target, options and execution, together with the other units of that target."""
     launches = {step.tuning_key for tuned in group for step in tuned.plan.steps if step.tuning_key}
     if not launches:
@@ -247,7 +247,7 @@ def _search(
         models = [tuned.prepared for tuned in group]
         return trials_on(opened, models, group[0].target, group[0].options, group[0].prepared.name)
 
-    def lead(pool: DevicePool, trials: UnitTrials) -> list[Tuned]:
+    def lead(pool: DevicePool, trials: UnitTrials) -> list[ModelTuning]:
         return _led(opened, pool, trials, group, options, schedule.search(len(group), trials.round_s))
 
     return shared.result(key, opened.unit.name, bring, lead)
@@ -257,10 +257,10 @@ def _led(
     opened: OpenUnit,
     pool: DevicePool,
     trials: UnitTrials,
-    group: Sequence[Tuned],
+    group: Sequence[ModelTuning],
     options: SearchOptions,
     deadline: Deadline,
-) -> list[Tuned]:
+) -> list[ModelTuning]:
     target = group[0].target
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     provenance = {"date": date, "gpu_family": target.gpu_family}
@@ -326,7 +326,7 @@ def _say(journal: Journal, say: Callable[[str], None]) -> None:
         say(f"{journal.resumed} trials are known from before")
 
 
-def _with_verdicts(tuned: Tuned, outcome: SearchResult, trials: UnitTrials) -> Tuned:
+def _with_verdicts(tuned: ModelTuning, outcome: SearchResult, trials: UnitTrials) -> ModelTuning:
     """A model with the verdicts of its own launches, out of those of all models that were searched together."""
     name = use_name(tuned.prepared)
     own = [verdict for verdict in outcome.verdicts if any(use.model == name for use in verdict.launch.uses)]

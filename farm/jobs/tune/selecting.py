@@ -95,7 +95,7 @@ def covering(budget: Budget, candidates: int, slowest_s: float, spent_s: float) 
 
 
 @dataclasses.dataclass(frozen=True)
-class Chosen:
+class SelectionOutcome:
     """What came of a choice: the plan to tune, and what is told of it.
 
     `most_ratio`: how many times the time of the plan in force it may take, more than 1 where it saves memory for it.
@@ -131,9 +131,9 @@ class ChoiceOnce:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._locks: dict[Hashable, threading.Lock] = {}
-        self._made: dict[Hashable, Chosen] = {}
+        self._made: dict[Hashable, SelectionOutcome] = {}
 
-    def made(self, key: Hashable, make: Callable[[], Chosen]) -> Chosen:
+    def made(self, key: Hashable, make: Callable[[], SelectionOutcome]) -> SelectionOutcome:
         """The choice for a key; where its maker fails, the next unit makes it."""
         with self._lock:
             own = self._locks.setdefault(key, threading.Lock())
@@ -160,12 +160,12 @@ class Selecting:
     fresh: bool = False
     shared: Path | None = None
 
-    def chosen(self) -> Chosen:
+    def chosen(self) -> SelectionOutcome:
         """Measures the peaks, then as `_chosen` says."""
         known, spent = self._with_peaks(self._known())
         return dataclasses.replace(self._chosen(known, spent), peaks=known.peaks)
 
-    def _chosen(self, known: KnownCosts, spent: _Spent) -> Chosen:
+    def _chosen(self, known: KnownCosts, spent: _Spent) -> SelectionOutcome:
         """Measures, selects, and proves; where outputs are wrong, the choice is among plans of other precisions.
 
         Where a mixed plan is not accurate enough, the next one has to have less noise, or one precision.
@@ -182,7 +182,7 @@ class Selecting:
             if spent.left and not known.family and not known.measured:
                 reason = "the budget ended before any launch was timed, and the model alone decides nothing"
                 untimed = {"outcome": ChoiceOutcome.UNDECIDED, "reason": reason}
-                return Chosen(self.in_force, figures.model_copy(update=untimed))
+                return SelectionOutcome(self.in_force, figures.model_copy(update=untimed))
             if not self._is_worth_it(precisions, selection, figures):
                 return self._same(figures, spent.left)
             try:
@@ -375,7 +375,7 @@ class Selecting:
         write_plan(plan, plan_file)
         return PlanVersion(plan, plan_file, selection.choice)
 
-    def _proved(self, new: PlanVersion, figures: ChoiceFigures) -> Chosen:
+    def _proved(self, new: PlanVersion, figures: ChoiceFigures) -> SelectionOutcome:
         """The chosen plan where it is as fast as the one in force, measured; else that one."""
         self.opened.progress.stage(f"{self.prepared.name}: the plan in force against the chosen one")
         effort = dataclasses.replace(PROCESSES, deadline=self.proof)
@@ -391,16 +391,18 @@ class Selecting:
             return self._refused(figures, validation.ending.reason)
         return self._decided(new, figures, ratio, throttling.throttled)
 
-    def _decided(self, new: PlanVersion, figures: ChoiceFigures, ratio: Ratio | None, throttled: str) -> Chosen:
+    def _decided(
+        self, new: PlanVersion, figures: ChoiceFigures, ratio: Ratio | None, throttled: str
+    ) -> SelectionOutcome:
         if throttled or ratio is None:
             reason = f"heat spoiled the comparison: {throttled}" if throttled else "too few processes ran in the budget"
             undecided = figures.model_copy(update={"outcome": ChoiceOutcome.UNDECIDED, "reason": reason})
-            return Chosen(self.in_force, undecided)
+            return SelectionOutcome(self.in_force, undecided)
         if ratio.value > self._most_ratio:
             return self._refused(figures, f"measured {ratio.value:.3f} times the time of the plan in force")
-        return Chosen(new, figures.model_copy(update={"outcome": ChoiceOutcome.CHOSEN}), self._most_ratio)
+        return SelectionOutcome(new, figures.model_copy(update={"outcome": ChoiceOutcome.CHOSEN}), self._most_ratio)
 
-    def _same(self, figures: ChoiceFigures, left: int) -> Chosen:
+    def _same(self, figures: ChoiceFigures, left: int) -> SelectionOutcome:
         """The plan in force, where none is cheaper, or none is known to be with so many launches left unmeasured."""
         reason = f"the budget ended with {left} launches unmeasured; the next call goes on" if left else ""
         same = {
@@ -409,8 +411,8 @@ class Selecting:
         }
         if figures.data_type:
             same["data_type"] = plan_data_type(self.in_force.plan)
-        return Chosen(self.in_force, figures.model_copy(update=same))
+        return SelectionOutcome(self.in_force, figures.model_copy(update=same))
 
-    def _refused(self, figures: ChoiceFigures, reason: str) -> Chosen:
+    def _refused(self, figures: ChoiceFigures, reason: str) -> SelectionOutcome:
         refused = figures.model_copy(update={"outcome": ChoiceOutcome.REFUSED, "reason": reason})
-        return Chosen(self.in_force, refused)
+        return SelectionOutcome(self.in_force, refused)
