@@ -6,7 +6,6 @@ import dataclasses
 import math
 import threading
 from collections.abc import Iterator, Sequence
-from weakref import WeakKeyDictionary
 
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.execution import DEFAULT, Execution
@@ -16,6 +15,7 @@ from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
+from farm.jobs.fleet.per_unit import PerUnit
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, plan_data_type, prepare_all
@@ -96,17 +96,14 @@ class _Tuning:
     def __init__(self, models: Sequence[Prepared], options: TuneOptions, units: int) -> None:
         self._models, self._options = models, options
         self._searches: list[SharedSearch[list[ModelTuning]]] = [SharedSearch(units) for _ in range(options.repeat)]
-        self._of_units: WeakKeyDictionary[OpenUnit, _UnitSearches] = WeakKeyDictionary()
+        self._searches_of = PerUnit(self._first_search)
         self._choices = [ChoiceOnce() for _ in range(options.repeat)]
         self._published: dict[tuple[str, Destination], Published] = {}
         self._publishing = threading.Lock()
 
     def result(self, opened: OpenUnit, model: Prepared) -> TuneResult:
         """What tuning a model gains; all models of the job are searched with the first."""
-        if opened not in self._of_units:
-            schedule = self._schedule()
-            self._of_units[opened] = _UnitSearches(schedule, self._search(opened, 0, schedule))
-        tuned = _of_model(self._of_units[opened].first, model)
+        tuned = _of_model(self._searches_of.of(opened).first, model)
         if not tuned.is_tuned:
             return self._not_tuned(opened, model, tuned)
         published = self._publish(opened, model)
@@ -148,13 +145,17 @@ class _Tuning:
         """The choice that is in force now."""
         return opened.choice_in_force(model, "gpu", tuned.target, self._options.search.memory).use
 
+    def _first_search(self, opened: OpenUnit) -> _UnitSearches:
+        schedule = self._schedule()
+        return _UnitSearches(schedule, self._search(opened, 0, schedule))
+
     def _search(self, opened: OpenUnit, number: int, schedule: TuningSchedule) -> list[ModelTuning]:
         shared, choices = self._searches[number], self._choices[number]
         return search_models(opened, self._models, self._options.search, shared, schedule, choices)
 
     def _further_searches(self, opened: OpenUnit) -> Sequence[Sequence[ModelTuning]]:
         """What the searches after the first found, which are made when the first is published."""
-        of_unit = self._of_units[opened]
+        of_unit = self._searches_of.of(opened)
         if of_unit.further is None:
             numbers = range(1, self._options.repeat)
             of_unit.further = [self._search(opened, number, self._schedule()) for number in numbers]
@@ -164,7 +165,7 @@ class _Tuning:
         return TuningSchedule(self._options.search.deadline(len(self._models)), len(self._models))
 
     def _publish(self, opened: OpenUnit, model: Prepared) -> Published:
-        library, of_unit = model.deployment.library_name, self._of_units[opened]
+        library, of_unit = model.deployment.library_name, self._searches_of.of(opened)
         of_library = [
             tuned for tuned in of_unit.first if tuned.is_tuned and tuned.prepared.deployment.library_name == library
         ]
