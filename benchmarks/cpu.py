@@ -28,6 +28,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.models.prepare import Prepared
 from farm.jobs.tune.cpu import tune_cpu
+from tuner.budget import Deadline
 from tuner.statistics import MINIMUM_ROUNDS
 
 LIMIT_S = 20.0  # of one comparison in turns
@@ -55,7 +56,7 @@ def _lines(opened: OpenUnit, prepared: Prepared, threads: int, turns: int, tune:
     inputs = test_inputs(prepared)
     ways = {"default": LoadOptions(tuned=NO_ARTIFACT)}
     if tune:
-        tune_cpu(opened, given)
+        tune_cpu(opened, given, Deadline())
         ways["tuned"] = LoadOptions()
     onnxruntime = OnnxRuntime(prepared.source, inputs, threads)
     with contextlib.ExitStack() as stack:

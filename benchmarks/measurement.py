@@ -45,7 +45,7 @@ Say = Callable[[str], None]
 class Options:
     """How much is measured. Without a `level` nothing is tuned, and only the default takes turns.
 
-    `budget_s` is the tuning's device time, None for the level's own.
+    `budget_s` is the tuning's wall time, None for a search as long as the level's.
     """
 
     turns: int

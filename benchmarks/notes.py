@@ -23,7 +23,7 @@ Without compiled kernels the driver's compiler takes the time, which builds each
 them, opening the driver and reading the weights."""
 
 TUNING = """\
-Each tuning starts with an empty build folder and an empty PoCL cache. Device seconds are what the budget counts:
+Each tuning starts with an empty build folder and an empty PoCL cache. Device seconds are what a level counts:
 building candidates, running and checking them. Wall seconds are the whole command. `winograd auto` also chooses the
 algorithm of each layer. *Gain* is the part of the default's time that is saved, with its interval; the defaults were
 chosen on these drivers, so it is often near zero."""

@@ -13,6 +13,7 @@ from benchmarks.recording import Recording
 from runtime.lowering.trials import TrialLaunch
 from runtime.peaks import NOT_MEASURED, MeasuredPeaks, PeakFigure
 from tuner import space
+from tuner.budget import Budget
 from tuner.device_pool import pool_of_one
 from tuner.journal import ForeignTrial, Journal
 from tuner.relatives import relatives_of
@@ -59,7 +60,7 @@ class Replay:
 def quick(path: Path, driver: str, journal: Sequence[ForeignTrial] = (), peaks: MeasuredPeaks = NOT_MEASURED) -> Replay:
     """The quick search with its own budget."""
     replay, level = Replay(path), LEVELS["quick"]
-    runner = TrialRunner(pool_of_one(replay), Journal(None, driver), level.budget_s)
+    runner = TrialRunner(pool_of_one(replay), Journal(None, driver), Budget(level.budget_s))
     relatives = relatives_of(FAMILIES.get(driver, driver), journal)
     search(replay.recording.launches, replay.recording.expand, runner, level, relatives=relatives, peaks=peaks)
     return replay

@@ -250,7 +250,7 @@ def tune(
     """
     sources = _load_all(models, trust_models, shapes, weights)
     executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
-    options = TuneOptions(SearchOptions(level, budget_s, memory, wall_s=budget_s, selection=selection), executed)
+    options = TuneOptions(SearchOptions(level, budget_s, memory, selection=selection), executed)
     return _kept(store, "tune", tune_job(sources, _named_or_all(units), options, fleet))
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from runtime.kernels.spec import Kernel, Variant
 from runtime.lowering.trials import TrialLaunch
+from tuner.budget import NO_LIMIT, Budget
 from tuner.build_ahead import AheadBuilds, BuildAhead, BuildAheadUse, TrialProgram
 from tuner.device_pool import DevicePool
 from tuner.journal import Journal
@@ -29,16 +30,14 @@ Option = tuple[str, int]
 
 
 class TrialRunner:
-    """Runs trials within a budget of device time.
+    """Runs trials within a budget.
 
     Args:
         pool: the units that time candidates.
         journal: trials of earlier runs, and where new ones go.
-        budget_s: device time in all; infinite for no limit.
-        is_over: whether the time that the whole run has is up, whatever it was spent on.
+        budget: the device time of all trials, and when the last one must have begun.
         surroundings: what the units run before each launch that they time.
         build_ahead: whether units build programs while they measure others.
-        grows: whether the budget may become longer where trials take long.
 
     Attributes:
         limit_s: device time at which `trial` raises BudgetSpent; at most the budget.
@@ -51,20 +50,16 @@ class TrialRunner:
         self,
         pool: DevicePool,
         journal: Journal,
-        budget_s: float = math.inf,
-        is_over: Callable[[], bool] = lambda: False,
+        budget: Budget = NO_LIMIT,
         surroundings: Surroundings | None = None,
         build_ahead: BuildAhead = BuildAhead.OFF,
-        grows: bool = False,
     ) -> None:
         self.pool = pool
-        self._grows = grows
         self._surroundings = surroundings or Surroundings()
-        self._is_over = is_over
         self._ahead = AheadBuilds(build_ahead)
         self._journal = journal
-        self.budget_s = budget_s
-        self.limit_s = budget_s
+        self._budget = budget
+        self.limit_s = budget.device_s
         self.device_s: dict[str, float] = defaultdict(float)
         self.trials: Counter[str] = Counter()
         self.statuses: Counter[TrialStatus] = Counter()
@@ -82,11 +77,16 @@ class TrialRunner:
         """Device time of all new trials."""
         return sum(self.device_s.values())
 
+    @property
+    def budget_s(self) -> float:
+        """The budget's device time; infinite for no limit."""
+        return self._budget.device_s
+
     def cover(self, needed_s: float) -> None:
         """Makes a budget that may grow at least so long."""
-        if self._grows and needed_s > self.budget_s:
-            self.limit_s += needed_s - self.budget_s
-            self.budget_s = needed_s
+        before_s, self._budget = self.budget_s, self._budget.covering(needed_s)
+        if self.budget_s > before_s:
+            self.limit_s += self.budget_s - before_s
 
     def trial(
         self,
@@ -179,7 +179,7 @@ class TrialRunner:
     def _new_trial(
         self, launch: TrialLaunch, candidate: Candidate, reps: int, fresh: bool, upcoming: Iterable[TrialProgram]
     ) -> Trial:
-        if self.spent_s >= self.limit_s or self._is_over():
+        if self.spent_s >= self.limit_s or self._budget.deadline.is_over:
             raise BudgetSpent
         expected = self._expected(launch, candidate, upcoming)
         measured = validated(self.pool.measure(launch, candidate, reps, expected), launch.tolerance)

@@ -27,8 +27,8 @@ from runtime import extras
 
 if TYPE_CHECKING:  # distributed and onnx take a second to import
     from farm.cluster.client import ClusterSession
+    from farm.cluster.remote_comparison import SideNames
     from farm.cluster.sent_jobs import Works
-    from farm.cluster.sent_sides import SideNames
     from farm.jobs.bisect.job import Compare
     from farm.jobs.compare.builds import CompareOptions
     from farm.jobs.compare.contender import Contender
@@ -161,7 +161,8 @@ class AllHosts:
     def send_off(self, units: Sequence[Unit], works: Works, leaves: bool, side_names: SideNames) -> str:
         """Has a host that offers one of the units be the client of the command that was called; the host's name.
 
-        `works` makes its only work; `leaves`: what it leaves below build/ is wanted; `side_names`: see sent_sides.
+        `works` makes its only work; `leaves`: what it leaves below build/ is wanted; `side_names`: see
+        remote_comparison.
         """
         from farm.cluster.detached import REQUESTS, DetachedRequest
         from farm.cluster.job_files import JobFiles, job_scratch, sent_arguments
@@ -199,13 +200,13 @@ class AllHosts:
         progress: ProgressView,
     ) -> Iterator[CompareRow]:
         """Comparisons that another command asks for: `farm bisect` makes one for each commit."""
-        from farm.cluster import sent_sides
+        from farm.cluster import remote_comparison
         from farm.cluster.remote_rows import SentCommand, remote_rows
         from farm.rows import compare
 
         words, _ = sent_options(_command("compare"), {**vars(options), **vars(fleet), **options.execution.given})
-        sent = SentCommand(compare.CompareRow, "compare", words, {}, adapted=sent_sides.adapted(both))
-        yield from remote_rows(self.cluster, sent, sent_sides.works(both, options), units, fleet, progress)
+        sent = SentCommand(compare.CompareRow, "compare", words, {}, adapted=remote_comparison.adapted(both))
+        yield from remote_rows(self.cluster, sent, remote_comparison.works(both, options), units, fleet, progress)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import click
 from farm.cli import FAILED, clusters, options, store_options, view
 from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
-from farm.cluster import sent_sides
+from farm.cluster import remote_comparison
 from farm.cluster.address import ClusterChoice
 from farm.config.deployment import Runtime
 from farm.config.execution import Execution
@@ -78,10 +78,12 @@ def compare(
         repeat=repeat,
         fresh=fresh,
     )
-    remote = clusters.RemoteJob(CompareRow, sent_sides.works(both, wanted), adapted=sent_sides.adapted(both))
+    remote = clusters.RemoteJob(
+        CompareRow, remote_comparison.works(both, wanted), adapted=remote_comparison.adapted(both)
+    )
     source = both[0].source
     if cluster and cluster.detach:
-        return detach(cluster, source, choice, remote.works, as_json, side_names=sent_sides.side_names(both))
+        return detach(cluster, source, choice, remote.works, as_json, side_names=remote_comparison.side_names(both))
     how_to_go_on = GOES_ON.format("on the hosts" if cluster else "below build/")
     with clusters.place_of(cluster) as place:
         units = place.units_for(source, choice)

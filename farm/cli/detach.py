@@ -17,7 +17,7 @@ from farm.store.address import without_password
 from farm.units.selection import Selection
 
 if TYPE_CHECKING:
-    from farm.cluster.sent_sides import SideNames
+    from farm.cluster.remote_comparison import SideNames
 
 
 def detach(

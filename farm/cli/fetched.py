@@ -37,8 +37,8 @@ def finish(
 
     Raises the error that it ended with.
     """
+    from farm.cluster.remote_comparison import with_side_names
     from farm.cluster.remote_units import USERS_MISTAKES
-    from farm.cluster.sent_sides import with_side_names
 
     row_type, show = FACES[result.command]
     if (trace or html) and row_type is not BenchmarkRow:

@@ -19,6 +19,7 @@ from farm.lease.lease import owner_name
 from farm.tables import table
 from farm.tables.table import Table
 from runtime.errors import ConfigError, JobError
+from tuner.budget import Deadline
 
 if TYPE_CHECKING:
     from farm.cluster.hosts import Hosts
@@ -129,9 +130,9 @@ def _ended(hosts: Hosts, report: JobReport, timeout_s: float | None) -> bool:
     """Waits until a job has ended; False where it has not in time."""
     from farm.cluster import kept_jobs
 
-    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    deadline = Deadline() if timeout_s is None else Deadline().within(timeout_s)
     while not kept_jobs.is_ended(hosts, report):
-        if deadline_s is not None and time.monotonic() > deadline_s:
+        if deadline.is_over:
             return False
         time.sleep(KEPT_POLL_S if report.kept else POLL_S)
     return True

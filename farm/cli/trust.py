@@ -40,7 +40,7 @@ def _host_key_source(name: str) -> Callable[[], HostKey]:
     unit = lookup.present_unit(name)
     if unit.adb_server.ssh:
         return functools.partial(ssh.host_key_of_machine, unit.adb_server.ssh)
-    if unit.transport != "ssh":
+    if not unit.kind.has_host_key:
         raise ConfigError(f"{unit.name}: only boards (transport: ssh) have a host key; phones ask on their screen")
     return functools.partial(ssh.host_key_of, unit)
 

@@ -55,7 +55,7 @@ def tune(
     if repeat > 1 and not fresh:
         raise ConfigError("--repeat: a second search would find what is in the journal of the first; give --fresh too")
     sources = [options.load(model) for model in models or _all_models()]
-    searched = SearchOptions(level, budget_s, memory, fresh, budget_s, selection, shared, BuildAhead(build_ahead))
+    searched = SearchOptions(level, budget_s, memory, fresh, selection, shared, BuildAhead(build_ahead))
     wanted = TuneOptions(searched, execution, repeat)
     works = sent_jobs.all_models("tune", sources, wanted.settings)
     if cluster and cluster.detach:

@@ -49,7 +49,7 @@ class DetachedRequest:
         files: path in the job's folder -> hash.
         leaves: whether artifacts and journals that it leaves are wanted.
         run: the command as a run of whoever fetches it.
-        side_names: what a comparison's two sides are called in the rows, see farm.cluster.sent_sides.
+        side_names: what a comparison's two sides are called in the rows, see farm.cluster.remote_comparison.
     """
 
     name: JobName

@@ -37,7 +37,7 @@ class OfferedUnit(WorkerPlugin):
 
 def cluster_name(unit: Unit, host: str) -> str:
     """A unit's name in the cluster: the host's own unit is called as the host, since every host has one."""
-    return host if unit.transport == "local" else unit.name
+    return host if unit.kind.is_local else unit.name
 
 
 def describe() -> bytes:

@@ -32,20 +32,14 @@ from farm.config import yaml_source
 from farm.config.adb_address import LOCAL, AdbAddress, parse_adb_address
 from farm.config.fields import Abi, Abis, SafeName, SocKey, Text, as_list, not_empty, split_text
 from farm.config.suggestion import suggestion
+from farm.config.transports import TRANSPORTS, Given, TransportKind, key_fault, meant_transport, transport_kind
 from farm.config.yaml_source import YamlSection, YamlSource
 from runtime.errors import ConfigError
 
 DEFAULT_FILE = Path("devices.yml")
-DEFAULT_NETWORK_ADB_PORT = 5555
 DEFAULT_WAIT_S = 600.0
 DEFAULT_STORE_MB = 2000
 
-# Transport -> the keys that say where the unit is.
-TRANSPORT_KEYS: dict[str, tuple[str, ...]] = {
-    "adb": ("serial", "address", "port", "folder", "adb_server"),
-    "local": (),
-    "ssh": ("address", "username", "port", "key_file", "jump", "folder"),
-}
 # What Debian and uname call the ABIs, as MACE's files do.
 OTHER_ABI_NAMES = {"armv7l": "armhf", "aarch64": "arm64"}
 PASSWORDS = ("password", "passwd", "passphrase", "pin", "secret")
@@ -104,6 +98,11 @@ class Unit:
     limits: Limits = Limits()
     aliases: tuple[str, ...] = ()
     labgrid: LabgridPlace | None = None
+
+    @property
+    def kind(self) -> TransportKind:
+        """What holds of all units of its transport."""
+        return transport_kind(self.transport)
 
     @property
     def abi(self) -> Abi:
@@ -209,8 +208,8 @@ class _DeviceSection(YamlSection):
     @field_validator("transport")
     @classmethod
     def _known_transport(cls, value: str) -> str:
-        if value not in TRANSPORT_KEYS:
-            raise ValueError(f"unknown transport{suggestion(value, TRANSPORT_KEYS)}")
+        if value not in TRANSPORTS:
+            raise ValueError(f"unknown transport{suggestion(value, TRANSPORTS)}")
         return value
 
     @field_validator("target_socs")
@@ -264,59 +263,45 @@ def load_inventory(path: Path | None = None) -> Inventory:
 
 
 def _unit(source: YamlSource, name: str, device: _DeviceSection, adb: _AdbSection) -> Unit:
-    transport = _transport(source, name, device)
-    _check_keys(source, name, device, transport)
-    is_local = transport == "local"
+    given = _given(device)
+    transport = _transport(source, name, device, given)
+    kind = transport_kind(transport)
     return Unit(
         name=name,
         transport=transport,
-        soc=device.target_socs[0] if device.target_socs else HOST.soc if is_local else soc.UNKNOWN,
+        soc=device.target_socs[0] if device.target_socs else HOST.soc if kind.is_local else soc.UNKNOWN,
         model=safe_text.word(device.models) if device.models else name,
-        abis=device.target_abis or (HOST.abis if is_local else ()),
+        abis=device.target_abis or (HOST.abis if kind.is_local else ()),
         tags=device.tags,
-        serial=_serial(device, transport),
+        serial=kind.serial(given),
         address=device.address or "",
         port=device.port,
         username=device.username or "",
         key_file=_key_file(source, name, device),
         jump=device.jump or "",
         folder=device.folder or "",
-        adb_server=(device.adb_server or adb.server) if transport == "adb" else LOCAL,
+        adb_server=(device.adb_server or adb.server) if kind.has_adb_server else LOCAL,
         labgrid=LabgridPlace(device.labgrid.coordinator, device.labgrid.place) if device.labgrid else None,
         limits=Limits(**{field.name: getattr(device, field.name) for field in dataclasses.fields(Limits)}),
     )
 
 
-def _transport(source: YamlSource, name: str, device: _DeviceSection) -> str:
-    """The unit's transport, derived from its serial or address where the key is missing, as in MACE's files."""
-    transport = device.transport or ("adb" if device.serial else "ssh" if device.address else "")
+def _given(device: _DeviceSection) -> Given:
+    """The keys that say where the unit is, those of any transport."""
+    keys = {key for kind in TRANSPORTS.values() for key in kind.keys}
+    return {key: value for key in keys if (value := getattr(device, key)) is not None}
+
+
+def _transport(source: YamlSource, name: str, device: _DeviceSection, given: Given) -> str:
+    """The unit's transport, for which all keys are right."""
+    transport = device.transport or meant_transport(given)
     if not transport:
-        raise source.error(("devices", name, "transport"), "this key is missing (local, ssh or adb)")
+        *others, last = reversed(TRANSPORTS)
+        raise source.error(("devices", name, "transport"), f"this key is missing ({', '.join(others)} or {last})")
+    if fault := key_fault(transport, given):
+        key, reason = fault
+        raise source.error(("devices", name, key), reason)
     return transport
-
-
-def _check_keys(source: YamlSource, name: str, device: _DeviceSection, transport: str) -> None:
-    for key in sorted({key for keys in TRANSPORT_KEYS.values() for key in keys}):
-        if getattr(device, key) is not None and key not in TRANSPORT_KEYS[transport]:
-            others = " or ".join(other for other, keys in TRANSPORT_KEYS.items() if key in keys)
-            raise source.error(
-                ("devices", name, key), f"does not belong to transport: {transport}, but to transport: {others}"
-            )
-    address_key = ("devices", name, "address")
-    if transport == "ssh" and not device.address:
-        raise source.error(address_key, "this key is missing; transport: ssh needs it")
-    if transport == "adb" and bool(device.serial) == bool(device.address):
-        raise source.error(
-            address_key, "transport: adb needs a serial (see `adb devices`), or the address of a phone in the network"
-        )
-    if transport == "adb" and device.port and not device.address:
-        raise source.error(("devices", name, "port"), "belongs to an address; adb_server is the adb server's")
-
-
-def _serial(device: _DeviceSection, transport: str) -> str:
-    if transport == "adb" and device.address:
-        return f"{device.address}:{device.port or DEFAULT_NETWORK_ADB_PORT}"
-    return device.serial or ""
 
 
 def _key_file(source: YamlSource, name: str, device: _DeviceSection) -> Path | None:

@@ -12,7 +12,7 @@ import onnx
 from farm import atomic_file, soc
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
-from farm.jobs.choices.kept_way import KeptWay, kept_way
+from farm.jobs.choices.model_choice import ModelChoice, model_choice
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.plan_files import write_plan
@@ -168,9 +168,9 @@ class _Conversion:
                     yield self._row_without_unit(pair, facts, prepared, runtime)
 
     def _measure(self, opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ConvertResult:
-        def lowered(model: Prepared) -> tuple[KeptWay, Plan, Path]:
+        def lowered(model: Prepared) -> tuple[ModelChoice, Plan, Path]:
             target = opened.target(model, runtime)
-            way = opened.kept_way(model, runtime, target)
+            way = opened.model_choice(model, runtime, target)
             return way, *opened.plan(model, runtime, way.target(target), choice=way.planned.choice, cpu=way.cpu)
 
         way, plan, plan_file = lowered(prepared)
@@ -198,9 +198,9 @@ class _Conversion:
         workspace = Workspace(prepared.deployment.library_name)
         plan_file = workspace.plan_file(prepared.name, pair.abi, pair.soc, runtime)
 
-        def lowered(model: Prepared) -> tuple[KeptWay, Plan]:
+        def lowered(model: Prepared) -> tuple[ModelChoice, Plan]:
             target = _target(pair, facts, model, runtime)
-            way = kept_way(pair.unit, facts.probe, model, runtime, target) if facts else KeptWay()
+            way = model_choice(pair.unit, facts.probe, model, runtime, target) if facts else ModelChoice()
             return way, plans.lowered(model, way.target(target), way.options(model))
 
         try:

@@ -15,7 +15,7 @@ from farm.farmrt.answers import ProbeAnswer
 from farm.jobs.choices.costs import KnownCosts, known_costs
 from farm.jobs.choices.data_types import ms_by_data_type
 from farm.jobs.choices.goals import memory_goal
-from farm.jobs.choices.kept_way import KeptWay, kept_way
+from farm.jobs.choices.model_choice import ModelChoice, model_choice
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each, rows_without_unit
 from farm.jobs.fleet.target_choice import choose_target
@@ -46,7 +46,7 @@ def forecast_job(
 
     def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ForecastResult:
         target = opened.target(prepared, runtime, memory)
-        return _result(prepared, target, opened.kept_way(prepared, runtime, target, memory), memory)
+        return _result(prepared, target, opened.model_choice(prepared, runtime, target, memory), memory)
 
     yield from rows_of_each(ForecastRow, prepare_all(deployment), units, measure, _settings, fleet)
 
@@ -71,12 +71,12 @@ def _rows_without_unit(
 ) -> Iterator[ForecastRow]:
     def result(prepared: Prepared, runtime: Runtime) -> ForecastResult:
         target = choose_target(unit, probe, prepared, runtime, memory)
-        return _result(prepared, target, kept_way(unit, probe, prepared, runtime, target, memory), memory)
+        return _result(prepared, target, model_choice(unit, probe, prepared, runtime, target, memory), memory)
 
     yield from rows_without_unit(ForecastRow, prepare_all(deployment), unit, result, _settings)
 
 
-def _result(prepared: Prepared, target: Target, way: KeptWay, memory: str | None) -> ForecastResult:
+def _result(prepared: Prepared, target: Target, way: ModelChoice, memory: str | None) -> ForecastResult:
     """The plan that a unit would run, what it costs, and the plan that the costs would choose."""
     target = way.target(target)
     builder = emit_launches(prepared.graph, target, way.options(prepared))

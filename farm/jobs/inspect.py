@@ -8,7 +8,7 @@ from pathlib import Path
 
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
-from farm.jobs.choices.kept_way import KeptWay, kept_way
+from farm.jobs.choices.model_choice import ModelChoice, model_choice
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each, rows_without_unit
 from farm.jobs.fleet.target_choice import choose_target
@@ -31,7 +31,7 @@ def inspect_job(
 
     def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> InspectResult:
         target = opened.target(prepared, runtime, memory)
-        return _result(prepared, target, opened.kept_way(prepared, runtime, target, memory))
+        return _result(prepared, target, opened.model_choice(prepared, runtime, target, memory))
 
     yield from rows_of_each(InspectRow, prepare_all(deployment), units, measure, _settings, fleet)
 
@@ -42,7 +42,7 @@ def inspect_for_file(deployment: Deployment, target_file: Path, memory: str | No
 
     def result(prepared: Prepared, runtime: Runtime) -> InspectResult:
         target = choose_target(unit, probe, prepared, runtime, memory)
-        return _result(prepared, target, kept_way(unit, probe, prepared, runtime, target, memory))
+        return _result(prepared, target, model_choice(unit, probe, prepared, runtime, target, memory))
 
     yield from rows_without_unit(InspectRow, prepare_all(deployment), unit, result, _settings)
 
@@ -57,7 +57,7 @@ def inspect_plan_file(path: Path) -> InspectRow:
     return make_row(InspectRow, identity, Conditions(settings | {"runtime_version": plan.runtime_version}), result)
 
 
-def _result(prepared: Prepared, target: Target, way: KeptWay) -> InspectResult:
+def _result(prepared: Prepared, target: Target, way: ModelChoice) -> InspectResult:
     """The plan that a unit would run."""
     target = way.target(target)
     plan = plans.lowered(prepared, target, way.options(prepared))

@@ -10,7 +10,7 @@ from farm.config.deployment import Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import LoadAnswer
 from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
-from farm.jobs.choices.kept_way import KeptWay
+from farm.jobs.choices.model_choice import ModelChoice
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.plan_files import given_operators, write_plan
 from farm.jobs.fleet.unit import OpenUnit
@@ -144,9 +144,9 @@ def _lowered(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: Lo
     return opened.plan(prepared, runtime, way.target(target), choice=way.planned.choice, cpu=way.cpu)[0]
 
 
-def _way(opened: OpenUnit, prepared: Prepared, runtime: Runtime, target: Target, options: LoadOptions) -> KeptWay:
+def _way(opened: OpenUnit, prepared: Prepared, runtime: Runtime, target: Target, options: LoadOptions) -> ModelChoice:
     cpu = None if options.tuned == NO_ARTIFACT else opened.cpu_choice(prepared, runtime)
-    return KeptWay(_planned(opened, prepared, runtime, target, options), cpu)
+    return ModelChoice(_planned(opened, prepared, runtime, target, options), cpu)
 
 
 def _planned(

@@ -45,7 +45,7 @@ def try_lock(unit: str, folder: Path | None = None) -> Iterator[str | None]:
 
 def connection_key(unit: Unit) -> str:
     """How the unit is reached, as text: the same for one unit under any name in devices.yml, different for others."""
-    if unit.transport == "local":
+    if unit.kind.is_local:
         return f"local {(LOCAL_UNITS_FOLDER / unit.name).resolve()}"
     address = (unit.serial, unit.adb_server, unit.address, unit.port, unit.username, unit.jump, unit.folder)
     return " ".join(map(str, (unit.transport, *address)))

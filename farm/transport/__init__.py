@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from farm import toolchain
 from farm.config.inventory import Unit
-from farm.host_system import why_no_linux
-from farm.transport import adb, command_log
+from farm.transport import adb, command_log, local
 from farm.transport.base import CompletedProgram, Process, Transport
 from farm.transport.interruption import Interruption
-from farm.transport.local import LocalTransport
-from runtime.errors import ConfigError, DeviceError
+from runtime.errors import ConfigError
 
 __all__ = ["CompletedProgram", "Process", "Transport", "connect"]
 
@@ -27,14 +25,20 @@ def connect(unit: Unit, units_folder: Path = UNITS_FOLDER, interruption: Interru
 
 
 def _connected(unit: Unit, units_folder: Path, interruption: Interruption | None) -> Transport:
-    if unit.transport == "local":
-        if reason := why_no_linux("running networks here"):
-            raise DeviceError(f"{unit.name}: {reason}")
-        return LocalTransport(units_folder / unit.name, toolchain.environment(), interruption)
-    if unit.transport == "ssh":
-        from farm.transport import ssh  # paramiko takes a third of a second to import
+    if unit.transport not in LINKS:
+        raise ConfigError(f"{unit.name}: unknown transport {unit.transport!r}")
+    return LINKS[unit.transport](unit, units_folder, interruption)
 
-        return ssh.connect(unit, interruption=interruption)
-    if unit.transport == "adb":
-        return adb.connect(unit, interruption)
-    raise ConfigError(f"{unit.name}: unknown transport {unit.transport!r}")
+
+def _ssh(unit: Unit, _units_folder: Path, interruption: Interruption | None) -> Transport:
+    from farm.transport import ssh  # paramiko takes a third of a second to import
+
+    return ssh.connect(unit, interruption=interruption)
+
+
+# What connects to the units of each transport of farm/config/transports.py.
+LINKS: dict[str, Callable[[Unit, Path, Interruption | None], Transport]] = {
+    "adb": lambda unit, _, interruption: adb.connect(unit, interruption),
+    "ssh": _ssh,
+    "local": local.connect,
+}

@@ -11,13 +11,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from farm import atomic_file
+from farm import atomic_file, toolchain
+from farm.config.inventory import Unit
+from farm.host_system import why_no_linux
 from farm.transport import base, storage
 from farm.transport.base import CompletedProgram
 from farm.transport.interruption import Interruption
 from farm.transport.program import LineProcess, run_to_end
 from farm.transport.streams import CHUNK_BYTES, LocalStreams
 from runtime.errors import DeviceError, FarmError, JobError
+
+
+def connect(unit: Unit, units_folder: Path, interruption: Interruption | None = None) -> LocalTransport:
+    """Opens the unit's folder in `units_folder`; raises DeviceError on a machine that cannot run farmrt."""
+    if reason := why_no_linux("running networks here"):
+        raise DeviceError(f"{unit.name}: {reason}")
+    return LocalTransport(units_folder / unit.name, toolchain.environment(), interruption)
 
 
 class LocalTransport:

@@ -110,7 +110,7 @@ def complete(unit: Unit, facts: Facts) -> Unit:
     return dataclasses.replace(
         unit,
         soc=facts.soc if unit.soc == soc.UNKNOWN else unit.soc,
-        model=facts.model if facts.model and unit.model == unit.name and unit.transport != "local" else unit.model,
+        model=facts.model if facts.model and unit.model == unit.name and not unit.kind.is_local else unit.model,
         abis=unit.abis or facts.abis,
     )
 

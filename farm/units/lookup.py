@@ -100,7 +100,7 @@ def present() -> list[UnitEntry]:
 def _phones(address: AdbAddress, known: Inventory) -> Sequence[AdbPhone] | None:
     """The phones of an adb server, which is started only where there may be some; None where it cannot be asked."""
     expected = not address.is_local or any(
-        unit.transport == "adb" and unit.adb_server == address for unit in known.units
+        unit.kind.has_adb_server and unit.adb_server == address for unit in known.units
     )
     try:
         may_answer = expected or usb.may_have_phone() or AdbServer(address).is_running()

@@ -134,7 +134,7 @@ def list_entries(inventory: Inventory, phones_of_servers: Mapping[AdbAddress, Se
 
 def adb_servers(inventory: Inventory) -> set[AdbAddress]:
     """The adb servers that the survey must ask."""
-    servers = {unit.adb_server for unit in inventory.units if unit.transport == "adb"}
+    servers = {unit.adb_server for unit in inventory.units if unit.kind.has_adb_server}
     return servers | ({inventory.adb_server} if inventory.discover_adb else set())
 
 
@@ -186,7 +186,7 @@ def watch(entry: UnitEntry, connect: Connect) -> UnitReport:
 
 def _listed_entry(unit: Unit, phones_of_servers: Mapping[AdbAddress, Sequence[AdbPhone]]) -> UnitEntry:
     phones = phones_of_servers.get(unit.adb_server)
-    if unit.transport != "adb" or phones is None:
+    if not unit.kind.has_adb_server or phones is None:
         return UnitEntry(unit)
     for phone in phones:
         if unit.serial and unit.serial in (phone.serial, phone.path):

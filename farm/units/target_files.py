@@ -52,7 +52,7 @@ def store(unit: Unit, probe: ProbeAnswer, folder: Path = FOLDER) -> None:
 
     Of this machine nothing is stored: it can always be asked.
     """
-    if unit.transport == "local" or unit.soc == soc.UNKNOWN:
+    if unit.kind.is_local or unit.soc == soc.UNKNOWN:
         return
     key = soc.normalise(unit.soc)
     with contextlib.suppress(FarmError):

@@ -51,12 +51,12 @@ class Builder(Launcher):
         """Whether the tensor will lie inside a wider one."""
         return tensor in self._planned
 
-    def wide_tensors(self, tensor: str) -> list[str]:
+    def containers(self, tensor: str) -> list[str]:
         """The tensors that one will lie inside, the narrowest first."""
         if tensor not in self._planned:
             return []
-        wide = self._planned[tensor][0]
-        return [wide, *self.wide_tensors(wide)]
+        container = self._planned[tensor][0]
+        return [container, *self.containers(container)]
 
     def is_activation(self, tensor: str) -> bool:
         """Whether the tensor is computed at run time (already read, written or an input)."""
@@ -149,8 +149,8 @@ class Builder(Launcher):
     def _new(self, tensor: str, storage: Storage) -> Value:
         shape = self.graph.shape(tensor)
         if storage == Storage.NHWC and tensor in self._planned:
-            wide, channel = self._planned[tensor]
-            base = self.known(wide, Storage.NHWC) or self.write(wide, Storage.NHWC)
+            container, channel = self._planned[tensor]
+            base = self.known(container, Storage.NHWC) or self.write(container, Storage.NHWC)
             return Value(tensor, shape, storage, self.element, base.stride, base, channel)
         if storage == Storage.BLOCKED:
             return self._new_blocked(tensor, shape)
@@ -158,10 +158,10 @@ class Builder(Launcher):
         return Value(tensor, shape, storage, self.element, stride)
 
     def _new_blocked(self, tensor: str, shape: tuple[int, ...]) -> Value:
-        wide, channel = self._planned.get(tensor, ("", 0))
-        if not wide:
+        container, channel = self._planned.get(tensor, ("", 0))
+        if not container:
             return Value(tensor, shape, Storage.BLOCKED, self.element, block=self.block)
-        base = self.known(wide, Storage.BLOCKED) or self.write(wide, Storage.BLOCKED)
+        base = self.known(container, Storage.BLOCKED) or self.write(container, Storage.BLOCKED)
         return base.blocks(tensor, shape, channel)
 
     def _aliased(self, source: Value, form: _Form) -> Value | None:

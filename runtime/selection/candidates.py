@@ -21,14 +21,14 @@ from runtime.types import ElementType, Storage
 class State:
     """How a tensor lies when its producer has run: all of it that the lowering of its readers depends on.
 
-    `wide`: the tensors that it is a part of, the narrowest first, because they are joined in buffers. `origin`: whose
-    memory it is (an input's, a constant's, or computed). `whole`: it is no view of other memory.
+    `containers`: the tensors that it is a part of, the narrowest first, because they are joined in buffers. `origin`:
+    whose memory it is (an input's, a constant's, or computed). `whole`: it is no view of other memory.
     """
 
     storage: Storage
     element: ElementType
     stride: int = 0
-    wide: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
     origin: str = "computed"
     whole: bool = True
 

@@ -140,10 +140,10 @@ class Evaluation:
         if name not in nodes:
             reading = _matching(self.problem.outputs[name.removeprefix("output:")], states)
             return None if reading is None else _Resolved(None, (reading,))
-        wide = self._chain(name, nodes)
+        containers = self._chain(name, nodes)
         for option in self.problem.nodes[name]:
             candidate = option.candidate
-            if candidate.choice == nodes[name] and candidate.output.wide == wide:
+            if candidate.choice == nodes[name] and candidate.output.containers == containers:
                 readings = [_matching(options, states) for options in option.readings]
                 found = [reading for reading in readings if reading is not None]
                 if len(found) == len(readings):
@@ -155,8 +155,8 @@ class Evaluation:
         planned = self.problem.candidates.planned
         if tensor not in planned:
             return ()
-        wide = planned[tensor][0]
-        return (wide, *self._chain(wide, nodes)) if nodes[wide].joins(nodes[tensor]) else ()
+        container = planned[tensor][0]
+        return (container, *self._chain(container, nodes)) if nodes[container].joins(nodes[tensor]) else ()
 
     def _find_readers(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = defaultdict(list)
@@ -171,10 +171,10 @@ class Evaluation:
         """Concat -> the tensors that are parts of what it makes, those of parts included."""
         planned, found = self.problem.candidates.planned, defaultdict[str, list[str]](list)
         for tensor in planned:
-            wide = tensor
-            while wide in planned:
-                wide = planned[wide][0]
-                found[wide].append(tensor)
+            container = tensor
+            while container in planned:
+                container = planned[container][0]
+                found[container].append(tensor)
         return found
 
 

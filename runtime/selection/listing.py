@@ -98,19 +98,19 @@ class _Finder:
         read = list(filter(None, node.inputs))
         if node.op == "Concat" or any(name in self.planned for name in (node.output, *read)):
             return None
-        lying = tuple(
+        input_states = tuple(
             (node.inputs.index(name), self._tensor_key(name), self.states.get(name, (CONSTANT,))) if name else None
             for name in node.inputs
         )
-        return (node.op, self._attributes_key(node), lying, self._tensor_key(node.output))
+        return (node.op, self._attributes_key(node), input_states, self._tensor_key(node.output))
 
     def _listed_anew(self, node: Node) -> tuple[NodeCandidate, ...]:
         problems: list[UnsupportedError] = []
         found = [
             candidate
             for choice in self._choices(node)
-            for wide in self._chains(node.output)
-            for candidate in self._of_choice(node, choice, wide, problems)
+            for containers in self._chains(node.output)
+            for candidate in self._of_choice(node, choice, containers, problems)
         ]
         if not found:
             raise problems[0]
@@ -131,63 +131,65 @@ class _Finder:
         """The tensors that one may become a part of: none, the Concat's, that of the Concat which joins this one..."""
         if tensor not in self.planned:
             return [()]
-        wide = self.planned[tensor][0]
-        return [(), *((wide, *further) for further in self._chains(wide))]
+        container = self.planned[tensor][0]
+        return [(), *((container, *further) for further in self._chains(container))]
 
     def _of_choice(
-        self, node: Node, choice: NodeChoice, wide: tuple[str, ...], problems: list[UnsupportedError]
+        self, node: Node, choice: NodeChoice, containers: tuple[str, ...], problems: list[UnsupportedError]
     ) -> Iterator[NodeCandidate]:
         read = list(dict.fromkeys(name for name in node.inputs if name))
-        states = [self._served(name, node, choice, wide) for name in read]
+        states = [self._states_of_input(name, node, choice, containers) for name in read]
         if node.op == "Concat" and len(read) > _JOINT and _adds_up(choice, states):
-            yield from self._joining(node, choice, wide, dict(zip(read, states, strict=True)), problems)
+            yield from self._joining(node, choice, containers, dict(zip(read, states, strict=True)), problems)
             return
         for combination in itertools.product(*states):
-            lying = dict(zip(read, combination, strict=True))
-            agree = _agree({node.output: wide} | {name: state.wide for name, state in lying.items()})
-            if not agree or not all(_lie_within(lying, state) for state in combination):
+            input_states = dict(zip(read, combination, strict=True))
+            agree = _agree({node.output: containers} | {name: state.containers for name, state in input_states.items()})
+            if not agree or not all(_lie_within(input_states, state) for state in combination):
                 continue
-            outcome = self._lowered(node, choice, lying, wide)
+            outcome = self._lowered(node, choice, input_states, containers)
             if isinstance(outcome, UnsupportedError):
                 problems.append(outcome)
                 continue
-            readings = tuple((_reading(node, name, lying[name], outcome),) for name in read)
+            readings = tuple((_reading(node, name, input_states[name], outcome),) for name in read)
             yield NodeCandidate(choice, outcome.launches, outcome.output, readings, outcome.scratch_bytes)
 
-    def _served(self, tensor: str, node: Node, choice: NodeChoice, wide: tuple[str, ...]) -> Sequence[State]:
+    def _states_of_input(
+        self, tensor: str, node: Node, choice: NodeChoice, containers: tuple[str, ...]
+    ) -> Sequence[State]:
         """The states of an input that go with a choice: parts of a Concat lie in it where it joins buffers."""
         if self.graph.is_constant(tensor):
             return (CONSTANT,)
         if tensor not in self.planned or self.planned[tensor][0] != node.output:
             return self.states[tensor]
-        chain = (node.output, *wide) if choice.place == Place.BUFFER else ()
+        chain = (node.output, *containers) if choice.place == Place.BUFFER else ()
         return [
             state
             for state in self.states[tensor]
-            if state.wide == (chain if choice.element in (None, state.element) else ())
+            if state.containers == (chain if choice.element in (None, state.element) else ())
         ]
 
     def _joining(
         self,
         node: Node,
         choice: NodeChoice,
-        wide: tuple[str, ...],
+        containers: tuple[str, ...],
         states: Mapping[str, Sequence[State]],
         problems: list[UnsupportedError],
     ) -> Iterator[NodeCandidate]:
         """A Concat of many inputs as one candidate: what an input needs depends on that input's state alone."""
         states = {
-            name: [state for state in served if _agree({node.output: wide, name: state.wide})]
-            for name, served in states.items()
+            name: [state for state in own_states if _agree({node.output: containers, name: state.containers})]
+            for name, own_states in states.items()
         }
         if not all(states.values()):
             return
         readings = []
-        for name, served in states.items():
+        for name, own_states in states.items():
             alternatives = []
-            for state in served:
+            for state in own_states:
                 try:
-                    outcome = self._lower(node, choice, {**_beside(states, state), name: state}, wide)
+                    outcome = self._lower(node, choice, {**_beside(states, state), name: state}, containers)
                 except UnsupportedError as error:
                     problems.append(error)
                     return
@@ -202,44 +204,52 @@ class _Finder:
     # One node, lowered alone
 
     def _lowered(
-        self, node: Node, choice: NodeChoice, lying: Mapping[str, State], wide: tuple[str, ...]
+        self, node: Node, choice: NodeChoice, input_states: Mapping[str, State], containers: tuple[str, ...]
     ) -> _Outcome | UnsupportedError:
-        key = self._key(node, choice, lying, wide)
+        key = self._key(node, choice, input_states, containers)
         if key not in self._known:
             try:
-                self._known[key] = self._lower(node, choice, lying, wide)
+                self._known[key] = self._lower(node, choice, input_states, containers)
             except UnsupportedError as error:
                 self._known[key] = error
         known = self._known[key]
         if isinstance(known, UnsupportedError):
             return known
-        return dataclasses.replace(known, output=dataclasses.replace(known.output, wide=wide))
+        return dataclasses.replace(known, output=dataclasses.replace(known.output, containers=containers))
 
-    def _lower(self, node: Node, choice: NodeChoice, lying: Mapping[str, State], wide: tuple[str, ...]) -> _Outcome:
-        builder = self._builder({node.output: wide} | {name: state.wide for name, state in lying.items()})
+    def _lower(
+        self, node: Node, choice: NodeChoice, input_states: Mapping[str, State], containers: tuple[str, ...]
+    ) -> _Outcome:
+        builder = self._builder(
+            {node.output: containers} | {name: state.containers for name, state in input_states.items()}
+        )
         # Parts before what they lie in, as in a plan: who writes a part begins the wide tensor, which may be written
         # elsewhere afterwards.
-        for name in sorted(lying, key=lambda name: -len(lying[name].wide)):
+        for name in sorted(input_states, key=lambda name: -len(input_states[name].containers)):
             if not self.graph.is_constant(name):
-                _lay(builder, name, lying[name])
+                _lay(builder, name, input_states[name])
         lower_chosen(builder, node, choice)
         converting = {id(conversion.launch) for conversion in builder.conversions}
         own = tuple(launch for launch in builder.launches if id(launch) not in converting)
         wants = tuple((node.inputs.index(conversion.tensor), conversion) for conversion in builder.conversions)
-        scratch = _scratch_bytes(builder, own, {node.output, *node.inputs, *wide})
-        return _Outcome(own, wants, _state(builder.home(node.output), wide), scratch)
+        scratch = _scratch_bytes(builder, own, {node.output, *node.inputs, *containers})
+        return _Outcome(own, wants, _state(builder.home(node.output), containers), scratch)
 
     def _builder(self, chains: Mapping[str, tuple[str, ...]] | None = None) -> Builder:
         """A builder without any tensor, which joins tensors as these chains say."""
         builder = Builder(self.graph, self.target, self.options)
-        links = [pair for name, wide in (chains or {}).items() for pair in itertools.pairwise((name, *wide))]
+        links = [
+            pair for name, containers in (chains or {}).items() for pair in itertools.pairwise((name, *containers))
+        ]
         builder.plan_views({name: self.planned[name] for name, _ in links})
         return builder
 
-    def _key(self, node: Node, choice: NodeChoice, lying: Mapping[str, State], wide: tuple[str, ...]) -> Any:
+    def _key(
+        self, node: Node, choice: NodeChoice, input_states: Mapping[str, State], containers: tuple[str, ...]
+    ) -> Any:
         """All that the outcome depends on, names left out, so that equal nodes are lowered once."""
-        inputs = tuple(self._input_key(node, name, lying) for name in node.inputs)
-        output = (self._tensor_key(node.output), self._chain_key(node, node.output, wide))
+        inputs = tuple(self._input_key(node, name, input_states) for name in node.inputs)
+        output = (self._tensor_key(node.output), self._chain_key(node, node.output, containers))
         return (node.op, self._attributes_key(node), inputs, output, choice)
 
     def _attributes_key(self, node: Node) -> str:
@@ -247,12 +257,12 @@ class _Finder:
             self._attributes[node.output] = repr(described(node.attrs))
         return self._attributes[node.output]
 
-    def _input_key(self, node: Node, name: str, lying: Mapping[str, State]) -> Any:
+    def _input_key(self, node: Node, name: str, input_states: Mapping[str, State]) -> Any:
         if not name:
             return None
-        state = lying[name]
-        bare = dataclasses.replace(state, wide=()) if state.wide else state
-        chain = self._chain_key(node, name, state.wide)
+        state = input_states[name]
+        bare = dataclasses.replace(state, containers=()) if state.containers else state
+        chain = self._chain_key(node, name, state.containers)
         return (node.inputs.index(name), self._tensor_key(name), bare, chain)
 
     def _tensor_key(self, name: str) -> Any:
@@ -264,8 +274,8 @@ class _Finder:
             self._tensors[name] = (info.shape, info.dtype.name, content)
         return self._tensors[name]
 
-    def _chain_key(self, node: Node, name: str, wide: tuple[str, ...]) -> Any:
-        steps = itertools.pairwise((name, *wide))
+    def _chain_key(self, node: Node, name: str, containers: tuple[str, ...]) -> Any:
+        steps = itertools.pairwise((name, *containers))
         return tuple((self.planned[part][1], self.graph.shape(whole), whole == node.output) for part, whole in steps)
 
     # The plan's outputs
@@ -279,7 +289,7 @@ class _Finder:
 
     def _asked(self, name: str, state: State, storages: Iterable[Storage | None]) -> tuple[Conversion, ...]:
         """The conversions of a tensor that is read in these storages, one after the other."""
-        builder = self._builder({name: state.wide})
+        builder = self._builder({name: state.containers})
         if not self.graph.is_constant(name):
             _lay(builder, name, state)
         for storage in storages:
@@ -301,27 +311,29 @@ def winograd_algorithms(options: Options) -> list[Algorithm]:
 def _agree(chains: Mapping[str, tuple[str, ...]]) -> bool:
     """Returns whether all outcomes agree on which tensor each tensor is a part of, or that it is none."""
     told: dict[str, str] = {}
-    links = (pair for name, wide in chains.items() for pair in itertools.pairwise((name, *wide, "")))
+    links = (pair for name, containers in chains.items() for pair in itertools.pairwise((name, *containers, "")))
     return all(told.setdefault(part, whole) == whole for part, whole in links)
 
 
-def _lie_within(lying: Mapping[str, State], part: State) -> bool:
+def _lie_within(input_states: Mapping[str, State], part: State) -> bool:
     """Whether those of these tensors that one is a part of lie as their parts do: a Concat in buffers wrote them."""
-    return all(lying[wide].storage == Storage.NHWC for wide in part.wide if wide in lying)
+    return all(
+        input_states[container].storage == Storage.NHWC for container in part.containers if container in input_states
+    )
 
 
 def _beside(states: Mapping[str, Sequence[State]], part: State) -> dict[str, State]:
     """The first state of each tensor in which it can lie beside this one."""
     return {
-        name: next((state for state in served if _lie_within({name: state}, part)), served[0])
-        for name, served in states.items()
+        name: next((state for state in own_states if _lie_within({name: state}, part)), own_states[0])
+        for name, own_states in states.items()
     }
 
 
 def _adds_up(choice: NodeChoice, states: Sequence[Sequence[State]]) -> bool:
     """Whether what a Concat does with an input does not depend on the others: it joins images, or one is never flat."""
     return choice.place == Place.IMAGE or any(
-        all(state.storage != Storage.FLAT for state in served) for served in states
+        all(state.storage != Storage.FLAT for state in own_states) for own_states in states
     )
 
 
@@ -354,16 +366,16 @@ def _reading(node: Node, name: str, state: State, outcome: _Outcome) -> Reading:
     return Reading(name, state, (), tuple(wants))
 
 
-def _state(home: Value, wide: tuple[str, ...]) -> State:
+def _state(home: Value, containers: tuple[str, ...]) -> State:
     root = home.root
     origin = "input" if root.role == Role.INPUT else "constant" if root.data is not None else "computed"
-    return State(home.storage, home.element, home.stride, wide, origin, root is home)
+    return State(home.storage, home.element, home.stride, containers, origin, root is home)
 
 
 def _scratch_bytes(builder: Builder, launches: Iterable[Launch], tensors: Collection[str]) -> int:
     """Bytes of working memory: of the values that launches write and that are no tensors of the graph."""
     roots = {id(value.root): value.root for launch in launches for value, _ in launch.tensors}
-    parts = {wide for state in tensors for wide in builder.wide_tensors(state)}
+    parts = {container for tensor in tensors for container in builder.containers(tensor)}
     return sum(
         root.size_bytes
         for root in roots.values()
@@ -373,7 +385,7 @@ def _scratch_bytes(builder: Builder, launches: Iterable[Launch], tensors: Collec
 
 def _lay(builder: Builder, tensor: str, state: State) -> None:
     """Makes a tensor lie as a state says."""
-    if state.storage == Storage.NHWC and state.wide:
+    if state.storage == Storage.NHWC and state.containers:
         with builder.in_element(state.element):
             if builder.known(tensor, Storage.NHWC) is None:
                 builder.write(tensor, Storage.NHWC)

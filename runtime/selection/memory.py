@@ -45,8 +45,8 @@ class Lives:
             for name in dict.fromkeys(filter(None, node.inputs)):
                 self._readers[name].append(node.output)
         self._parts: dict[str, list[str]] = defaultdict(list)
-        for part, (wide, _) in candidates.planned.items():
-            self._parts[wide].append(part)
+        for part, (container, _) in candidates.planned.items():
+            self._parts[container].append(part)
         self._last: dict[str, int] = {}
         for tensor in reversed(list(candidates.graph.activations())):
             self._last[tensor] = self._last_use(tensor)
@@ -81,7 +81,7 @@ class Lives:
     def _is_view(self, name: str) -> bool:
         """Returns whether a node's output may be a view of its input, with no memory of its own."""
         outputs = (candidate.output for candidate in self._candidates.nodes[name])
-        return any(not state.whole and not state.wide for state in outputs)
+        return any(not state.whole and not state.containers for state in outputs)
 
 
 def memory_terms(program: ChoiceProgram) -> Iterator[list[Term]]:
@@ -108,14 +108,14 @@ def _home_bytes(candidates: Candidates, tensor: str, state: State) -> int:
 
     What a Concat joins is a part only where it lies as the wide tensor does, not as an image or row-major.
     """
-    if not state.whole or (state.wide and state.storage == Storage.NHWC):
+    if not state.whole or (state.containers and state.storage == Storage.NHWC):
         return 0
     return _bytes(candidates, tensor, state.storage, state.element)
 
 
 def _conversion_bytes(candidates: Candidates, conversion: Conversion) -> int:
     tensor, state, storage, element = conversion
-    if storage == Storage.NHWC and state.wide and state.storage == Storage.IMAGE and element == state.element:
+    if storage == Storage.NHWC and state.containers and state.storage == Storage.IMAGE and element == state.element:
         return 0  # straight into the wide tensor
     return _bytes(candidates, tensor, Storage.FLAT if storage is None else storage, element)
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
+import math
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from farm.config.execution import DEFAULT
-from farm.jobs.compare.interleaved import Effort
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.tune import job, proof, search
-from farm.jobs.tune.selecting import Budget
+from farm.jobs.tune import search
 from farm.jobs.tune.trials import UnitTrials
-from farm.jobs.tune.wall_budget import WallBudget
+from tuner.budget import Deadline
 from tuner.trial import Trial
 
 
@@ -36,12 +32,7 @@ class PlayedTuning:
         patch.setattr(UnitTrials, "_attempt", lambda *arguments: self._timed(*arguments))
         patch.setattr(OpenUnit, "load", lambda *arguments, **more: self._loaded(*arguments, **more))
         patch.setattr(search, "trials_on", self._noted)
-        patch.setattr(search, "Budget", functools.partial(Budget, clock=self))
-        patch.setattr(search, "time", SimpleNamespace(monotonic=self))
-        patch.setattr(proof, "time", SimpleNamespace(monotonic=self))
-        patch.setattr(proof, "Effort", functools.partial(Effort, clock=self))
-        patch.setattr(proof, "ONE_EACH", dataclasses.replace(proof.ONE_EACH, clock=self))
-        patch.setattr(job, "WallBudget", functools.partial(WallBudget, clock=self))
+        patch.setattr(Deadline.__init__, "__defaults__", (math.inf, self))
 
     def __call__(self) -> float:
         return self._now_s

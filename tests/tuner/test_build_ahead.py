@@ -12,6 +12,7 @@ from benchmarks.compiler_thread import CompilerThread
 from runtime.lowering.trials import TrialLaunch
 from tests.tuner.simulated_device import CONV, LAUNCHES, SimulatedDevice, launch, true_time_ns
 from tests.tuner.test_search import expand
+from tuner.budget import Budget
 from tuner.build_ahead import AheadBuilds, BuildAhead, BuildBeside, TrialProgram
 from tuner.device_pool import DevicePool, PoolMember
 from tuner.journal import Journal
@@ -87,7 +88,7 @@ class Unit:
 
     def tune(self, mode: BuildAhead, budget_s: float, launches: tuple[TrialLaunch, ...]) -> SearchResult:
         pool = DevicePool([PoolMember("", self.compiler, self.compiler.expect)])
-        self.runner = TrialRunner(pool, Journal(None, "f"), budget_s, build_ahead=mode)
+        self.runner = TrialRunner(pool, Journal(None, "f"), Budget(budget_s), build_ahead=mode)
         return search(launches, expand, self.runner, LEVELS["quick"])
 
     @property

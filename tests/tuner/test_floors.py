@@ -13,6 +13,7 @@ from runtime.peaks import MeasuredPeaks, PeakFigure
 from runtime.types import Precision
 from tests.tuner.simulated_device import CONV, LAUNCHES, TARGET, SimulatedDevice, launch
 from tuner import space
+from tuner.budget import Budget
 from tuner.device_pool import pool_of_one
 from tuner.floors import Floors
 from tuner.journal import Journal
@@ -64,7 +65,7 @@ def conv_trials(peaks: MeasuredPeaks, level: str) -> int:
     """How many trials of 1x1 convolutions a search makes."""
     launches = [dataclasses.replace(each, macs=math.prod(each.dims.values())) for each in LAUNCHES]
     device = SimulatedDevice(noise=0.0, spoil=conv_is_at_its_peak)
-    runner = TrialRunner(pool_of_one(device), Journal(None, "x"), 30.0)
+    runner = TrialRunner(pool_of_one(device), Journal(None, "x"), Budget(30.0))
     outcome = search(
         launches,
         lambda each, multiple: space.candidate_costs(each, TARGET, multiple),

@@ -17,6 +17,7 @@ from benchmarks.search_progress import MISREAD, quick, times_peak, top_peak
 from runtime.lowering.trials import TrialLaunch
 from runtime.peaks import NOT_MEASURED
 from tuner import space
+from tuner.budget import Budget
 from tuner.device_pool import pool_of_one
 from tuner.journal import Journal
 from tuner.search import LEVELS, SearchResult, search
@@ -35,7 +36,7 @@ def recording() -> Recording:
 
 
 def replay(recording: Recording, level: str) -> SearchResult:
-    runner = TrialRunner(pool_of_one(recording), Journal(None, "recorded"), LEVELS[level].budget_s)
+    runner = TrialRunner(pool_of_one(recording), Journal(None, "recorded"), Budget(LEVELS[level].budget_s))
     return search(recording.launches, recording.expand, runner, LEVELS[level])
 
 
@@ -55,7 +56,7 @@ def test_quick_search_is_within_3_percent_of_the_best_in_15_percent_of_the_time(
 def test_quick_search_finds_in_its_budget_what_is_fast_where_builds_take_long() -> None:
     slow = Recording(SLOW_TO_BUILD)
     default = {each.key: space.default_candidate(each) for each in slow.launches}
-    runner = TrialRunner(pool_of_one(slow), Journal(None, "recorded"), LEVELS["quick"].budget_s)
+    runner = TrialRunner(pool_of_one(slow), Journal(None, "recorded"), Budget(LEVELS["quick"].budget_s))
     outcome = search(slow.launches, slow.expand, runner, LEVELS["quick"])
     assert slow.model_ns(default) > 1.3 * slow.model_ns(slow.best)
     assert slow.model_ns(chosen(outcome)) < 1.12 * slow.model_ns(slow.best)
@@ -89,7 +90,7 @@ def test_half_the_time_of_a_quick_search_makes_good_what_bad_defaults_lose(
     for seed in range(6):
         bad = Recording(data)
         with_chosen_defaults(bad, seed)
-        runner = TrialRunner(pool_of_one(bad), Journal(None, "recorded"), budget_s)
+        runner = TrialRunner(pool_of_one(bad), Journal(None, "recorded"), Budget(budget_s))
         outcome = search(bad.launches, bad.expand, runner, LEVELS["quick"])
         default = {each.key: space.default_candidate(each) for each in bad.launches}
         lost += math.log(bad.model_ns(default) / bad.model_ns(bad.best))

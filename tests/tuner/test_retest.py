@@ -12,6 +12,7 @@ import pytest
 from runtime.lowering.trials import TrialLaunch
 from tests.tuner.simulated_device import CONV, TARGET, launch
 from tuner import space
+from tuner.budget import Budget
 from tuner.device_pool import pool_of_one
 from tuner.journal import Journal
 from tuner.retest import Retest, RunningRetest
@@ -149,7 +150,7 @@ def test_every_launch_has_its_first_look_before_one_in_doubt_has_another(monkeyp
         return Trial(TrialStatus.OK, tuple(1e5 * speed * np.exp(0.08 * random.normal(size=reps))), 0.01, 0.0, 0.0, 1.0)
 
     launches = [launch(CONV, pixels, 64, 64) for pixels in (49, 196, 784, 3136, 12544)]
-    runner = TrialRunner(pool_of_one(measure), Journal(None, "f"), 10.0)
+    runner = TrialRunner(pool_of_one(measure), Journal(None, "f"), Budget(10.0))
     search(launches, lambda each, multiple: space.candidate_costs(each, TARGET, multiple), runner, LEVELS["quick"])
     first = list(dict.fromkeys(looked))
     assert len(looked) > len(first) > 1, "some are in doubt after their first look"

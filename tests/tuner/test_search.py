@@ -9,6 +9,7 @@ from runtime.errors import DeviceLostError
 from runtime.lowering.trials import TrialLaunch
 from tests.tuner.simulated_device import CONV, DEPTHWISE, LAUNCHES, TARGET, SimulatedDevice, launch, true_time_ns
 from tuner import space
+from tuner.budget import Budget
 from tuner.coverage import LEAST_TRIALS
 from tuner.device_pool import pool_of_one
 from tuner.journal import Journal
@@ -35,7 +36,7 @@ def tune(
     path: Path | None = None,
 ) -> SearchResult:
     with Journal(path, "f") as journal:
-        return search(launches, expand, TrialRunner(pool_of_one(measure), journal, budget_s), LEVELS[level])
+        return search(launches, expand, TrialRunner(pool_of_one(measure), journal, Budget(budget_s)), LEVELS[level])
 
 
 def spoiled(bad: Callable[[Candidate], bool], **changes: object) -> SimulatedDevice:
@@ -265,7 +266,7 @@ def test_a_budget_that_may_grow_covers_ten_trials_of_each_launch_of_weight() -> 
     outcomes = {}
     for grows in (False, True):
         with Journal(None, "f") as journal:
-            runner = TrialRunner(pool_of_one(slow), journal, 5.0, grows=grows)
+            runner = TrialRunner(pool_of_one(slow), journal, Budget(5.0, grows=grows))
             outcomes[grows] = search(FEW, expand, runner, LEVELS["quick"])
     assert sum(outcomes[False].tried.values()) <= 1
     assert outcomes[False].needed_s >= LEAST_TRIALS * 2.0

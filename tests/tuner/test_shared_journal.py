@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import os
 import signal
@@ -126,7 +125,7 @@ def tuned(device: SlowDevice, journal: Journal) -> SearchResult:
         return dict(space.candidate_costs(each, TARGET, multiple))
 
     with journal:
-        return search(FEW, expand, TrialRunner(pool_of_one(device), journal, math.inf), LEVELS["normal"])
+        return search(FEW, expand, TrialRunner(pool_of_one(device), journal), LEVELS["normal"])
 
 
 def tuned_at_once(tmp_path: Path, devices: list[SlowDevice], together: bool) -> None:

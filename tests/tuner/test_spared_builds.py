@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from tests.tuner.simulated_device import LAUNCHES, SimulatedDevice
@@ -17,7 +15,7 @@ CONVS = LAUNCHES[:6]
 
 
 def quick(device: SimulatedDevice) -> tuple[SearchResult, TrialRunner]:
-    runner = TrialRunner(pool_of_one(device), Journal(None, "f"), math.inf)
+    runner = TrialRunner(pool_of_one(device), Journal(None, "f"))
     return search(CONVS, expand, runner, LEVELS["quick"]), runner
 
 

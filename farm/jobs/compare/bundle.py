@@ -28,7 +28,7 @@ from farm.config.execution import DEFAULT, Execution
 from farm.config.fields import Abi
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
-from farm.jobs.choices.kept_way import kept_way
+from farm.jobs.choices.model_choice import model_choice
 from farm.jobs.compare.checkout import Checkout
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.target_choice import choose_target
@@ -121,7 +121,7 @@ def make_bundle(source: Deployment, model: str, runtime: Runtime, probed: Probed
     prepared = prepare(source, model, Fetcher(source))
     unit = Unit(name=probed.unit, transport="local", soc=probed.soc, model=probed.unit, abis=(probed.abi,))
     target = choose_target(unit, probed.probe, prepared, runtime, probed.memory)
-    way = kept_way(unit, probed.probe, prepared, runtime, target, probed.memory)
+    way = model_choice(unit, probed.probe, prepared, runtime, target, probed.memory)
     target = way.target(target)
     plan = lower(prepared.graph, target, way.options(prepared))
     folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,6 @@ import dataclasses
 import itertools
 import math
 import statistics
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -29,6 +28,7 @@ from farm.jobs.models.prepare import TestData
 from farm.rows.latency import Latency
 from farm.rows.row import Throttling
 from runtime.plan.plan import Plan
+from tuner.budget import NO_DEADLINE, Deadline
 from tuner.statistics import Ratio, ratio_of_pairs
 
 NS_PER_MS, MS_PER_S = 1e6, 1e3
@@ -70,16 +70,15 @@ class Effort:
 
     The rounds of a turn aim at `turn_ms`, at most `most_rounds` of them. A process has as many turns as fit into
     PROCESS_MS, at least LEAST_TURNS: short rounds need many, since a unit's speed changes within tenths of a second.
-    After `ends_s` by the clock no further process of each is started, nor where it would end later than that; a first
-    one that takes LITTLE_S always is.
+    After the deadline no further process of each is started, nor where it would end later than that; a first one that
+    takes LITTLE_S always is.
     """
 
     processes: int = 12
     turns: int = 8
     turn_ms: float = 20.0
     most_rounds: int = 10
-    ends_s: float = math.inf
-    clock: Callable[[], float] = time.monotonic
+    deadline: Deadline = NO_DEADLINE
 
     def numbers(self, first_s: float = 0.0) -> Iterator[int]:
         """Counts the processes for which there is time.
@@ -88,12 +87,12 @@ class Effort:
         """
         expected_s = first_s
         for number in range(self.processes):
-            begin_s = self.clock()
+            begin_s = self.deadline.clock()
             is_little = number == 0 and first_s <= LITTLE_S
-            if not is_little and begin_s + expected_s > self.ends_s:
+            if not is_little and begin_s + expected_s > self.deadline.at_s:
                 return
             yield number
-            expected_s = self.clock() - begin_s
+            expected_s = self.deadline.clock() - begin_s
 
     def process_s(self, round_ms: float) -> float:
         """What the rounds of a process take, where one takes so long."""

@@ -87,7 +87,7 @@ def demonstrate(
     for deployment in deployments:
         runs += kept(run_job(deployment, units, _RUN, fleet, progress))
         profiles += kept(benchmark_job(deployment, units, _BENCHMARK, fleet, progress))
-    search = TuneOptions(SearchOptions("quick", budget_s, wall_s=budget_s))
+    search = TuneOptions(SearchOptions("quick", budget_s))
     return Demo(runs, profiles, list(kept(tune_job(deployments, units, search, fleet, progress))))
 
 

@@ -20,7 +20,7 @@ def find_opencl(unit: Unit, wanted: str | None) -> str | None:
     """
     if wanted is not None and wanted not in DRIVER_ORIGINS:
         return wanted
-    if unit.transport != "local":
+    if not unit.kind.is_local:
         if wanted:
             raise ConfigError(f"--opencl {wanted} is for this machine; name a library for unit {unit.name!r}")
         return None
@@ -36,7 +36,7 @@ def find_opencl(unit: Unit, wanted: str | None) -> str | None:
 
 def check_opencl(unit: Unit, library: str) -> None:
     """Raises UnsupportedError where the library in use is a driver of this machine that builds no kernel."""
-    if unit.transport != "local":
+    if not unit.kind.is_local:
         return
     for driver in drivers.find_drivers():
         if driver.path == Path(library) and (fault := working_drivers.fault(driver)):

@@ -20,7 +20,7 @@ from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import LoadAnswer, RunAnswer, TrialAnswer
 from farm.farmrt.session import Session
 from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
-from farm.jobs.choices.kept_way import KeptWay
+from farm.jobs.choices.model_choice import ModelChoice
 from farm.jobs.fleet import round_limit
 from farm.jobs.fleet.connection import UnitConnection
 from farm.jobs.fleet.opencl_library import check_opencl
@@ -152,10 +152,12 @@ class OpenUnit:
             return None
         return cpu_choice.read(self.cpu_choice_file(prepared), cpu_choice.validity(prepared.graph, self.probe.cpu))
 
-    def kept_way(self, prepared: Prepared, runtime: Runtime, target: Target, memory: str | None = None) -> KeptWay:
+    def model_choice(
+        self, prepared: Prepared, runtime: Runtime, target: Target, memory: str | None = None
+    ) -> ModelChoice:
         """How tuning has a model lowered and executed on this unit."""
         planned = self.choice_in_force(prepared, runtime, target, memory)
-        return KeptWay(planned, self.cpu_choice(prepared, runtime))
+        return ModelChoice(planned, self.cpu_choice(prepared, runtime))
 
     def plan(
         self,
@@ -171,7 +173,7 @@ class OpenUnit:
 
         Returns the plan and the file below the build folder that is its own, or that of another `kind`.
         """
-        plan = plans.lowered(prepared, target, KeptWay(PlannedChoice(choice), cpu).options(prepared, keep_layers))
+        plan = plans.lowered(prepared, target, ModelChoice(PlannedChoice(choice), cpu).options(prepared, keep_layers))
         kind = kind or (f"{runtime}.layers" if keep_layers else runtime)
         workspace = Workspace(prepared.deployment.library_name)
         path = workspace.plan_file(prepared.name, self.unit.abi, self.unit.soc, kind)

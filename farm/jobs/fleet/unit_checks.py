@@ -22,13 +22,6 @@ from runtime.errors import FarmError, UnitBusyError, UnsupportedError
 
 MIN_FREE_BYTES = 100_000_000  # farmrt, a plan and the weights of a large network
 NEEDS_NO_DRIVER = "`runtime: cpu` needs no driver"
-# Transport -> where a unit's OpenCL driver comes from.
-DRIVER_ADVICE = {
-    "local": f"`farm doctor` lists this machine's drivers and what to install; {NEEDS_NO_DRIVER}",
-    "ssh": "install its GPU's driver there (from the board's vendor; on Debian mesa-opencl-icd, or pocl-opencl-icd for "
-    f"the CPU), or name a library: --opencl FILE; {NEEDS_NO_DRIVER}",
-    "adb": f"the vendor's system brings it or not (/vendor/lib64/libOpenCL.so); {NEEDS_NO_DRIVER}",
-}
 
 
 def examine_unit(unit: Unit) -> Iterator[Check]:
@@ -100,7 +93,7 @@ def _runtime(unit: Unit, transport: Transport) -> Iterator[Check]:
 def _driver(unit: Unit, opencl: OpenClAnswer) -> Check:
     error = _driver_error(unit, opencl)
     if error or opencl.device is None:
-        advice = DRIVER_ADVICE[unit.transport]
+        advice = f"{unit.kind.driver_advice}; {NEEDS_NO_DRIVER}"
         return Check("OpenCL driver", "missing", safe_text.word(error or "none was found", MAX_FOUND), advice)
     return Check("OpenCL driver", "ok", safe_text.word(_device_words(opencl.device), MAX_FOUND))
 

@@ -34,6 +34,7 @@ from farm.rows.series import Case, Metric, Point, SeriesKey, highest_temperature
 from farm.rows.status import Status
 from farm.units.identity import read_identity
 from runtime.errors import DeadlineError, FarmError
+from tuner.budget import Deadline
 
 SECONDS_PER_MINUTE = 60.0
 
@@ -95,7 +96,7 @@ class UnitNight:
         self._about = _AboutUnit()
         self._busy_s = dict.fromkeys(self._subjects, 0.0)
         self._duets = _unit_duets(settings)
-        self._ends_s = time.monotonic() + settings.nightly.budget_minutes * SECONDS_PER_MINUTE
+        self._deadline = Deadline().within(settings.nightly.budget_minutes * SECONDS_PER_MINUTE)
 
     def run(self, opened: OpenUnit) -> Iterator[list[NightlyRow]]:
         """Measures what is missing; then the rows of all cases. Raises what tells that the unit is gone."""
@@ -148,7 +149,7 @@ class UnitNight:
         return DuetCase(tonight, judgement, data.inputs, round_ms)
 
     def _is_over(self) -> bool:
-        return time.monotonic() >= self._ends_s
+        return self._deadline.is_over
 
     def _left(self) -> Iterator[PlannedBlock]:
         """The turns that were not measured yet, in the order of the whole."""
@@ -184,7 +185,7 @@ class UnitNight:
             if turn.case in self._failed:
                 continue
             begun_s = time.monotonic()
-            if begun_s >= self._ends_s:
+            if self._deadline.is_over:
                 self._end_of_budget()
                 return
             self._attempt(opened, turn.case, functools.partial(self._measure_turn, opened, turn))

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from farm.jobs.fleet.unit import OpenUnit
@@ -22,6 +21,7 @@ from runtime.selection.candidates import Candidates
 from runtime.selection.noise import FINE, HalfNoise, NoiseLimit, noise_limits
 from runtime.selection.precisions import Precisions
 from runtime.types import Precision
+from tuner.budget import Deadline
 
 MOST_LIMITS = 4  # before one precision has to do
 NOISE_S = 10.0  # of this host, for each limit
@@ -32,14 +32,13 @@ class Accuracy:
     """What is known of the accuracy of a model's plans.
 
     `dropped`: precisions of which no plan is looked at any more, with the reason. `limits`: what a plan of several
-    precisions has to keep. `inaccurate`: why such plans were not accurate enough. `ends_s`: when it must be known which
-    operators cost accuracy, by the clock.
+    precisions has to keep. `inaccurate`: why such plans were not accurate enough. `deadline`: when it must be known
+    which operators cost accuracy.
     """
 
     opened: OpenUnit
     prepared: Prepared
-    ends_s: float
-    clock: Callable[[], float] = time.monotonic
+    deadline: Deadline
     dropped: dict[Precisions, str] = dataclasses.field(default_factory=dict)
     limits: tuple[NoiseLimit, ...] = ()
     inaccurate: list[str] = dataclasses.field(default_factory=list)
@@ -89,11 +88,11 @@ class Accuracy:
 
     def _limit(self, precisions: Mapping[str, Precision], excess: Mapping[str, float]) -> bool:
         """Limits the noise by that of a plan that has too much; False where there is no time, or it was done often."""
-        ends_s = min(self.clock() + NOISE_S, self.ends_s)
-        if len(self.inaccurate) > MOST_LIMITS or self.clock() >= ends_s:
+        if len(self.inaccurate) > MOST_LIMITS or self.deadline.is_over:
             return False
         self.opened.progress.stage(f"{self.prepared.name}: which operators half costs accuracy")
-        self._noise.refine(FINE / max(excess.values()), lambda: self.clock() >= ends_s)
+        deadline = self.deadline.within(NOISE_S)
+        self._noise.refine(FINE / max(excess.values()), lambda: deadline.is_over)
         self.limits = noise_limits(self._noise, precisions, excess)
         return True
 

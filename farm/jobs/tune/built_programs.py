@@ -10,8 +10,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from tempfile import mkdtemp
-from weakref import WeakKeyDictionary, finalize
+from weakref import finalize
 
+from farm.jobs.fleet.per_unit import PerUnit
 from farm.jobs.fleet.unit import OpenUnit
 from runtime.artifacts import KernelSet, decode_kernels, encode_kernels, merge_kernels
 from runtime.errors import DeviceError
@@ -51,9 +52,4 @@ class BuiltPrograms:
         self._known = []
 
 
-_OF_UNIT: WeakKeyDictionary[OpenUnit, BuiltPrograms] = WeakKeyDictionary()
-
-
-def built_programs(opened: OpenUnit) -> BuiltPrograms:
-    """The programs of a unit that is open."""
-    return _OF_UNIT.setdefault(opened, BuiltPrograms())
+BUILT_PROGRAMS = PerUnit(lambda _: BuiltPrograms())

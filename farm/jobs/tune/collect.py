@@ -19,7 +19,7 @@ from farm.artifacts import LaunchRecord, ModelRecord, SetRecord
 from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
-from farm.jobs.tune.search import Tuned
+from farm.jobs.tune.search import ModelTuning
 from farm.jobs.tune.trials import use_name
 from farm.rows.row import versions
 from runtime.artifacts import (
@@ -50,7 +50,7 @@ class Destination:
     device_model: str
 
     @classmethod
-    def of(cls, opened: OpenUnit, library: str, model: Tuned) -> Destination:
+    def of(cls, opened: OpenUnit, library: str, model: ModelTuning) -> Destination:
         """Returns the destination of a unit's artifacts."""
         return cls(*opened.artifact_files(library), fingerprint_of(model.target), opened.device_model)
 
@@ -74,7 +74,7 @@ class Draft:
     """What a search found for the models of a library, over what is in force, and the kernels that it compiled."""
 
     destination: Destination
-    models: tuple[Tuned, ...]
+    models: tuple[ModelTuning, ...]
     in_force: Table
     kernels: KernelSet
 
@@ -83,7 +83,7 @@ class Draft:
         """The table that the search proposes."""
         return self.accepting(self.models)
 
-    def accepting(self, accepted: Iterable[Tuned]) -> Table:
+    def accepting(self, accepted: Iterable[ModelTuning]) -> Table:
         """What is in force, with the launches of the accepted models; a launch that was unknown has its default.
 
         Launches of a plan that was not accepted stay out.
@@ -98,13 +98,13 @@ class Draft:
                 table[verdict.launch.key] = entry_of(default_kept(verdict.launch, verdict.default_ns, UNPROVED))
         return table
 
-    def changes(self, model: Tuned) -> bool:
+    def changes(self, model: ModelTuning) -> bool:
         """Whether its plan, or a launch, would be another one than what is in force, or than the default."""
         return model.is_new_plan or any(
             _choice(entry_of(verdict)) != _choice(self._known(verdict)) for verdict in _measured([model])
         )
 
-    def differs_from_default(self, model: Tuned) -> bool:
+    def differs_from_default(self, model: ModelTuning) -> bool:
         """Whether what is in force for the model is anything but the default plan and the default of every launch."""
         if model.is_new_plan:
             return model.in_force.choice is not None or any(
@@ -126,7 +126,7 @@ class Draft:
         return tuned_file, kernels_file
 
 
-def draft(opened: OpenUnit, library: str, models: Sequence[Tuned]) -> Draft:
+def draft(opened: OpenUnit, library: str, models: Sequence[ModelTuning]) -> Draft:
     """Compiles the kernels of all models of a library as the search wants them; nothing is published."""
     destination = Destination.of(opened, library, models[0])
     new = Draft(destination, tuple(models), destination.in_force(), KernelSet(destination.fingerprint, "", {}))
@@ -136,7 +136,7 @@ def draft(opened: OpenUnit, library: str, models: Sequence[Tuned]) -> Draft:
 def publish_draft(
     opened: OpenUnit,
     proposed: Draft,
-    accepted: Sequence[Tuned],
+    accepted: Sequence[ModelTuning],
     evidence: Iterable[ModelRecord],
     settings: Mapping[str, Any],
 ) -> None:
@@ -146,7 +146,7 @@ def publish_draft(
     if table == proposed.in_force and destination.kernels_file.is_file() and not has_new_plan:
         return
     tuned = destination.tuned_set(table)
-    used = [model if model in accepted else model.as_before for model in proposed.models]
+    used = [model if model in accepted else model.incumbent for model in proposed.models]
     is_proposed = table == proposed.table and used == list(proposed.models)
     kernels = proposed.kernels if is_proposed else _compiled(opened, used, tuned)
     record = _record(opened, proposed, accepted, evidence, settings)
@@ -166,7 +166,7 @@ def _with_others(proposed: Draft, kernels: KernelSet) -> KernelSet:
 def _record(
     opened: OpenUnit,
     proposed: Draft,
-    accepted: Sequence[Tuned],
+    accepted: Sequence[ModelTuning],
     evidence: Iterable[ModelRecord],
     settings: Mapping[str, Any],
 ) -> SetRecord:
@@ -191,12 +191,12 @@ def _record(
     return record.model_copy(update={"launches": tuple(launches.values()), "models": tuple(models.values())})
 
 
-def _by_key(models: Iterable[Tuned]) -> list[LaunchVerdict]:
+def _by_key(models: Iterable[ModelTuning]) -> list[LaunchVerdict]:
     """Returns the launches of all models by tuning key, each once."""
     return list({verdict.launch.key: verdict for model in models for verdict in model.verdicts}.values())
 
 
-def _measured(models: Iterable[Tuned]) -> list[LaunchVerdict]:
+def _measured(models: Iterable[ModelTuning]) -> list[LaunchVerdict]:
     """Every launch that was measured, also where the default stays: that is known to be right."""
     return [verdict for verdict in _by_key(models) if verdict.runs and math.isfinite(verdict.tuned_ns)]
 
@@ -226,7 +226,7 @@ def _choice(entry: TunedEntry) -> TunedEntry:
     return dataclasses.replace(entry, default_ns=0, tuned_ns=0)
 
 
-def _launch_record(verdict: LaunchVerdict, models: Sequence[Tuned]) -> LaunchRecord:
+def _launch_record(verdict: LaunchVerdict, models: Sequence[ModelTuning]) -> LaunchRecord:
     names = {use_name(model.prepared) for model in models}
     return LaunchRecord(
         key=verdict.launch.key,
@@ -240,7 +240,7 @@ def _launch_record(verdict: LaunchVerdict, models: Sequence[Tuned]) -> LaunchRec
     )
 
 
-def _compiled(opened: OpenUnit, models: Sequence[Tuned], tuned: TunedSet) -> KernelSet:
+def _compiled(opened: OpenUnit, models: Sequence[ModelTuning], tuned: TunedSet) -> KernelSet:
     """Programs of all tuned models, each after a run, so that a driver that compiles late has compiled them."""
     with TemporaryDirectory() as folder:
         tuned_file = Path(folder, "tuned.bin")
@@ -250,7 +250,7 @@ def _compiled(opened: OpenUnit, models: Sequence[Tuned], tuned: TunedSet) -> Ker
     return KernelSet(_common([kernels.fingerprint for kernels in sets]), tuned.device_model, binaries)
 
 
-def _saved(opened: OpenUnit, model: Tuned, tuned_file: Path, local: Path) -> KernelSet:
+def _saved(opened: OpenUnit, model: ModelTuning, tuned_file: Path, local: Path) -> KernelSet:
     settings = model.prepared.settings
     limited, execution = settings.limit_opencl_kernel_time, settings.execution
     opened.load(model.plan_file, tuned_file, limit_kernel_time=limited, execution=execution)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,12 +17,12 @@ from farm.jobs.models.prepare import Prepared, TestData, validation_data
 from farm.jobs.tune.cpu_search import CpuSearch, search_cpu
 from farm.jobs.tune.cpu_turns import measure_plans, written
 from farm.jobs.tune.proof import UNCONFIRMED, shortfall
-from farm.jobs.tune.wall_budget import half_way_s
 from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Provenance, Throttling, row_fingerprint
 from farm.rows.run import RunFigures
 from farm.rows.tune import TuneFigures, TuneOutcome, TuneResult
 from runtime.target import Target
+from tuner.budget import Deadline
 
 PROOF = Effort(processes=10, turns=2)
 
@@ -54,21 +52,20 @@ class _Proof:
         return TuneOutcome.NEW, ""
 
 
-def tune_cpu(opened: OpenUnit, prepared: Prepared, budget_s: float | None = None) -> TuneResult:
+def tune_cpu(opened: OpenUnit, prepared: Prepared, deadline: Deadline) -> TuneResult:
     """Searches, proves, and keeps what is better; the next plans of the model for this CPU are made so.
 
-    `budget_s`: wall time after which no further process of the proof is started.
+    After the deadline no further process of the proof is started.
     """
-    ends_s = math.inf if budget_s is None else time.monotonic() + budget_s
     data = validation_data(prepared)
     in_force = opened.cpu_choice(prepared, "cpu")
     with TemporaryDirectory() as folder:
         found = search_cpu(opened, prepared, data, Path(folder))
         ways = [None, *([in_force] if in_force else []), found.choice]
-        proof = _prove(opened, prepared, ways, data, Path(folder), half_way_s(ends_s))
+        proof = _prove(opened, prepared, ways, data, Path(folder), deadline.share(0.5))
         outcome, reason = proof.outcome()
         if outcome == TuneOutcome.NEW:
-            proof = _prove(opened, prepared, ways, data, Path(folder), ends_s)
+            proof = _prove(opened, prepared, ways, data, Path(folder), deadline)
             outcome, reason = proof.outcome()
             reason = reason and f"{UNCONFIRMED}: {reason}"
     path = opened.cpu_choice_file(prepared)
@@ -97,12 +94,12 @@ def _prove(
     choices: Sequence[CpuChoice | None],
     data: TestData,
     folder: Path,
-    ends_s: float,
+    deadline: Deadline,
 ) -> _Proof:
     """`choices`: the default, perhaps what is in force, and the new one."""
     opened.progress.stage(f"{prepared.name}: default against {'in force and ' if len(choices) > 2 else ''}tuned")
     ways = [written(opened, prepared, choice, folder) for choice in choices]
-    measured, throttling = measure_plans(opened, ways, data, dataclasses.replace(PROOF, ends_s=ends_s))
+    measured, throttling = measure_plans(opened, ways, data, dataclasses.replace(PROOF, deadline=deadline))
     validation = compare_outputs(prepared, _target(opened, prepared), data.expected, measured[-1].outputs)
     return _Proof(measured[0], measured[1] if len(measured) > 2 else None, measured[-1], throttling, validation)
 

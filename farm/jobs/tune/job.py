@@ -6,7 +6,6 @@ import dataclasses
 import math
 import threading
 from collections.abc import Iterator, Sequence
-from weakref import WeakKeyDictionary
 
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.execution import DEFAULT, Execution
@@ -16,6 +15,7 @@ from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
+from farm.jobs.fleet.per_unit import PerUnit
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, plan_data_type, prepare_all
@@ -24,10 +24,10 @@ from farm.jobs.tune.cpu import tune_cpu
 from farm.jobs.tune.proof import Proof
 from farm.jobs.tune.publication import Published, prove_and_publish
 from farm.jobs.tune.repeatability import agreements
-from farm.jobs.tune.search import SearchOptions, Tuned, search_models
+from farm.jobs.tune.schedule import TuningSchedule
+from farm.jobs.tune.search import ModelTuning, SearchOptions, search_models
 from farm.jobs.tune.selecting import ChoiceOnce
 from farm.jobs.tune.shared_search import SharedSearch
-from farm.jobs.tune.wall_budget import WallBudget
 from farm.rows.row import Provenance, row_fingerprint
 from farm.rows.run import NoFile, RunFigures, SelectionUse
 from farm.rows.tune import BuildAheadFigures, TuneFigures, TuneOutcome, TuneResult, TuneRow, TuningAgreement
@@ -46,7 +46,7 @@ class TuneOptions:
         """Settings of a row that are known before anything runs."""
         return {
             "level": self.search.level,
-            "budget_s": self.search.seconds if math.isfinite(self.search.seconds) else None,
+            "budget_s": self.search.device_s if math.isfinite(self.search.device_s) else None,
             "data_type": settings.data_type_on(runtime),
             "winograd": settings.winograd,
             "limit_opencl_kernel_time": settings.limit_opencl_kernel_time,
@@ -71,7 +71,7 @@ def tune_job(
 
     def measure(opened: OpenUnit, model: Prepared, runtime: Runtime) -> TuneResult:
         if runtime == "cpu":
-            return tune_cpu(opened, model, options.search.wall_s)
+            return tune_cpu(opened, model, options.search.deadline())
         opened.target(model, runtime, options.search.memory)  # what a unit cannot run is said before anything else
         return tuning.result(opened, model)
 
@@ -80,11 +80,11 @@ def tune_job(
 
 @dataclasses.dataclass
 class _UnitSearches:
-    """What the first search of all models found on a unit, within which wall time, and what further searches found."""
+    """What the first search of all models found on a unit, with its schedule, and what further searches found."""
 
-    wall: WallBudget | None
-    first: Sequence[Tuned]
-    further: Sequence[Sequence[Tuned]] | None = None
+    schedule: TuningSchedule
+    first: Sequence[ModelTuning]
+    further: Sequence[Sequence[ModelTuning]] | None = None
 
 
 class _Tuning:
@@ -95,18 +95,15 @@ class _Tuning:
 
     def __init__(self, models: Sequence[Prepared], options: TuneOptions, units: int) -> None:
         self._models, self._options = models, options
-        self._searches: list[SharedSearch[list[Tuned]]] = [SharedSearch(units) for _ in range(options.repeat)]
-        self._of_units: WeakKeyDictionary[OpenUnit, _UnitSearches] = WeakKeyDictionary()
+        self._searches: list[SharedSearch[list[ModelTuning]]] = [SharedSearch(units) for _ in range(options.repeat)]
+        self._searches_of = PerUnit(self._first_search)
         self._choices = [ChoiceOnce() for _ in range(options.repeat)]
         self._published: dict[tuple[str, Destination], Published] = {}
         self._publishing = threading.Lock()
 
     def result(self, opened: OpenUnit, model: Prepared) -> TuneResult:
         """What tuning a model gains; all models of the job are searched with the first."""
-        if opened not in self._of_units:
-            wall = self._wall_budget()
-            self._of_units[opened] = _UnitSearches(wall, self._search(opened, 0, wall))
-        tuned = _of_model(self._of_units[opened].first, model)
+        tuned = _of_model(self._searches_of.of(opened).first, model)
         if not tuned.is_tuned:
             return self._not_tuned(opened, model, tuned)
         published = self._publish(opened, model)
@@ -126,7 +123,7 @@ class _Tuning:
             tuning=_tune_figures(tuned, published.files, proof, agreed),
         )
 
-    def _not_tuned(self, opened: OpenUnit, model: Prepared, tuned: Tuned) -> TuneResult:
+    def _not_tuned(self, opened: OpenUnit, model: Prepared, tuned: ModelTuning) -> TuneResult:
         """Of a model of which nothing was tried: it is not run again, and what is in force stays."""
         figures = TuneFigures(
             outcome=TuneOutcome.NOT_TUNED,
@@ -144,28 +141,31 @@ class _Tuning:
             tuning=figures,
         )
 
-    def _selection(self, opened: OpenUnit, model: Prepared, tuned: Tuned) -> SelectionUse | NoFile:
+    def _selection(self, opened: OpenUnit, model: Prepared, tuned: ModelTuning) -> SelectionUse | NoFile:
         """The choice that is in force now."""
         return opened.choice_in_force(model, "gpu", tuned.target, self._options.search.memory).use
 
-    def _search(self, opened: OpenUnit, number: int, wall: WallBudget | None) -> list[Tuned]:
-        shared, choices = self._searches[number], self._choices[number]
-        return search_models(opened, self._models, self._options.search, shared, wall, choices)
+    def _first_search(self, opened: OpenUnit) -> _UnitSearches:
+        schedule = self._schedule()
+        return _UnitSearches(schedule, self._search(opened, 0, schedule))
 
-    def _further_searches(self, opened: OpenUnit) -> Sequence[Sequence[Tuned]]:
+    def _search(self, opened: OpenUnit, number: int, schedule: TuningSchedule) -> list[ModelTuning]:
+        shared, choices = self._searches[number], self._choices[number]
+        return search_models(opened, self._models, self._options.search, shared, schedule, choices)
+
+    def _further_searches(self, opened: OpenUnit) -> Sequence[Sequence[ModelTuning]]:
         """What the searches after the first found, which are made when the first is published."""
-        of_unit = self._of_units[opened]
+        of_unit = self._searches_of.of(opened)
         if of_unit.further is None:
             numbers = range(1, self._options.repeat)
-            of_unit.further = [self._search(opened, number, self._wall_budget()) for number in numbers]
+            of_unit.further = [self._search(opened, number, self._schedule()) for number in numbers]
         return of_unit.further
 
-    def _wall_budget(self) -> WallBudget | None:
-        seconds = self._options.search.wall_s
-        return None if seconds is None else WallBudget(seconds * len(self._models), len(self._models))
+    def _schedule(self) -> TuningSchedule:
+        return TuningSchedule(self._options.search.deadline(len(self._models)), len(self._models))
 
     def _publish(self, opened: OpenUnit, model: Prepared) -> Published:
-        library, of_unit = model.deployment.library_name, self._of_units[opened]
+        library, of_unit = model.deployment.library_name, self._searches_of.of(opened)
         of_library = [
             tuned for tuned in of_unit.first if tuned.is_tuned and tuned.prepared.deployment.library_name == library
         ]
@@ -173,15 +173,15 @@ class _Tuning:
         with self._publishing:
             if key not in self._published:
                 settings = {"level": self._options.search.level, "budget_s": self._options.search.budget_s}
-                self._published[key] = prove_and_publish(opened, library, of_library, settings, of_unit.wall)
+                self._published[key] = prove_and_publish(opened, library, of_library, settings, of_unit.schedule)
             return self._published[key]
 
 
-def _of_model(searched: Sequence[Tuned], model: Prepared) -> Tuned:
+def _of_model(searched: Sequence[ModelTuning], model: Prepared) -> ModelTuning:
     return next(tuned for tuned in searched if tuned.prepared is model)
 
 
-def _provenance(opened: OpenUnit, tuned: Tuned, files: TunedFiles) -> Provenance:
+def _provenance(opened: OpenUnit, tuned: ModelTuning, files: TunedFiles) -> Provenance:
     paths = {"plan": tuned.plan_file, "weights": data_file(tuned.plan_file)}
     paths |= {role: path for role, path in (("tuned", files.tuned), ("kernels", files.kernels)) if path}
     return Provenance(
@@ -212,7 +212,9 @@ def _run_figures(measured: Measured, execution: Execution, selection: SelectionU
     )
 
 
-def _tune_figures(tuned: Tuned, files: TunedFiles, proof: Proof, agreed: tuple[TuningAgreement, ...]) -> TuneFigures:
+def _tune_figures(
+    tuned: ModelTuning, files: TunedFiles, proof: Proof, agreed: tuple[TuningAgreement, ...]
+) -> TuneFigures:
     gain, on_incumbent = proof.gain, proof.gain_on_incumbent
     return TuneFigures(
         outcome=proof.outcome,
@@ -241,6 +243,6 @@ def _tune_figures(tuned: Tuned, files: TunedFiles, proof: Proof, agreed: tuple[T
     )
 
 
-def _build_ahead_figures(tuned: Tuned) -> BuildAheadFigures | None:
+def _build_ahead_figures(tuned: ModelTuning) -> BuildAheadFigures | None:
     use = tuned.built_ahead
     return BuildAheadFigures(hidden_s=use.hidden_s, slowdown=use.slowdown, given_up=use.is_given_up) if use else None

@@ -12,13 +12,13 @@ from farm.jobs.choices.in_force import subject_of
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.tune.proof import Proof
-from farm.jobs.tune.search import Tuned
+from farm.jobs.tune.search import ModelTuning
 from farm.kept_choices import ChoiceSet, KeptChoice
 from farm.rows.row import versions
 from runtime.artifacts import fingerprint_of
 
 
-def keep_choice(opened: OpenUnit, tuned: Tuned, proof: Proof) -> None:
+def keep_choice(opened: OpenUnit, tuned: ModelTuning, proof: Proof) -> None:
     """Publishes the choice that a model's plan was made by, and the plan: it has won against the one in force."""
     choice, chosen = tuned.version.choice, tuned.chosen
     assert choice and chosen, "only a chosen plan is kept"

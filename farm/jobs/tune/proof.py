@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import time
 from collections.abc import Callable
 
 from farm.artifacts import ModelRecord
@@ -12,12 +10,13 @@ from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, 
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
-from farm.jobs.tune.search import Tuned
+from farm.jobs.tune.search import ModelTuning
 from farm.jobs.tune.selecting import PlanVersion
 from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome
+from tuner.budget import Deadline
 from tuner.statistics import Ratio
 
 ONE_EACH = Effort(processes=1, turns=4)  # all launch the same: there is no gain to make sure of
@@ -54,7 +53,7 @@ class Proof:
         """New over what was in force."""
         return self.new.over(self.incumbent) if self.incumbent else None
 
-    def evidence(self, tuned: Tuned) -> ModelRecord:
+    def evidence(self, tuned: ModelTuning) -> ModelRecord:
         """For the manifest."""
         gain = self.gain
         return ModelRecord(
@@ -70,16 +69,15 @@ class Proof:
 
 def prove(
     opened: OpenUnit,
-    tuned: Tuned,
+    tuned: ModelTuning,
     new: TunedFiles,
     in_force: TunedFiles | None,
     data: TestData,
-    ends_s: float = math.inf,
+    deadline: Deadline,
 ) -> Proof:
     """Measures a model in all three ways and decides; `in_force` is None where that is the default, or the new one.
 
-    Each way has its own plan. `ends_s`: when it must have ended, by the monotonic clock; too few processes until then
-    prove nothing.
+    Each way has its own plan. Too few processes until the deadline prove nothing.
     """
     opened.progress.stage(f"{tuned.prepared.name}: default against {'in force and ' if in_force else ''}tuned")
     default_way = DEFAULTS if tuned.version.choice is None else TunedFiles(plan=_default_plan(opened, tuned))
@@ -87,7 +85,7 @@ def prove(
         in_force = dataclasses.replace(in_force, plan=tuned.in_force.file(tuned.prepared))
     ways = [default_way, *([in_force] if in_force else []), new]
     plan_file = tuned.version.file(tuned.prepared)
-    (default, *others), throttling = measure_in_turns(opened, plan_file, ways, data, _effort(tuned, ends_s))
+    (default, *others), throttling = measure_in_turns(opened, plan_file, ways, data, _effort(tuned, deadline))
     incumbent, measured = (others[0] if in_force else None), others[-1]
     validation = compare_outputs(tuned.prepared, tuned.target, data.expected, measured.outputs)
     ending = _ending(validation, measured)
@@ -98,7 +96,7 @@ def prove(
     return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
 
 
-def _default_plan(opened: OpenUnit, tuned: Tuned) -> PlanFile:
+def _default_plan(opened: OpenUnit, tuned: ModelTuning) -> PlanFile:
     """The plan that a unit without any file of tuning runs."""
     target = opened.target(tuned.prepared, "gpu")
     plan, plan_file = opened.plan(tuned.prepared, "gpu", target, kind="gpu.default")
@@ -106,10 +104,10 @@ def _default_plan(opened: OpenUnit, tuned: Tuned) -> PlanFile:
     return PlanVersion(plan, plan_file, None).file(tuned.prepared)
 
 
-def _effort(tuned: Tuned, ends_s: float) -> Effort:
+def _effort(tuned: ModelTuning, deadline: Deadline) -> Effort:
     if tuned.has_news:
-        return Effort(ends_s=ends_s)
-    return dataclasses.replace(ONE_EACH, ends_s=min(ends_s, time.monotonic() + NOTHING_TO_PROVE_S))
+        return Effort(deadline=deadline)
+    return dataclasses.replace(ONE_EACH, deadline=deadline.within(NOTHING_TO_PROVE_S))
 
 
 def tuning_outcome(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,10 +14,11 @@ from farm.jobs.models.prepare import TestData, validation_data
 from farm.jobs.tune.collect import Draft, draft, publish_draft
 from farm.jobs.tune.keeping import keep_choice
 from farm.jobs.tune.proof import THE_SAME, Proof, prove, proved_again
-from farm.jobs.tune.search import Tuned
-from farm.jobs.tune.wall_budget import WallBudget, half_way_s
+from farm.jobs.tune.schedule import TuningSchedule
+from farm.jobs.tune.search import ModelTuning
 from farm.rows.tune import TuneOutcome
 from runtime.errors import DeviceLostError, JobError
+from tuner.budget import Deadline
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Published:
     proofs: Mapping[str, Proof | JobError]
     data: Mapping[str, TestData]
 
-    def proof(self, opened: OpenUnit, tuned: Tuned) -> Proof:
+    def proof(self, opened: OpenUnit, tuned: ModelTuning) -> Proof:
         """A model's proof on a unit; one that did not publish measures the default against what is in force now.
 
         Raises JobError where the model could not be measured.
@@ -43,19 +43,19 @@ class Published:
             raise proof
         if opened.unit.name == self.unit:
             return proof
-        in_force = tuned if proof.outcome == TuneOutcome.NEW else tuned.as_before
-        own = prove(opened, in_force, self.files, None, self.data[tuned.prepared.name])
+        in_force = tuned if proof.outcome == TuneOutcome.NEW else tuned.incumbent
+        own = prove(opened, in_force, self.files, None, self.data[tuned.prepared.name], Deadline())
         return dataclasses.replace(own, outcome=proof.outcome, reason=proof.reason)
 
 
 def prove_and_publish(
     opened: OpenUnit,
     library: str,
-    models: Sequence[Tuned],
+    models: Sequence[ModelTuning],
     settings: Mapping[str, Any],
-    budget: WallBudget | None = None,
+    schedule: TuningSchedule,
 ) -> Published:
-    """Proves the new parameters of each model of a library, within the budget, then publishes those that are better.
+    """Proves the new parameters of each model of a library, within the schedule, then publishes those that are better.
 
     Raises DeviceLostError with nothing published: what the search found is in its journal.
     """
@@ -65,9 +65,7 @@ def prove_and_publish(
     with TemporaryDirectory() as folder:
         new = TunedFiles(*proposed.write(Path(folder)))
         proofs = {
-            tuned.prepared.name: _proof(
-                opened, proposed, tuned, new, data[tuned.prepared.name], budget.proof_ends_s() if budget else math.inf
-            )
+            tuned.prepared.name: _proof(opened, proposed, tuned, new, data[tuned.prepared.name], schedule.proof())
             for tuned in models
         }
     proved = [(tuned, proof) for tuned in models if isinstance(proof := proofs[tuned.prepared.name], Proof)]
@@ -81,14 +79,14 @@ def prove_and_publish(
 
 
 def _proof(
-    opened: OpenUnit, proposed: Draft, tuned: Tuned, new: TunedFiles, data: TestData, ends_s: float
+    opened: OpenUnit, proposed: Draft, tuned: ModelTuning, new: TunedFiles, data: TestData, deadline: Deadline
 ) -> Proof | JobError:
     changes = proposed.changes(tuned)
     incumbent = proposed.destination.files if changes and proposed.differs_from_default(tuned) else None
     try:
-        proof = prove(opened, tuned, new, incumbent, data, half_way_s(ends_s))
+        proof = prove(opened, tuned, new, incumbent, data, deadline.share(0.5))
         if changes:
-            proof = proved_again(proof, lambda: prove(opened, tuned, new, incumbent, data, ends_s))
+            proof = proved_again(proof, lambda: prove(opened, tuned, new, incumbent, data, deadline))
     except DeviceLostError:
         raise
     except JobError as error:
@@ -98,5 +96,5 @@ def _proof(
     return proof
 
 
-def _data(tuned: Tuned) -> TestData:
+def _data(tuned: ModelTuning) -> TestData:
     return validation_data(tuned.prepared)

@@ -11,14 +11,14 @@ from farm.jobs.compare.interleaved import Effort, TunedFiles, measure_in_turns
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
 from farm.jobs.tune.collect import draft
-from farm.jobs.tune.search import Tuned
+from farm.jobs.tune.search import ModelTuning
 from farm.rows.tune import TuningAgreement
 from tuner.verdict import LaunchVerdict
 
 PROCESSES = Effort(processes=24)  # more than for a proof: that two tables are the same takes a narrow interval
 
 
-def agreements(opened: OpenUnit, tunings: Sequence[Tuned], data: TestData) -> tuple[TuningAgreement, ...]:
+def agreements(opened: OpenUnit, tunings: Sequence[ModelTuning], data: TestData) -> tuple[TuningAgreement, ...]:
     """Each later tuning of a model compared with the first; those with another table run in turns with it."""
     first, *others = tunings
     different = [other for other in others if _same(first, other) < len(first.verdicts)]
@@ -26,7 +26,7 @@ def agreements(opened: OpenUnit, tunings: Sequence[Tuned], data: TestData) -> tu
     return tuple(next(ratios) if other in different else agreed(first, other) for other in others)
 
 
-def _measured(opened: OpenUnit, tunings: Sequence[Tuned], data: TestData) -> list[TuningAgreement]:
+def _measured(opened: OpenUnit, tunings: Sequence[ModelTuning], data: TestData) -> list[TuningAgreement]:
     first, *others = tunings
     opened.progress.stage(f"{first.prepared.name}: the tables of {len(tunings)} tunings in turns")
     with TemporaryDirectory() as folder:
@@ -46,13 +46,13 @@ def _measured(opened: OpenUnit, tunings: Sequence[Tuned], data: TestData) -> lis
     ]
 
 
-def _files(opened: OpenUnit, tuned: Tuned, folder: Path) -> TunedFiles:
+def _files(opened: OpenUnit, tuned: ModelTuning, folder: Path) -> TunedFiles:
     folder.mkdir()
     files = draft(opened, tuned.prepared.deployment.library_name, [tuned]).write(folder)
     return TunedFiles(*files, plan=tuned.version.file(tuned.prepared))
 
 
-def agreed(first: Tuned, other: Tuned) -> TuningAgreement:
+def agreed(first: ModelTuning, other: ModelTuning) -> TuningAgreement:
     """What the verdicts tell; tables that are the same take the same time."""
     same, launches = _same(first, other), len(first.verdicts)
     tied = sum(_is_tie(*pair) for pair in _pairs(first, other) if pair[0].chosen != pair[1].chosen)
@@ -60,12 +60,12 @@ def agreed(first: Tuned, other: Tuned) -> TuningAgreement:
     return TuningAgreement(launches=launches, same_winners=same, tied_winners=tied, time_ratio=ratio)
 
 
-def _same(first: Tuned, other: Tuned) -> int:
+def _same(first: ModelTuning, other: ModelTuning) -> int:
     """Launches for which both chose the same candidate."""
     return sum(one.chosen == two.chosen for one, two in _pairs(first, other))
 
 
-def _pairs(first: Tuned, other: Tuned) -> list[tuple[LaunchVerdict, LaunchVerdict]]:
+def _pairs(first: ModelTuning, other: ModelTuning) -> list[tuple[LaunchVerdict, LaunchVerdict]]:
     """The verdicts of both on each launch that both have."""
     others = {verdict.launch.key: verdict for verdict in other.verdicts}
     return [(one, others[one.launch.key]) for one in first.verdicts if one.launch.key in others]

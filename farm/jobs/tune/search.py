@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,10 +15,10 @@ from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared
 from farm.jobs.tune.journals import opened_journal
-from farm.jobs.tune.selecting import BUDGET_SHARE, MOST_SHARES, Budget, ChoiceOnce, Chosen, PlanVersion, Selecting
+from farm.jobs.tune.schedule import TuningSchedule, needed_budget_s
+from farm.jobs.tune.selecting import BUDGET_SHARE, MOST_SHARES, ChoiceOnce, PlanVersion, Selecting, SelectionOutcome
 from farm.jobs.tune.shared_search import SharedSearch
 from farm.jobs.tune.trials import UnitTrials, trials_on, use_name
-from farm.jobs.tune.wall_budget import WallBudget, needed_wall_s
 from farm.workspace import journal_file
 from runtime.errors import UnsupportedError
 from runtime.lowering.lower import Options
@@ -27,6 +26,7 @@ from runtime.peaks import NOT_MEASURED
 from runtime.plan.plan import Plan
 from runtime.target import Target, runs_on_cpu
 from tuner import space
+from tuner.budget import Budget, Deadline
 from tuner.build_ahead import BuildAhead, BuildAheadUse
 from tuner.device_pool import DevicePool
 from tuner.journal import Journal, foreign_trials
@@ -47,10 +47,9 @@ class SearchOptions:
     """How thorough a search is.
 
     Attributes:
-        budget_s: device time for each model, None for the level's own.
+        budget_s: wall time for each model, everything included; None for a search as long as the level's.
         memory: memory type, None for the unit's own.
         fresh: nothing is taken over from the journal.
-        wall_s: wall time for each model, everything included; None for no limit beyond that of the search.
         selection: whether where and how operators run is chosen first, over the whole graph.
         shared: a folder in which others who tune the same SoC are followed; None: no others are.
         build_ahead: whether programs are built while others are measured; AUTO: not on a driver for CPUs.
@@ -60,30 +59,33 @@ class SearchOptions:
     budget_s: float | None = None
     memory: str | None = None
     fresh: bool = False
-    wall_s: float | None = None
     selection: bool = True
     shared: Path | None = None
     build_ahead: BuildAhead = BuildAhead.AUTO
 
     @property
-    def seconds(self) -> float:
-        """Device time for each model."""
+    def device_s(self) -> float:
+        """Device time that the search of a model may take at most."""
         return LEVELS[self.level].budget_s if self.budget_s is None else self.budget_s
 
     @property
     def tries(self) -> bool:
         """Whether anything is to be tried; with a budget of 0, what is known is proved."""
-        return self.seconds > 0
+        return self.device_s > 0
 
     @property
     def grows(self) -> bool:
         """Whether the search may take longer than the level says, where a unit is slow: not where a time was named."""
-        return self.budget_s is None and self.wall_s is None
+        return self.budget_s is None
+
+    def deadline(self, models: int = 1) -> Deadline:
+        """When the tuning of so many models must have ended that begins now."""
+        return Deadline() if self.budget_s is None else Deadline().within(self.budget_s * models)
 
     @property
     def selects(self) -> bool:
         """Whether there is a choice: not where the user wants one memory type throughout, nor with hardly any time."""
-        return self.selection and self.memory is None and self.seconds * BUDGET_SHARE >= LEAST_CHOICE_S
+        return self.selection and self.memory is None and self.device_s * BUDGET_SHARE >= LEAST_CHOICE_S
 
     def build_ahead_on(self, target: Target) -> BuildAhead:
         """What `build_ahead` means on a target: a driver for CPUs compiles on the cores that it measures."""
@@ -92,7 +94,7 @@ class SearchOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class Tuned:
+class ModelTuning:
     """What was found for one model: its plan, a verdict for each of its launches, and what that took.
 
     `trials` and `device_s` count what this search measured for the model's launches, also where others share them;
@@ -111,7 +113,7 @@ class Tuned:
     untried: str = ""
     needed_s: float | None = None
     device_s: float = 0.0
-    chosen: Chosen | None = None
+    chosen: SelectionOutcome | None = None
     states: SpeedStates | None = None
     built_ahead: BuildAheadUse | None = None
 
@@ -151,9 +153,9 @@ class Tuned:
         return bool(self.won) or self.is_new_plan
 
     @property
-    def as_before(self) -> Tuned:
+    def incumbent(self) -> ModelTuning:
         """The model with the plan in force, which nothing is known of."""
-        return Tuned(self.prepared, self.in_force) if self.is_new_plan else self
+        return ModelTuning(self.prepared, self.in_force) if self.is_new_plan else self
 
     @property
     def target(self) -> Target:
@@ -170,26 +172,26 @@ def search_models(
     opened: OpenUnit,
     models: Sequence[Prepared],
     options: SearchOptions,
-    shared: SharedSearch[list[Tuned]],
-    wall: WallBudget | None = None,
+    shared: SharedSearch[list[ModelTuning]],
+    schedule: TuningSchedule,
     choices: ChoiceOnce | None = None,
-) -> list[Tuned]:
-    """Chooses the plans of all models that run on the unit, and searches their launches, within the wall time.
+) -> list[ModelTuning]:
+    """Chooses the plans of all models that run on the unit, and searches their launches, within the schedule.
 
     The other models are left out.
     """
     lowered = [tuned for model in models if (tuned := _lowered(opened, model, options.memory))]
     if options.selects:
-        lowered = [_chosen(opened, tuned, options, wall, choices or ChoiceOnce()) for tuned in lowered]
-    groups: dict[Key, list[Tuned]] = {}
+        lowered = [_chosen(opened, tuned, options, schedule, choices or ChoiceOnce()) for tuned in lowered]
+    groups: dict[Key, list[ModelTuning]] = {}
     for tuned in lowered:
         key = (tuned.target, tuned.options, tuned.prepared.settings.execution)
         groups.setdefault(key, []).append(tuned)
-    searches = (_search(opened, key, group, options, shared, wall) for key, group in groups.items())
+    searches = (_search(opened, key, group, options, shared, schedule) for key, group in groups.items())
     return [tuned for group in searches for tuned in group]
 
 
-def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> Tuned | None:
+def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> ModelTuning | None:
     """A model that is not searched yet; None where it cannot run: its own row says why."""
     try:
         target = opened.target(model, "gpu", memory)
@@ -198,21 +200,21 @@ def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> Tuned | N
     except UnsupportedError:
         return None
     write_plan(plan, plan_file)
-    return Tuned(model, PlanVersion(plan, plan_file, planned.choice))
+    return ModelTuning(model, PlanVersion(plan, plan_file, planned.choice))
 
 
 def _chosen(
-    opened: OpenUnit, tuned: Tuned, options: SearchOptions, wall: WallBudget | None, choices: ChoiceOnce
-) -> Tuned:
+    opened: OpenUnit, tuned: ModelTuning, options: SearchOptions, schedule: TuningSchedule, choices: ChoiceOnce
+) -> ModelTuning:
     """A model with the plan that is worth tuning: the cheapest one, where it is no slower than the one in force."""
-    measured_by_s, proved_by_s = wall.selection_ends_s() if wall else (math.inf, math.inf)
+    measuring, proof = schedule.selection()
     share = BUDGET_SHARE * min(len(tuned.prepared.precisions(tuned.target.fp16)), MOST_SHARES)
-    budget = Budget(options.seconds * share, measured_by_s, proved_by_s, grows=options.grows)
+    budget = Budget(options.device_s * share, measuring, options.grows)
     in_force = opened.artifact_files(tuned.prepared.deployment.library_name)
     tuned_file, kernels_file = (path if path.is_file() else None for path in in_force)
     files = TunedFiles(tuned_file, kernels_file)
     selecting = Selecting(
-        opened, tuned.prepared, tuned.target, tuned.in_force, files, budget, options.fresh, options.shared
+        opened, tuned.prepared, tuned.target, tuned.in_force, files, budget, proof, options.fresh, options.shared
     )
     key = (id(tuned.prepared), tuned.target, tuned.in_force.choice)
     return dataclasses.replace(tuned, chosen=choices.made(key, selecting.chosen))
@@ -221,21 +223,21 @@ def _chosen(
 def _search(
     opened: OpenUnit,
     key: Key,
-    group: Sequence[Tuned],
+    group: Sequence[ModelTuning],
     options: SearchOptions,
-    shared: SharedSearch[list[Tuned]],
-    wall: WallBudget | None,
-) -> list[Tuned]:
+    shared: SharedSearch[list[ModelTuning]],
+    schedule: TuningSchedule,
+) -> list[ModelTuning]:
     """Searches models of one target, options and execution, together with the other units of that target."""
     launches = {step.tuning_key for tuned in group for step in tuned.plan.steps if step.tuning_key}
     if not launches:
         return list(group)
-    budget_s = options.seconds * len(group)
+    budget_s = options.device_s * len(group)
     if options.tries and budget_s < (least_s := len(launches) * LEAST_TRIAL_S):
         usual_s = LEVELS[options.level].budget_s
         needed_s = usual_s if math.isfinite(usual_s) else LEVELS["quick"].budget_s
         untried = (
-            f"a budget of {options.seconds:g} s is too small to try anything: {len(launches)} launches need "
+            f"a budget of {options.device_s:g} s is too small to try anything: {len(launches)} launches need "
             f"{least_s:.1f} s at the very least"
         )
         opened.progress.stage(untried)
@@ -246,9 +248,8 @@ def _search(
         models = [tuned.prepared for tuned in group]
         return trials_on(opened, models, group[0].target, group[0].options, group[0].prepared.name)
 
-    def lead(pool: DevicePool, trials: UnitTrials) -> list[Tuned]:
-        ends_s = wall.search_ends_s(len(group), trials.round_s) if wall else math.inf
-        return _led(opened, pool, trials, group, options, ends_s)
+    def lead(pool: DevicePool, trials: UnitTrials) -> list[ModelTuning]:
+        return _led(opened, pool, trials, group, options, schedule.search(len(group), trials.round_s))
 
     return shared.result(key, opened.unit.name, bring, lead)
 
@@ -257,10 +258,10 @@ def _led(
     opened: OpenUnit,
     pool: DevicePool,
     trials: UnitTrials,
-    group: Sequence[Tuned],
+    group: Sequence[ModelTuning],
     options: SearchOptions,
-    ends_s: float,
-) -> list[Tuned]:
+    deadline: Deadline,
+) -> list[ModelTuning]:
     target = group[0].target
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     provenance = {"date": date, "gpu_family": target.gpu_family}
@@ -273,9 +274,9 @@ def _led(
     relatives = relatives_of(target.gpu_family, known)
     with opened_journal(opened.unit.soc, fingerprint, provenance, options.fresh, options.shared) as journal:
         _say(journal, opened.progress.stage)
-        budget_s = options.seconds * len(group)
+        budget_s = options.device_s * len(group)
         choosing_s = sum(tuned.chosen.figures.device_s for tuned in group if tuned.chosen)
-        left_s = max(min(budget_s - choosing_s - trials.prepare_s, ends_s - time.monotonic()), 0.0)
+        left_s = max(min(budget_s - choosing_s - trials.prepare_s, deadline.left_s), 0.0)
         covering_s = trials.covering_s
         if options.grows and covering_s > left_s:
             opened.progress.stage(
@@ -286,17 +287,15 @@ def _led(
         runner = TrialRunner(
             pool,
             journal,
-            left_s,
-            lambda: time.monotonic() >= ends_s,
+            Budget(left_s, deadline, options.grows),
             trials.surroundings,
             options.build_ahead_on(target),
-            options.grows,
         )
         level, expand = LEVELS[options.level], _expansion(target)
         peaks = next((tuned.chosen.peaks for tuned in group if tuned.chosen), NOT_MEASURED)
         outcome = search(trials.launches, expand, runner, level, opened.progress.search, relatives, peaks)
     needed_s = trials.prepare_s + max(outcome.needed_s, 0.0 if outcome.needed_s else covering_s)
-    wanted_s = needed_wall_s(needed_s, trials.round_s, options.selects) / len(group)
+    wanted_s = needed_budget_s(needed_s, trials.round_s, options.selects) / len(group)
     needs_s = wanted_s if options.budget_s is not None and wanted_s > options.budget_s else None
     untried = (
         f"the budget of {budget_s:g} s was spent before any candidate was tried: building and running the defaults "
@@ -328,7 +327,7 @@ def _say(journal: Journal, say: Callable[[str], None]) -> None:
         say(f"{journal.resumed} trials are known from before")
 
 
-def _with_verdicts(tuned: Tuned, outcome: SearchResult, trials: UnitTrials) -> Tuned:
+def _with_verdicts(tuned: ModelTuning, outcome: SearchResult, trials: UnitTrials) -> ModelTuning:
     """A model with the verdicts of its own launches, out of those of all models that were searched together."""
     name = use_name(tuned.prepared)
     own = [verdict for verdict in outcome.verdicts if any(use.model == name for use in verdict.launch.uses)]

@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import math
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from pathlib import Path
@@ -54,6 +53,7 @@ from runtime.selection.selection import GraphSelection
 from runtime.selection.trials import nodes_with
 from runtime.target import Target
 from runtime.types import Precision
+from tuner.budget import NO_DEADLINE, Budget, Deadline
 from tuner.journal import Journal
 from tuner.statistics import Ratio
 
@@ -87,39 +87,16 @@ class PlanVersion:
         return PlanFile(self.plan, self.plan_file, settings.limit_opencl_kernel_time, settings.execution)
 
 
-@dataclasses.dataclass(frozen=True)
-class Budget:
-    """Device seconds for measuring candidates, and when measuring and proving must have ended, by the clock.
+def covering(budget: Budget, candidates: int, slowest_s: float, spent_s: float) -> Budget:
+    """With time for so many candidates if each takes as long as the slowest so far, where it may grow.
 
-    `grows`: whether there may be more device seconds where candidates take long.
+    As long as none was timed there is time for one, whatever has been spent before.
     """
-
-    device_s: float
-    measured_by_s: float = math.inf
-    proved_by_s: float = math.inf
-    clock: Callable[[], float] = time.monotonic
-    grows: bool = False
-
-    def covering(self, candidates: int, slowest_s: float, spent_s: float) -> Budget:
-        """With time for so many candidates if each takes as long as the slowest so far, where it may grow.
-
-        As long as none was timed there is time for one, whatever has been spent before.
-        """
-        needed_s = spent_s + candidates * slowest_s if slowest_s else math.inf
-        return dataclasses.replace(self, device_s=max(self.device_s, needed_s)) if self.grows else self
-
-    @property
-    def limited_by_s(self) -> float:
-        """When looking for what costs accuracy must have ended, by the clock: half of the time to prove is left."""
-        return (self.measured_by_s + self.proved_by_s) / 2
-
-    def left_s(self, spent_s: float) -> float:
-        """What is left for measuring when so many device seconds are spent."""
-        return min(self.device_s - spent_s, self.measured_by_s - self.clock())
+    return budget.covering(spent_s + candidates * slowest_s if slowest_s else math.inf)
 
 
 @dataclasses.dataclass(frozen=True)
-class Chosen:
+class SelectionOutcome:
     """What came of a choice: the plan to tune, and what is told of it.
 
     `most_ratio`: how many times the time of the plan in force it may take, more than 1 where it saves memory for it.
@@ -155,9 +132,9 @@ class ChoiceOnce:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._locks: dict[Hashable, threading.Lock] = {}
-        self._made: dict[Hashable, Chosen] = {}
+        self._made: dict[Hashable, SelectionOutcome] = {}
 
-    def made(self, key: Hashable, make: Callable[[], Chosen]) -> Chosen:
+    def made(self, key: Hashable, make: Callable[[], SelectionOutcome]) -> SelectionOutcome:
         """The choice for a key; where its maker fails, the next unit makes it."""
         with self._lock:
             own = self._locks.setdefault(key, threading.Lock())
@@ -169,7 +146,10 @@ class ChoiceOnce:
 
 @dataclasses.dataclass(frozen=True)
 class Selecting:
-    """A model on a unit, with the plan in force there and the artifacts that this is loaded with."""
+    """A model on a unit, with the plan in force there and the artifacts that this is loaded with.
+
+    `budget` is for measuring candidates, `proof` when the proof of what was chosen must have ended.
+    """
 
     opened: OpenUnit
     prepared: Prepared
@@ -177,15 +157,16 @@ class Selecting:
     in_force: PlanVersion
     files: TunedFiles
     budget: Budget
+    proof: Deadline = NO_DEADLINE
     fresh: bool = False
     shared: Path | None = None
 
-    def chosen(self) -> Chosen:
+    def chosen(self) -> SelectionOutcome:
         """Measures the peaks, then as `_chosen` says."""
         known, spent = self._with_peaks(self._known())
         return dataclasses.replace(self._chosen(known, spent), peaks=known.peaks)
 
-    def _chosen(self, known: KnownCosts, spent: _Spent) -> Chosen:
+    def _chosen(self, known: KnownCosts, spent: _Spent) -> SelectionOutcome:
         """Measures, selects, and proves; where outputs are wrong, the choice is among plans of other precisions.
 
         Where a mixed plan is not accurate enough, the next one has to have less noise, or one precision.
@@ -202,7 +183,7 @@ class Selecting:
             if spent.left and not known.family and not known.measured:
                 reason = "the budget ended before any launch was timed, and the model alone decides nothing"
                 untimed = {"outcome": ChoiceOutcome.UNDECIDED, "reason": reason}
-                return Chosen(self.in_force, figures.model_copy(update=untimed))
+                return SelectionOutcome(self.in_force, figures.model_copy(update=untimed))
             if not self._is_worth_it(precisions, selection, figures):
                 return self._same(figures, spent.left)
             try:
@@ -234,7 +215,9 @@ class Selecting:
 
     @functools.cached_property
     def _accuracy(self) -> Accuracy:
-        return Accuracy(self.opened, self.prepared, self.budget.limited_by_s, self.budget.clock)
+        measuring = self.budget.deadline
+        halfway = dataclasses.replace(measuring, at_s=(measuring.at_s + self.proof.at_s) / 2)
+        return Accuracy(self.opened, self.prepared, halfway)
 
     @functools.cached_property
     def _is_wrong_now(self) -> bool:
@@ -314,7 +297,7 @@ class Selecting:
         if share.device_s < LEAST_PEAKS_S:
             return known, _Spent()
         with self._journal(execution) as journal:
-            known_ms, clock = dict(known.best_ms), self.budget.clock
+            known_ms, clock = dict(known.best_ms), self.budget.deadline.clock
             trials = PeakTrials(self.opened, self.target, execution, journal, share.left_s, known_ms, clock)
             peaks = trials.measured()
         return dataclasses.replace(known, peaks=peaks), _Spent(device_s=trials.device_s)
@@ -336,7 +319,7 @@ class Selecting:
             def granted() -> Budget:
                 slowest_s = max((each.pace.slowest_s for each in trials.values()), default=0.0)
                 count = PLANS * len({cost_key(launch) for launch in before})
-                return self.budget.covering(count, slowest_s, spent.device_s)
+                return covering(self.budget, count, slowest_s, spent.device_s)
 
             for each in trials.values():
                 each.left_s = lambda: granted().left_s(total().device_s)
@@ -368,7 +351,7 @@ class Selecting:
             journal,
             lambda: 0.0,
             dict(known.measured),
-            self.budget.clock,
+            self.budget.deadline.clock,
         )
 
     def _needed(
@@ -393,10 +376,10 @@ class Selecting:
         write_plan(plan, plan_file)
         return PlanVersion(plan, plan_file, selection.choice)
 
-    def _proved(self, new: PlanVersion, figures: ChoiceFigures) -> Chosen:
+    def _proved(self, new: PlanVersion, figures: ChoiceFigures) -> SelectionOutcome:
         """The chosen plan where it is as fast as the one in force, measured; else that one."""
         self.opened.progress.stage(f"{self.prepared.name}: the plan in force against the chosen one")
-        effort = dataclasses.replace(PROCESSES, ends_s=self.budget.proved_by_s, clock=self.budget.clock)
+        effort = dataclasses.replace(PROCESSES, deadline=self.proof)
         ways = [dataclasses.replace(self.files, plan=self.in_force.file(self.prepared)), TunedFiles(self.files.tuned)]
         (before, chosen), throttling = measure_in_turns(
             self.opened, new.file(self.prepared), ways, self._accuracy.data, effort
@@ -409,16 +392,18 @@ class Selecting:
             return self._refused(figures, validation.ending.reason)
         return self._decided(new, figures, ratio, throttling.throttled)
 
-    def _decided(self, new: PlanVersion, figures: ChoiceFigures, ratio: Ratio | None, throttled: str) -> Chosen:
+    def _decided(
+        self, new: PlanVersion, figures: ChoiceFigures, ratio: Ratio | None, throttled: str
+    ) -> SelectionOutcome:
         if throttled or ratio is None:
             reason = f"heat spoiled the comparison: {throttled}" if throttled else "too few processes ran in the budget"
             undecided = figures.model_copy(update={"outcome": ChoiceOutcome.UNDECIDED, "reason": reason})
-            return Chosen(self.in_force, undecided)
+            return SelectionOutcome(self.in_force, undecided)
         if ratio.value > self._most_ratio:
             return self._refused(figures, f"measured {ratio.value:.3f} times the time of the plan in force")
-        return Chosen(new, figures.model_copy(update={"outcome": ChoiceOutcome.CHOSEN}), self._most_ratio)
+        return SelectionOutcome(new, figures.model_copy(update={"outcome": ChoiceOutcome.CHOSEN}), self._most_ratio)
 
-    def _same(self, figures: ChoiceFigures, left: int) -> Chosen:
+    def _same(self, figures: ChoiceFigures, left: int) -> SelectionOutcome:
         """The plan in force, where none is cheaper, or none is known to be with so many launches left unmeasured."""
         reason = f"the budget ended with {left} launches unmeasured; the next call goes on" if left else ""
         same = {
@@ -427,8 +412,8 @@ class Selecting:
         }
         if figures.data_type:
             same["data_type"] = plan_data_type(self.in_force.plan)
-        return Chosen(self.in_force, figures.model_copy(update=same))
+        return SelectionOutcome(self.in_force, figures.model_copy(update=same))
 
-    def _refused(self, figures: ChoiceFigures, reason: str) -> Chosen:
+    def _refused(self, figures: ChoiceFigures, reason: str) -> SelectionOutcome:
         refused = figures.model_copy(update={"outcome": ChoiceOutcome.REFUSED, "reason": reason})
-        return Chosen(self.in_force, refused)
+        return SelectionOutcome(self.in_force, refused)

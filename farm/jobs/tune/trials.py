@@ -14,7 +14,7 @@ from farm.farmrt.answers import TrialAnswer
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared
-from farm.jobs.tune.built_programs import built_programs
+from farm.jobs.tune.built_programs import BUILT_PROGRAMS
 from farm.workspace import TUNING
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError
 from runtime.lowering.options import Options
@@ -69,7 +69,7 @@ class UnitTrials:
         self._expected: TrialProgram | None = None  # to be built during the next trial
         self._building: TrialProgram | None = None  # as far as is known
         self._fatal: dict[ProgramKey, Trial] = {}  # programs that ended the runtime while they were built ahead
-        self._built = built_programs(opened)
+        self._built = BUILT_PROGRAMS.of(opened)
         start_s = clock()
         self._conditions = opened.conditions()
         self._prepare()

@@ -11,9 +11,10 @@ import pytest
 from farm.jobs.tune import candidate_trials
 from farm.jobs.tune.candidate_trials import CandidateTrials
 from farm.jobs.tune.pace import MOST, Pace
-from farm.jobs.tune.selecting import Budget
+from farm.jobs.tune.selecting import covering
 from runtime.errors import ProcessEndedError
 from runtime.selection.trials import CandidateNode
+from tuner.budget import Budget
 
 LOADING_S = 0.3
 
@@ -89,7 +90,9 @@ def test_nothing_begins_when_the_time_is_up() -> None:
 
 def test_a_choice_on_a_slow_unit_has_time_for_one_launch_and_then_for_all_that_it_needs() -> None:
     level, asked = Budget(4.5, grows=True), Budget(4.5)
-    assert level.covering(40, 0.0, 12.0).left_s(12.0) > 0.0, "the peaks took all: one launch shows what the others cost"
-    assert level.covering(40, 1.5, 12.0).device_s == 12.0 + 40 * 1.5
-    assert level.covering(40, 0.01, 1.0).device_s == 4.5
-    assert asked.covering(40, 1.5, 12.0) == asked, "a budget that was asked for is kept"
+    assert covering(level, 40, 0.0, 12.0).left_s(12.0) > 0.0, (
+        "the peaks took all: one launch shows what the others cost"
+    )
+    assert covering(level, 40, 1.5, 12.0).device_s == 12.0 + 40 * 1.5
+    assert covering(level, 40, 0.01, 1.0).device_s == 4.5
+    assert covering(asked, 40, 1.5, 12.0) == asked, "a budget that was asked for is kept"

@@ -13,7 +13,7 @@ import pytest
 from farm import artifacts, cli
 from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, TunedFiles, measure_in_turns
 from farm.jobs.tune import job, proof
-from farm.jobs.tune.search import Tuned, search_models
+from farm.jobs.tune.search import ModelTuning, search_models
 from farm.rows.row import Throttling
 from runtime.errors import DeviceLostError, JobError
 from tests.farm.model.tiny_model import write_deployment
@@ -41,7 +41,7 @@ class Planted:
 
     error: JobError | None
 
-    def search(self, *arguments: Any) -> list[Tuned]:
+    def search(self, *arguments: Any) -> list[ModelTuning]:
         return [
             dataclasses.replace(tuned, verdicts=tuple(map(self.verdict, tuned.verdicts)))
             for tuned in search_models(*arguments)

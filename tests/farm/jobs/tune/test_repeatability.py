@@ -13,7 +13,7 @@ import pytest
 from farm import cli
 from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.tune import repeatability
-from farm.jobs.tune.search import Tuned
+from farm.jobs.tune.search import ModelTuning
 from farm.rows.tune import TuneRow, TuningAgreement
 from farm.tables.tune import agreement_lines
 from tests.farm.jobs.tune.test_publication import Planted
@@ -127,8 +127,8 @@ def test_the_agreement_in_words() -> None:
     assert lines[4].endswith("-1.0 % (-5.0 to +3.0) of the time more: too noisy to tell whether within 2 %")
 
 
-def tuning_of(*verdicts: LaunchVerdict) -> Tuned:
-    return cast(Tuned, SimpleNamespace(verdicts=verdicts))
+def tuning_of(*verdicts: LaunchVerdict) -> ModelTuning:
+    return cast(ModelTuning, SimpleNamespace(verdicts=verdicts))
 
 
 def test_winners_whose_gains_overlap_are_as_fast_as_each_other() -> None:

@@ -11,7 +11,7 @@ import pytest
 from farm.config import deployment
 from farm.farmrt.answers import ProbeAnswer
 from farm.jobs.choices.in_force import subject_of
-from farm.jobs.choices.kept_way import kept_way
+from farm.jobs.choices.model_choice import model_choice
 from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.forecast import forecast_for_file
 from farm.jobs.inspect import inspect_for_file
@@ -94,7 +94,7 @@ def test_what_tuning_chose_for_the_cpu_is_shown(phone: Phone) -> None:
     cpu_choice.write(path, CpuChoice(valid_for=valid_for, block=16, winograd=(), threads=2))
     cpu, _ = inspect_for_file(phone.source, phone.file)
     assert cpu.is_tuned_for_cpu and "nchw16c" in {tensor.storage_format for tensor in cpu.tensors}
-    way = kept_way(*read_target_file(phone.file), phone.prepared, "cpu", phone.target("cpu"))
+    way = model_choice(*read_target_file(phone.file), phone.prepared, "cpu", phone.target("cpu"))
     assert way.execution(phone.prepared.settings.execution).num_threads == 2
     cpu_choice.write(path, CpuChoice(valid_for="another graph", block=16, winograd=()))
     assert next(inspect_for_file(phone.source, phone.file)).tensors == default.tensors

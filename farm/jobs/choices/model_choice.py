@@ -18,7 +18,7 @@ from runtime.target import Target
 
 
 @dataclasses.dataclass(frozen=True)
-class KeptWay:
+class ModelChoice:
     """How a model is lowered: by a choice over its graph, or as tuning chose for the runtime cpu, or by the rules."""
 
     planned: PlannedChoice = DEFAULT_PLAN
@@ -38,9 +38,9 @@ class KeptWay:
         return cpu_choice.with_choice(execution, self.cpu)
 
 
-def kept_way(
+def model_choice(
     unit: Unit, probe: ProbeAnswer, prepared: Prepared, runtime: Runtime, target: Target, memory: str | None = None
-) -> KeptWay:
+) -> ModelChoice:
     """What the build folder has for a unit that a probe describes, whichever unit of its SoC that was tuned on.
 
     No choice holds where the user wants one memory type throughout.
@@ -48,7 +48,7 @@ def kept_way(
     workspace = Workspace(prepared.deployment.library_name)
     if runtime != "cpu":
         files = [] if memory else workspace.selection_files(unit.abi, unit.soc)
-        return KeptWay(choice_of_files(files, prepared, runtime, target))
+        return ModelChoice(choice_of_files(files, prepared, runtime, target))
     valid_for = cpu_choice.validity(prepared.graph, probe.cpu)
     found = (cpu_choice.read(path, valid_for) for path in workspace.cpu_choice_files(prepared.name, unit.abi, unit.soc))
-    return KeptWay(cpu=next(filter(None, found), None))
+    return ModelChoice(cpu=next(filter(None, found), None))

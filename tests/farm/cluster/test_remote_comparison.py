@@ -9,7 +9,7 @@ import pytest
 
 from farm.cli import farm
 from farm.cli.clusters import AllHosts
-from farm.cluster import sent_sides
+from farm.cluster import remote_comparison
 from farm.config import deployment
 from farm.jobs.compare import contender
 from farm.jobs.compare.builds import CompareOptions
@@ -74,7 +74,7 @@ def test_builds_are_sent_as_sources_without_what_was_made_of_them(folder: Path, 
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(name)
     both = tuple(build(name, Path("tiny.yml")) for name in ("one", "two"))
-    (work,) = sent_sides.works((both[0], both[1]), OPTIONS)(tmp_path)
+    (work,) = remote_comparison.works((both[0], both[1]), OPTIONS)(tmp_path)
     assert work.arguments == ("a/sources", "b/sources", "a/model.yml")
     assert {name for name in work.files if "sources" in name} == {
         f"{side}/sources/{file}"
@@ -94,5 +94,5 @@ def test_what_is_compared_with_itself_is_sent_once(folder: Path, tmp_path: Path)
         (models(model, model), ("a/model.yml", "a/model.yml")),
         ((build("one", model), build("one", model)), ("a/sources", "a/sources", "a/model.yml")),
     ):
-        (work,) = sent_sides.works(both, OPTIONS)(tmp_path)
+        (work,) = remote_comparison.works(both, OPTIONS)(tmp_path)
         assert work.arguments == words and not [name for name in work.files if name.startswith("b/")]

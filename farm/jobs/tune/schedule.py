@@ -1,0 +1,52 @@
+"""When each phase of a tuning must have ended on a unit, so that all keep within the budget, everything included."""
+
+from __future__ import annotations
+
+import math
+
+from tuner.budget import Deadline
+
+PROOF_SHARE = 0.4  # of the time that is left after the trial plan was made: compiling, and processes that run in turns
+PROOF_ROUNDS = 5  # at the very least: one that compiles, and two of the default and of what was found, each
+
+SELECTION_SHARE = 0.25  # of the time that is left: half for measuring what may be chosen, half for whole processes
+
+
+def needed_budget_s(search_s: float, round_s: float, selects: bool) -> float:
+    """The budget of which enough is left for a search of so many seconds, to two digits; a proof keeps its share.
+
+    `selects`: whether the plan is chosen first.
+    """
+    share = 1.0 - SELECTION_SHARE if selects else 1.0
+    seconds = max(search_s / (1.0 - PROOF_SHARE), search_s + PROOF_ROUNDS * round_s) / share
+    step = 10.0 ** max(math.floor(math.log10(max(seconds, 1.0))) - 1, 0)
+    return math.ceil(seconds / step) * step
+
+
+class TuningSchedule:
+    """Shares the time until a deadline, for `models` models, between their choices, searches and proofs."""
+
+    def __init__(self, deadline: Deadline, models: int) -> None:
+        self.deadline, self._models = deadline, models
+        self._selected = self._searched = self._proved = 0
+
+    def selection(self) -> tuple[Deadline, Deadline]:
+        """When measuring for the choice of the next model's plan must end, and when its proof."""
+        part = SELECTION_SHARE / max(self._models - self._selected, 1)
+        self._selected += 1
+        return self.deadline.share(part / 2), self.deadline.share(part)
+
+    def search(self, models: int, round_s: float = 0.0) -> Deadline:
+        """When the search of the next models must end; those after them keep their share.
+
+        A proof of models one round of which takes `round_s`, all together, keeps time for PROOF_ROUNDS of them.
+        """
+        share_s = self.deadline.left_s * models / max(self._models - self._searched, models)
+        self._searched += models
+        return self.deadline.within(max(min((1.0 - PROOF_SHARE) * share_s, share_s - PROOF_ROUNDS * round_s), 0.0))
+
+    def proof(self) -> Deadline:
+        """When the proof of the next model must end."""
+        part = 1.0 / max(self._models - self._proved, 1)
+        self._proved += 1
+        return self.deadline.share(part)
