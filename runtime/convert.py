@@ -9,7 +9,8 @@ import onnx
 from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.onnx_importer import OnnxImport
-from runtime.operators import check_graph
+from runtime.operators import carry_quantization, check_graph
+from runtime.passes.expansion import expand_operators
 from runtime.passes.origins import carried_origins, origin_lines, trace_origins
 from runtime.passes.pipeline import PassReport, run_passes
 from runtime.types import OriginFormat
@@ -34,10 +35,17 @@ def convert(
     if graph.padded:
         reports.append(PassReport("results with -1 behind what a run finds", graph.padded))
     reports += [PassReport(note, nodes) for note, nodes in importer.notes.items()]
+    described = [f"{name}: {info.quantization}" for name, info in graph.tensors.items() if info.quantization]
+    if described:
+        reports.append(PassReport("quantised tensors", described))
+    expanded = expand_operators(graph)
+    if expanded:
+        reports.append(PassReport("quantised operators in integer steps", expanded))
     origins = trace_origins(graph, formats or {})
     if formats is not None:
         reports.append(PassReport("origin formats", list(origin_lines(origins))))
     reports += run_passes(graph)
+    carry_quantization(graph)
     check_graph(graph)
     graph.origins = carried_origins(graph, origins)
     return graph, reports

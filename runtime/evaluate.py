@@ -40,7 +40,10 @@ def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def compute(op: str, arguments: Sequence[Array | None], attributes: Attributes) -> Array:
-    """Computes one operator with its fused activation; an absent optional argument is None."""
+    """Computes one operator with its fused activation; an absent optional argument is None.
+
+    The result has the type that the attributes say, else that of the arguments.
+    """
     with np.errstate(all="ignore"):
         if op in CUSTOM:
             return CUSTOM[op](arguments, attributes)
@@ -49,5 +52,5 @@ def compute(op: str, arguments: Sequence[Array | None], attributes: Attributes) 
         value = np.asarray(COMPUTE[op](arguments, attributes))
         if "activation" in attributes:
             value = np.asarray(ACTIVATIONS[attributes["activation"]](value, attributes))
-    kind = np.result_type(*(argument.dtype for argument in arguments if argument is not None))
-    return value.astype(kind, copy=False)
+    kinds = [argument.dtype for argument in arguments if argument is not None]
+    return value.astype(attributes.get("dtype") or np.result_type(*kinds), copy=False)

@@ -21,11 +21,14 @@ Attributes stand after the semicolon; `runtime.operators` gives their types and 
     DepthToSpace SpaceToDepth(x; blocksize, mode)
     ReduceMean ReduceSum ReduceMax ReduceMin(x; axes, keepdims)
 
+    QuantizeLinear DequantizeLinear QLinearConv QLinearMatMul ConvInteger MatMulInteger
+                                             families/quantization/rows.py; expanded before all other passes
+
 Global pooling is ReduceMean or ReduceMax over axes (2, 3); the importer's reductions keep their axes. Conv,
 FullyConnected, the normalisations and the binary operators may hold a fused activation: `activation` in ACTIVATIONS,
 with `alpha` and `beta` where it has parameters (clip: low, high). Absent means none. An absent optional input is the
-empty name, and never the last one. Weights of Conv and FullyConnected, scale and shift are constants; runtime tensors
-are float32.
+empty name, and never the last one. Weights of Conv and FullyConnected, scale and shift are constants. Tensors of
+other types than float32 are read by the generic operators (runtime/generic.py), quantised and users' ones.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime import unary
+from runtime.quantization import Quantization
 from runtime.types import Origin, OriginFormat
 
 ACTIVATIONS = ("none", "relu", *(code.function.activation for code in unary.ACTIVATIONS))
@@ -47,10 +51,14 @@ Array = npt.NDArray[Any]
 
 @dataclasses.dataclass(frozen=True)
 class TensorInfo:
-    """Shape of a tensor in origin order (NCHW for images), and its element type."""
+    """Shape of a tensor in origin order (NCHW for images), its element type, and what its elements stand for.
+
+    `quantization`: where that is known at conversion; a scale that is computed at run time is not.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any] = dataclasses.field(default_factory=lambda: np.dtype(np.float32))
+    quantization: Quantization | None = None
 
     @property
     def size(self) -> int:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from runtime.formats.category import FIXED, SOURCE, OperatorFormat, transposable
+from runtime.quantization import QuantizationRule, not_carried
 from runtime.shape_functions import Shape, ShapeFunction
 from runtime.types import ELEMENT_TYPES
 
@@ -99,8 +100,8 @@ class Operator:
     """What holds for every node of one operator.
 
     `inputs`: least and most inputs (None: no limit). `fusible`: takes activation attributes. `macs`: input shapes and
-    output shape -> multiply-accumulates. `format`: what it has to do with the order of axes. `custom`: what a user's
-    operator has beyond that.
+    output shape -> multiply-accumulates. `format`: what it has to do with the order of axes. `quantization`: what is
+    left of its inputs' where it only moves elements. `custom`: what a user's operator has beyond that.
     """
 
     inputs: tuple[int, int | None]
@@ -109,6 +110,7 @@ class Operator:
     fusible: bool = False
     macs: MacsFunction = _no_macs
     format: OperatorFormat = SOURCE
+    quantization: QuantizationRule = not_carried
     custom: CustomOperator | None = None
 
 

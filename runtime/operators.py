@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from runtime.formats.permutation import Permutation
 from runtime.formats.rewriting import Rewriting
 from runtime.graph import Graph, Node, TensorInfo
 from runtime.operator_row import Operator, fits_kind
+from runtime.quantization import Quantization
 from runtime.registry import collect
 from runtime.shape_functions import Attributes, Shape
 
@@ -40,6 +42,24 @@ def infer_dtype(op: str, dtypes: Sequence[np.dtype[Any]], attributes: Attributes
     return np.dtype(np.int64) if attributes.get("positions") else dtypes[0]
 
 
+def infer_quantization(op: str, infos: Sequence[TensorInfo | None], attributes: Attributes) -> Quantization | None:
+    """What the elements of an operator's output stand for, where it only moves those of its inputs."""
+    known = [info.quantization if info else None for info in infos]
+    if not any(known):
+        return None
+    return OPERATORS[op].quantization(known, [info.shape if info else () for info in infos], attributes)
+
+
+def carry_quantization(graph: Graph) -> None:
+    """Completes what is known of the tensors of a graph by what its operators pass on."""
+    for node in graph.nodes:
+        info = graph.tensors[node.output]
+        infos = [graph.tensors[name] if name else None for name in node.inputs]
+        found = None if info.quantization else infer_quantization(node.op, infos, node.attrs)
+        if found:
+            graph.tensors[node.output] = dataclasses.replace(info, quantization=found)
+
+
 def node_macs(graph: Graph, node: Node) -> int:
     """Multiply-accumulates of one run of a node."""
     return OPERATORS[node.op].macs(input_shapes(graph, node), graph.shape(node.outputs[0]))
@@ -54,7 +74,7 @@ def check_graph(graph: Graph) -> None:
     """Raises ModelError unless the graph keeps every rule: order, operators, attributes, shapes and constants."""
     defined = {*graph.inputs, *graph.constants}
     for name, value in graph.constants.items():
-        if graph.tensors[name] != TensorInfo(tuple(value.shape), value.dtype):
+        if dataclasses.replace(graph.tensors[name], quantization=None) != TensorInfo(tuple(value.shape), value.dtype):
             raise ModelError(f"constant '{name}' is not of the shape and type that the graph says")
     for node in graph.nodes:
         try:

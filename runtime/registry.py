@@ -33,6 +33,7 @@ TABLES = {
         for table in tables
     },
     "HANDLERS": ("imports", TRANSLATION),
+    "EXPANSIONS": ("expansions", TRANSLATION),
     "FARM_HANDLERS": ("farm_domain", TRANSLATION),
     "BUFFER_LOWERINGS": ("buffer_lowering", TRANSLATION),
     "IMAGE_LOWERINGS": ("image_lowering", TRANSLATION),

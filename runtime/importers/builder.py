@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,8 +16,10 @@ from runtime.generic_forms import generic_form
 from runtime.graph import Array, Graph, Node, TensorInfo, UniqueNames
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.tensors import LARGEST_BYTES, is_float
-from runtime.operators import OPERATORS, check_attributes, infer_dtype, infer_shape
+from runtime.operators import OPERATORS, check_attributes, infer_dtype, infer_quantization, infer_shape
+from runtime.quantization import Quantization
 
+_INFINITE = (*GENERIC_OPERATORS, "Add", "Max", "Min")  # masks are added, and limits are taken, that are infinite
 MAX_ELEMENTS = 2**31 - 1  # farmrt counts them so
 
 
@@ -32,6 +35,15 @@ class GraphBuilder:
         self.folded: list[str] = []
         self._tensor_names = UniqueNames(reserved)
         self._node_names = UniqueNames()
+
+    @classmethod
+    def over(cls, graph: Graph, kept: Iterable[Node]) -> GraphBuilder:
+        """A builder that gives a graph new nodes, beside those that are kept; its tensors stay known."""
+        builder = cls(graph.name, graph.tensors)
+        builder.graph = graph
+        builder._node_names = UniqueNames(node.name for node in kept)
+        graph.nodes = []
+        return builder
 
     def add_input(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Adds a graph input."""
@@ -53,6 +65,22 @@ class GraphBuilder:
     def derived(self, name: str, value: Array) -> str:
         """Adds a constant that the importer computed, under a name like `name`; returns its name."""
         return self.add_constant(self.fresh(name), value)
+
+    def describe(self, tensor: str, quantization: Quantization | None) -> None:
+        """Says what the elements of a tensor stand for, where that is known and was not before."""
+        info = self.graph.tensors[tensor]
+        if quantization and not info.quantization:
+            self.graph.tensors[tensor] = dataclasses.replace(info, quantization=quantization)
+
+    def settle(self) -> None:
+        """Drops constants that nothing reads; ModelError where one that is computed with holds NaN or infinity."""
+        graph = self.graph
+        used = {name for node in graph.nodes for name in node.inputs} | set(graph.outputs)
+        for name in [name for name in graph.constants if name not in used]:
+            del graph.constants[name], graph.tensors[name]
+        for name, value in graph.constants.items():
+            if any(name in node.inputs and node.op not in _INFINITE for node in graph.nodes):
+                check_finite(name, value)
 
     def fresh(self, name: str) -> str:
         """A name like `name` that no other tensor has or will have."""
@@ -110,6 +138,7 @@ class GraphBuilder:
         attributes = dict(attributes or {})
         shape = self._checked_shape(node, op, inputs, attributes)
         dtype = infer_dtype(op, [self.dtype(name) for name in inputs if name], attributes)
+        quantization = infer_quantization(op, [self.graph.tensors.get(name) for name in inputs], attributes)
         output = self.fresh(f"{node.label}/{op}") if output is None else output
         arguments = [self.constant(name) for name in inputs]
         if all(value is not None or not name for value, name in zip(arguments, inputs, strict=True)):
@@ -117,10 +146,12 @@ class GraphBuilder:
             self.folded.append(node.name)
             value = self._folded(node, op, arguments, attributes)
             self.graph.constants[output] = value.astype(dtype) if _is_typed(op) else as_graph_type(value)
-            self.graph.tensors[output] = TensorInfo(tuple(value.shape), self.graph.constants[output].dtype)
+            self.graph.tensors[output] = TensorInfo(
+                tuple(value.shape), self.graph.constants[output].dtype, quantization
+            )
             return output
         self._append(node, *self._typed(node, op, inputs, attributes), output)
-        self.graph.tensors[output] = TensorInfo(shape, dtype)
+        self.graph.tensors[output] = TensorInfo(shape, dtype, quantization)
         return output
 
     def _typed(
@@ -159,8 +190,9 @@ class GraphBuilder:
 
 
 def _is_typed(op: str) -> bool:
-    """Whether an operator takes other element types than float32."""
-    return op in GENERIC_OPERATORS or OPERATORS[op].custom is not None
+    """Whether an operator takes other element types than float32: what says its result's type does, too."""
+    row = OPERATORS[op]
+    return op in GENERIC_OPERATORS or row.custom is not None or "dtype" in row.attributes
 
 
 def as_graph_type(value: Array) -> Array:

@@ -9,11 +9,10 @@ import numpy as np
 import onnx
 
 from runtime.errors import ModelError, UnsupportedError
-from runtime.generic import GENERIC_OPERATORS
 from runtime.generic_forms import element_form
 from runtime.graph import Graph
 from runtime.importers.branches import chosen_branch
-from runtime.importers.builder import GraphBuilder, check_finite
+from runtime.importers.builder import GraphBuilder
 from runtime.importers.custom_nodes import CustomNames, import_custom_node
 from runtime.importers.farm_domain import DOMAIN, VERSION, import_farm_node
 from runtime.importers.functions import (
@@ -48,7 +47,6 @@ _CONVERTER_ERRORS = (
 )
 _MISFITS = (ValueError, IndexError, OverflowError, MemoryError, ZeroDivisionError)
 _WITH_BODIES = {"If": chosen_branch, "Loop": unrolled_loop, "Scan": unrolled_scan}
-_INFINITE = (*GENERIC_OPERATORS, "Add", "Max", "Min")  # masks are added, and limits are taken, that are infinite
 
 
 def import_onnx(
@@ -281,12 +279,7 @@ class OnnxImport:
                     f"output '{name}' is computed by no node; the model's outputs: {self._model_outputs()}"
                 )
         graph.outputs = self.outputs
-        used = {name for node in graph.nodes for name in node.inputs} | set(graph.outputs)
-        for name in [name for name in graph.constants if name not in used]:
-            del graph.constants[name], graph.tensors[name]
-        for name, value in graph.constants.items():
-            if any(name in node.inputs and node.op not in _INFINITE for node in graph.nodes):
-                check_finite(name, value)
+        self.builder.settle()
         return graph
 
     def _model_outputs(self) -> str:

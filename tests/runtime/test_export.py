@@ -19,6 +19,7 @@ from runtime.families.reduction.definition import REDUCTIONS
 from runtime.generic import GENERIC_OPERATORS
 from runtime.graph import Graph
 from runtime.importers.farm_domain import DOMAIN
+from runtime.importers.handlers import EXPANSIONS
 from runtime.importers.onnx_file import load_onnx, whole
 from runtime.importers.onnx_importer import import_onnx
 from runtime.operators import OPERATORS
@@ -147,8 +148,9 @@ def noise(graph: Graph) -> dict[str, Any]:
 
 
 def test_every_operator_has_a_form() -> None:
-    """Generic operators are exported as graphs of test_generic.py, recurrent ones as those of test_recurrent.py."""
-    assert FORMS.keys() == OPERATORS.keys() - {*GENERIC_OPERATORS, *GATES}
+    """Generic operators are exported as graphs of test_generic.py, recurrent ones as those of test_recurrent.py, and
+    quantised ones as those of test_quantization.py."""
+    assert FORMS.keys() == OPERATORS.keys() - {*GENERIC_OPERATORS, *GATES, *EXPANSIONS}
 
 
 @pytest.mark.parametrize("more", [{}, {"activation": "leaky_relu", "alpha": 0.25}])

@@ -190,9 +190,9 @@ static turn_state turn_start(const job *all, uint32_t turn, uint32_t worker) {
     int64_t mask = d->masked ? b * d->ms[0] + h * d->ms[1] : 0;
     turn_state own = {.all = all,
                       .first = turn % all->turns * all->queries_per_turn,
-                      .k = {tensors[K].data + b * d->ks[0] + h * d->ks[1], d->ks[2], d->ks[3]},
-                      .v = {tensors[V].data + b * d->vs[0] + h * d->vs[1], d->vs[2], d->vs[3]},
-                      .mask = {tensors[MASK].data + mask, d->ms[2], d->ms[3]},
+                      .k = {rt_floats(&tensors[K]) + b * d->ks[0] + h * d->ks[1], d->ks[2], d->ks[3]},
+                      .v = {rt_floats(&tensors[V]) + b * d->vs[0] + h * d->vs[1], d->vs[2], d->vs[3]},
+                      .mask = {rt_floats(&tensors[MASK]) + mask, d->ms[2], d->ms[3]},
                       .packed = (float *)(void *)rt_workers_scratch(all->workers, worker)};
     int64_t rest = d->queries - own.first;
     own.count = rest < all->queries_per_turn ? rest : all->queries_per_turn;
@@ -201,7 +201,7 @@ static turn_state turn_start(const job *all, uint32_t turn, uint32_t worker) {
     own.sums = own.weights + QUERIES * KEYS;
     own.greatest = own.sums + QUERIES * d->values;
     own.total = own.greatest + QUERIES;
-    const float *q = tensors[Q].data + b * d->qs[0] + h * d->qs[1] + own.first * d->qs[2];
+    const float *q = rt_floats(&tensors[Q]) + b * d->qs[0] + h * d->qs[1] + own.first * d->qs[2];
     for (int64_t p = 0; p < own.count; p++, q += d->qs[2]) {
         for (int64_t i = 0; i < d->depth; i++) own.q[p * d->depth + i] = q[i * d->qs[3]] * d->scale;
         own.greatest[p] = -INFINITY;
@@ -231,7 +231,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
         values_add(&own, from, keys);
     }
     int64_t pair = turn / all->turns;
-    turn_end(&own, all->call->tensors[Y].data + pair / d->heads * d->ys[0] + pair % d->heads * d->ys[1] +
+    turn_end(&own, rt_floats(&all->call->tensors[Y]) + pair / d->heads * d->ys[0] + pair % d->heads * d->ys[1] +
                        own.first * d->ys[2]);
 }
 

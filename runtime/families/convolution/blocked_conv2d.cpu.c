@@ -151,7 +151,7 @@ static void pixel_rows_fill(const division *all, const float *x, int64_t row, in
 /* Those of all tiles of a share. */
 static void share_rows_fill(const division *all, const share *own) {
     int64_t plane = (own->image * all->d.groups + own->group) * all->in_blocks;
-    const float *x = all->call->tensors[RT_CONV_X].data + plane * all->x_plane;
+    const float *x = rt_floats(&all->call->tensors[RT_CONV_X]) + plane * all->x_plane;
     int64_t row = own->first_pixel / all->d.out_w, column = own->first_pixel % all->d.out_w;
     const float **rows = own->rows;
     for (int64_t tile = 0; tile < own->tiles; tile++, rows += all->taps * RT_BLOCKED_PIXELS) {

@@ -27,11 +27,11 @@ rt_blocked_tile rt_conv_tile(const rt_cpu_call *call, const rt_conv_dims *d, int
     int64_t blocks = d->groups * (int64_t)rt_ceil_div((uint64_t)d->out_c, (uint64_t)lanes);
     int64_t plane = (image * blocks + block) * y_plane;
     return (rt_blocked_tile){
-        .weights = call->tensors[RT_CONV_W].data + block * depth * lanes,
+        .weights = rt_floats(&call->tensors[RT_CONV_W]) + block * depth * lanes,
         .weights_stride = depth * lanes,
-        .bias = call->tensors[RT_CONV_B].data + block * lanes,
-        .residual = call->codes.residual ? call->tensors[RT_CONV_RESIDUAL].data + plane : NULL,
-        .y = call->tensors[RT_CONV_Y].data + plane,
+        .bias = rt_floats(&call->tensors[RT_CONV_B]) + block * lanes,
+        .residual = call->codes.residual ? rt_floats(&call->tensors[RT_CONV_RESIDUAL]) + plane : NULL,
+        .y = rt_floats(&call->tensors[RT_CONV_Y]) + plane,
         .y_plane = y_plane,
         .activation = call->codes.activation,
         .a = d->act_a,

@@ -51,10 +51,10 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     (void)worker;
     rt_blocked_rows rows = {
         .window = window,
-        .x = call->tensors[X].data + plane * window->in_h * window->in_w * lanes,
-        .weights = call->tensors[W].data + channel * window->k_h * window->k_w,
-        .bias = call->tensors[B].data + channel,
-        .y = call->tensors[Y].data + plane * window->out_h * window->out_w * lanes,
+        .x = rt_floats(&call->tensors[X]) + plane * window->in_h * window->in_w * lanes,
+        .weights = rt_floats(&call->tensors[W]) + channel * window->k_h * window->k_w,
+        .bias = rt_floats(&call->tensors[B]) + channel,
+        .y = rt_floats(&call->tensors[Y]) + plane * window->out_h * window->out_w * lanes,
         .first_row = own.first_row,
         .end_row = own.end_row,
         .activation = call->codes.activation,
@@ -62,7 +62,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
         .b = all->b,
     };
     if (call->codes.residual) {
-        rows.residual = call->tensors[RESIDUAL].data + plane * window->out_h * window->out_w * lanes;
+        rows.residual = rt_floats(&call->tensors[RESIDUAL]) + plane * window->out_h * window->out_w * lanes;
     }
     all->kernels->depthwise(&rows);
 }

@@ -84,7 +84,7 @@ static void row_copy(const rt_conv_dims *d, const float *x, int64_t columns, flo
 static void inputs_copy(const division *all, const share *own) {
     const rt_conv_dims *d = &all->d;
     int64_t plane = (int64_t)d->in_h * d->in_w, rows = (int64_t)all->copy.rows, columns = (int64_t)all->copy.columns;
-    const float *x = all->call->tensors[RT_CONV_X].data + own->image * d->in_c * plane;
+    const float *x = rt_floats(&all->call->tensors[RT_CONV_X]) + own->image * d->in_c * plane;
     float *target = own->copy;
     int64_t top = own->first_row * d->stride_h - d->pad_t;
     for (int64_t c = 0; c < d->in_c; c++, x += plane) {

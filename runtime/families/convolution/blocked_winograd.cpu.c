@@ -114,7 +114,7 @@ static void inputs_transform(const division *all, const share *own) {
                              .width = all->d.in_w,
                              .domain = own->inputs};
     for (int64_t block = 0; block < all->in_blocks; block++) {
-        tile.x = all->call->tensors[RT_CONV_X].data + (own->image * all->in_blocks + block) * plane;
+        tile.x = rt_floats(&all->call->tensors[RT_CONV_X]) + (own->image * all->in_blocks + block) * plane;
         for (int64_t i = own->first_tile; i < own->first_tile + own->tiles; i++, tile.domain += all->block) {
             tile.top = i / all->columns * all->tile - all->d.pad_t;
             tile.left = i % all->columns * all->tile - all->d.pad_l;
@@ -132,7 +132,7 @@ static void point_products(const division *all, const share *own, int64_t point,
                             .taps = 1,
                             .channels = (uint32_t)all->d.in_c,
                             .plane = own->tiles * all->block,
-                            .weights = all->call->tensors[RT_CONV_W].data + (point * all->out_blocks + block) * depth,
+                            .weights = rt_floats(&all->call->tensors[RT_CONV_W]) + (point * all->out_blocks + block) * depth,
                             .weights_stride = depth,
                             .blocks = blocks,
                             .bias = zeros,
@@ -162,9 +162,9 @@ static void outputs_transform(const division *all, const share *own, int64_t blo
                              .b = all->d.act_b};
     for (int64_t b = block; b < block + blocks; b++) {
         int64_t offset = (own->image * all->out_blocks + b) * plane;
-        tile.y = call->tensors[RT_CONV_Y].data + offset;
-        tile.bias = call->tensors[RT_CONV_B].data + b * all->block;
-        tile.residual = call->codes.residual ? call->tensors[RT_CONV_RESIDUAL].data + offset : NULL;
+        tile.y = rt_floats(&call->tensors[RT_CONV_Y]) + offset;
+        tile.bias = rt_floats(&call->tensors[RT_CONV_B]) + b * all->block;
+        tile.residual = call->codes.residual ? rt_floats(&call->tensors[RT_CONV_RESIDUAL]) + offset : NULL;
         for (int64_t i = own->first_tile; i < own->first_tile + own->tiles; i++, tile.domain += all->block) {
             tile.top = i / all->columns * all->tile;
             tile.left = i % all->columns * all->tile;

@@ -48,7 +48,7 @@ static void conv2d_run(const rt_cpu_call *call, rt_workers *workers) {
     const rt_cpu_tensor *tensors = call->tensors;
     rt_product_job job = {
         .tiles = call->tiles,
-        .window = {tensors[RT_CONV2D_X].data, tensors[RT_CONV2D_ZEROS].data, tensors[RT_CONV2D_X].stride, d.in_h, d.in_w, d.out_h,
+        .window = {rt_floats(&tensors[RT_CONV2D_X]), rt_floats(&tensors[RT_CONV2D_ZEROS]), tensors[RT_CONV2D_X].stride, d.in_h, d.in_w, d.out_h,
                    d.out_w, d.k_h, d.k_w, d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h, d.dil_w},
         .taps = (uint64_t)d.k_h * (uint64_t)d.k_w,
         .depth = (uint64_t)d.in_c,
@@ -57,7 +57,7 @@ static void conv2d_run(const rt_cpu_call *call, rt_workers *workers) {
         .channels = (uint64_t)d.out_c,
         .group_inputs = d.in_c,
         .group_outputs = d.out_c,
-        .epilogue = rt_product_epilogue(call, d.act_a, d.act_b, tensors[RT_CONV2D_B].data, &tensors[RT_CONV2D_RESIDUAL], &tensors[RT_CONV2D_Y]),
+        .epilogue = rt_product_epilogue(call, d.act_a, d.act_b, rt_floats(&tensors[RT_CONV2D_B]), &tensors[RT_CONV2D_RESIDUAL], &tensors[RT_CONV2D_Y]),
     };
     rt_product_pack(&job, &tensors[RT_CONV2D_W]);
     job.group_weights = (int64_t)rt_ceil_div(job.channels, RT_CPU_BLOCK) * job.block_stride;
@@ -95,13 +95,13 @@ static void conv1x1_run(const rt_cpu_call *call, rt_workers *workers) {
     const rt_cpu_tensor *tensors = call->tensors;
     rt_product_job job = {
         .tiles = call->tiles,
-        .window = rt_window_of_pixels(tensors[RT_CONV1X1_X].data, tensors[RT_CONV1X1_X].stride, d.pixels),
+        .window = rt_window_of_pixels(rt_floats(&tensors[RT_CONV1X1_X]), tensors[RT_CONV1X1_X].stride, d.pixels),
         .taps = 1,
         .depth = (uint64_t)d.in_c,
         .groups = 1,
         .pixels = (uint64_t)d.pixels,
         .channels = (uint64_t)d.out_c,
-        .epilogue = rt_product_epilogue(call, d.act_a, d.act_b, tensors[RT_CONV1X1_B].data, &tensors[RT_CONV1X1_RESIDUAL], &tensors[RT_CONV1X1_Y]),
+        .epilogue = rt_product_epilogue(call, d.act_a, d.act_b, rt_floats(&tensors[RT_CONV1X1_B]), &tensors[RT_CONV1X1_RESIDUAL], &tensors[RT_CONV1X1_Y]),
     };
     rt_product_pack(&job, &tensors[RT_CONV1X1_W]);
     rt_product_run(&job, workers);

@@ -66,19 +66,19 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
 static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_depthwise_args d = rt_depthwise_args_of(call);
     const rt_cpu_tensor *tensors = call->tensors;
-    rt_epilogue epilogue = {.bias = tensors[B].data,
-                            .residual = call->codes.residual ? tensors[RESIDUAL].data : NULL,
+    rt_epilogue epilogue = {.bias = rt_floats(&tensors[B]),
+                            .residual = call->codes.residual ? rt_floats(&tensors[RESIDUAL]) : NULL,
                             .residual_stride = tensors[RESIDUAL].stride,
-                            .y = tensors[Y].data,
+                            .y = rt_floats(&tensors[Y]),
                             .y_stride = tensors[Y].stride,
                             .activation = call->codes.activation,
                             .a = d.act_a,
                             .b = d.act_b};
     job all = {
-        .window = {tensors[X].data, tensors[ZEROS].data, tensors[X].stride, d.in_h, d.in_w, d.out_h, d.out_w, d.k_h,
+        .window = {rt_floats(&tensors[X]), rt_floats(&tensors[ZEROS]), tensors[X].stride, d.in_h, d.in_w, d.out_h, d.out_w, d.k_h,
                    d.k_w, d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h, d.dil_w},
         .tile = {.taps = (uint32_t)d.k_h * (uint32_t)d.k_w,
-                 .weights = tensors[W].data,
+                 .weights = rt_floats(&tensors[W]),
                  .channels = (uint64_t)d.channels,
                  .epilogue = &epilogue},
         .kernels = call->tiles,

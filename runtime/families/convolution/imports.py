@@ -1,4 +1,4 @@
-"""Conv and ConvInteger.
+"""Conv.
 
 A convolution of floats over one or two axes with constant filters has kernels; any other is one strided product of the
 padded input's windows and the filters.
@@ -6,7 +6,6 @@ padded input's windows and the filters.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -116,23 +115,4 @@ def _padded(emit: Emitter, x: str, pads: Shape) -> str:
     return emit.op("Embedding", x, shape=wide, starts=tuple(pads[:rank]), steps=(1,) * rank, value=0.0)
 
 
-def _conv_integer(node: OnnxNode, builder: GraphBuilder) -> None:
-    emit = Emitter(node, builder)
-    x, w = (centred(emit, node.input(index), node.optional(index + 2), 0) for index in (0, 1))
-    filters = builder.shape(w)[2:]
-    node.integers("kernel_shape", filters)
-    windows = read_windows(node, builder.shape(x)[2:], filters)
-    windowed_product(node, builder, x, w, windows, node.integer("group", 1), "", node.output)
-
-
-def centred(emit: Emitter, x: str, zero_point: str, axis: int) -> str:
-    """The tensor less its zero point, which may be one or one for each index of an axis, in int32."""
-    x = emit.cast(x, "int32")
-    if not zero_point:
-        return x
-    count, rank = math.prod(emit.shape(zero_point)), len(emit.shape(x))
-    shape = () if count == 1 else (count, *(1,) * (rank - axis - 1))
-    return emit.op("Sub", x, emit.reshape(emit.cast(zero_point, "int32"), shape))
-
-
-HANDLERS: Mapping[str, Handler] = {"Conv": _conv, "ConvInteger": _conv_integer}
+HANDLERS: Mapping[str, Handler] = {"Conv": _conv}

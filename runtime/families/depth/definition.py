@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from runtime import quantization
 from runtime.errors import ModelError
 from runtime.families.depth.axes import Blocks
 from runtime.graph import Array
@@ -43,8 +44,8 @@ MODES = ("DCR", "CRD")
 _ATTRIBUTES: Mapping[str, AttributeKind] = {"blocksize": "count", "mode": MODES}
 
 OPERATORS = {
-    "DepthToSpace": Operator((1, 1), _wide, _ATTRIBUTES, format=FIXED),
-    "SpaceToDepth": Operator((1, 1), _deep, _ATTRIBUTES, format=FIXED),
+    "DepthToSpace": Operator((1, 1), _wide, _ATTRIBUTES, format=FIXED, quantization=quantization.moved),
+    "SpaceToDepth": Operator((1, 1), _deep, _ATTRIBUTES, format=FIXED, quantization=quantization.moved),
 }
 
 

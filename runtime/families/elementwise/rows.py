@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from runtime import quantization
 from runtime.formats import rewriting
-from runtime.operator_row import Operator, transposable
+from runtime.operator_row import AttributeKind, Operator, transposable
 from runtime.shape_functions import broadcast, broadcast_to_first, same
 from runtime.unary import Unary
 
@@ -11,12 +12,14 @@ BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow")
 UNARY = {"Relu": (), "Identity": (), **{code.function.operator: code.function.parameter_names for code in Unary}}
 
 
-def _unary(parameters: tuple[str, ...]) -> Operator:
-    return Operator((1, 1), same, dict.fromkeys(parameters, "float"), format=transposable(rewriting.broadcasting))
+def _unary(op: str, parameters: tuple[str, ...]) -> Operator:
+    rule = quantization.kept if op == "Identity" else quantization.not_carried
+    attributes: dict[str, AttributeKind] = dict.fromkeys(parameters, "float")
+    return Operator((1, 1), same, attributes, format=transposable(rewriting.broadcasting), quantization=rule)
 
 
 OPERATORS = {
     **{op: Operator((2, 2), broadcast, fusible=True, format=transposable(rewriting.broadcasting)) for op in BINARY},
-    **{op: _unary(parameters) for op, parameters in UNARY.items()},
+    **{op: _unary(op, parameters) for op, parameters in UNARY.items()},
     "PRelu": Operator((2, 2), broadcast_to_first, format=transposable(rewriting.broadcasting)),
 }

@@ -47,13 +47,13 @@ static void fully_connected_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_cpu_tensor y = rows_view(&tensors[RT_FULLY_CONNECTED_Y], d.out_c);
     rt_product_job job = {
         .tiles = call->tiles,
-        .window = rt_window_of_pixels(tensors[RT_FULLY_CONNECTED_X].data, d.in_c, d.rows),
+        .window = rt_window_of_pixels(rt_floats(&tensors[RT_FULLY_CONNECTED_X]), d.in_c, d.rows),
         .taps = 1,
         .depth = (uint64_t)d.in_c,
         .groups = 1,
         .pixels = (uint64_t)d.rows,
         .channels = (uint64_t)d.out_c,
-        .epilogue = rt_product_epilogue(call, d.act_a, d.act_b, tensors[RT_FULLY_CONNECTED_B].data, NULL, &y),
+        .epilogue = rt_product_epilogue(call, d.act_a, d.act_b, rt_floats(&tensors[RT_FULLY_CONNECTED_B]), NULL, &y),
     };
     rt_product_pack(&job, &tensors[RT_FULLY_CONNECTED_W]);
     rt_product_run(&job, workers);
@@ -100,20 +100,20 @@ static void matmul_stack_run(const rt_cpu_call *call, rt_workers *workers, const
     const rt_cpu_tensor *tensors = call->tensors;
     rt_product_job job = {
         .tiles = call->tiles,
-        .window = rt_window_of_pixels(tensors[RT_MATMUL_A].data + i * d->as[0] + j * d->as[1], d->am, d->m),
+        .window = rt_window_of_pixels(rt_floats(&tensors[RT_MATMUL_A]) + i * d->as[0] + j * d->as[1], d->am, d->m),
         .taps = 1,
         .depth = (uint64_t)d->k,
         .groups = (uint64_t)d->d[2],
         .pixels = (uint64_t)d->m,
         .channels = (uint64_t)d->n,
-        .weights = tensors[RT_MATMUL_B].data + i * d->bs[0] + j * d->bs[1],
+        .weights = rt_floats(&tensors[RT_MATMUL_B]) + i * d->bs[0] + j * d->bs[1],
         .weights_stride = d->bk,
         .block_stride = (int64_t)RT_CPU_BLOCK * d->bn,
         .column_stride = d->bn,
         .group_inputs = d->as[2],
         .group_weights = d->bs[2],
         .group_outputs = d->ys[2],
-        .epilogue = {.y = tensors[RT_MATMUL_Y].data + i * d->ys[0] + j * d->ys[1],
+        .epilogue = {.y = rt_floats(&tensors[RT_MATMUL_Y]) + i * d->ys[0] + j * d->ys[1],
                      .y_stride = d->ym,
                      .a = -INFINITY,
                      .b = INFINITY},

@@ -29,7 +29,7 @@ static void pad_piece(const rt_cpu_call *call, const int64_t *index, int64_t cou
     const int32_t *xs = d.xs, *ys = d.ys;
     uint32_t code = call->codes.pad;
     float *y = rt_nest_element(&call->tensors[RT_PAD_Y], index, ys, 4);
-    const float *x = call->tensors[RT_PAD_X].data;
+    const float *x = rt_floats(&call->tensors[RT_PAD_X]);
     bool row_inside = true;
     for (uint32_t axis = 0; axis < 3; axis++) {
         int64_t source = pad_source(code, &d, index[axis], axis);

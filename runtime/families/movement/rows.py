@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from runtime import quantization
 from runtime.errors import ModelError
 from runtime.formats import rewriting
 from runtime.operator_row import FIXED, SOURCE, AttributeKind, Operator, transposable
@@ -78,10 +79,20 @@ _PAD: Mapping[str, AttributeKind] = {"pads": "ints", "value": "float", "mode": P
 
 
 OPERATORS = {
-    "Concat": Operator((1, None), concat, {"axis": "int"}, format=transposable(rewriting.on_axis)),
-    "Slice": Operator((1, 1), sliced, _SLICE, format=transposable(rewriting.with_ranges)),
+    "Concat": Operator(
+        (1, None), concat, {"axis": "int"}, format=transposable(rewriting.on_axis), quantization=quantization.joined
+    ),
+    "Slice": Operator(
+        (1, 1), sliced, _SLICE, format=transposable(rewriting.with_ranges), quantization=quantization.sliced
+    ),
     "Pad": Operator((1, 1), pad, _PAD, format=transposable(rewriting.with_pads)),
-    "Transpose": Operator((1, 1), transpose, {"perm": "ints"}, format=transposable(rewriting.transposed)),
-    "Reshape": Operator((1, 1), reshape, {"shape": "ints"}, format=SOURCE),
-    "ChannelShuffle": Operator((1, 1), shuffle, {"group": "count"}, format=FIXED),
+    "Transpose": Operator(
+        (1, 1),
+        transpose,
+        {"perm": "ints"},
+        format=transposable(rewriting.transposed),
+        quantization=quantization.transposed,
+    ),
+    "Reshape": Operator((1, 1), reshape, {"shape": "ints"}, format=SOURCE, quantization=quantization.reshaped),
+    "ChannelShuffle": Operator((1, 1), shuffle, {"group": "count"}, format=FIXED, quantization=quantization.moved),
 }

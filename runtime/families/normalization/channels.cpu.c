@@ -32,7 +32,7 @@ static void pixels_run(const rt_cpu_call *call, rt_workers *workers, int64_t pix
 }
 
 /* The first channel of a pixel. */
-static float *pixel_of(const rt_cpu_tensor *tensor, int64_t pixel) { return tensor->data + pixel * tensor->stride; }
+static float *pixel_of(const rt_cpu_tensor *tensor, int64_t pixel) { return rt_floats(tensor) + pixel * tensor->stride; }
 
 /* --- scale_shift: y = activation(x * scale + shift), each by channel --- */
 
@@ -50,7 +50,7 @@ static const char *scale_shift_check(const rt_cpu_call *call, rt_cpu_needs *need
 /* One pixel. A clamp, as most activations are, has a loop without a choice in it. */
 static void scale_shift_pixel(const rt_cpu_call *call, int64_t pixel) {
     const float *x = pixel_of(&call->tensors[RT_SCALE_SHIFT_X], pixel);
-    const float *s = call->tensors[RT_SCALE_SHIFT_S].data, *t = call->tensors[RT_SCALE_SHIFT_T].data;
+    const float *s = rt_floats(&call->tensors[RT_SCALE_SHIFT_S]), *t = rt_floats(&call->tensors[RT_SCALE_SHIFT_T]);
     float *y = pixel_of(&call->tensors[RT_SCALE_SHIFT_Y], pixel);
     rt_scale_shift_args d = rt_scale_shift_args_of(call);
     float a = d.act_a, b = d.act_b;

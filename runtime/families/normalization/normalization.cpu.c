@@ -75,9 +75,9 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const rt_cpu_call *call = context;
     dims d = rt_normalization_args_of(call);
     int64_t b = turn / (uint32_t)d.groups, first = turn % (uint32_t)d.groups * (int64_t)d.channels;
-    const float *x = call->tensors[X].data + b * d.x_batch_stride + first * d.x_channel_stride;
-    const float *s = call->tensors[S].data + first, *t = call->tensors[T].data + first;
-    float *y = call->tensors[Y].data + b * d.y_batch_stride + first * d.y_channel_stride;
+    const float *x = rt_floats(&call->tensors[X]) + b * d.x_batch_stride + first * d.x_channel_stride;
+    const float *s = rt_floats(&call->tensors[S]) + first, *t = rt_floats(&call->tensors[T]) + first;
+    float *y = rt_floats(&call->tensors[Y]) + b * d.y_batch_stride + first * d.y_channel_stride;
     float count = (float)d.channels * (float)d.pixels;
     float mean = d.centered ? group_sum(&d, x, 0.0f, false) / count : 0.0f;
     float factor = 1.0f / sqrtf(group_sum(&d, x, mean, true) / count + d.epsilon);

@@ -22,8 +22,8 @@ static const char *softmax_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
 /* Relative to the greatest value, so that no exponential overflows: the greatest, the sum, then the results. */
 static void softmax_piece(const rt_cpu_call *call, int64_t outer, int64_t first, int64_t count) {
     rt_softmax_args d = rt_softmax_args_of(call);
-    const float *x = call->tensors[RT_SOFTMAX_X].data + outer * d.x_outer_stride + first * d.x_inner_stride;
-    float *y = call->tensors[RT_SOFTMAX_Y].data + outer * d.y_outer_stride + first * d.y_inner_stride;
+    const float *x = rt_floats(&call->tensors[RT_SOFTMAX_X]) + outer * d.x_outer_stride + first * d.x_inner_stride;
+    float *y = rt_floats(&call->tensors[RT_SOFTMAX_Y]) + outer * d.y_outer_stride + first * d.y_inner_stride;
     float greatest[RT_INNER_PER_TURN], sum[RT_INNER_PER_TURN];
     for (int64_t i = 0; i < count; i++) greatest[i] = -INFINITY, sum[i] = 0.0f;
     for (int64_t l = 0; l < d.length; l++) {

@@ -44,8 +44,8 @@ static void pool_turn(const void *context, uint32_t turn, uint32_t worker) {
     (void)worker;
     const rt_blocked_rows rows = {
         .window = &window,
-        .x = call->tensors[X].data + own.plane * d.in_h * d.in_w * lanes,
-        .y = call->tensors[Y].data + own.plane * d.out_h * d.out_w * lanes,
+        .x = rt_floats(&call->tensors[X]) + own.plane * d.in_h * d.in_w * lanes,
+        .y = rt_floats(&call->tensors[Y]) + own.plane * d.out_h * d.out_w * lanes,
         .first_row = own.first_row,
         .end_row = own.end_row,
         .pooling = call->codes.pool,
@@ -81,9 +81,9 @@ static void global_turn(const void *context, uint32_t turn, uint32_t worker) {
     float sums[16];
     int64_t lanes = call->codes.block, blocks = (int64_t)rt_ceil_div((uint64_t)d.channels, (uint64_t)lanes);
     int64_t pixels = (int64_t)d.in_h * d.in_w, channel = turn % blocks * lanes;
-    float *y = call->tensors[Y].data + turn / blocks * d.channels + channel;
+    float *y = rt_floats(&call->tensors[Y]) + turn / blocks * d.channels + channel;
     (void)worker;
-    rt_blocked_kernels_of(call->tiles, call->codes.block)->sum(call->tensors[X].data + turn * pixels * lanes,
+    rt_blocked_kernels_of(call->tiles, call->codes.block)->sum(rt_floats(&call->tensors[X]) + turn * pixels * lanes,
                                                                (uint64_t)pixels, sums);
     for (int64_t i = 0; i < lanes && channel + i < d.channels; i++) y[i] = sums[i] / (float)pixels;
 }

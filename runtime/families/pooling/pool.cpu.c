@@ -30,7 +30,7 @@ static void pixel_combine(uint32_t code, const float *x, float *y, int32_t chann
 /* One output pixel. A window wholly in the padding gives what an empty maximum or mean is. */
 static void pool_pixel(const rt_cpu_call *call, const rt_pool_args *d, int64_t line, int64_t column) {
     const rt_cpu_tensor *x = &call->tensors[RT_POOL_X];
-    float *y = call->tensors[RT_POOL_Y].data + (line * d->out_w + column) * call->tensors[RT_POOL_Y].stride;
+    float *y = rt_floats(&call->tensors[RT_POOL_Y]) + (line * d->out_w + column) * call->tensors[RT_POOL_Y].stride;
     int64_t top = line % d->out_h * d->stride_h - d->pad_t;
     int64_t left = column * d->stride_w - d->pad_l;
     int64_t image = line / d->out_h * d->in_h;
@@ -42,7 +42,7 @@ static void pool_pixel(const rt_cpu_call *call, const rt_pool_args *d, int64_t l
         for (int64_t j = 0; j < d->k_w; j++) {
             int64_t at = left + j * d->dil_w;
             if (at < 0 || at >= d->in_w) continue;
-            pixel_combine(call->codes.pool, x->data + ((image + row) * d->in_w + at) * x->stride, y, d->channels);
+            pixel_combine(call->codes.pool, rt_floats(x) + ((image + row) * d->in_w + at) * x->stride, y, d->channels);
             count++;
         }
     }

@@ -1,46 +1,60 @@
-"""Quantised operators: integer results are exact, as ONNX's arithmetic in int32 and float32 gives them."""
+"""Quantised operators of ONNX; what is known of their scales and zero points is checked, and told of the tensors."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from runtime.families.convolution.imports import centred, windowed_product
-from runtime.families.matrix.imports import product
-from runtime.generic import row_major_strides
+from runtime.errors import ModelError
 from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder
-from runtime.importers.emitting import Emitter
 from runtime.importers.inputs import element_dtype
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
 from runtime.importers.windows import read_windows
+from runtime.quantization import Quantization
 
 
-def _spread(node: OnnxNode, emit: Emitter, x: str, parameter: str) -> str:
-    """A scale or zero point in a shape that broadcasts to x: one for all, for each index of an axis, or for blocks."""
-    shape, own = emit.shape(x), emit.shape(parameter)
+def _check_scale(node: OnnxNode, builder: GraphBuilder, index: int) -> None:
+    name = node.input(index)
+    value = builder.constant(name)
+    if builder.dtype(name).kind != "f":
+        raise ModelError(f"{node}: scale '{name}' holds {builder.dtype(name)}, not floats")
+    bad = [] if value is None else value[~(np.isfinite(value) & (value > 0))].tolist()
+    if bad:
+        raise ModelError(f"{node}: scale '{name}' holds {bad[0]:g}; a positive number is needed, so quantise it again")
+
+
+def _check_integers(node: OnnxNode, builder: GraphBuilder, tensor: str, zero_point: str) -> None:
+    """A tensor and its zero point hold integers of one type."""
+    kind = builder.dtype(tensor)
+    if kind.kind not in "iu":
+        raise ModelError(f"{node}: '{tensor}' holds {kind}, not integers")
+    if zero_point and builder.dtype(zero_point) != kind:
+        raise ModelError(f"{node}: zero point '{zero_point}' holds {builder.dtype(zero_point)}, '{tensor}' {kind}")
+
+
+def _known(builder: GraphBuilder, tensor: str, scale: str, zero_point: str, axis: int) -> Quantization | None:
+    """What the integers of a tensor stand for, where scale and zero point are constant; `axis` is that of several."""
+    scales, zeros = builder.constant(scale), builder.constant(zero_point)
+    if scales is None or (zero_point and zeros is None):
+        return None
+    count = max(scales.size, 0 if zeros is None else zeros.size)
+    if count > 1 and builder.shape(tensor)[axis] != count:
+        return None  # one for each place of several axes
+    numbers = tuple(np.broadcast_to(scales.reshape(-1), (count,)).tolist())
+    whole = (0,) * count if zeros is None else tuple(np.broadcast_to(zeros.reshape(-1), (count,)).tolist())
+    return Quantization(numbers, whole, axis if count > 1 else None, builder.dtype(tensor).name)
+
+
+def _parameters(node: OnnxNode, builder: GraphBuilder) -> dict[str, int]:
+    """Axis and block size, of scales that are several."""
     axis, block = node.integer("axis", 1), node.integer("block_size", 0)
-    if math.prod(own) == 1 and not block:
-        return emit.reshape(parameter, ())
-    axis = normalized_axis(node, axis, len(shape))
-    if not block:
-        return emit.reshape(parameter, (shape[axis], *(1,) * (len(shape) - axis - 1)))
-    steps = row_major_strides(own)
-    wide = (*own[: axis + 1], block, *own[axis + 1 :])
-    repeated = emit.view(parameter, wide, (*steps[: axis + 1], 0, *steps[axis + 1 :]))
-    merged = emit.reshape(repeated, (*own[:axis], own[axis] * block, *own[axis + 1 :]))
-    return emit.slice(merged, axis, 0, shape[axis])
-
-
-def _saturated(emit: Emitter, values: str, dtype: np.dtype[Any], output: str | None) -> str:
-    """Whole floats as integers, those out of range as the nearest that there is."""
-    info = np.iinfo(dtype)
-    limited = emit.op("Clip", values, alpha=float(info.min), beta=float(info.max))
-    return emit.cast(limited, dtype, output)
+    several = block or any(builder.graph.tensors[name].size != 1 for name in node.inputs[1:3] if name)
+    rank = len(builder.shape(node.input(0)))
+    return {"axis": normalized_axis(node, axis, rank) if several else 0, "block_size": block}
 
 
 def _target(node: OnnxNode, builder: GraphBuilder, zero_point: str) -> np.dtype[Any]:
@@ -55,84 +69,72 @@ def _target(node: OnnxNode, builder: GraphBuilder, zero_point: str) -> np.dtype[
 
 
 def _quantize(node: OnnxNode, builder: GraphBuilder) -> None:
-    emit, x, scale, zero_point = Emitter(node, builder), node.input(0), node.input(1), node.optional(2)
+    scale, zero_point = node.input(1), node.optional(2)
     node.integer("saturate", 1)
     node.integer("precision", 0)
-    dtype = _target(node, builder, zero_point)
-    divided = emit.op("Div", emit.cast(x, np.float32), _spread(node, emit, x, emit.cast(scale, np.float32)))
-    steps = emit.op("Round", divided)
-    if zero_point:
-        steps = emit.op("Add", steps, _spread(node, emit, x, emit.cast(zero_point, np.float32)))
-    _saturated(emit, steps, dtype, node.output)
+    _check_scale(node, builder, 1)
+    dtype, attributes = _target(node, builder, zero_point), _parameters(node, builder)
+    builder.emit(node, node.op, node.inputs, {**attributes, "dtype": dtype.name}, node.output)
+    if not attributes["block_size"]:
+        builder.describe(node.output, _known(builder, node.output, scale, zero_point, attributes["axis"]))
 
 
 def _dequantize(node: OnnxNode, builder: GraphBuilder) -> None:
-    emit, x, scale, zero_point = Emitter(node, builder), node.input(0), node.input(1), node.optional(2)
+    x, scale, zero_point = node.input(0), node.input(1), node.optional(2)
     node.integer("output_dtype", 0)
-    whole = emit.cast(x, "int32")
-    if zero_point:
-        whole = emit.op("Sub", whole, _spread(node, emit, x, emit.cast(zero_point, "int32")))
-    emit.op("Mul", emit.cast(whole, np.float32), _spread(node, emit, x, scale), output=node.output)
-    node.integer("axis", 1)
-    node.integer("block_size", 0)
+    _check_scale(node, builder, 1)
+    _check_integers(node, builder, x, zero_point)
+    attributes = _parameters(node, builder)
+    builder.emit(node, node.op, node.inputs, {**attributes, "dtype": "float32"}, node.output)
+    if not attributes["block_size"]:
+        known = _known(builder, x, scale, zero_point, attributes["axis"])
+        builder.describe(x, known)
+        builder.describe(node.output, known)
 
 
-def _requantized(emit: Emitter, sums: str, multiplier: str, zero_point: str) -> None:
-    """Sums of products in int32 times a number, rounded half to even, plus the zero point."""
-    scaled = emit.op("Mul", emit.cast(sums, np.float32), multiplier)
-    steps = emit.op("Add", emit.op("Round", scaled), emit.cast(zero_point, np.float32))
-    _saturated(emit, steps, emit.builder.dtype(zero_point), emit.node.output)
+def _windows(node: OnnxNode, builder: GraphBuilder, x: str, w: str) -> dict[str, Any]:
+    kernel = builder.shape(w)[2:]
+    if node.integers("kernel_shape", kernel) != kernel:
+        raise ModelError(f"{node}: kernel_shape {node.integers('kernel_shape')} differs from the filter's {kernel}")
+    windows = read_windows(node, builder.shape(x)[2:], kernel)
+    attributes = {name: getattr(windows, name) for name in ("strides", "pads", "dilations")}
+    return {**attributes, "group": node.integer("group", 1)}
 
 
-def _column(emit: Emitter, parameter: str, behind: int) -> str:
-    """One number, or one for each index of an axis with so many axes behind it."""
-    count = math.prod(emit.shape(parameter))
-    return emit.reshape(parameter, () if count == 1 else (count, *(1,) * behind))
+def _q_linear(node: OnnxNode, builder: GraphBuilder, attributes: Mapping[str, Any], axes: Sequence[int]) -> None:
+    """Adds a product with scales; `axes`: of several scales of the two operands."""
+    for index in (1, 4, 6):
+        _check_scale(node, builder, index)
+    y_zero = node.input(7)
+    for index in (0, 3):
+        _check_integers(node, builder, node.input(index), node.input(index + 2))
+    _check_integers(node, builder, y_zero, "")
+    dtype = builder.dtype(y_zero)
+    builder.emit(node, node.op, node.inputs, {**attributes, "dtype": dtype.name}, node.output)
+    for index, axis in zip((0, 3), axes, strict=True):
+        x, scale, zero_point = node.inputs[index : index + 3]
+        builder.describe(x, _known(builder, x, scale, zero_point, axis))
+    builder.describe(node.output, _known(builder, node.output, node.input(6), y_zero, 0))
 
 
 def _q_linear_conv(node: OnnxNode, builder: GraphBuilder) -> None:
-    emit = Emitter(node, builder)
-    x, w = centred(emit, node.input(0), node.input(2), 0), centred(emit, node.input(3), node.input(5), 0)
-    kernel = builder.shape(w)[2:]
-    node.integers("kernel_shape", kernel)
-    windows = read_windows(node, builder.shape(x)[2:], kernel)
-    sums = windowed_product(node, builder, x, w, windows, node.integer("group", 1), node.optional(8))
-    filter_scale = _column(emit, node.input(4), len(kernel))
-    multiplier = emit.op("Div", emit.op("Mul", emit.reshape(node.input(1), ()), filter_scale), node.input(6))
-    _requantized(emit, sums, multiplier, emit.reshape(node.input(7), ()))
-
-
-def _matrix_zero_point(emit: Emitter, zero_point: str, is_left: bool) -> str:
-    """Of the left matrix a zero point may stand for each row, of the right one for each column."""
-    shape = emit.shape(zero_point)
-    if not zero_point or math.prod(shape) == 1:
-        return emit.reshape(zero_point, ())
-    return emit.reshape(zero_point, (shape[0], 1)) if is_left and len(shape) == 1 else zero_point
-
-
-def _integer_product(emit: Emitter, a: str, b: str, a_zero: str, b_zero: str, output: str | None) -> str:
-    operands = []
-    for x, zero_point, is_left in ((a, a_zero, True), (b, b_zero, False)):
-        whole = emit.cast(x, "int32")
-        if zero_point:
-            spread = _matrix_zero_point(emit, zero_point, is_left)
-            whole = emit.op("Sub", whole, emit.cast(spread, "int32"))
-        operands.append(whole)
-    left, right = operands
-    return product(emit, left, right, output)
-
-
-def _matmul_integer(node: OnnxNode, builder: GraphBuilder) -> None:
-    zero_points = (node.optional(2), node.optional(3))
-    _integer_product(Emitter(node, builder), node.input(0), node.input(1), *zero_points, node.output)
+    _q_linear(node, builder, _windows(node, builder, node.input(0), node.input(3)), (0, 0))
 
 
 def _q_linear_matmul(node: OnnxNode, builder: GraphBuilder) -> None:
-    emit = Emitter(node, builder)
-    sums = _integer_product(emit, node.input(0), node.input(3), node.input(2), node.input(5), None)
-    left, right = (_matrix_zero_point(emit, node.input(index), index == 1) for index in (1, 4))
-    multiplier = emit.op("Div", emit.op("Mul", left, right), emit.reshape(node.input(6), ()))
-    _requantized(emit, sums, multiplier, emit.reshape(node.input(7), ()))
+    ranks = [len(builder.shape(node.input(index))) for index in (0, 3)]
+    _q_linear(node, builder, {}, (max(ranks[0] - 2, 0), max(ranks[1] - 1, 0)))
+
+
+def _integer(node: OnnxNode, builder: GraphBuilder, attributes: Mapping[str, Any]) -> None:
+    """Adds a product without scales."""
+    for index in (0, 1):
+        _check_integers(node, builder, node.input(index), node.optional(index + 2))
+    builder.emit(node, node.op, node.inputs, {**attributes, "dtype": "int32"}, node.output)
+
+
+def _conv_integer(node: OnnxNode, builder: GraphBuilder) -> None:
+    _integer(node, builder, _windows(node, builder, node.input(0), node.input(1)))
 
 
 HANDLERS: Mapping[str, Handler] = {
@@ -140,5 +142,6 @@ HANDLERS: Mapping[str, Handler] = {
     "DequantizeLinear": _dequantize,
     "QLinearConv": _q_linear_conv,
     "QLinearMatMul": _q_linear_matmul,
-    "MatMulInteger": _matmul_integer,
+    "ConvInteger": _conv_integer,
+    "MatMulInteger": lambda node, builder: _integer(node, builder, {}),
 }

@@ -51,7 +51,7 @@ static int64_t state_rows(const recurrent_dims *d) { return (int64_t)d->directio
 static float *state_at(const share *own, int64_t row, int32_t n) {
     const recurrent_dims *d = &own->all->dims;
     int64_t place = row * state_rows(d) + (int64_t)own->direction * d->batch + n;
-    return own->all->call->tensors[Y].data + place * d->hidden;
+    return rt_floats(&own->all->call->tensors[Y]) + place * d->hidden;
 }
 
 static bool runs_back(const share *own) { return own->direction > 0 || own->all->dims.backwards != 0; }
@@ -64,7 +64,7 @@ static int64_t time_at(const share *own, int32_t i) {
 static const float *before(const share *own, uint32_t given, int64_t row, int32_t n) {
     const recurrent_dims *d = &own->all->dims;
     if (own->i > 0) return state_at(own, row, n);
-    return own->all->call->tensors[given].data + ((int64_t)own->direction * d->batch + n) * d->hidden;
+    return rt_floats(&own->all->call->tensors[given]) + ((int64_t)own->direction * d->batch + n) * d->hidden;
 }
 
 static const float *hidden_before(const share *own, int32_t n) {
@@ -75,19 +75,19 @@ static const float *hidden_before(const share *own, int32_t n) {
 static const float *inputs_of(const share *own, int32_t n) {
     const recurrent_dims *d = &own->all->dims;
     int64_t place = (time_at(own, own->i) * d->batch + n) * d->directions + own->direction;
-    return own->all->call->tensors[X].data + place * d->gates * d->hidden;
+    return rt_floats(&own->all->call->tensors[X]) + place * d->gates * d->hidden;
 }
 
 static const float *weights_of(const share *own) {
     const recurrent_dims *d = &own->all->dims;
-    return own->all->call->tensors[R].data + (int64_t)own->direction * d->hidden * d->gates * d->hidden;
+    return rt_floats(&own->all->call->tensors[R]) + (int64_t)own->direction * d->hidden * d->gates * d->hidden;
 }
 
 /* Row `index` of the direction's peepholes or reset bias, at the share's first column. */
 static const float *extra_at(const share *own, int32_t index) {
     const recurrent_dims *d = &own->all->dims;
     int64_t rows = own->all->call->codes.recurrent == RT_RECURRENT_KIND_LSTM ? 3 : 1;
-    return own->all->call->tensors[P].data + (own->direction * rows + index) * d->hidden + own->column;
+    return rt_floats(&own->all->call->tensors[P]) + (own->direction * rows + index) * d->hidden + own->column;
 }
 
 /* --- products --- */

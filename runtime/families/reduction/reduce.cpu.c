@@ -40,8 +40,8 @@ static void reduce_combine(uint32_t code, float *result, const float *x, int64_t
 static void reduce_piece(const rt_cpu_call *call, int64_t outer, int64_t first, int64_t count) {
     rt_reduce_args d = rt_reduce_args_of(call);
     uint32_t code = call->codes.reduce;
-    const float *x = call->tensors[RT_REDUCE_X].data + outer * d.x_outer_stride + first * d.x_inner_stride;
-    float *y = call->tensors[RT_REDUCE_Y].data + outer * d.y_outer_stride + first * d.y_inner_stride;
+    const float *x = rt_floats(&call->tensors[RT_REDUCE_X]) + outer * d.x_outer_stride + first * d.x_inner_stride;
+    float *y = rt_floats(&call->tensors[RT_REDUCE_Y]) + outer * d.y_outer_stride + first * d.y_inner_stride;
     float result[RT_INNER_PER_TURN], part[RT_INNER_PER_TURN];
     float start = code == RT_REDUCE_MAX ? -INFINITY : code == RT_REDUCE_MIN ? INFINITY : 0.0f;
     for (int64_t i = 0; i < count; i++) result[i] = start;

@@ -30,8 +30,7 @@ static const char *nearest_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
 
 /* An index of a table, drawn into 0 .. size - 1: what the plan says is not trusted. */
 static int64_t table_index(const rt_cpu_tensor *table, int64_t at, int32_t size) {
-    int32_t index;
-    memcpy(&index, table->data + at, sizeof index);
+    int32_t index = ((const int32_t *)table->data)[at];
     if (index < 0) return 0;
     return index < size ? index : size - 1;
 }
@@ -46,8 +45,8 @@ static void nearest_turn(const void *context, uint32_t turn, uint32_t worker) {
     int64_t row = (int64_t)image * d.in_h + table_index(&call->tensors[RT_RESIZE_NEAREST_ROWS], line, d.in_h);
     for (int64_t i = 0; i < d.out_w; i++) {
         int64_t column = table_index(&call->tensors[RT_RESIZE_NEAREST_COLUMNS], i, d.in_w);
-        float *target = y->data + ((int64_t)turn * d.out_w + i) * y->stride;
-        memmove(target, x->data + (row * d.in_w + column) * x->stride, (size_t)d.channels * sizeof *target);
+        float *target = rt_floats(y) + ((int64_t)turn * d.out_w + i) * y->stride;
+        memmove(target, rt_floats(x) + (row * d.in_w + column) * x->stride, (size_t)d.channels * sizeof *target);
     }
 }
 
@@ -88,7 +87,7 @@ typedef struct {
 /* The first channel of a pixel of the line's image, which must have it. */
 static const float *input_pixel(const resize_line *line, int64_t row, int64_t column) {
     const rt_cpu_tensor *x = &line->call->tensors[RT_RESIZE_BILINEAR_X];
-    return x->data + ((line->image + row) * line->d.in_w + column) * x->stride;
+    return rt_floats(x) + ((line->image + row) * line->d.in_w + column) * x->stride;
 }
 
 /* Interpolates one output pixel from the four around its coordinates; at an edge two of them are the same. */
@@ -117,7 +116,7 @@ static void bilinear_turn(const void *context, uint32_t turn, uint32_t worker) {
     float row = (float)(turn % (uint32_t)line.d.out_h) * line.d.scale_h + line.d.shift_h;
     for (int64_t i = 0; i < line.d.out_w; i++) {
         float column = (float)i * line.d.scale_w + line.d.shift_w;
-        bilinear_pixel(&line, row, column, y->data + ((int64_t)turn * line.d.out_w + i) * y->stride);
+        bilinear_pixel(&line, row, column, rt_floats(y) + ((int64_t)turn * line.d.out_w + i) * y->stride);
     }
 }
 

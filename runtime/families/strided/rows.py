@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from runtime import quantization
 from runtime.formats import rewriting
 from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction, function_names
 from runtime.generic import SHAPE_FUNCTIONS
@@ -34,6 +35,7 @@ OPERATORS = {
         SHAPE_FUNCTIONS["Strided"],
         {"shape": "ints", "strides": "ints", "offset": "int"},
         format=transposable(rewriting.strided),
+        quantization=quantization.moved,
     ),
     "Embedding": Operator(
         (1, 1),
@@ -41,7 +43,13 @@ OPERATORS = {
         {"shape": "ints", "starts": "ints", "steps": "ints", "value": "float"},
         format=transposable(rewriting.embedded),
     ),
-    "Join": Operator((1, None), SHAPE_FUNCTIONS["Join"], {"axis": "int"}, format=transposable(rewriting.on_axis)),
+    "Join": Operator(
+        (1, None),
+        SHAPE_FUNCTIONS["Join"],
+        {"axis": "int"},
+        format=transposable(rewriting.on_axis),
+        quantization=quantization.joined,
+    ),
     "StridedReduction": Operator(
         (1, 1),
         SHAPE_FUNCTIONS["StridedReduction"],
@@ -66,7 +74,13 @@ OPERATORS = {
         {"function": function_names(CumulationFunction), "axis": "int", "exclusive": "bool", "reverse": "bool"},
         format=transposable(rewriting.on_axis),
     ),
-    "IndexedRead": Operator((2, 2), SHAPE_FUNCTIONS["IndexedRead"], _INDEXED, format=transposable(rewriting.gathered)),
+    "IndexedRead": Operator(
+        (2, 2),
+        SHAPE_FUNCTIONS["IndexedRead"],
+        _INDEXED,
+        format=transposable(rewriting.gathered),
+        quantization=quantization.moved,
+    ),
     "IndexedWrite": Operator(
         (3, 3),
         SHAPE_FUNCTIONS["IndexedWrite"],

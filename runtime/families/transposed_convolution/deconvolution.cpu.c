@@ -125,8 +125,8 @@ static rt_window row_window(const share *own, uint64_t image, uint64_t row) {
     const rt_cpu_tensor *x = &own->all->call->tensors[X];
     bool reached = own->vertical.taps * own->horizontal.taps > 0;
     int64_t place = (int64_t)image * d->in_h * d->in_w * x->stride + (int64_t)own->group * d->in_c;
-    return (rt_window){.x = x->data + place,
-                       .zeros = own->all->call->tensors[ZEROS].data,
+    return (rt_window){.x = rt_floats(x) + place,
+                       .zeros = rt_floats(&own->all->call->tensors[ZEROS]),
                        .x_stride = x->stride,
                        .in_h = reached ? d->in_h : 0,
                        .in_w = d->in_w,
@@ -182,11 +182,11 @@ static rt_epilogue tile_epilogue(const share *own, uint64_t pixel) {
     const rt_cpu_call *call = own->all->call;
     const rt_cpu_tensor *residual = &call->tensors[RESIDUAL], *y = &call->tensors[Y];
     int64_t channel = (int64_t)own->group * own->all->dims.out_c, stride = own->all->dims.stride_w;
-    const float *added = call->codes.residual ? residual->data + (int64_t)pixel * residual->stride + channel : NULL;
-    return (rt_epilogue){.bias = call->tensors[B].data + channel,
+    const float *added = call->codes.residual ? rt_floats(residual) + (int64_t)pixel * residual->stride + channel : NULL;
+    return (rt_epilogue){.bias = rt_floats(&call->tensors[B]) + channel,
                          .residual = added,
                          .residual_stride = residual->stride * stride,
-                         .y = y->data + (int64_t)pixel * y->stride + channel,
+                         .y = rt_floats(y) + (int64_t)pixel * y->stride + channel,
                          .y_stride = y->stride * stride,
                          .activation = call->codes.activation,
                          .a = own->all->dims.act_a,
@@ -220,7 +220,7 @@ static void deconv2d_turn(const void *context, uint32_t turn, uint32_t worker) {
     const rt_deconv2d_args *d = &all->dims;
     int64_t block_size = (int64_t)d->k_h * d->k_w * d->in_c * RT_CPU_BLOCK;
     uint64_t blocks = rt_ceil_div((uint64_t)d->out_c, RT_CPU_BLOCK);
-    const float *weights = all->call->tensors[W].data + (int64_t)(own.group * blocks) * block_size;
+    const float *weights = rt_floats(&all->call->tensors[W]) + (int64_t)(own.group * blocks) * block_size;
     bool reached = own.vertical.taps * own.horizontal.taps > 0;
     if (reached) weights += taps_before(&own) * d->in_c * RT_CPU_BLOCK;
     rt_tile tile = {.taps = (uint32_t)share_taps(&own), .depth = (uint32_t)d->in_c};
@@ -335,7 +335,7 @@ static void depthwise_turn(const void *context, uint32_t turn, uint32_t worker) 
         rt_epilogue epilogue = tile_epilogue(&own, at.pixel);
         rt_depthwise_tile tile = {.rows = tile_pointers(&own, i),
                                   .taps = (uint32_t)share_taps(&own),
-                                  .weights = all->call->tensors[W].data,
+                                  .weights = rt_floats(&all->call->tensors[W]),
                                   .channels = (uint64_t)all->dims.in_c,
                                   .pixels = (uint32_t)at.count,
                                   .epilogue = &epilogue};

@@ -17,10 +17,10 @@ static const char *cube_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
 static void cube_turn(const void *context, uint32_t turn, uint32_t worker) {
     const rt_cpu_call *call = context;
     rt_cube_args d = rt_cube_args_of(call);
-    const float *x = call->tensors[RT_CUBE_X].data;
+    const float *x = rt_floats(&call->tensors[RT_CUBE_X]);
     int64_t first = (int64_t)turn * ELEMENTS_PER_TURN, end = first + ELEMENTS_PER_TURN;
     (void)worker;
-    for (int64_t i = first; i < d.count && i < end; i++) call->tensors[RT_CUBE_Y].data[i] = d.scale * x[i] * x[i] * x[i];
+    for (int64_t i = first; i < d.count && i < end; i++) rt_floats(&call->tensors[RT_CUBE_Y])[i] = d.scale * x[i] * x[i] * x[i];
 }
 
 static void cube_run(const rt_cpu_call *call, rt_workers *workers) {

@@ -9,7 +9,7 @@
 #include "../system/allocation.h"
 #include "../system/arithmetic.h"
 #include "../system/errors.h"
-#include "cpu_arguments.h"
+#include "cpu_strided.h"
 
 /* A build may define a shorter list (runtime/native/features.py); what is not on it, nothing refers to, and the linker
  * leaves it out. */
@@ -118,13 +118,36 @@ static bool take_tensor(const maker *make, const rt_arg_record **arg, const rt_a
     tensor->pool = (*arg)++->value;
     if (!take_int(arg, end, &offset) || offset < 0) return false;
     if (letter == 'v' && (!take_int(arg, end, &stride) || stride < 0)) return false;
-    /* An offset behind the pool is a tensor of no elements, which the operator will not accept. */
-    uint64_t elements = plan->pools[tensor->pool].size / sizeof(float);
     tensor->offset = (uint64_t)offset;
     tensor->stride = stride;
-    tensor->bytes = plan->pools[tensor->pool].size;
-    tensor->count = elements > tensor->offset ? elements - tensor->offset : 0;
     return !output || plan->pools[tensor->pool].kind == RT_POOL_KIND_SCRATCH;
+}
+
+/* Element type of a tensor argument; the ints are known by then. */
+static uint32_t type_of(const rt_cpu_call *call, uint32_t index) {
+    switch (call->operator->tensors[index]) {
+        case 'e': return rt_strided_type(call, index);
+        case 't': return RT_ELEMENT_TYPE_I32;
+        case '1': return RT_ELEMENT_TYPE_U8;
+        case '2': return RT_ELEMENT_TYPE_U16;
+        case '4': return RT_ELEMENT_TYPE_U32;
+        case '8': return RT_ELEMENT_TYPE_U64;
+        default: return RT_ELEMENT_TYPE_F32;
+    }
+}
+
+/* Counts the elements of all tensors. An offset behind the pool is a tensor of no elements, which the operator will not
+ * accept. */
+static void tensors_count(const maker *make) {
+    rt_cpu_call *call = make->call;
+    for (uint32_t i = 0; call->operator->tensors[i] != '\0'; i++) {
+        rt_cpu_tensor *tensor = &call->tensors[i];
+        tensor->type = type_of(call, i);
+        tensor->element_bytes = rt_element_bytes(tensor->type);
+        if (tensor->element_bytes == 0) continue;
+        uint64_t elements = make->plan->pools[tensor->pool].size / tensor->element_bytes;
+        tensor->count = elements > tensor->offset ? elements - tensor->offset : 0;
+    }
 }
 
 /* Takes all arguments in the operator's order, and sees that there are no more. */
@@ -145,6 +168,7 @@ static bool arguments_take(const maker *make) {
     for (uint32_t i = 0; i < row->float_count; i++) {
         if (!take_float(&arg, end, &call->floats[i])) return false;
     }
+    tensors_count(make);
     return arg == end;
 }
 
@@ -249,8 +273,7 @@ const char *rt_cpu_call_run(const rt_cpu_call *call, const rt_storage *storage, 
     for (size_t i = 0; call->operator->tensors[i] != '\0'; i++) {
         rt_cpu_tensor *tensor = &own->tensors[i];
         uint8_t *pool = rt_storage_host(storage, tensor->pool);
-        tensor->host = pool;
-        tensor->data = tensor->fixed ? tensor->fixed : (float *)(void *)pool + tensor->offset;
+        tensor->data = tensor->fixed ? tensor->fixed : pool + tensor->offset * tensor->element_bytes;
     }
     *call->fault = NULL;
     call->operator->run(call, workers);

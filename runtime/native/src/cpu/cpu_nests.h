@@ -27,7 +27,7 @@ static inline float *rt_nest_element(const rt_cpu_tensor *tensor, const int64_t 
                                      uint32_t rank) {
     int64_t offset = 0;
     for (uint32_t i = 0; i < rank; i++) offset += index[i] * strides[i];
-    return tensor->data + offset;
+    return rt_floats(tensor) + offset;
 }
 
 /* For what runs along the middle of three axes: calls `piece` for every outer index and piece of at most

@@ -12,17 +12,20 @@
 #include "../plan/format.h"
 #include "workers.h"
 
-/* A tensor argument: elements from its offset on. A value. */
+/* A tensor argument: elements of one type from its offset on. A value. */
 typedef struct {
-    float *data;     /* while the step runs */
-    uint8_t *host;   /* while the step runs: the pool's first byte */
-    uint64_t count;  /* elements from the offset to the pool's end */
-    int64_t stride;  /* from pixel to pixel, for a view */
-    uint64_t offset; /* elements */
-    uint64_t bytes;  /* of the whole pool */
+    void *data;             /* while the step runs: its first element */
+    uint64_t count;         /* elements from the offset to the pool's end */
+    int64_t stride;         /* from pixel to pixel, for a view */
+    uint64_t offset;        /* elements from the pool's start */
+    uint64_t element_bytes; /* 0 for a type that is not known, which has no elements */
+    uint32_t type;
     uint32_t pool;
-    float *fixed; /* weights in another packing, used instead of the pool */
+    void *fixed; /* weights in another packing, used instead of the pool */
 } rt_cpu_tensor;
+
+/* The elements of a tensor of floats, while the step runs. */
+static inline float *rt_floats(const rt_cpu_tensor *tensor) { return tensor->data; }
 
 /* What an OpenCL kernel gets as build options; the kernel string has them as ` KEY=VALUE`, each below its bound
  * (RT_OPTIONS). A value. */
@@ -74,7 +77,7 @@ typedef struct {
  * cpu_arguments.h).
  *
  * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride); f flat, w weights,
- * t table of int32, e strided of any element type (pool, offset). `ranges` cover all ints in order, which are within
+ * t table of int32, e strided of the element type that the ints say, 1 2 4 8 any type of so many bytes (pool, offset). `ranges` cover all ints in order, which are within
  * them before anything else is called; NULL: any int is. `head`: ints of a strided operator before its loops. `check`
  * says what else is wrong with the arguments, or NULL when all that `run` will access lies within the tensors; it fills
  * the needs. `run` may set the fault where the values of the tensors make no sense. It divides its work among the

@@ -43,9 +43,9 @@ rt_epilogue rt_product_epilogue(const rt_cpu_call *call, float a, float b, const
                                 const rt_cpu_tensor *residual, const rt_cpu_tensor *y) {
     bool has_residual = residual != NULL && call->codes.residual;
     return (rt_epilogue){.bias = bias,
-                         .residual = has_residual ? residual->data : NULL,
+                         .residual = has_residual ? rt_floats(residual) : NULL,
                          .residual_stride = has_residual ? residual->stride : 0,
-                         .y = y->data,
+                         .y = rt_floats(y),
                          .y_stride = y->stride,
                          .activation = call->codes.activation,
                          .a = a,
@@ -53,7 +53,7 @@ rt_epilogue rt_product_epilogue(const rt_cpu_call *call, float a, float b, const
 }
 
 void rt_product_pack(rt_product_job *job, const rt_cpu_tensor *weights) {
-    job->weights = weights->data;
+    job->weights = rt_floats(weights);
     job->weights_stride = RT_CPU_BLOCK;
     job->block_stride = (int64_t)(job->taps * job->depth * RT_CPU_BLOCK);
     job->packed = true;

@@ -63,8 +63,8 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     rt_reorder_args d = rt_reorder_args_of(call);
     int64_t lanes = call->codes.block, image = turn / d.h, row = turn % d.h;
     line from = line_of(&d, call->codes.from, lanes, image, row), to = line_of(&d, call->codes.to, lanes, image, row);
-    const float *x = call->tensors[X].data + from.start;
-    float *y = call->tensors[Y].data + to.start;
+    const float *x = rt_floats(&call->tensors[X]) + from.start;
+    float *y = rt_floats(&call->tensors[Y]) + to.start;
     (void)worker;
     for (int64_t channel = 0; channel < d.channels; channel += lanes, x += from.block, y += to.block) {
         int64_t count = d.channels - channel < lanes ? d.channels - channel : lanes;

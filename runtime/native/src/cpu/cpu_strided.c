@@ -24,14 +24,9 @@ static const int32_t *view_ints(const rt_cpu_call *call, uint32_t index) {
     return rt_strided_extents(call) + RT_LOOPS + index * RT_VIEW_INTS;
 }
 
-uint32_t rt_strided_type(const rt_cpu_call *call, uint32_t index) {
-    return (uint32_t)view_ints(call, index)[0];
-}
-
 rt_strided rt_strided_tensor(const rt_cpu_call *call, uint32_t index) {
     const rt_cpu_tensor *tensor = &call->tensors[index];
-    const int32_t *ints = view_ints(call, index);
-    return (rt_strided){tensor->host, (int64_t)tensor->offset, (uint32_t)ints[0], ints + 1};
+    return (rt_strided){tensor->data, tensor->type, view_ints(call, index) + 1};
 }
 
 uint64_t rt_strided_turns(const int32_t *extents, uint32_t first, uint32_t last) {
@@ -55,14 +50,13 @@ const char *rt_strided_check_more(const rt_cpu_call *call, uint32_t index, const
                                   const int32_t *more_strides, uint32_t more) {
     const int32_t *extents = rt_strided_extents(call), *view = view_ints(call, index);
     const rt_cpu_tensor *tensor = &call->tensors[index];
-    uint64_t bytes = rt_element_bytes((uint32_t)view[0]);
-    int64_t lowest = (int64_t)tensor->offset, highest = lowest;
-    if (bytes == 0) return "an element type is unknown";
+    int64_t lowest = (int64_t)tensor->offset, highest = 0;
+    if (tensor->element_bytes == 0) return "an element type is unknown";
     if (rt_strided_turns(extents, 0, RT_LOOPS) > UINT32_MAX) return "too many turns";
     if (!rt_all_at_least(more_extents, more, 1)) return "a limit is out of range";
     bool counted = range_widen(&lowest, &highest, extents, view + 1, RT_LOOPS) &&
                    range_widen(&lowest, &highest, more_extents, more_strides, more);
-    if (!counted || lowest < 0 || (uint64_t)highest >= tensor->bytes / bytes) return "a view exceeds its pool";
+    if (!counted || lowest < 0 || (uint64_t)highest >= tensor->count) return "a view exceeds its pool";
     return NULL;
 }
 
@@ -81,7 +75,7 @@ void rt_strided_index(const int32_t *extents, uint32_t loops, uint64_t turn, int
 }
 
 int64_t rt_strided_at(const rt_strided *tensor, const int64_t *index, uint32_t loops) {
-    int64_t at = tensor->offset;
+    int64_t at = 0;
     for (uint32_t i = 0; i < loops; i++) at += index[i] * tensor->strides[i];
     return at;
 }

@@ -16,8 +16,7 @@ enum { RT_VIEW_INTS = RT_LOOPS + 1, RT_PIECE = 256 };
 
 /* One tensor while its step runs. A value. */
 typedef struct {
-    uint8_t *base; /* the pool's first byte */
-    int64_t offset;
+    void *base; /* its first element; strides may be negative */
     uint32_t type;
     const int32_t *strides;
 } rt_strided;
@@ -35,8 +34,10 @@ bool rt_element_is_real(uint32_t type);
 const int32_t *rt_strided_extents(const rt_cpu_call *call);
 rt_strided rt_strided_tensor(const rt_cpu_call *call, uint32_t index);
 
-/* The element type of a tensor, for checks. */
-uint32_t rt_strided_type(const rt_cpu_call *call, uint32_t index);
+/* The element type that the ints say of a tensor. */
+static inline uint32_t rt_strided_type(const rt_cpu_call *call, uint32_t index) {
+    return (uint32_t)call->ints[call->operator->head + RT_LOOPS + index * RT_VIEW_INTS];
+}
 
 /* What is wrong with the extents or with a view that leaves its pool; NULL where all of it lies inside. `loops` counts
  * the loops that the tensor takes part in, from the first on. */

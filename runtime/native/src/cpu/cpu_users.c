@@ -17,7 +17,6 @@ enum { MAX_OPERATORS = 1024, TURNS_A_WORKER = 8, MAX_PATH = 4096 };
 typedef struct {
     rt_cpu_operator row;
     const rt_user_operator *user;
-    char letters[RT_CPU_MAX_TENSORS + 1];
 } user_row;
 
 struct rt_cpu_users {
@@ -28,9 +27,6 @@ struct rt_cpu_users {
 
 static const rt_user_operator *user_of(const rt_cpu_call *call) { return ((const user_row *)call->operator)->user; }
 
-/* Bytes of an element of a tensor. */
-static uint64_t element_bytes(const rt_user_operator *user, size_t tensor) { return (uint64_t)(user->tensors[tensor] - '0'); }
-
 /* --- a call --- */
 
 static const char *user_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
@@ -40,8 +36,7 @@ static const char *user_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     for (size_t i = 0; i < tensors; i++) {
         const rt_cpu_tensor *tensor = &call->tensors[i];
         if (call->ints[1 + i] < 0) return "a size is out of range";
-        uint64_t end = rt_product(rt_sum(tensor->offset, (uint64_t)call->ints[1 + i]), element_bytes(user, i));
-        if (call->ints[1 + i] > 0 && end > tensor->bytes) return "a tensor exceeds its pool";
+        if ((uint64_t)call->ints[1 + i] > tensor->count) return "a tensor exceeds its pool";
         needs->work = rt_sum(needs->work, (uint64_t)call->ints[1 + i]);
     }
     return NULL;
@@ -67,8 +62,7 @@ static void user_run(const rt_cpu_call *call, rt_workers *workers) {
     size_t tensors = strlen(user->tensors);
     void *data[RT_CPU_MAX_TENSORS];
     for (size_t i = 0; i < tensors; i++) {
-        const rt_cpu_tensor *tensor = &call->tensors[i];
-        data[i] = call->ints[1 + i] > 0 ? tensor->host + tensor->offset * element_bytes(user, i) : NULL;
+        data[i] = call->ints[1 + i] > 0 ? call->tensors[i].data : NULL;
     }
     int64_t items = call->ints[0];
     int64_t turns = (int64_t)rt_workers_count(workers) * TURNS_A_WORKER;
@@ -89,10 +83,9 @@ static bool is_usable(const rt_user_operator *user) {
 
 static void row_fill(user_row *row, const rt_user_operator *user) {
     size_t tensors = strlen(user->tensors);
-    memset(row->letters, 'e', tensors);
     row->user = user;
     row->row = (rt_cpu_operator){.name = user->name,
-                                 .tensors = row->letters,
+                                 .tensors = user->tensors,
                                  .int_count = (uint32_t)(1 + tensors) + user->int_count,
                                  .float_count = user->float_count,
                                  .check = user_check,

@@ -1,0 +1,144 @@
+"""Quantised operators as steps in int32 and float32, which give exactly what ONNX defines.
+
+The importer has checked the shapes and types.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from runtime.families.convolution.imports import windowed_product
+from runtime.families.matrix.imports import product
+from runtime.families.quantization.rows import windows_of
+from runtime.generic import row_major_strides
+from runtime.importers.builder import GraphBuilder
+from runtime.importers.emitting import Emitter
+from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.registry import Handler
+
+
+def _spread(node: OnnxNode, emit: Emitter, x: str, parameter: str) -> str:
+    """A scale or zero point in a shape that broadcasts to x: one for all, for each index of an axis, or for blocks."""
+    shape, own = emit.shape(x), emit.shape(parameter)
+    axis, block = node.attributes["axis"], node.attributes["block_size"]
+    if math.prod(own) == 1 and not block:
+        return emit.reshape(parameter, ())
+    if not block:
+        return emit.reshape(parameter, (shape[axis], *(1,) * (len(shape) - axis - 1)))
+    steps = row_major_strides(own)
+    wide = (*own[: axis + 1], block, *own[axis + 1 :])
+    repeated = emit.view(parameter, wide, (*steps[: axis + 1], 0, *steps[axis + 1 :]))
+    merged = emit.reshape(repeated, (*own[:axis], own[axis] * block, *own[axis + 1 :]))
+    return emit.slice(merged, axis, 0, shape[axis])
+
+
+def _saturated(emit: Emitter, values: str, dtype: np.dtype[Any], output: str | None) -> str:
+    """Whole floats as integers, those out of range as the nearest that there is."""
+    info = np.iinfo(dtype)
+    limited = emit.op("Clip", values, alpha=float(info.min), beta=float(info.max))
+    return emit.cast(limited, dtype, output)
+
+
+def _quantize(node: OnnxNode, builder: GraphBuilder) -> None:
+    emit, x, scale, zero_point = Emitter(node, builder), node.input(0), node.input(1), node.optional(2)
+    dtype = np.dtype(node.attributes["dtype"])
+    divided = emit.op("Div", emit.cast(x, np.float32), _spread(node, emit, x, emit.cast(scale, np.float32)))
+    steps = emit.op("Round", divided)
+    if zero_point:
+        steps = emit.op("Add", steps, _spread(node, emit, x, emit.cast(zero_point, np.float32)))
+    _saturated(emit, steps, dtype, node.output)
+
+
+def _dequantize(node: OnnxNode, builder: GraphBuilder) -> None:
+    emit, x, scale, zero_point = Emitter(node, builder), node.input(0), node.input(1), node.optional(2)
+    whole = emit.cast(x, "int32")
+    if zero_point:
+        whole = emit.op("Sub", whole, _spread(node, emit, x, emit.cast(zero_point, "int32")))
+    emit.op("Mul", emit.cast(whole, np.float32), _spread(node, emit, x, scale), output=node.output)
+
+
+def _requantized(emit: Emitter, sums: str, multiplier: str, zero_point: str) -> None:
+    """Sums of products in int32 times a number, rounded half to even, plus the zero point."""
+    scaled = emit.op("Mul", emit.cast(sums, np.float32), multiplier)
+    steps = emit.op("Add", emit.op("Round", scaled), emit.cast(zero_point, np.float32))
+    _saturated(emit, steps, emit.builder.dtype(zero_point), emit.node.output)
+
+
+def _centred(emit: Emitter, x: str, zero_point: str, axis: int) -> str:
+    """The tensor less its zero point, which may be one or one for each index of an axis, in int32."""
+    x = emit.cast(x, "int32")
+    if not zero_point:
+        return x
+    count, rank = math.prod(emit.shape(zero_point)), len(emit.shape(x))
+    shape = () if count == 1 else (count, *(1,) * (rank - axis - 1))
+    return emit.op("Sub", x, emit.reshape(emit.cast(zero_point, "int32"), shape))
+
+
+def _column(emit: Emitter, parameter: str, behind: int) -> str:
+    """One number, or one for each index of an axis with so many axes behind it."""
+    count = math.prod(emit.shape(parameter))
+    return emit.reshape(parameter, () if count == 1 else (count, *(1,) * behind))
+
+
+def _q_linear_conv(node: OnnxNode, builder: GraphBuilder) -> None:
+    emit = Emitter(node, builder)
+    x, w = _centred(emit, node.input(0), node.input(2), 0), _centred(emit, node.input(3), node.input(5), 0)
+    windows = windows_of(builder.shape(w), node.attributes)
+    sums = windowed_product(node, builder, x, w, windows, node.attributes["group"], node.optional(8))
+    filter_scale = _column(emit, node.input(4), len(windows.kernel))
+    multiplier = emit.op("Div", emit.op("Mul", emit.reshape(node.input(1), ()), filter_scale), node.input(6))
+    _requantized(emit, sums, multiplier, emit.reshape(node.input(7), ()))
+
+
+def _matrix_zero_point(emit: Emitter, zero_point: str, is_left: bool) -> str:
+    """Of the left matrix a zero point may stand for each row, of the right one for each column."""
+    shape = emit.shape(zero_point)
+    if not zero_point or math.prod(shape) == 1:
+        return emit.reshape(zero_point, ())
+    return emit.reshape(zero_point, (shape[0], 1)) if is_left and len(shape) == 1 else zero_point
+
+
+def _integer_product(emit: Emitter, a: str, b: str, a_zero: str, b_zero: str, output: str | None) -> str:
+    operands = []
+    for x, zero_point, is_left in ((a, a_zero, True), (b, b_zero, False)):
+        whole = emit.cast(x, "int32")
+        if zero_point:
+            spread = _matrix_zero_point(emit, zero_point, is_left)
+            whole = emit.op("Sub", whole, emit.cast(spread, "int32"))
+        operands.append(whole)
+    left, right = operands
+    return product(emit, left, right, output)
+
+
+def _matmul_integer(node: OnnxNode, builder: GraphBuilder) -> None:
+    zero_points = (node.optional(2), node.optional(3))
+    _integer_product(Emitter(node, builder), node.input(0), node.input(1), *zero_points, node.output)
+
+
+def _q_linear_matmul(node: OnnxNode, builder: GraphBuilder) -> None:
+    emit = Emitter(node, builder)
+    sums = _integer_product(emit, node.input(0), node.input(3), node.input(2), node.input(5), None)
+    left, right = (_matrix_zero_point(emit, node.input(index), index == 1) for index in (1, 4))
+    multiplier = emit.op("Div", emit.op("Mul", left, right), emit.reshape(node.input(6), ()))
+    _requantized(emit, sums, multiplier, emit.reshape(node.input(7), ()))
+
+
+def _conv_integer(node: OnnxNode, builder: GraphBuilder) -> None:
+    emit = Emitter(node, builder)
+    x, w = (_centred(emit, node.input(index), node.optional(index + 2), 0) for index in (0, 1))
+    windows = windows_of(builder.shape(w), node.attributes)
+    windowed_product(node, builder, x, w, windows, node.attributes["group"], "", node.output)
+
+
+EXPANSIONS: Mapping[str, Handler] = {
+    "QuantizeLinear": _quantize,
+    "DequantizeLinear": _dequantize,
+    "QLinearConv": _q_linear_conv,
+    "QLinearMatMul": _q_linear_matmul,
+    "ConvInteger": _conv_integer,
+    "MatMulInteger": _matmul_integer,
+}
