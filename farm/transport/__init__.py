@@ -11,22 +11,30 @@ from farm.transport import adb, command_log
 from farm.transport.base import CompletedProgram, Process, Transport
 from farm.transport.interruption import Interruption
 from farm.transport.local import LocalTransport
+from farm.transport.ssh_backoff import Patience
 from runtime.errors import ConfigError, DeviceError
 
-__all__ = ["CompletedProgram", "Process", "Transport", "connect"]
+__all__ = ["CompletedProgram", "Patience", "Process", "Transport", "connect"]
 
 UNITS_FOLDER = Path("build/units")
 
 
-def connect(unit: Unit, units_folder: Path = UNITS_FOLDER, interruption: Interruption | None = None) -> Transport:
+def connect(
+    unit: Unit,
+    units_folder: Path = UNITS_FOLDER,
+    interruption: Interruption | None = None,
+    patience: Patience | None = None,
+) -> Transport:
     """Connects to a unit by its transport; a local unit's folder lies in `units_folder`.
 
-    `interruption` ends waits for programs of the unit.
+    `interruption` ends waits for programs of the unit; `patience` waits for a server that turns connections away.
     """
-    return command_log.logged(unit.name, _connected(unit, units_folder, interruption))
+    return command_log.logged(unit.name, _connected(unit, units_folder, interruption, patience))
 
 
-def _connected(unit: Unit, units_folder: Path, interruption: Interruption | None) -> Transport:
+def _connected(
+    unit: Unit, units_folder: Path, interruption: Interruption | None, patience: Patience | None
+) -> Transport:
     if unit.transport == "local":
         if reason := why_no_linux("running networks here"):
             raise DeviceError(f"{unit.name}: {reason}")
@@ -34,7 +42,7 @@ def _connected(unit: Unit, units_folder: Path, interruption: Interruption | None
     if unit.transport == "ssh":
         from farm.transport import ssh  # paramiko takes a third of a second to import
 
-        return ssh.connect(unit, interruption=interruption)
+        return ssh.connect(unit, interruption=interruption, patience=patience)
     if unit.transport == "adb":
         return adb.connect(unit, interruption)
     raise ConfigError(f"{unit.name}: unknown transport {unit.transport!r}")

@@ -41,7 +41,7 @@ from farm.lease.lease import Lease
 from farm.rows.device_state import DeviceState
 from farm.rows.row import Throttling
 from farm.rows.status import Status
-from farm.transport import Transport, connect
+from farm.transport import Patience, Transport, connect
 from farm.transport.interruption import Interruption
 from farm.units import facts_cache, health, target_files
 from farm.workspace import Workspace, data_file, operators_file
@@ -390,7 +390,7 @@ def open_unit(
 
 
 def _reached(unit: Unit, progress: UnitProgress, interruption: Interruption) -> Transport:
-    transport = connect(unit, interruption=interruption)
+    transport = connect(unit, interruption=interruption, patience=Patience(interruption.sleep, progress.waiting))
     progress.reached = True
     return transport
 
