@@ -366,6 +366,8 @@ def open_unit(
         round_limit_s: how long a round of a model may go without progress; None: by deployment file or work.
     """
     interruption = interruption or Interruption()
+    if obstacle := facts_cache.read(unit).facts.obstacle:
+        raise DeviceError(f"{unit.name}: {obstacle}", "unsupported")
     library = find_opencl(unit, opencl)
     progress = progress or UnitProgress(unit.name)
     say = progress.stage
