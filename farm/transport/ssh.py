@@ -20,6 +20,7 @@ from farm.transport.channel import CHUNK_BYTES, KILLED
 from farm.transport.interruption import Interruption
 from farm.transport.posix import PosixTransport, Transfer
 from farm.transport.posix_scripts import for_any_shell
+from farm.transport.ssh_backoff import Patience
 from farm.transport.ssh_connection import SshConnection, SshTimeouts
 from farm.transport.ssh_known_hosts import HostKey
 from runtime.errors import DeviceError, DeviceLostError, JobError
@@ -29,12 +30,15 @@ STATUS_POLL_S = 0.25  # paramiko wakes no reader for an exit status that comes w
 WINDOW_POLL_S = 0.002  # nor a writer when there is room for input
 
 
-def connect(unit: Unit, timeouts: SshTimeouts | None = None, interruption: Interruption | None = None) -> SshTransport:
+def connect(
+    unit: Unit,
+    timeouts: SshTimeouts | None = None,
+    interruption: Interruption | None = None,
+    patience: Patience | None = None,
+) -> SshTransport:
     """Connects to a unit whose transport is ssh; raises ConfigError, DeviceError or DeadlineError."""
-    target = ssh_config.resolve_target(unit)
-    return SshTransport(
-        unit, lambda: ssh_connection.connect(unit.name, target, timeouts or SshTimeouts()), interruption
-    )
+    target, timeouts = ssh_config.resolve_target(unit), timeouts or SshTimeouts()
+    return SshTransport(unit, lambda: ssh_connection.connect(unit.name, target, timeouts, patience), interruption)
 
 
 def host_key_of(unit: Unit, timeouts: SshTimeouts | None = None) -> HostKey:

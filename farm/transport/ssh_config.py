@@ -67,6 +67,11 @@ class SshTarget:
         return f"{self.username}@{self.host}:{self.port}"
 
     @property
+    def server(self) -> tuple[str, int, str]:
+        """What tells its server from any other, since an address means another host behind a jump host."""
+        return self.host, self.port, self.jump.label if self.jump else ""
+
+    @property
     def known_hosts_name(self) -> str:
         """The host's name in known_hosts."""
         return self.host_key_alias or (self.host if self.port == DEFAULT_PORT else f"[{self.host}]:{self.port}")

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 import paramiko
 
 from farm import safe_text
-from farm.transport import ssh_known_hosts
+from farm.transport import ssh_backoff, ssh_known_hosts
+from farm.transport.ssh_backoff import BACKOFF, Patience
 from farm.transport.ssh_config import SshTarget
 from farm.transport.ssh_known_hosts import HostKey
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, FarmError
@@ -28,6 +29,7 @@ FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 PROHIBITED = 1  # SSH_OPEN_ADMINISTRATIVELY_PROHIBITED (RFC 4254, 5.1)
 PUBLIC = ".pub"
 NAME_KEY = "name the right key, as key_file in devices.yml or as IdentityFile with IdentitiesOnly in ~/.ssh/config"
+SSHD_REFUSALS = ("Not allowed at this time", "Exceeded MaxStartups")  # what it says in place of its version
 STAGE_GRACE_S = 1.0  # how much longer a stage may take than all together, so that the total deadline speaks first
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # else its tracebacks go to the screen
@@ -45,11 +47,21 @@ class SshTimeouts:
 
 
 class _Packetizer(paramiko.packet.Packetizer):
-    """Notes when the last message arrived."""
+    """Notes when the last message arrived, what the server said in clear, and whether it then hung up."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
         self.last_heard_s = time.monotonic()
+        self.lines: list[str] = []
+        self.hung_up = False
+
+    def readline(self, timeout: float) -> str:
+        try:
+            self.lines.append(super().readline(timeout))
+        except (EOFError, ConnectionError):
+            self.hung_up = True
+            raise
+        return self.lines[-1]
 
     def read_message(self) -> tuple[int, paramiko.Message]:
         message = super().read_message()
@@ -142,13 +154,26 @@ class SshConnection:
         return None
 
 
-def connect(unit: str, target: SshTarget, timeouts: SshTimeouts) -> SshConnection:
-    """Connects and logs in; raises DeviceError (refused, with a remedy) or DeadlineError."""
-    return SshConnection(
-        unit,
-        _ConnectAttempt(unit, lambda key: ssh_known_hosts.require_trusted(unit, key)).run(target, timeouts),
-        timeouts,
-    )
+class TurnedAwayError(DeviceError):
+    """The server ended the connection before it began, and is left alone for a while."""
+
+
+def connect(unit: str, target: SshTarget, timeouts: SshTimeouts, patience: Patience | None = None) -> SshConnection:
+    """Connects and logs in; raises DeviceError (refused, with a remedy) or DeadlineError.
+
+    A server that turns connections away is asked again, after pauses, where there is patience.
+    """
+    deadline_s = time.monotonic() + ssh_backoff.PATIENCE_S
+    while True:
+        attempt = _ConnectAttempt(unit, lambda key: ssh_known_hosts.require_trusted(unit, key))
+        try:
+            return SshConnection(unit, attempt.run(target, timeouts), timeouts)
+        except TurnedAwayError as error:
+            pause_s = attempt.pause_s
+            if not patience or time.monotonic() + pause_s > deadline_s:
+                raise
+            patience.say(f"{error}; asked again in {pause_s:.0f} s")
+            patience.sleep(pause_s)
 
 
 def host_key(unit: str, target: SshTarget, timeouts: SshTimeouts) -> HostKey:
@@ -178,6 +203,7 @@ class _ConnectAttempt:
         self._transports: list[paramiko.Transport] = []
         self._error: Exception | None = None
         self._abandoned = False
+        self.pause_s = 0.0  # how long a server that turned this away is to be left alone
 
     def run(self, target: SshTarget, timeouts: SshTimeouts) -> list[paramiko.Transport]:
         """Connects within the deadline; returns the connections to the jump hosts and, last, to the unit."""
@@ -205,6 +231,8 @@ class _ConnectAttempt:
     def _connect(self, target: SshTarget, connect_s: float, last: bool) -> None:
         if target.jump:
             self._connect(target.jump, connect_s, last=False)
+        if BACKOFF.left_s(target.server):
+            raise self._turned_away(target, "it is left alone since it ended the last connection before that began")
         with self._translated_errors(target):
             transport = paramiko.Transport(
                 self._socket(target, connect_s),
@@ -216,12 +244,36 @@ class _ConnectAttempt:
             stage_s = connect_s + STAGE_GRACE_S
             transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = stage_s
             _set_preferences(transport, ssh_known_hosts.known_algorithms(target))
-            transport.start_client(timeout=stage_s)
+            self._exchange_keys(transport, target, stage_s)
             key = ssh_known_hosts.evaluate_key(target, transport.get_remote_server_key())
             self._check(key)
             if last and self._key_only:
                 raise _HostKeyFound(key)
             _log_in(transport, target)
+
+    def _exchange_keys(self, transport: paramiko.Transport, target: SshTarget, stage_s: float) -> None:
+        """Begins the connection; raises TurnedAwayError where the server ends it, unless it is no SSH server."""
+        packetizer = transport.packetizer
+        assert isinstance(packetizer, _Packetizer)
+        try:
+            transport.start_client(timeout=stage_s)
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            refusals = [line for line in packetizer.lines if not line.startswith("SSH-")]
+            ended = packetizer.hung_up or isinstance(error, (EOFError, ConnectionError))
+            if not ended or not all(line in SSHD_REFUSALS for line in refusals):
+                raise
+            BACKOFF.refused(target.server)
+            said = f", saying {' '.join(refusals)!r}" if refusals else ""
+            raise self._turned_away(target, f"it ended the connection before that began{said}") from None
+        BACKOFF.admitted(target.server)
+
+    def _turned_away(self, target: SshTarget, reason: str) -> TurnedAwayError:
+        self.pause_s = BACKOFF.left_s(target.server)
+        return TurnedAwayError(
+            f"{self._unit}: {target.label}: no SSH connection: {reason}; is an SSH server there, too busy "
+            "(MaxStartups), or has it shut this machine out for some minutes (PerSourcePenalties)?",
+            "unreachable",
+        )
 
     def _socket(self, target: SshTarget, connect_s: float) -> socket.socket | paramiko.Channel:
         if self._transports:
@@ -265,9 +317,7 @@ class _ConnectAttempt:
             raise DeviceError(f"{where}: login refused: {safe_text.word(error, 1000)}", "login") from None
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise DeviceError(
-                f"{where}: no SSH connection: {_error_text(error)}; is an SSH server there, too busy "
-                "(MaxStartups), or has it shut this machine out for some minutes (PerSourcePenalties)?",
-                "unreachable",
+                f"{where}: no SSH connection: {_error_text(error)}; is an SSH server there?", "unreachable"
             ) from None
 
     def _cut(self) -> None:

@@ -22,6 +22,7 @@ DEADLINE_S = 20.0
 MAX_OUTPUT_BYTES = 1024**2
 MAX_VALUE = 4096
 MARK = "@farm "
+OLDEST_API = 24  # farmrt is built for it
 
 PROPERTIES = (
     "ro.product.model",
@@ -82,6 +83,14 @@ class Facts(Record):
     abis: tuple[Abi, ...] = ()
     os: str = ""
     gpu: str = ""
+
+    @property
+    def obstacle(self) -> str:
+        """Why farmrt cannot run there, as far as these tell; empty where it may."""
+        api = re.search(r"\(API (\d{1,4})\)$", self.os)
+        return (
+            f"{self.os} is too old: farm needs Android 7 (API {OLDEST_API})" if api and int(api[1]) < OLDEST_API else ""
+        )
 
 
 def read_facts(transport: Transport) -> Facts:

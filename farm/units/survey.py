@@ -254,6 +254,8 @@ def _reachable_report(entry: UnitEntry, unit_facts: Facts, driver: DriverFacts) 
             UnitState.FAILING,
             f"it runs no ABI that farm knows; target_abis in {DEFAULT_FILE} would name one",
         )
+    elif unit_facts.obstacle:
+        state, reason = UnitState.FAILING, unit_facts.obstacle
     elif quarantine := health.HealthRecords().read(entry.unit).quarantine:
         state, reason = UnitState.QUARANTINED, quarantine.line
     return UnitReport(unit, state, reason, unit_facts, driver, listed=entry.listed)

@@ -26,11 +26,12 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.rows.status import Status, status_of
 from farm.transport.interruption import Interruption
 from farm.units import health
-from runtime.errors import ConfigError, DeviceLostError, FarmError, ProcessEndedError, ProcessKilledError
+from runtime.errors import ConfigError, DeviceError, DeviceLostError, FarmError, ProcessEndedError, ProcessKilledError
 
 Outcome = TypeVar("Outcome")
 
 POLL_S = 1.0
+MOST_POLLS = 16  # between two looks at a unit that refuses: a board may shut out who fails to log in again and again
 SKIPPED = "not begun: another job failed, and --fail-fast was given"
 END_S = 1.5  # for all units together to be left tidy after an interruption
 
@@ -265,9 +266,9 @@ class _Fleet(Generic[Outcome, Opened]):
         """Remembers that a unit could not be opened, or was lost."""
         self._executor.note_failure(unit, error)
 
-    def pause(self, unit: Unit) -> None:
-        """Waits a moment in a unit's thread."""
-        self._interruptions[unit.name].sleep(POLL_S)
+    def pause(self, unit: Unit, polls: int) -> None:
+        """Waits a while in a unit's thread."""
+        self._interruptions[unit.name].sleep(POLL_S * polls)
 
 
 class _Worker(Generic[Outcome, Opened]):
@@ -279,13 +280,14 @@ class _Worker(Generic[Outcome, Opened]):
         self._fleet, self._unit, self._progress, self._options = fleet, unit, progress, options
         self._was_open = False
         self._lost_s = math.inf  # since when the unit cannot be reached
+        self._refusals = 0  # since then
 
     def work(self) -> None:
         """Does jobs until there can be no more, or the unit does not come back."""
         while self._fleet.wait_for_work(self._unit):
             try:
                 with self._fleet.opened(self._unit, self._progress) as opened:
-                    self._was_open, self._lost_s = True, math.inf
+                    self._was_open, self._lost_s, self._refusals = True, math.inf, 0
                     self._serve(opened)
             except ConfigError:
                 raise
@@ -324,7 +326,8 @@ class _Worker(Generic[Outcome, Opened]):
         if not was_there or self._fleet.stopping or now_s - self._lost_s > self._options.return_s:
             return False
         self._progress.stage(f"lost, waiting for it: {error}")
-        self._fleet.pause(self._unit)
+        self._refusals += isinstance(error, DeviceError)
+        self._fleet.pause(self._unit, min(2**self._refusals, MOST_POLLS))
         return True
 
 

@@ -19,9 +19,10 @@ from farm.jobs.fleet.progress import UnitProgress
 from farm.jobs.fleet.unit import OpenUnit
 from farm.lease import lease
 from farm.lease.lease import Lease
-from farm.transport import Transport, connect
+from farm.transport import Patience, Transport, connect
 from farm.transport.interruption import Interruption
-from farm.units import health
+from farm.units import facts_cache, health
+from runtime.errors import DeviceError
 
 
 @contextlib.contextmanager
@@ -46,6 +47,8 @@ def open_unit(
         round_limit_s: how long a round of a model may go without progress; None: by deployment file or work.
     """
     interruption = interruption or Interruption()
+    if obstacle := facts_cache.read(unit).facts.obstacle:
+        raise DeviceError(f"{unit.name}: {obstacle}", "unsupported")
     library = find_opencl(unit, opencl)
     progress = progress or UnitProgress(unit.name)
     say = progress.stage
@@ -70,7 +73,7 @@ def open_unit(
 
 
 def _reached(unit: Unit, progress: UnitProgress, interruption: Interruption) -> Transport:
-    transport = connect(unit, interruption=interruption)
+    transport = connect(unit, interruption=interruption, patience=Patience(interruption.sleep, progress.waiting))
     progress.reached = True
     return transport
 

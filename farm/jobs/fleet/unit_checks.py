@@ -40,7 +40,7 @@ def examine_unit(unit: Unit) -> Iterator[Check]:
 
 def _identity(unit: Unit, found: Facts) -> Iterator[Check]:
     words = ", ".join(word for word in (unit.model, found.os, found.gpu) if word)
-    yield Check("unit", "ok", safe_text.word(words, MAX_FOUND))
+    yield Check("unit", "missing" if found.obstacle else "ok", safe_text.word(words, MAX_FOUND), found.obstacle)
     if unit.soc == soc.UNKNOWN:
         advice = f"name it in {DEFAULT_FILE} (target_socs), so that it can be tuned for"
         yield Check("SoC", "advice", "the unit does not tell it", advice)

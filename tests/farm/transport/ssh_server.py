@@ -158,9 +158,13 @@ class _Session(paramiko.ServerInterface):
 
 
 class BreakableProxy:
-    """Forwards connections to a port until it is told to break them."""
+    """Forwards connections to a port until it is told to break them.
+
+    Each of `farewells` ends a connection that would come through: it is sent in place of what the server says.
+    """
 
     def __init__(self, port: int) -> None:
+        self.farewells: list[bytes] = []
         self._onward_port = port
         self._stalled = threading.Event()
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
@@ -201,6 +205,10 @@ class BreakableProxy:
                 client, _ = self._socket.accept()
             except OSError:
                 return
+            if self.farewells:
+                with client:
+                    client.sendall(self.farewells.pop(0))
+                continue
             onward = socket.create_connection(("127.0.0.1", self._onward_port))
             self._pairs.append((client, onward))
             self._threads.append(threading.Thread(target=self._serve, args=(client, onward), daemon=True))

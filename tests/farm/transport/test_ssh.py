@@ -18,7 +18,7 @@ import pytest
 from benchmarks.loopback import free_port
 from farm import transport as transports
 from farm.config.inventory import Unit
-from farm.transport import ssh
+from farm.transport import ssh, ssh_backoff
 from farm.transport.base import Transport
 from farm.transport.ssh_connection import SshTimeouts
 from runtime.errors import ConfigError, DeadlineError, DeviceError, DeviceLostError
@@ -279,6 +279,40 @@ def test_another_server_on_the_port_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(DeviceError, match=r"no SSH connection: .*is an SSH server there"):
             ssh.connect(unit, SHORT)
         thread.join()
+
+
+def test_a_server_that_shuts_this_machine_out_is_asked_after_growing_pauses(
+    proxy: BreakableProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unit = trusted(unit_at(proxy.port, tmp_path / "key"))
+    monkeypatch.setattr(ssh_backoff, "FIRST_PAUSE_S", 0.02)
+    pauses: list[float] = []
+    told: list[str] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        time.sleep(seconds)
+
+    proxy.farewells = [b"", b"Not allowed at this time\r\n", b"SSH-2.0-OpenSSH_9.9\r\n", b""]
+    transports.connect(unit, patience=transports.Patience(sleep, told.append)).close()
+    assert pauses == pytest.approx([0.02, 0.04, 0.08, 0.16], abs=0.015)
+    assert "saying 'Not allowed at this time'; is an SSH server there" in told[1]
+
+    monkeypatch.setattr(ssh_backoff, "PATIENCE_S", 0.1)
+    proxy.farewells = [b""] * 9
+    with pytest.raises(DeviceError, match=r"ended the connection before that began; .*\(PerSourcePenalties\)\?$"):
+        transports.connect(unit, patience=transports.Patience(sleep, told.append))
+    assert len(proxy.farewells) == 6
+    assert len(told) == 6
+
+
+def test_a_server_that_shuts_this_machine_out_is_not_hammered(proxy: BreakableProxy, tmp_path: Path) -> None:
+    unit = unit_at(proxy.port, tmp_path / "key")
+    proxy.farewells = [b""] * 9
+    for _ in range(9):
+        with pytest.raises(DeviceError, match=r"no SSH connection: it .*\(PerSourcePenalties\)"):
+            transports.connect(unit)
+    assert len(proxy.farewells) == 8
 
 
 @pytest.mark.slow

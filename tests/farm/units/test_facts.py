@@ -139,7 +139,7 @@ def test_the_script_runs_on_this_machine(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", SOCS)
-@pytest.mark.parametrize("android", [10, 14])
+@pytest.mark.parametrize("android", [6, 7, 14])
 def test_the_script_finds_what_an_emulated_phone_has(key: str, android: int) -> None:
     chip = SOCS[key]
     with EmulatedPhone(PhoneSettings(soc=key, android=android)) as phone, AdbClient(phone.port) as peer:
@@ -147,6 +147,7 @@ def test_the_script_finds_what_an_emulated_phone_has(key: str, android: int) -> 
         found = facts.parse(peer.run(shlex.join(["sh", "-c", facts.SCRIPT])).stdout.decode())
     assert (found.soc, found.model, found.abis) == (key, chip.model, ("host",))
     assert found.os.startswith(f"Android {android} (API ")
+    assert bool(found.obstacle) == (android < 7)
     assert found.gpu == chip.gpu.name
 
 

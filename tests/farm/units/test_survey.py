@@ -153,6 +153,7 @@ class FakeUnit:
 
 
 FACTS = "\n@farm ro.board.platform\nsdm845\n\n@farm ro.product.cpu.abilist\narm64-v8a\n\n@farm ro.product.model\nMI 8\n"
+OLD_FACTS = f"{FACTS}\n@farm ro.build.version.release\n6.0.1\n\n@farm ro.build.version.sdk\n23\n"
 STATE = "file /sys/class/thermal/thermal_zone0/temp=41500\nbattery level: 80\nbattery scale: 100\nbattery status: 2\n"
 FREE = "boot=b\nuptime=100.5\ntoken=0\nbeat=\nclaim=\n"
 HELD = (
@@ -209,6 +210,7 @@ def test_a_unit_in_quarantine_says_until_when() -> None:
         ([FACTS, STATE, DeviceError("no uptime")], UnitState.FAILING, "no uptime"),
         ([FACTS, STATE, "nonsense"], UnitState.FAILING, "the unit does not tell its uptime"),
         ([FACTS.replace("arm64-v8a", "mips"), STATE, FREE], UnitState.FAILING, "it runs no ABI that farm knows"),
+        ([OLD_FACTS, STATE, FREE], UnitState.FAILING, "Android 6.0.1 (API 23) is too old: farm needs Android 7"),
         ([b"\xff" * 2**20, b"\xff" * 2**20, FREE], UnitState.FAILING, "it runs no ABI that farm knows"),
         ([DeviceError("x" * 2**20)], UnitState.UNREACHABLE, "xxx"),
     ],

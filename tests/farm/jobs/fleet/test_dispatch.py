@@ -15,7 +15,7 @@ import pytest
 from farm.config.inventory import Unit
 from farm.jobs.fleet import dispatch
 from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs
-from runtime.errors import BuildError, ConfigError, DeviceLostError, FarmError, ProcessKilledError
+from runtime.errors import BuildError, ConfigError, DeviceError, DeviceLostError, FarmError, ProcessKilledError
 
 Act = Callable[[Any, str], None]
 
@@ -111,6 +111,15 @@ def test_a_job_whose_unit_is_lost_is_done_when_the_unit_returns(units: Units) ->
     assert done(act, {"1": ["a"], "2": ["a"]}, return_s=30) == [("1", "a", "ok"), ("2", "a", "ok")]
     assert calls == {"1": 2, "2": 1}
     assert units.opened["a"] == 5
+
+
+def test_a_unit_that_refuses_when_it_returns_is_asked_less_and_less_often(units: Units) -> None:
+    def act(opened: Any, name: str) -> None:
+        units.away["a"] = [DeviceError("login refused")] * 100
+        raise DeviceLostError("it restarts")
+
+    assert done(act, {"1": ["a"]}, return_s=0.5) == [("1", "a", "login refused")]
+    assert 3 < units.opened["a"] < 12
 
 
 def test_another_unit_of_the_soc_takes_over(units: Units) -> None:

@@ -14,12 +14,15 @@ from farm.farmrt import drivers, working_drivers
 from farm.farmrt.answers import ProbeAnswer
 from farm.farmrt.drivers import Driver
 from farm.jobs.fleet.opencl_library import check_opencl, find_opencl
+from farm.jobs.fleet.opening import open_unit
 from farm.jobs.fleet.plan_files import write_changed
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.models.prepare import Prepared, prepare
 from farm.model.fetch import Fetcher
-from runtime.errors import ConfigError, UnsupportedError
+from farm.units import facts_cache
+from farm.units.facts import Facts
+from runtime.errors import ConfigError, DeviceError, UnsupportedError
 from runtime.types import Precision
 from tests.farm.model.tiny_model import write_deployment
 
@@ -148,3 +151,11 @@ def test_a_file_is_written_only_when_it_changes(tmp_path: Path) -> None:
 
 def test_deadlines_grow_with_the_rounds() -> None:
     assert rounds_deadline_s(1, 1.0) < 70 < rounds_deadline_s(1000, 100.0)
+
+
+def test_a_phone_that_is_too_old_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    phone = dataclasses.replace(HOST, name="s5", transport="adb", serial="0123")
+    facts_cache.update(phone, Facts(os="Android 6.0.1 (API 23)"))
+    with pytest.raises(DeviceError, match=r"^s5: Android 6.0.1 \(API 23\) is too old: farm needs Android 7"):
+        open_unit(phone).__enter__()
