@@ -237,7 +237,8 @@ def test_time_follows_the_clock_and_not_this_machine() -> None:
 def test_hot_is_slower() -> None:
     script = """
         kernel = cl.Kernel(build(), "idle")
-        kernel.set_args(cl.Buffer(context, flags.READ_WRITE, 64), np.int32(1))
+        buffer = cl.Buffer(context, flags.READ_WRITE, 64)
+        kernel.set_args(buffer, np.int32(1))
         events = [cl.enqueue_nd_range_kernel(queue, kernel, (64,), (16,)) for _ in range(4)]
         queue.finish()
         told([event.profile.end - event.profile.start for event in events])
