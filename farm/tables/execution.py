@@ -53,6 +53,8 @@ def _lines(row: ExecutedRow) -> Iterator[str]:
     if row.cpu and (row.cpu.policy != "none" or row.cpu.cpus_in_force):
         yield from _cpu_lines(row.cpu)
     yield from hint_lines(row)
+    if row.smaller_groups:
+        yield f"{row.smaller_groups} steps have smaller work groups than planned: the GPU allows their kernels no more"
     if row.launch_limit:
         limit = row.launch_limit
         yield f"limit_opencl_kernel_time: {limit.split_steps} steps split, {limit.launches} launches a round"

@@ -118,11 +118,10 @@ cl_int played_GetProgramBuildInfo(cl_program program, cl_device_id device, cl_ui
     const kept_program *kept = played_object_find(program);
     const cl_int failed = -2;
     (void)device;
-    if (kept != NULL && kept->refused != NULL && property == CL_PROGRAM_BUILD_LOG) {
-        return played_answer(kept->refused, strlen(kept->refused) + 1, room, target, needed);
-    }
-    if (kept != NULL && kept->refused != NULL && property == 0x1181) {
-        return played_answer(&failed, sizeof failed, room, target, needed);
+    if (kept != NULL && kept->refused != NULL) {
+        if (property == 0x1181) return played_answer(&failed, sizeof failed, room, target, needed); /* the status */
+        const char *text = property == CL_PROGRAM_BUILD_LOG ? kept->refused : kept->options;
+        return played_answer(text, strlen(text) + 1, room, target, needed);
     }
     return played.real.GetProgramBuildInfo(program, played.real_device, property, room, target, needed);
 }
