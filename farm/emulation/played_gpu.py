@@ -19,8 +19,6 @@ from runtime.native.compiling import run_compiler, writable_folder
 from runtime.native.scratch import locked_folder, scratch_folder
 from runtime.native.toolchains import Toolchain, find_toolchain
 
-MARK = "played"  # begins what a played GPU says of its driver
-
 _FOLDER = Path(__file__).parent / "gpu"
 _COSTS = _FOLDER / "kernels.costs"
 _INCLUDES = Path(toolchains.__file__).parent / "src"

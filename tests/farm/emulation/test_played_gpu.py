@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from farm.emulation.played_gpu import MARK, build_library, played_environment, profile_names
+from farm.emulation.played_gpu import build_library, played_environment, profile_names
 from farm.emulation.played_model import PlayedModel, described_kernels
+from farm.rows.row import PLAYED, played_note
 from runtime.errors import ConfigError
 from runtime.kernels.table import KERNELS
 from runtime.native.build import build_farmrt
@@ -70,11 +71,16 @@ def played(profile: str, script: str) -> Any:
     return json.loads(done.stdout)
 
 
-def probe(profile: str) -> Any:
-    """What `farmrt probe` says of a played GPU."""
+def probe_of(profile: str) -> Any:
+    """What `farmrt probe` says where a GPU is played."""
     environment = os.environ | played_environment(profile)
     done = subprocess.run([build_farmrt(), "probe"], env=environment, capture_output=True, text=True, timeout=60)
-    return json.loads(done.stdout)["opencl"]
+    return json.loads(done.stdout)
+
+
+def probe(profile: str) -> Any:
+    """What `farmrt probe` says of a played GPU."""
+    return probe_of(profile)["opencl"]
 
 
 # --- the profile ---
@@ -84,8 +90,9 @@ def probe(profile: str) -> Any:
 def test_a_shipped_profile_is_a_gpu_whose_driver_says_that_it_is_played(profile: str) -> None:
     device = probe(profile)["device"]
     assert device["type"] == "gpu"
-    assert device["driver"].startswith(MARK)
+    assert device["driver"].startswith(PLAYED)
     assert "played" not in device["name"].lower()  # the name is what a phone's driver says
+    assert device["name"] in played_note({"driver": device["driver"], "gpu": device["name"]})
 
 
 def test_a_profile_may_be_any_file(tmp_path: Path) -> None:

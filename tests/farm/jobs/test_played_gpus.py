@@ -39,6 +39,7 @@ def test_a_small_network_is_right_and_its_row_says_that_it_was_played(farm: Call
     row = row_of((status, shown, said))
     assert (status, row["status"]) == (0, "ok"), row["reason"]
     assert row["fingerprint"]["driver"].startswith("played; ")
+    assert "played: " in farm("run", "small.yml", "--round", "1", "--warmup", "0")[1]
     assert (row["smaller_groups"] > 0) == ("registers_kb" in profile)
 
 
