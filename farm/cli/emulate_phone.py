@@ -28,6 +28,7 @@ def emulate_phone(
     rooted: bool,
     toybox: bool,
     compute_units: int | None,
+    gpu: str,
     port: int,
     count: int,
     faults: Sequence[str],
@@ -36,7 +37,7 @@ def emulate_phone(
     """`farm emulate phone`."""
     parsed = tuple(Fault.parse(text) for text in faults)
     wanted = PhoneSettings(
-        soc, model, serial, android, not no_shell_v2, rooted, toybox, compute_units, parsed, not no_exec
+        soc, model, serial, android, not no_shell_v2, rooted, toybox, compute_units, parsed, not no_exec, gpu
     )
     with contextlib.suppress(KeyboardInterrupt), _running() as (stack, thread):
         for number in range(count):

@@ -20,6 +20,7 @@ from farm.jobs.custom_cases import cases_of_files
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.opbench import WORKSPACE, OpbenchOptions, list_benchmarks, opbench_job
 from farm.rows.opbench import OpbenchRow
+from farm.rows.row import played_note
 from farm.rows.status import Status
 from farm.tables import table
 from farm.tables.execution import hint_lines
@@ -114,7 +115,8 @@ def show(rows: Sequence[OpbenchRow]) -> None:
             click.echo(
                 f"{row.model}: two states: {row.slow_state_ratio:.2f} times as slow in {share:.0f} % of the samples"
             )
-    for line in dict.fromkeys(line for row in rows for line in hint_lines(row)):
+    notes = (line for row in rows for line in (played_note(row.fingerprint), *hint_lines(row)) if line)
+    for line in dict.fromkeys(notes):
         click.echo(line)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from farm import toolchain
 from farm.emulation.filesystem import map_command
+from farm.emulation.played_gpu import played_environment
 from farm.emulation.processes import PHONE_VARIABLE
 from farm.farmrt import working_drivers
 from farm.farmrt.drivers import find_drivers
@@ -23,14 +24,18 @@ LIMIT_UNIT_BYTES = 512
 CORE_LIMITS = ("POCL_CPU_MAX_CU_COUNT", "POCL_MAX_PTHREAD_COUNT", "CL_CONFIG_CPU_TBB_NUM_WORKERS")
 
 
-def make_environment(folder: Path, root: Path, state: Path, compute_units: int | None) -> dict[str, str]:
+def make_environment(folder: Path, root: Path, state: Path, compute_units: int | None, gpu: str = "") -> dict[str, str]:
     """Makes the environment of a phone's commands; FARM_OPENCL leads this machine's farmrt to an OpenCL driver.
+
+    With a `gpu` (`PROFILE[:KEY=VALUE,...]`) it is the library that plays one; raises ConfigError for a bad profile.
 
     The kernels that PoCL has built stay on the phone, unless POCL_CACHE_DIR names a place for those of all phones.
     """
     variables = toolchain.environment()
     drivers = find_drivers()
-    if drivers and not variables.get("FARM_OPENCL"):
+    if gpu:
+        variables |= played_environment(gpu)
+    elif drivers and not variables.get("FARM_OPENCL"):
         variables["FARM_OPENCL"] = str(working_drivers.best(drivers).path)
     if compute_units:
         variables |= dict.fromkeys(CORE_LIMITS, str(compute_units))

@@ -49,6 +49,7 @@ class PhoneSettings:
         rooted: whether the shell may write what only root may, such as governors.
         compute_units: how many cores of this machine the OpenCL device uses; None for all. With one, phones that are
             busy at the same time disturb each other less.
+        gpu: the GPU that it plays, `PROFILE[:KEY=VALUE,...]` (docs/emulation.md); empty for this machine's OpenCL.
         toybox: whether commands run in mksh with toybox's programs, as on a phone; this machine must have both.
     """
 
@@ -62,6 +63,7 @@ class PhoneSettings:
     compute_units: int | None = None
     faults: Sequence[Fault] = ()
     exec_service: bool = True
+    gpu: str = ""
 
     @property
     def modern(self) -> bool:
@@ -85,7 +87,7 @@ class Phone:
         sdk_level(settings.android)
         self.root = folder / "root"
         self.state_folder = folder / "state"
-        self._environment = make_environment(folder, self.root, self.state_folder, settings.compute_units)
+        self._environment = make_environment(folder, self.root, self.state_folder, settings.compute_units, settings.gpu)
         find_programs = toybox_programs if settings.toybox else host_programs
         programs = find_programs(self._environment["PHONE_HOST_PATH"])
         self._socket = _listening(port)

@@ -169,6 +169,7 @@ class LoadAnswer(Answer):
     cpu: WorkersAnswer | None = None
     perf_hint: HintAnswer | None = None
     priority_hint: HintAnswer | None = None
+    smaller_groups: Count = 0
 
     @property
     def tuned_use(self) -> TunedUse | NoFile:

@@ -26,6 +26,7 @@ Origin = Literal["environment", "system", "intel", "pypi"]
 
 # Part of the library's file name -> what people call the driver.
 KNOWN = {
+    "played_gpu": "played GPU",
     "pocl": "PoCL",
     "nvidia": "NVIDIA",
     "intelocl": "Intel (CPU)",

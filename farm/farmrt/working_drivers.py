@@ -31,7 +31,8 @@ from runtime.version import RUNTIME_VERSION
 
 DEADLINE_S = 60.0
 MAX_WORDS = 160
-SWITCHES = ("RUSTICL_ENABLE", "POCL_DEVICES")  # drivers offer other devices, or none, by these variables
+# Drivers offer other devices, or none, by these variables; a played GPU is what its profile says.
+SWITCHES = ("RUSTICL_ENABLE", "POCL_DEVICES", "FARM_PLAYED_GPU", "FARM_PLAYED_KEYS")
 FILE = "drivers.json"
 CPU_FACTS = re.compile(r"^(?:vendor_id|cpu family|model|model name|stepping|flags|CPU \w+)\s*:.*$", re.MULTILINE)
 CHECK = "runtime.reference.driver_check"  # started, never imported: it loads OpenCL

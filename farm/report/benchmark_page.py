@@ -24,6 +24,7 @@ from farm.rows.benchmark import BenchmarkRow, ProfiledOperator
 from farm.rows.core_waits import busy_text
 from farm.rows.device_state import DeviceState
 from farm.rows.profile import by_time
+from farm.rows.row import played_note
 from farm.rows.status import Status
 from farm.safe_text import word
 from farm.tables.table import shape, size
@@ -299,6 +300,8 @@ def _facts(row: BenchmarkRow) -> Iterator[tuple[str, str]]:
     yield "When", moment(row.time)
     names = {"gpu": "GPU", "driver": "Driver", "opencl": "OpenCL", "source_hash": "Kernel sources"}
     yield from ((names[name], value) for name, value in row.fingerprint.items() if name in names and value)
+    if note := played_note(row.fingerprint):
+        yield "Times", note
     for name, value in row.settings.items():
         yield (
             word(name.replace("_", " ").capitalize().replace("opencl", "OpenCL").replace("Opencl", "OpenCL"), 32),

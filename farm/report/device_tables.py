@@ -16,6 +16,7 @@ from farm.rows.device_state import DeviceState
 from farm.rows.duet import DuetFigures
 from farm.rows.latency import Latency
 from farm.rows.nightly import NightlyRow
+from farm.rows.row import played_note
 from farm.rows.series import Metric
 from farm.tables.table import size
 
@@ -88,6 +89,8 @@ def facts(device: DeviceReport) -> Iterable[tuple[str, str]]:
     yield from (("SoC", device.soc), ("Model", device.device_model))
     known = [(_FACTS.get(name, name), value) for name, value in device.fingerprint.items() if value and name != "soc"]
     yield from known
+    if note := played_note(device.fingerprint):
+        yield "Times", note
     rows = [case.row for case in device.cases if case.row]
     identities = list(dict.fromkeys(row.identity for row in rows if row.identity))
     if identities:

@@ -65,8 +65,12 @@ class HintFigures(Record):
 
 
 class ExecutionFigures(HintFigures):
-    """How a plan was executed. `cpu` is None where no step runs there, `launch_limit` where launches are not split."""
+    """How a plan was executed. `cpu` is None where no step runs there, `launch_limit` where launches are not split.
+
+    `smaller_groups` counts the steps whose kernels the device allows no work group as large as planned.
+    """
 
     cpu: CpuUse | None = None
+    smaller_groups: int = 0
     launch_limit: LaunchLimit | None = None
     peak_memory: PeakMemory | None = None

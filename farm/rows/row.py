@@ -135,6 +135,16 @@ class Row(UnitStates, Throttling, Provenance, Ending, Identity, RowHeader):
     """What every job's rows have. A job's row type adds the parts with its figures, and sets `job`."""
 
 
+PLAYED = "played"  # begins what a played GPU says of its driver (docs/emulation.md)
+
+
+def played_note(fingerprint: Mapping[str, str]) -> str:
+    """What to say of figures of a GPU that is played; empty for any other."""
+    if not fingerprint.get("driver", "").startswith(PLAYED):
+        return ""
+    return f"played: {fingerprint.get('gpu') or 'the GPU'} is a model, no such device took these times"
+
+
 def row_fingerprint(target: Target) -> dict[str, str]:
     """A target's fingerprint as a row's member."""
     return dataclasses.asdict(fingerprint_of(target))

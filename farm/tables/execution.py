@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.core_waits import busy_text
 from farm.rows.execution import CpuUse, HintFigures
+from farm.rows.row import played_note
 from farm.rows.run import RunRow
 from farm.tables.table import Table
 
@@ -46,6 +47,8 @@ def execution_lines(rows: Sequence[ExecutedRow]) -> list[str]:
 
 
 def _lines(row: ExecutedRow) -> Iterator[str]:
+    if note := played_note(row.fingerprint):
+        yield note
     if row.throttled:
         yield f"slowed down: {row.throttled}"
     if busy := busy_text(row.waited_share):
@@ -53,6 +56,8 @@ def _lines(row: ExecutedRow) -> Iterator[str]:
     if row.cpu and (row.cpu.policy != "none" or row.cpu.cpus_in_force):
         yield from _cpu_lines(row.cpu, row.settings.get("num_threads"))
     yield from hint_lines(row)
+    if row.smaller_groups:
+        yield f"{row.smaller_groups} steps have smaller work groups than planned: the GPU allows their kernels no more"
     if row.launch_limit:
         limit = row.launch_limit
         yield f"limit_opencl_kernel_time: {limit.split_steps} steps split, {limit.launches} launches a round"

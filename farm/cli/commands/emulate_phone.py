@@ -67,6 +67,12 @@ times=N is how often. Without at= and on= a fault is the phone's own and counts 
     help="Cores of this machine that its OpenCL device uses.  [default: all]",
 )
 @click.option(
+    "--gpu",
+    metavar="PROFILE[:KEY=VALUE,...]",
+    default="",
+    help="A mobile GPU that is played, by name or file; its times are a model's.  [default: this machine's OpenCL]",
+)
+@click.option(
     "--port",
     type=WholeNumber(0, LAST_PORT),
     default=DEFAULT_PORT,

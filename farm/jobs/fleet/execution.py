@@ -34,6 +34,7 @@ def execution_figures(
     return ExecutionFigures(
         **dict(hint_figures(load)),
         cpu=_cpu_use(load, execution, run.worker_cores if run else ()),
+        smaller_groups=load.smaller_groups,
         launch_limit=_limit(run.limit if run else None),
         peak_memory=memory,
     )

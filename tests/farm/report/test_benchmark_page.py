@@ -9,12 +9,14 @@ import pytest
 
 from farm.report import benchmark_page as page
 from farm.report.branch_lanes import lanes_of
+from farm.report.device_tables import facts
 from farm.rows.benchmark import BenchmarkRow, PlainRounds
 from farm.rows.profile import operators
 from farm.rows.status import Status
 from runtime.layout.storage import ROW_MAJOR, TensorStorage
 from runtime.plan.plan import ContentKind, StoredTensor
 from runtime.types import ElementType, Origin, OriginFormat
+from tests.farm.report.nights import PHONES, night
 from tests.farm.rows.test_profile import STEPS, TIMES, benchmark_row
 
 HOSTILE = '</style><script>alert(1)</script><img src="http://x.example/a.png">'
@@ -129,3 +131,12 @@ def test_a_thousand_operators_make_a_page_of_a_megabyte() -> None:
 def test_many_rounds_are_thinned() -> None:
     rounds = PlainRounds.of([1e6], [float(at) for at in range(1, 5001)])
     assert len(rounds.round_ms) == 1000 and rounds.without_statistics and rounds.without_statistics.round == 5000
+
+
+def test_figures_of_a_played_gpu_are_said_to_be_a_models() -> None:
+    row = benchmark_row()
+    played = row.model_copy(update={"fingerprint": {"gpu": "Mali-G72", "driver": "played; 2.0"}})
+    note = "played: Mali-G72 is a model, no such device took these times"
+    device = dataclasses.replace(night(1, PHONES[:1]).devices[0], fingerprint=played.fingerprint)
+    assert ("Times", note) in list(facts(device))
+    assert note in page.benchmark_page([played]) and "played:" not in page.benchmark_page([row])

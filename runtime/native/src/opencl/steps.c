@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "../system/allocation.h"
 #include "../system/arithmetic.h"
@@ -15,7 +16,7 @@
 typedef struct {
     rt_launch launch;
     cl_kernel kernel; /* NULL until it is prepared */
-    bool tuned;
+    bool tuned, smaller; /* smaller: its work group is not the plan's */
 } step_state;
 
 struct rt_steps {
@@ -109,13 +110,43 @@ static rt_status arguments_set(const rt_step_parts *parts, uint32_t step, uint32
     return status;
 }
 
+/* Work items of a group; 0 where the driver chooses. */
+static uint64_t group_items(const rt_launch *launch) {
+    uint64_t items = 1;
+    for (uint32_t i = 0; i < launch->work_dim; i++) items = rt_product(items, launch->local_size[i]);
+    return items;
+}
+
+/* Makes a work group half as large, along the longest side that has a half; leaves it to the driver where none has. */
+static void group_halve(rt_launch *launch) {
+    uint32_t *longest = NULL;
+    for (uint32_t i = 0; i < launch->work_dim; i++) {
+        uint32_t *side = &launch->local_size[i];
+        if (*side % 2 == 0 && (longest == NULL || *side > *longest)) longest = side;
+    }
+    if (longest != NULL) {
+        *longest /= 2;
+    } else {
+        memset(launch->local_size, 0, sizeof launch->local_size);
+    }
+}
+
+/* Makes a launch's work group as small as its kernel needs it: a kernel that uses global ids only is right in any. */
+static void group_fit(const rt_steps *steps, uint32_t step, rt_launch *launch, cl_kernel kernel) {
+    uint64_t planned = group_items(launch);
+    uint64_t limit = rt_device_kernel_number(steps->parts.device, kernel, CL_KERNEL_WORK_GROUP_SIZE);
+    if (limit == 0 || planned <= limit || !(steps->parts.plan->steps[step].flags & RT_STEP_FLAG_SPLITTABLE)) return;
+    while (group_items(launch) > limit) group_halve(launch);
+    rt_log(RT_LOG_INFO, "step %u: %llu work items a group in place of %llu, the kernel's limit is %llu", step,
+           (unsigned long long)group_items(launch), (unsigned long long)planned, (unsigned long long)limit);
+}
+
 /* RT_UNSUPPORTED, with the step, for a work group that is too large for the compiled kernel, which may allow less than
  * the device does; some drivers crash where others refuse. */
 static rt_status local_size_check(const rt_device *device, uint32_t step, const rt_launch *launch, cl_kernel kernel,
                                   rt_error *error) {
     uint64_t limit = rt_device_kernel_number(device, kernel, CL_KERNEL_WORK_GROUP_SIZE);
-    uint64_t items = 1;
-    for (uint32_t i = 0; i < launch->work_dim; i++) items = rt_product(items, launch->local_size[i]);
+    uint64_t items = group_items(launch);
     if (limit == 0 || items <= limit) return RT_OK;
     rt_error_set(error, RT_UNSUPPORTED, "a work group of %llu items; the kernel's limit is %llu",
                  (unsigned long long)items, (unsigned long long)limit);
@@ -123,7 +154,8 @@ static rt_status local_size_check(const rt_device *device, uint32_t step, const 
     return RT_UNSUPPORTED;
 }
 
-rt_status rt_steps_make_kernel(rt_steps *steps, uint32_t step, const rt_launch *launch, cl_kernel *kernel,
+/* A kernel with its arguments, whatever the work group. */
+static rt_status kernel_create(rt_steps *steps, uint32_t step, const rt_launch *launch, cl_kernel *kernel,
                                rt_build_times *times, rt_error *error) {
     const rt_step_parts *parts = &steps->parts;
     const rt_opencl_functions *cl = rt_device_cl(parts->device);
@@ -138,12 +170,23 @@ rt_status rt_steps_make_kernel(rt_steps *steps, uint32_t step, const rt_launch *
     }
     *kernel = cl->CreateKernel(program, launch->kernel, &code);
     status = rt_opencl_check(error, "clCreateKernel", code, (int32_t)step);
-    if (status != RT_OK) return status;
-    status = local_size_check(parts->device, step, launch, *kernel, error);
-    if (status == RT_OK) status = arguments_set(parts, step, launch->block, *kernel, error);
-    if (status == RT_OK) return RT_OK;
-    cl->ReleaseKernel(*kernel);
+    if (status == RT_OK) return arguments_set(parts, step, launch->block, *kernel, error);
     *kernel = NULL;
+    return status;
+}
+
+/* Releases a kernel that is not used after all. */
+static void kernel_release(const rt_steps *steps, cl_kernel *kernel) {
+    if (*kernel != NULL) rt_device_cl(steps->parts.device)->ReleaseKernel(*kernel);
+    *kernel = NULL;
+}
+
+rt_status rt_steps_make_kernel(rt_steps *steps, uint32_t step, rt_launch *launch, bool fit, cl_kernel *kernel,
+                               rt_build_times *times, rt_error *error) {
+    rt_status status = kernel_create(steps, step, launch, kernel, times, error);
+    if (status == RT_OK && fit) group_fit(steps, step, launch, *kernel);
+    if (status == RT_OK) status = local_size_check(steps->parts.device, step, launch, *kernel, error);
+    if (status != RT_OK) kernel_release(steps, kernel);
     return status;
 }
 
@@ -163,11 +206,20 @@ rt_status rt_steps_prepare(rt_steps *steps, uint32_t index, rt_error *error) {
     rt_error refused;
     if (step->kernel != NULL || steps->parts.plan->steps[index].kind != RT_STEP_KIND_OPENCL) return RT_OK;
     if (step->tuned) { /* a refusal is no error here: what was tuned on another unit may be too much for this one */
-        rt_status status = rt_steps_make_kernel(steps, index, &step->launch, &step->kernel, &times, &refused);
+        rt_status status = rt_steps_make_kernel(steps, index, &step->launch, false, &step->kernel, &times, &refused);
         if (status == RT_OK) return RT_OK;
         tuned_give_up(steps, index, &refused);
     }
-    return rt_steps_make_kernel(steps, index, &step->launch, &step->kernel, &times, error);
+    uint64_t planned = group_items(&step->launch);
+    rt_status status = rt_steps_make_kernel(steps, index, &step->launch, true, &step->kernel, &times, error);
+    step->smaller = group_items(&step->launch) != planned;
+    return status;
+}
+
+uint32_t rt_steps_smaller_groups(const rt_steps *steps) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < steps->parts.plan->step_count; i++) count += steps->table[i].smaller;
+    return count;
 }
 
 const rt_launch *rt_steps_launch(const rt_steps *steps, uint32_t step) { return &steps->table[step].launch; }

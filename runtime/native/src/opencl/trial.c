@@ -52,6 +52,12 @@ static rt_status sizes_check(const rt_trial *trial, const rt_launch *launch, rt_
     return RT_OK;
 }
 
+/* Whether the plan's own launch is tried, which is made to fit the device as in a round. */
+static bool is_plans_own(const rt_trial *trial) {
+    return trial->kernel == NULL && trial->options == NULL && trial->global_rank == 0 && trial->local_rank == 0 &&
+           trial->block == 0;
+}
+
 /* Makes the plan's launch with what the trial changes; its texts lie in the plan and the command's line. RT_BAD_COMMAND
  * for a step without a launch, and for sizes that do not go together. */
 static rt_status launch_make(const rt_plan *plan, const rt_trial *trial, rt_launch *launch, rt_error *error) {
@@ -171,7 +177,8 @@ rt_status rt_trial_run(const rt_parts *parts, const rt_trial *trial, rt_json *js
     status = before_prepare(parts, trial, error);
     if (status != RT_OK) return status;
     now.expect = trial->check ? rt_expectation_find(parts->plan, trial->step) : NULL;
-    status = rt_steps_make_kernel(parts->steps, trial->step, &now.launch, &now.kernel, &now.build, error);
+    status = rt_steps_make_kernel(parts->steps, trial->step, &now.launch, is_plans_own(trial), &now.kernel, &now.build,
+                                  error);
     if (status != RT_OK) return status;
     ahead_start(parts, trial);
     status = rt_trial_times_create(&now.times, parts, trial, &now.launch, now.kernel, error);

@@ -128,6 +128,7 @@ static void parts_write(rt_json *json, const rt_parts *parts) {
     kernels_write(json, parts->kernels, parts->programs);
     if (rt_cpu_threads(parts->cpu) > 0) cpu_write(json, parts->cpu);
     if (parts->device != NULL) hints_write(json, parts->device);
+    if (parts->device != NULL) rt_json_unsigned(json, "smaller_groups", rt_steps_smaller_groups(parts->steps));
     memory_write(json, parts->storage);
 }
 

@@ -134,6 +134,8 @@ rt_status rt_steps_prepare(rt_steps *steps, uint32_t step, rt_error *error) {
     return (void)steps, (void)step, (void)error, RT_OK;
 }
 
+uint32_t rt_steps_smaller_groups(const rt_steps *steps) { return (void)steps, 0; }
+
 const rt_launch *rt_steps_launch(const rt_steps *steps, uint32_t step) { return (void)steps, (void)step, NULL; }
 
 cl_kernel rt_steps_kernel(const rt_steps *steps, uint32_t step) { return (void)steps, (void)step, NULL; }

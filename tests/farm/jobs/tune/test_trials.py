@@ -124,11 +124,20 @@ def test_a_good_trial() -> None:
     assert (trial.status, trial.ns, trial.device_s, trial.build_s) == (TrialStatus.OK, (100.0, 110.0), 0.5, 0.02)
     assert (trial.max_abs_error, trial.max_work_group_size, trial.preferred_multiple) == (1e-6, 256, 8)
     assert unit.log == ["load", "inputs", "run", "trial"]
-    variant = LAUNCH.variant
-    assert unit.words["global"] == LAUNCH.global_size(variant, (0, 0, 0))[:2]
-    assert unit.words["local"] == (0, 0)
-    assert (unit.words["block"], unit.words["options"]) == (variant["BLOCK"], LAUNCH.options(variant))
     assert unit.words["deadline_s"] == 12.0, "three times as long as all defaults took"
+
+
+def test_a_candidate_is_told_in_full_and_the_default_is_the_plans_own_launch() -> None:
+    """So that farmrt makes the default's group smaller where the kernel's limit is lower, as in a round."""
+    variant = next(variant for variant in CONV.variants if variant != LAUNCH.variant)
+    unit = FakeUnit(GOOD, GOOD)
+    trials = trials_of(unit)
+    trials(LAUNCH, Candidate(variant, (4, 2, 1)), 2)
+    assert unit.words["global"] == LAUNCH.global_size(variant, (4, 2, 1))[:2]
+    assert unit.words["local"] == (4, 2)
+    assert (unit.words["block"], unit.words["options"]) == (variant["BLOCK"], LAUNCH.options(variant))
+    trials(LAUNCH, default_candidate(LAUNCH), 2)
+    assert not unit.words.keys() & {"options", "global", "local", "block"}
 
 
 def test_a_candidate_is_timed_in_pairs_after_launches_that_sweep_the_caches() -> None:

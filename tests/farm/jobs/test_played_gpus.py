@@ -1,0 +1,86 @@
+"""Whole jobs on played GPUs: right, or refused with a reason, and never an OpenCL error that nobody handles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.emulation.played_gpu import played_environment, profile_names
+from tests import opencl
+from tests.farm.conftest import CallFarm
+from tests.farm.jobs.test_execution import SMALL, row_of
+
+NETWORKS = ("squeezenet_v11", "mobilenet_v1")
+DEPLOYMENT = SMALL.replace("    limit_opencl_kernel_time: 1\n", "")
+# One of each maker, and one whose registers are so few that planned work groups are too large for its kernels.
+SOME = ("adreno640", "mali-g72", "powervr-ge8320", "mali-g52:registers_kb=12")
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> Any:
+    """Lets the host's GPU be a played one."""
+
+    def choose(profile: str, deployment: str = DEPLOYMENT) -> None:
+        for name, value in played_environment(profile).items():
+            monkeypatch.setenv(name, value)
+        (own_folder / "small.yml").write_text(deployment)
+
+    return choose
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.parametrize("profile", SOME)
+def test_a_small_network_is_right_and_its_row_says_that_it_was_played(farm: CallFarm, play: Any, profile: str) -> None:
+    play(profile)
+    status, shown, said = farm("run", "small.yml", "--round", "1", "--warmup", "0", "--validate", "--json")
+    row = row_of((status, shown, said))
+    assert (status, row["status"]) == (0, "ok"), row["reason"]
+    assert row["fingerprint"]["driver"].startswith("played; ")
+    assert "played: " in farm("run", "small.yml", "--round", "1", "--warmup", "0")[1]
+    assert (row["smaller_groups"] > 0) == ("registers_kb" in profile)
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.skipif(not opencl.EXHAUSTIVE, reason="two networks on every profile take minutes: FARM_EXHAUSTIVE=1")
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("profile", [*profile_names(), SOME[-1]])
+def test_networks_are_right_on_every_profile(farm: CallFarm, play: Any, profile: str, network: str) -> None:
+    play(profile)
+    words = ("--round", "1", "--warmup", "0", "--validate", "--json")
+    row = row_of(farm("run", f"zoo://{network}", *words))
+    assert row["status"] == "ok", row["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.parametrize("profile", ["mali-g72", "mali-g52:registers_kb=12"])
+def test_tuning_ends_with_a_row_on_a_played_gpu(farm: CallFarm, play: Any, profile: str) -> None:
+    play(profile)
+    status, shown, said = farm("tune", "small.yml", "--budget", "10", "--json")
+    row = row_of((status, shown, said))
+    assert row["status"] == "ok" and "the driver fails on" not in said, row["reason"]
+    assert row["outcome"] in ("published", "kept", "no change", "not tuned"), row["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ("dies_after_launches=3", "CL_OUT_OF_RESOURCES"),
+        ("resets_after_launches=3", "CL_OUT_OF_RESOURCES"),
+        ("max_registers=40", "out of registers"),
+        ("memory_mb=1", "CL_MEM_OBJECT_ALLOCATION_FAILURE"),
+        ("build_crashes_on=conv1x1", "ended"),
+    ],
+)
+def test_a_gpu_that_fails_is_a_row_with_its_reason(farm: CallFarm, play: Any, keys: str, reason: str) -> None:
+    """The check of this machine's drivers, which comes before, needs less of the GPU."""
+    play(f"mali-g72:{keys}")
+    row = row_of(farm("run", "small.yml", "--round", "1", "--json"))
+    assert row["status"] not in ("ok", "")
+    assert reason in row["reason"]
