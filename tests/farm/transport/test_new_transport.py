@@ -16,6 +16,7 @@ from farm.lease.host_lock import connection_key
 from farm.transport.base import Transport
 from farm.transport.interruption import Interruption
 from farm.transport.local import LocalTransport
+from farm.transport.ssh_backoff import Patience
 from farm.units.survey import adb_servers
 from runtime.errors import ConfigError
 from tests.farm.model.tiny_model import write_deployment
@@ -35,7 +36,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> list[str]:
     """The addresses that were connected to; a unit is a folder of this machine, since no line is here."""
     addresses: list[str] = []
 
-    def connect(unit: Unit, units_folder: Path, interruption: Interruption | None) -> Transport:
+    def connect(unit: Unit, _: Path, interruption: Interruption | None, __: Patience | None) -> Transport:
         addresses.append(unit.address)
         return LocalTransport(own_folder / "units" / unit.address, interruption=interruption)
 
