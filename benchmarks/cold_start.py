@@ -33,7 +33,7 @@ def cold_start(opened: OpenUnit, prepared: Prepared, inputs: Mapping[str, Array]
     Farmrt("", opened, prepared, inputs, LoadOptions())  # brings plan, inputs and artifacts to the unit
     opened.session.command("unload")
     workspace = Workspace(prepared.deployment.library_name)
-    tuned_file, kernels_file = opened.artifact_files(prepared.deployment.library_name)
+    tuned_file, kernels_file = opened.planner.artifact_files(prepared.deployment.library_name)
     tuned, kernels = {"tuned": _on_unit(opened, tuned_file)}, {"kernels": _on_unit(opened, kernels_file)}
     words = _words(opened, workspace, prepared, inputs)
     return ColdStart(

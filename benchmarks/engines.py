@@ -108,7 +108,7 @@ class Farmrt:
     ) -> None:
         self.name = name
         self._opened, self._runtime = opened, runtime
-        self._loaded = load_model(opened, prepared, runtime, opened.target(prepared, runtime), options)
+        self._loaded = load_model(opened, prepared, runtime, opened.planner.target(prepared, runtime), options)
         opened.write_inputs(inputs)
 
     @property

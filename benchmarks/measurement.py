@@ -140,7 +140,7 @@ class _Figures:
 def _uses_winograd(bench: _Bench, opened: OpenUnit, tile: Winograd) -> bool:
     """Whether the model has convolutions that Winograd's algorithm serves."""
     prepared = bench.network.prepared(tile)
-    plan = lower(prepared.graph, opened.target(prepared, "gpu"), prepared.options())
+    plan = lower(prepared.graph, opened.planner.target(prepared, "gpu"), prepared.options())
     return any(step.op == "WinogradTransform" for step in plan.steps)
 
 

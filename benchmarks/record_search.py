@@ -63,7 +63,7 @@ def recording(model: str, opencl: str | None, largest: int, passes: int) -> dict
     source = deployment.load(samples.find(model))
     prepared = prepare(source, model, fetch.Fetcher(source))
     with open_unit(inventory.HOST, opencl) as opened:
-        target = opened.target(prepared, "gpu")
+        target = opened.planner.target(prepared, "gpu")
         trials = trials_on(opened, [prepared], target, prepared.options(), "record_search")
         recorded = {launch.key: recorded_candidates(launch, target, largest) for launch in trials.launches}
         times = record(trials, recorded, passes)

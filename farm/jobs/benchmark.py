@@ -59,7 +59,7 @@ def benchmark_settings(options: BenchmarkOptions) -> KnownSettings:
 
 
 def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: BenchmarkOptions) -> BenchmarkResult:
-    target = opened.target(prepared, runtime, options.load.memory)
+    target = opened.planner.target(prepared, runtime, options.load.memory)
     loaded = load_model(opened, prepared, runtime, target, options.load)
     opened.write_inputs(TestData(prepared, {}).inputs)
     session = opened.session

@@ -169,9 +169,9 @@ class _Conversion:
 
     def _measure(self, opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ConvertResult:
         def lowered(model: Prepared) -> tuple[ModelChoice, Plan, Path]:
-            target = opened.target(model, runtime)
-            way = opened.model_choice(model, runtime, target)
-            return way, *opened.plan(model, runtime, way.target(target), choice=way.planned.choice, cpu=way.cpu)
+            target = opened.planner.target(model, runtime)
+            way = opened.planner.model_choice(model, runtime, target)
+            return way, *opened.planner.plan(model, runtime, way.target(target), choice=way.planned.choice, cpu=way.cpu)
 
         way, plan, plan_file = lowered(prepared)
         plan = plans.sharing(plan, prepared, lambda sibling: lowered(sibling)[1])

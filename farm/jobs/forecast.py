@@ -45,8 +45,8 @@ def forecast_job(
     """A row for each unit, model and runtime."""
 
     def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ForecastResult:
-        target = opened.target(prepared, runtime, memory)
-        return _result(prepared, target, opened.model_choice(prepared, runtime, target, memory), memory)
+        target = opened.planner.target(prepared, runtime, memory)
+        return _result(prepared, target, opened.planner.model_choice(prepared, runtime, target, memory), memory)
 
     yield from rows_of_each(ForecastRow, prepare_all(deployment), units, measure, _settings, fleet)
 

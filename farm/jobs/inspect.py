@@ -30,8 +30,8 @@ def inspect_job(
     """A row for each unit, model and runtime."""
 
     def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> InspectResult:
-        target = opened.target(prepared, runtime, memory)
-        return _result(prepared, target, opened.model_choice(prepared, runtime, target, memory))
+        target = opened.planner.target(prepared, runtime, memory)
+        return _result(prepared, target, opened.planner.model_choice(prepared, runtime, target, memory))
 
     yield from rows_of_each(InspectRow, prepare_all(deployment), units, measure, _settings, fleet)
 

@@ -124,7 +124,7 @@ def ready_model(
     """Lowers a model, and finds the files of tuning that fit it."""
     way = _way(opened, prepared, runtime, target, options)
     planned, cpu = way.planned, way.cpu
-    plan, plan_file = opened.plan(prepared, runtime, way.target(target), keep_layers, planned.choice, cpu=cpu)
+    plan, plan_file = opened.planner.plan(prepared, runtime, way.target(target), keep_layers, planned.choice, cpu=cpu)
     if not keep_layers:
         plan = plans.sharing(plan, prepared, lambda sibling: _lowered(opened, sibling, runtime, options))
     tuned, kernels = _artifacts(opened, prepared.deployment.library_name, runtime, options)
@@ -139,13 +139,13 @@ def ready_model(
 
 def _lowered(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: LoadOptions) -> Plan:
     """The plan of a model that would be loaded so."""
-    target = opened.target(prepared, runtime, options.memory)
+    target = opened.planner.target(prepared, runtime, options.memory)
     way = _way(opened, prepared, runtime, target, options)
-    return opened.plan(prepared, runtime, way.target(target), choice=way.planned.choice, cpu=way.cpu)[0]
+    return opened.planner.plan(prepared, runtime, way.target(target), choice=way.planned.choice, cpu=way.cpu)[0]
 
 
 def _way(opened: OpenUnit, prepared: Prepared, runtime: Runtime, target: Target, options: LoadOptions) -> ModelChoice:
-    cpu = None if options.tuned == NO_ARTIFACT else opened.cpu_choice(prepared, runtime)
+    cpu = None if options.tuned == NO_ARTIFACT else opened.planner.cpu_choice(prepared, runtime)
     return ModelChoice(_planned(opened, prepared, runtime, target, options), cpu)
 
 
@@ -156,7 +156,7 @@ def _planned(
     if options.selection == NO_ARTIFACT:
         return DEFAULT_PLAN
     if options.selection is None:
-        return opened.choice_in_force(prepared, runtime, target, options.memory)
+        return opened.planner.choice_in_force(prepared, runtime, target, options.memory)
     named = _artifact(options.selection, options.selection, "--selection")
     return choice_of_files([named] if named else [], prepared, runtime, target, is_named=True)
 
@@ -192,7 +192,7 @@ def _artifacts(
     """The tuned parameters and compiled kernels to load; a CPU runtime uses neither."""
     if runtime == "cpu":
         return None, None
-    tuned, kernels = opened.artifact_files(library)
+    tuned, kernels = opened.planner.artifact_files(library)
     return _artifact(options.tuned, tuned, "--tuned"), _artifact(options.kernels, kernels, "--kernels")
 
 

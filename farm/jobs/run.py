@@ -141,7 +141,7 @@ def rounds_settings(
 
 
 def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: TestData, options: RunOptions) -> RunResult:
-    target = opened.target(prepared, runtime, options.load.memory)
+    target = opened.planner.target(prepared, runtime, options.load.memory)
     loaded = load_model(opened, prepared, runtime, target, options.load)
     opened.write_inputs(data.inputs)
     times, throttling = opened.cool(lambda: run_rounds(opened, options.rounds, options.warmup))
@@ -163,7 +163,7 @@ def _sampled(
     opened: OpenUnit, prepared: Prepared, runtime: Runtime, samples: Samples, options: RunOptions
 ) -> RunResult:
     """The result of a model over many samples."""
-    target = opened.target(prepared, runtime, options.load.memory)
+    target = opened.planner.target(prepared, runtime, options.load.memory)
     loaded = load_model(opened, prepared, runtime, target, options.load)
     provenance = provenance_of(opened, loaded)
     on_unit = OnUnit(opened, prepared, runtime, loaded.plan, provenance.hashes, options.output_folder)
@@ -181,7 +181,7 @@ def _sampled(
 
 def _example(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: TestData, options: RunOptions) -> RunResult:
     """The result of a model that the example application ran."""
-    target = opened.target(prepared, runtime, options.load.memory)
+    target = opened.planner.target(prepared, runtime, options.load.memory)
     ready = ready_model(opened, prepared, runtime, target, options.load)
     model = ready.model
     wanted = ExampleModel(model.plan, model.plan_file, model.tuned, ready.chosen.file, data.inputs, model.limited)

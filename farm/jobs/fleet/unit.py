@@ -15,30 +15,21 @@ import numpy.typing as npt
 
 from farm.condition.device_state import read_conditions
 from farm.condition.throttling import MeasuredSample, RetryPolicy, measure_unthrottled
-from farm.config.deployment import Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import LoadAnswer, RunAnswer, TrialAnswer
 from farm.farmrt.session import Session
-from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
-from farm.jobs.choices.model_choice import ModelChoice
 from farm.jobs.fleet import round_limit
 from farm.jobs.fleet.connection import UnitConnection
-from farm.jobs.fleet.opencl_library import check_opencl
 from farm.jobs.fleet.plan_files import given_operators
-from farm.jobs.fleet.target_choice import choose_target
-from farm.jobs.models import cpu_choice, plans
-from farm.jobs.models.cpu_choice import CpuChoice
-from farm.jobs.models.prepare import Prepared
+from farm.jobs.fleet.planner import Planner
 from farm.rows.device_state import DeviceState
 from farm.rows.row import Throttling
 from farm.rows.status import Status
 from farm.units import facts_cache, health, target_files
-from farm.workspace import Workspace, data_file
+from farm.workspace import data_file
 from runtime.errors import DeviceError, JobError
-from runtime.lowering.choice import GraphChoice
 from runtime.native.build import build_farmrt
 from runtime.plan.plan import Plan
-from runtime.target import Target
 from runtime.types import ELEMENT_NAMES
 
 Array = npt.NDArray[Any]
@@ -67,6 +58,7 @@ class OpenUnit:
         self.probe = session.probe(connection.opencl, PROBE_DEADLINE_S)
         facts_cache.update(connection.unit, driver=facts_cache.driver_of(self.probe.model_dump()))
         target_files.store(connection.unit, self.probe)
+        self.planner = Planner(self.unit, self.probe, self.device_model)
 
     @property
     def opencl_library(self) -> str:
@@ -78,24 +70,6 @@ class OpenUnit:
         """The model that devices.yml names, else what the unit says of itself; it names the artifacts."""
         named = self.unit.model != self.unit.name
         return self.unit.model if named else self.probe.cpu.model or self.unit.model
-
-    def artifact_files(self, library: str) -> tuple[Path, Path]:
-        """Where a library's tuned parameters and compiled kernels for this unit lie, or would."""
-        workspace, names = Workspace(library), (self.unit.abi, self.device_model, self.unit.soc)
-        return workspace.tuned_file(*names), workspace.kernels_file(*names)
-
-    def selection_file(self, library: str) -> Path:
-        """Where a library's kept choices for this unit lie, or would."""
-        return Workspace(library).selection_file(self.unit.abi, self.device_model, self.unit.soc)
-
-    def choice_in_force(
-        self, prepared: Prepared, runtime: Runtime, target: Target, memory: str | None = None
-    ) -> PlannedChoice:
-        """The kept choice that a model's plan is made by here; none where the user wants a memory type throughout."""
-        if memory:
-            return DEFAULT_PLAN
-        files = [self.selection_file(prepared.deployment.library_name)]
-        return choice_of_files(files, prepared, runtime, target)
 
     @contextlib.contextmanager
     def twin(
@@ -134,50 +108,6 @@ class OpenUnit:
             return self.transport.run(["true"], ANSWER_DEADLINE_S).exit_status == 0
         except JobError:
             return False
-
-    def target(self, prepared: Prepared, runtime: Runtime, memory: str | None = None) -> Target:
-        """What to lower a model to on this unit; see `choose_target`."""
-        if runtime != "cpu":
-            check_opencl(self.unit, self.opencl_library)
-        return choose_target(self.unit, self.probe, prepared, runtime, memory)
-
-    def cpu_choice_file(self, prepared: Prepared) -> Path:
-        """Where tuning keeps how a model is executed on this unit's CPU."""
-        workspace = Workspace(prepared.deployment.library_name)
-        return workspace.cpu_choice_file(prepared.name, self.unit.abi, self.device_model, self.unit.soc)
-
-    def cpu_choice(self, prepared: Prepared, runtime: Runtime) -> CpuChoice | None:
-        """How tuning executes a model on this unit's CPU; None where it was not tuned, or is for another runtime."""
-        if runtime != "cpu":
-            return None
-        return cpu_choice.read(self.cpu_choice_file(prepared), cpu_choice.validity(prepared.graph, self.probe.cpu))
-
-    def model_choice(
-        self, prepared: Prepared, runtime: Runtime, target: Target, memory: str | None = None
-    ) -> ModelChoice:
-        """How tuning has a model lowered and executed on this unit."""
-        planned = self.choice_in_force(prepared, runtime, target, memory)
-        return ModelChoice(planned, self.cpu_choice(prepared, runtime))
-
-    def plan(
-        self,
-        prepared: Prepared,
-        runtime: Runtime,
-        target: Target,
-        keep_layers: bool = False,
-        choice: GraphChoice | None = None,
-        kind: str = "",
-        cpu: CpuChoice | None = None,
-    ) -> tuple[Plan, Path]:
-        """Lowers a model, by a choice or as tuning chose for the CPU where one is given.
-
-        Returns the plan and the file below the build folder that is its own, or that of another `kind`.
-        """
-        plan = plans.lowered(prepared, target, ModelChoice(PlannedChoice(choice), cpu).options(prepared, keep_layers))
-        kind = kind or (f"{runtime}.layers" if keep_layers else runtime)
-        workspace = Workspace(prepared.deployment.library_name)
-        path = workspace.plan_file(prepared.name, self.unit.abi, self.unit.soc, kind)
-        return plan, plans.own_file(path, target, self.unit.name)
 
     def load(
         self,

@@ -136,7 +136,7 @@ def _ready(subject: Subject) -> tuple[Prepared, TestData]:
 
 def _loaded(opened: OpenUnit, subject: Subject) -> Loaded:
     prepared, _ = _ready(subject)
-    target = opened.target(prepared, subject.runtime, subject.load.memory)
+    target = opened.planner.target(prepared, subject.runtime, subject.load.memory)
     return load_model(opened, prepared, subject.runtime, target, subject.load)
 
 

@@ -52,7 +52,7 @@ class Destination:
     @classmethod
     def of(cls, opened: OpenUnit, library: str, model: ModelTuning) -> Destination:
         """Returns the destination of a unit's artifacts."""
-        return cls(*opened.artifact_files(library), fingerprint_of(model.target), opened.device_model)
+        return cls(*opened.planner.artifact_files(library), fingerprint_of(model.target), opened.device_model)
 
     @property
     def files(self) -> TunedFiles:

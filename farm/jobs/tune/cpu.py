@@ -58,7 +58,7 @@ def tune_cpu(opened: OpenUnit, prepared: Prepared, deadline: Deadline) -> TuneRe
     After the deadline no further process of the proof is started.
     """
     data = validation_data(prepared)
-    in_force = opened.cpu_choice(prepared, "cpu")
+    in_force = opened.planner.cpu_choice(prepared, "cpu")
     with TemporaryDirectory() as folder:
         found = search_cpu(opened, prepared, data, Path(folder))
         ways = [None, *([in_force] if in_force else []), found.choice]
@@ -68,7 +68,7 @@ def tune_cpu(opened: OpenUnit, prepared: Prepared, deadline: Deadline) -> TuneRe
             proof = _prove(opened, prepared, ways, data, Path(folder), deadline)
             outcome, reason = proof.outcome()
             reason = reason and f"{UNCONFIRMED}: {reason}"
-    path = opened.cpu_choice_file(prepared)
+    path = opened.planner.cpu_choice_file(prepared)
     if outcome == TuneOutcome.NEW:
         medians = {"default_ms": proof.default.latency_ms.median, "tuned_ms": proof.new.latency_ms.median}
         cpu_choice.write(path, found.choice.model_copy(update=medians))
@@ -85,7 +85,7 @@ def tune_cpu(opened: OpenUnit, prepared: Prepared, deadline: Deadline) -> TuneRe
 
 
 def _target(opened: OpenUnit, prepared: Prepared) -> Target:
-    return opened.target(prepared, "cpu")
+    return opened.planner.target(prepared, "cpu")
 
 
 def _prove(

@@ -32,7 +32,7 @@ def written(opened: OpenUnit, prepared: Prepared, choice: CpuChoice | None, fold
     """Writes the plan of a choice, or the default one, into a folder."""
     options = prepared.options()
     chosen = dataclasses.replace(options, cpu=choice.options) if choice else options
-    plan = plans.lowered(prepared, opened.target(prepared, "cpu"), chosen)
+    plan = plans.lowered(prepared, opened.planner.target(prepared, "cpu"), chosen)
     path = folder / f"{len(list(folder.iterdir()))}.plan"
     write_plan(plan, path)
     return CpuPlan(plan, path, with_choice(prepared.settings.execution, choice))

@@ -72,7 +72,9 @@ def tune_job(
     def measure(opened: OpenUnit, model: Prepared, runtime: Runtime) -> TuneResult:
         if runtime == "cpu":
             return tune_cpu(opened, model, options.search.deadline())
-        opened.target(model, runtime, options.search.memory)  # what a unit cannot run is said before anything else
+        opened.planner.target(
+            model, runtime, options.search.memory
+        )  # what a unit cannot run is said before anything else
         return tuning.result(opened, model)
 
     yield from rows_of_each(TuneRow, models, units, measure, options.settings, fleet, progress)
@@ -143,7 +145,7 @@ class _Tuning:
 
     def _selection(self, opened: OpenUnit, model: Prepared, tuned: ModelTuning) -> SelectionUse | NoFile:
         """The choice that is in force now."""
-        return opened.choice_in_force(model, "gpu", tuned.target, self._options.search.memory).use
+        return opened.planner.choice_in_force(model, "gpu", tuned.target, self._options.search.memory).use
 
     def _first_search(self, opened: OpenUnit) -> _UnitSearches:
         schedule = self._schedule()

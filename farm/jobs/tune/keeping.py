@@ -52,6 +52,6 @@ def keep_choice(opened: OpenUnit, tuned: ModelTuning, proof: Proof) -> None:
         device_s=figures.device_s,
     )
     opened.lease.check(certain=True)  # a successor may have published since
-    path = opened.selection_file(tuned.prepared.deployment.library_name)
+    path = opened.planner.selection_file(tuned.prepared.deployment.library_name)
     artifacts.publish_choice(path, ChoiceSet(fingerprint, opened.device_model, (kept,)), record)
-    write_plan(*opened.plan(tuned.prepared, "gpu", tuned.target, choice=choice))
+    write_plan(*opened.planner.plan(tuned.prepared, "gpu", tuned.target, choice=choice))

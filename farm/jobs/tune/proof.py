@@ -98,8 +98,8 @@ def prove(
 
 def _default_plan(opened: OpenUnit, tuned: ModelTuning) -> PlanFile:
     """The plan that a unit without any file of tuning runs."""
-    target = opened.target(tuned.prepared, "gpu")
-    plan, plan_file = opened.plan(tuned.prepared, "gpu", target, kind="gpu.default")
+    target = opened.planner.target(tuned.prepared, "gpu")
+    plan, plan_file = opened.planner.plan(tuned.prepared, "gpu", target, kind="gpu.default")
     write_plan(plan, plan_file)
     return PlanVersion(plan, plan_file, None).file(tuned.prepared)
 

@@ -194,9 +194,9 @@ def search_models(
 def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> ModelTuning | None:
     """A model that is not searched yet; None where it cannot run: its own row says why."""
     try:
-        target = opened.target(model, "gpu", memory)
-        planned = opened.choice_in_force(model, "gpu", target, memory)
-        plan, plan_file = opened.plan(model, "gpu", planned.target(target), choice=planned.choice)
+        target = opened.planner.target(model, "gpu", memory)
+        planned = opened.planner.choice_in_force(model, "gpu", target, memory)
+        plan, plan_file = opened.planner.plan(model, "gpu", planned.target(target), choice=planned.choice)
     except UnsupportedError:
         return None
     write_plan(plan, plan_file)
@@ -210,7 +210,7 @@ def _chosen(
     measuring, proof = schedule.selection()
     share = BUDGET_SHARE * min(len(tuned.prepared.precisions(tuned.target.fp16)), MOST_SHARES)
     budget = Budget(options.device_s * share, measuring, options.grows)
-    in_force = opened.artifact_files(tuned.prepared.deployment.library_name)
+    in_force = opened.planner.artifact_files(tuned.prepared.deployment.library_name)
     tuned_file, kernels_file = (path if path.is_file() else None for path in in_force)
     files = TunedFiles(tuned_file, kernels_file)
     selecting = Selecting(

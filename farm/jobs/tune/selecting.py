@@ -372,7 +372,9 @@ class Selecting:
     def _lowered(self, precisions: Precisions, selection: GraphSelection) -> PlanVersion:
         """The chosen plan, written; ModelError where it cannot be made."""
         target = chosen_target(self.target, precisions, selection.choice)
-        plan, plan_file = self.opened.plan(self.prepared, "gpu", target, choice=selection.choice, kind="gpu.chosen")
+        plan, plan_file = self.opened.planner.plan(
+            self.prepared, "gpu", target, choice=selection.choice, kind="gpu.chosen"
+        )
         write_plan(plan, plan_file)
         return PlanVersion(plan, plan_file, selection.choice)
 

@@ -56,9 +56,9 @@ def check_tuned(
         return TunedCheck(NO_FILES)
     if damage := _damage(tuned_file, kernels_file):
         return TunedCheck(damage)
-    target = opened.target(prepared, runtime, memory)
-    planned = opened.choice_in_force(prepared, runtime, target, memory)
-    plan, plan_file = opened.plan(prepared, runtime, planned.target(target), choice=planned.choice)
+    target = opened.planner.target(prepared, runtime, memory)
+    planned = opened.planner.choice_in_force(prepared, runtime, target, memory)
+    plan, plan_file = opened.planner.plan(prepared, runtime, planned.target(target), choice=planned.choice)
     write_plan(plan, plan_file)
     model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned_file)
     kernels_file = kernel_trial.choose(opened, model, kernels_file, put_aside=True).file
@@ -77,7 +77,7 @@ def check_tuned(
 
 def _stored(opened: OpenUnit, prepared: Prepared) -> tuple[Path | None, Path | None]:
     """The tuned parameters and compiled kernels of the build folder for this unit."""
-    files = opened.artifact_files(prepared.deployment.library_name)
+    files = opened.planner.artifact_files(prepared.deployment.library_name)
     tuned, kernels = (path if path.is_file() else None for path in files)
     return tuned, kernels
 

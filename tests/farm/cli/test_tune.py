@@ -192,7 +192,9 @@ def test_a_launch_that_does_half_its_work_is_wrong_though_the_rest_was_right_bef
     source = deployment.load(Path("tiny.yml"))
     prepared = prepare(source, "tiny", fetch.Fetcher(source))
     with open_unit(inventory.HOST) as opened:
-        trials = trials_on(opened, [prepared], opened.target(prepared, "gpu", memory), prepared.options(), "tiny")
+        trials = trials_on(
+            opened, [prepared], opened.planner.target(prepared, "gpu", memory), prepared.options(), "tiny"
+        )
         halved = 0
         for launch in trials.launches:
             one = Candidate(launch.variant, (1, 1, 1))

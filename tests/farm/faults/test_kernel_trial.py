@@ -45,7 +45,7 @@ def compiled(folder: Path, library: str | None = None) -> KernelSet:
     source = deployment.load(folder / "tiny.yml")
     prepared = prepare(source, "tiny", fetch.Fetcher(source))
     with open_unit(inventory.HOST, library) as opened, TemporaryDirectory() as scratch:
-        plan, plan_file = opened.plan(prepared, "gpu", opened.target(prepared, "gpu"))
+        plan, plan_file = opened.planner.plan(prepared, "gpu", opened.planner.target(prepared, "gpu"))
         write_plan(plan, plan_file)
         opened.load(plan_file)
         opened.write_inputs(TestData(prepared, {}).inputs)

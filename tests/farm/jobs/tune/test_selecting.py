@@ -94,7 +94,7 @@ def plant_costs(
     source = deployment.load(Path("tiny.yml"))
     prepared = prepare(source, "tiny", fetch.Fetcher(source))
     with open_unit(inventory.HOST) as opened:
-        target = opened.target(prepared, "gpu")
+        target = opened.planner.target(prepared, "gpu")
     allowed = allowed_precisions(prepared.precisions(target.fp16))
     candidates = candidates_in_each(prepared.graph, target, allowed, Options()).values()
     launches = {cost_key(launch): launch for each in candidates for launch in each.launches()}
@@ -310,7 +310,7 @@ def test_a_cpu_runs_operators_only_where_the_file_allows_it(
     with open_unit(inventory.HOST) as opened:
         for runtime, places in (("gpu", {"buffer", "image"}), ("cpu+gpu", {"buffer", "image", "cpu"})):
             settings = prepared.settings.model_copy(update={"runtime": runtime})
-            target = opened.target(dataclasses.replace(prepared, settings=settings), "gpu")
+            target = opened.planner.target(dataclasses.replace(prepared, settings=settings), "gpu")
             found = find_candidates(prepared.graph, target)
             chosen = {choice.place for node in prepared.graph.nodes for choice in found.choices(node)}
             assert chosen <= places and ("cpu" in chosen) == ("cpu" in places)

@@ -1,0 +1,92 @@
+"""How models are lowered for one unit: its target, what tuning left for it, and the files that all that lies in."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from farm.config.deployment import Runtime
+from farm.config.inventory import Unit
+from farm.farmrt.answers import ProbeAnswer
+from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
+from farm.jobs.choices.model_choice import ModelChoice
+from farm.jobs.fleet.opencl_library import check_opencl
+from farm.jobs.fleet.target_choice import choose_target
+from farm.jobs.models import cpu_choice, plans
+from farm.jobs.models.cpu_choice import CpuChoice
+from farm.jobs.models.prepare import Prepared
+from farm.workspace import Workspace
+from runtime.lowering.choice import GraphChoice
+from runtime.plan.plan import Plan
+from runtime.target import Target
+
+
+@dataclasses.dataclass(frozen=True)
+class Planner:
+    """A unit as lowering sees it: as farmrt probed it, with the model of device that names its artifacts."""
+
+    unit: Unit
+    probe: ProbeAnswer
+    device_model: str
+
+    def artifact_files(self, library: str) -> tuple[Path, Path]:
+        """Where a library's tuned parameters and compiled kernels for this unit lie, or would."""
+        workspace, names = Workspace(library), (self.unit.abi, self.device_model, self.unit.soc)
+        return workspace.tuned_file(*names), workspace.kernels_file(*names)
+
+    def selection_file(self, library: str) -> Path:
+        """Where a library's kept choices for this unit lie, or would."""
+        return Workspace(library).selection_file(self.unit.abi, self.device_model, self.unit.soc)
+
+    def choice_in_force(
+        self, prepared: Prepared, runtime: Runtime, target: Target, memory: str | None = None
+    ) -> PlannedChoice:
+        """The kept choice that a model's plan is made by here; none where the user wants a memory type throughout."""
+        if memory:
+            return DEFAULT_PLAN
+        files = [self.selection_file(prepared.deployment.library_name)]
+        return choice_of_files(files, prepared, runtime, target)
+
+    def target(self, prepared: Prepared, runtime: Runtime, memory: str | None = None) -> Target:
+        """What to lower a model to on this unit; see `choose_target`."""
+        if runtime != "cpu":
+            check_opencl(self.unit, self.probe.opencl.library or "")
+        return choose_target(self.unit, self.probe, prepared, runtime, memory)
+
+    def cpu_choice_file(self, prepared: Prepared) -> Path:
+        """Where tuning keeps how a model is executed on this unit's CPU."""
+        workspace = Workspace(prepared.deployment.library_name)
+        return workspace.cpu_choice_file(prepared.name, self.unit.abi, self.device_model, self.unit.soc)
+
+    def cpu_choice(self, prepared: Prepared, runtime: Runtime) -> CpuChoice | None:
+        """How tuning executes a model on this unit's CPU; None where it was not tuned, or is for another runtime."""
+        if runtime != "cpu":
+            return None
+        return cpu_choice.read(self.cpu_choice_file(prepared), cpu_choice.validity(prepared.graph, self.probe.cpu))
+
+    def model_choice(
+        self, prepared: Prepared, runtime: Runtime, target: Target, memory: str | None = None
+    ) -> ModelChoice:
+        """How tuning has a model lowered and executed on this unit."""
+        planned = self.choice_in_force(prepared, runtime, target, memory)
+        return ModelChoice(planned, self.cpu_choice(prepared, runtime))
+
+    def plan(
+        self,
+        prepared: Prepared,
+        runtime: Runtime,
+        target: Target,
+        keep_layers: bool = False,
+        choice: GraphChoice | None = None,
+        kind: str = "",
+        cpu: CpuChoice | None = None,
+    ) -> tuple[Plan, Path]:
+        """Lowers a model, by a choice or as tuning chose for the CPU where one is given.
+
+        Returns the plan and the file below the build folder that is its own, or that of another `kind`.
+        """
+        plan = plans.lowered(prepared, target, ModelChoice(PlannedChoice(choice), cpu).options(prepared, keep_layers))
+        kind = kind or (f"{runtime}.layers" if keep_layers else runtime)
+        workspace = Workspace(prepared.deployment.library_name)
+        path = workspace.plan_file(prepared.name, self.unit.abi, self.unit.soc, kind)
+        return plan, plans.own_file(path, target, self.unit.name)
