@@ -72,9 +72,7 @@ def tune_job(
     def measure(opened: OpenUnit, model: Prepared, runtime: Runtime) -> TuneResult:
         if runtime == "cpu":
             return tune_cpu(opened, model, options.search.deadline())
-        opened.planner.target(
-            model, runtime, options.search.memory
-        )  # what a unit cannot run is said before anything else
+        opened.planner.target(model, runtime, options.search.memory)  # what a unit cannot run is said before all else
         return tuning.result(opened, model)
 
     yield from rows_of_each(TuneRow, models, units, measure, options.settings, fleet, progress)
