@@ -36,9 +36,9 @@ from runtime.selection.precisions import Precisions
 from runtime.selection.problem import make_problem
 from runtime.selection.selection import GraphSelection, select_among
 from runtime.target import Target
-from runtime.types import Precision
+from runtime.types import EVERY_ALGORITHM, Precision
 
-OPTIONS = Options(winograd="auto")
+OPTIONS = Options(algorithms=EVERY_ALGORITHM)
 IMAGE_SIDE = 16384
 OPERATORS = 1000
 LARGE = Target("modelled", "arm64-v8a", image2d_max_width=IMAGE_SIDE, image2d_max_height=IMAGE_SIDE)

@@ -24,15 +24,26 @@ import functools
 import logging
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from farm.config import execution, samples
 from farm.config.deployment import Deployment, Runtime
 from farm.config.execution import Execution
 from farm.config.given_model import GivenModel, given_shapes
 from farm.config.inventory import Unit
+from farm.config.keywords import (
+    ArtifactKeywords,
+    ExecutionKeywords,
+    File,
+    HintKeywords,
+    MemoryKeywords,
+    ModelKeywords,
+    ShapeKeywords,
+    accepts,
+    names_of,
+)
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
 from farm.jobs.build import BuildOptions, Built, abis_of
 from farm.jobs.build import build as build_one
@@ -111,9 +122,44 @@ __all__ = [
 ]
 
 RowType = TypeVar("RowType", bound=Row)
-File = str | Path
 Units = Iterable[Unit | str] | None
-Shapes = Mapping[str, Sequence[int] | Sequence[Sequence[int]]] | None
+
+
+class FleetKeywords(TypedDict, total=False):
+    """How jobs are spread over units."""
+
+    fleet: FleetOptions
+
+
+class RowsKeywords(FleetKeywords, total=False):
+    """Where rows come from, and where they are kept."""
+
+    store: str | None
+
+
+class RunKeywords(ModelKeywords, ArtifactKeywords, ExecutionKeywords, RowsKeywords, total=False):
+    """Of jobs that load a model and measure it."""
+
+
+class TuneKeywords(ModelKeywords, MemoryKeywords, ExecutionKeywords, RowsKeywords, total=False):
+    """Of jobs that make what a model is loaded with."""
+
+
+class CompareKeywords(ShapeKeywords, MemoryKeywords, ExecutionKeywords, RowsKeywords, total=False):
+    """Of jobs that measure two sides, each read as it says itself."""
+
+
+class OpbenchKeywords(MemoryKeywords, HintKeywords, RowsKeywords, total=False):
+    """Of jobs that measure kernels alone."""
+
+
+class PlanKeywords(ModelKeywords, MemoryKeywords, FleetKeywords, total=False):
+    """Of jobs that look at plans and run nothing."""
+
+
+class ConvertKeywords(ModelKeywords, FleetKeywords, total=False):
+    """Of jobs that make plans."""
+
 
 LOG = logging.getLogger("farm")
 
@@ -132,6 +178,7 @@ def units(
     return lookup.chosen_units(Selection(tuple(soc), tuple(device), tuple(tag), one_per_soc=one_per_soc))
 
 
+@accepts(RunKeywords, trust_models=False, fleet=FLEET)
 def run(
     model: File,
     units: Units = None,
@@ -144,19 +191,7 @@ def run(
     output_folder: File | None = None,
     input_folder: File | None = None,
     example: bool = False,
-    tuned: File | None = None,
-    kernels: File | None = None,
-    selection: File | None = None,
-    memory: str | None = None,
-    trust_models: bool = False,
-    shapes: Shapes = None,
-    weights: File | None = None,
-    fleet: FleetOptions = FLEET,
-    store: str | None = None,
-    num_threads: int | None = None,
-    cpu_affinity_policy: str | None = None,
-    gpu_perf_hint: str | None = None,
-    gpu_priority_hint: str | None = None,
+    **given: Unpack[RunKeywords],
 ) -> Iterator[RunRow]:
     """Runs the models of a deployment file and times them; a row for each unit, model and runtime.
 
@@ -165,82 +200,60 @@ def run(
     of which runs once; the row's `samples` has their means and names the worst. `example` has the example application
     of the C API run the model, and compares its outputs.
     """
-    deployment = _load(model, trust_models, shapes, weights)
-    executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
-    load = _loading(tuned, kernels, selection, memory, executed)
+    deployment = _load(model, given)
+    load = _loading(given)
     folders = _path(output_folder), _path(input_folder)
     options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), folders[0], load, folders[1], example)
-    return _kept(store, "run", run_job(deployment, _units_for(deployment, units), options, fleet))
+    return _kept(given["store"], "run", run_job(deployment, _units_for(deployment, units), options, given["fleet"]))
 
 
+@accepts(RunKeywords, trust_models=False, fleet=FLEET)
 def benchmark(
     model: File,
     units: Units = None,
     *,
     rounds: int = 100,
     warmup: int = 1,
-    tuned: File | None = None,
-    kernels: File | None = None,
-    selection: File | None = None,
-    memory: str | None = None,
-    trust_models: bool = False,
-    shapes: Shapes = None,
-    weights: File | None = None,
-    fleet: FleetOptions = FLEET,
-    store: str | None = None,
-    num_threads: int | None = None,
-    cpu_affinity_policy: str | None = None,
-    gpu_perf_hint: str | None = None,
-    gpu_priority_hint: str | None = None,
+    **given: Unpack[RunKeywords],
 ) -> Iterator[BenchmarkRow]:
     """Profiles the models of a deployment file operator by operator; a row for each unit, model and runtime."""
-    deployment = _load(model, trust_models, shapes, weights)
-    executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
-    options = BenchmarkOptions(rounds, warmup, _loading(tuned, kernels, selection, memory, executed))
-    return _kept(store, "benchmark", benchmark_job(deployment, _units_for(deployment, units), options, fleet))
+    deployment = _load(model, given)
+    options = BenchmarkOptions(rounds, warmup, _loading(given))
+    return _kept(
+        given["store"], "benchmark", benchmark_job(deployment, _units_for(deployment, units), options, given["fleet"])
+    )
 
 
+@accepts(OpbenchKeywords, fleet=FLEET)
 def opbench(
     pattern: str = ".",
     units: Units = None,
     *,
     min_time_s: float = 0.2,
     all_variants: bool = False,
-    memory: str | None = None,
     precision: str | None = None,
     operators: Sequence[File] = (),
-    fleet: FleetOptions = FLEET,
-    store: str | None = None,
-    gpu_perf_hint: str | None = None,
-    gpu_priority_hint: str | None = None,
+    **given: Unpack[OpbenchKeywords],
 ) -> Iterator[OpbenchRow]:
     """Times single operators: those benchmarks of each unit whose name the regular expression is found in.
 
     `operators` are modules or deployment files with custom operators, whose cases are benchmarks too.
     """
-    executed = _executed(None, None, gpu_perf_hint, gpu_priority_hint)
+    executed = _executed(given)
     cases = cases_of_files([Path(file) for file in operators])
-    options = OpbenchOptions(re.compile(pattern), min_time_s, all_variants, memory, precision, executed, cases)
-    return _kept(store, "opbench", opbench_job(_named_or_all(units), options, fleet))
+    options = OpbenchOptions(re.compile(pattern), min_time_s, all_variants, given["memory"], precision, executed, cases)
+    return _kept(given["store"], "opbench", opbench_job(_named_or_all(units), options, given["fleet"]))
 
 
+@accepts(TuneKeywords, trust_models=False, fleet=FLEET)
 def tune(
     models: File | Sequence[File],
     units: Units = None,
     *,
     level: str = "quick",
     budget_s: float | None = None,
-    memory: str | None = None,
     selection: bool = True,
-    trust_models: bool = False,
-    shapes: Shapes = None,
-    weights: File | None = None,
-    fleet: FleetOptions = FLEET,
-    store: str | None = None,
-    num_threads: int | None = None,
-    cpu_affinity_policy: str | None = None,
-    gpu_perf_hint: str | None = None,
-    gpu_priority_hint: str | None = None,
+    **given: Unpack[TuneKeywords],
 ) -> Iterator[TuneRow]:
     """Tunes the kernels of models, and writes tuned parameters and compiled kernels below build/.
 
@@ -248,22 +261,20 @@ def tune(
     wall time for each model, everything included. With `selection` it first chooses where and how operators run.
     Without `units`, on all that there are.
     """
-    sources = _load_all(models, trust_models, shapes, weights)
-    executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
-    options = TuneOptions(SearchOptions(level, budget_s, memory, selection=selection), executed)
-    return _kept(store, "tune", tune_job(sources, _named_or_all(units), options, fleet))
+    sources = _load_all(models, given)
+    executed = _executed(given)
+    options = TuneOptions(SearchOptions(level, budget_s, given["memory"], selection=selection), executed)
+    return _kept(given["store"], "tune", tune_job(sources, _named_or_all(units), options, given["fleet"]))
 
 
+@accepts(ConvertKeywords, trust_models=False, fleet=FLEET)
 def convert(
     model: File,
     units: Units = None,
     *,
-    trust_models: bool = False,
-    shapes: Shapes = None,
-    weights: File | None = None,
-    fleet: FleetOptions = FLEET,
     target_files: Sequence[File] = (),
     skip_missing: bool = False,
+    **given: Unpack[ConvertKeywords],
 ) -> Iterator[ConvertRow]:
     """Writes the graph of each model as ONNX and, for each ABI and SoC, a plan with its weights, below build/.
 
@@ -271,12 +282,13 @@ def convert(
     for, from what is known of them: `target_files` hold what `farmrt probe` printed on such units. With `skip_missing`
     what cannot be made is logged, and gives no failed row.
     """
-    deployment, files = _load(model, trust_models, shapes, weights), tuple(map(Path, target_files))
+    deployment, files = _load(model, given), tuple(map(Path, target_files))
     chosen = units_to_ask(deployment, TargetFiles(files)) if units is None else _units_for(deployment, units)
     options = ConvertOptions(files, without_units=units is None, skip_missing=skip_missing)
-    return convert_job(deployment, chosen, fleet, options, LOG.warning)
+    return convert_job(deployment, chosen, given["fleet"], options, LOG.warning)
 
 
+@accepts(ModelKeywords, trust_models=False)
 def build(
     models: File | Sequence[File] = (),
     *,
@@ -285,52 +297,44 @@ def build(
     without: Sequence[str] = (),
     only_operators: bool = False,
     output_folder: File | None = None,
-    trust_models: bool = False,
-    shapes: Shapes = None,
-    weights: File | None = None,
+    **given: Unpack[ModelKeywords],
 ) -> list[Built]:
     """Compiles farmrt for ABIs: those given, else the target_abis of the deployment files, else this machine's.
 
     `shared` makes libfarmrt.so too; `without` leaves engines out (opencl, cpu), `only_operators` all that the models do
     not use. Raises a FarmError for the first ABI that cannot be compiled for.
     """
-    sources = _load_all(models, trust_models, shapes, weights)
+    sources = _load_all(models, given)
     features = needed_features(sources, without) if only_operators else chosen_features(without)
     options = BuildOptions(features, shared, _path(output_folder))
     return [build_one(abi, options) for abi in abis or abis_of(sources)]
 
 
+@accepts(PlanKeywords, trust_models=False, fleet=FLEET)
 def forecast(
     model: File,
     units: Units = None,
     *,
     target_file: File | None = None,
-    memory: str | None = None,
-    trust_models: bool = False,
-    shapes: Shapes = None,
-    weights: File | None = None,
-    fleet: FleetOptions = FLEET,
+    **given: Unpack[PlanKeywords],
 ) -> Iterator[ForecastRow]:
     """Says where each operator will run and with how much memory; runs nothing.
 
     `target_file`, what `farmrt probe` printed on another unit, takes the place of units.
     """
-    deployment = _load(model, trust_models, shapes, weights)
+    deployment = _load(model, given)
     if target_file:
-        return forecast_for_file(deployment, Path(target_file), memory)
-    return forecast_job(deployment, _units_for(deployment, units), memory, fleet)
+        return forecast_for_file(deployment, Path(target_file), given["memory"])
+    return forecast_job(deployment, _units_for(deployment, units), given["memory"], given["fleet"])
 
 
+@accepts(PlanKeywords, trust_models=False, fleet=FLEET)
 def inspect(
     model: File,
     units: Units = None,
     *,
     target_file: File | None = None,
-    memory: str | None = None,
-    trust_models: bool = False,
-    shapes: Shapes = None,
-    weights: File | None = None,
-    fleet: FleetOptions = FLEET,
+    **given: Unpack[PlanKeywords],
 ) -> Iterator[InspectRow]:
     """Says what the plans of a deployment file hold: operators, and tensors with origin and storage; runs nothing.
 
@@ -338,12 +342,13 @@ def inspect(
     """
     if Path(model).suffix == ".plan":
         return iter([inspect_plan_file(Path(model))])
-    deployment = _load(model, trust_models, shapes, weights)
+    deployment = _load(model, given)
     if target_file:
-        return inspect_for_file(deployment, Path(target_file), memory)
-    return inspect_job(deployment, _units_for(deployment, units), memory, fleet)
+        return inspect_for_file(deployment, Path(target_file), given["memory"])
+    return inspect_job(deployment, _units_for(deployment, units), given["memory"], given["fleet"])
 
 
+@accepts(CompareKeywords, fleet=FLEET)
 def compare(
     a: str,
     b: str,
@@ -353,32 +358,28 @@ def compare(
     turns: int = 10,
     margin_percent: float | None = None,
     runtimes: tuple[Runtime, ...] = ("cpu", "gpu"),
-    memory: str | None = None,
     fresh: bool = False,
-    shapes: Shapes = None,
-    weights: File | None = None,
-    fleet: FleetOptions = FLEET,
-    store: str | None = None,
-    num_threads: int | None = None,
-    cpu_affinity_policy: str | None = None,
-    gpu_perf_hint: str | None = None,
-    gpu_priority_hint: str | None = None,
+    **given: Unpack[CompareKeywords],
 ) -> Iterator[CompareRow]:
     """Compares two stored runs, two models, or two builds of farm that run `model`; each as the CLI names it.
 
     `store` holds the stored runs (default: reports/farm.db), and keeps the rows where it is given. Turns that an
     interrupted call has measured are gone on from, unless it is to begin `fresh`.
     """
-    kind = sides.common_kind(a, b, store)
+    kind = sides.common_kind(a, b, given["store"])
     if kind == "run":
-        return _kept(store, "compare", iter(sides.compare_stored(a, b, store, margin_percent, LOG.warning)))
+        return _kept(
+            given["store"], "compare", iter(sides.compare_stored(a, b, given["store"], margin_percent, LOG.warning))
+        )
     file = None if model is None else samples.deployment_file(str(model))
-    both = sides.contenders(kind, a, b, file, given_shapes(shapes), _path(weights))
+    both = sides.contenders(kind, a, b, file, given_shapes(given["shapes"]), _path(given["weights"]))
     margin_percent = sides.MARGIN_PERCENT if margin_percent is None else margin_percent
-    executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
-    options = CompareOptions(turns, margin_percent, runtimes, memory, secrets.randbelow(2**32), executed, fresh=fresh)
+    executed = _executed(given)
+    options = CompareOptions(
+        turns, margin_percent, runtimes, given["memory"], secrets.randbelow(2**32), executed, fresh=fresh
+    )
     chosen = _units_for(both[0].source, units)
-    return _kept(store, "compare", compare_job(both, chosen, options, fleet))
+    return _kept(given["store"], "compare", compare_job(both, chosen, options, given["fleet"]))
 
 
 def nightly(
@@ -422,35 +423,26 @@ def report(
     return write_reports(night, Path(folder), [ReportFormat(name) for name in formats])
 
 
-def _load(model: File, trust_models: bool, shapes: Shapes, weights: File | None) -> Deployment:
-    path = samples.deployment_file(str(model))
-    return deployments.load(GivenModel(path, given_shapes(shapes), _path(weights), trust_models))
+def _load(model: File, given: ModelKeywords) -> Deployment:
+    path, weights = samples.deployment_file(str(model)), _path(given["weights"])
+    return deployments.load(GivenModel(path, given_shapes(given["shapes"]), weights, given["trust_models"]))
 
 
-def _load_all(
-    models: File | Sequence[File], trust_models: bool, shapes: Shapes, weights: File | None
-) -> list[Deployment]:
+def _load_all(models: File | Sequence[File], given: ModelKeywords) -> list[Deployment]:
     named = [models] if isinstance(models, str | Path) else models
-    if len(named) != 1 and (shapes or weights):
+    if len(named) != 1 and (given["shapes"] or given["weights"]):
         raise ConfigError("shapes and weights are of one model file: name it alone")
-    return [_load(model, trust_models, shapes, weights) for model in named]
+    return [_load(model, given) for model in named]
 
 
-def _loading(
-    tuned: File | None, kernels: File | None, selection: File | None, memory: str | None, executed: Execution
-) -> LoadOptions:
-    return with_existing_files(LoadOptions(_path(tuned), _path(kernels), memory, executed, _path(selection)))
+def _loading(given: RunKeywords) -> LoadOptions:
+    tuned, kernels, selection = (_path(given[name]) for name in ("tuned", "kernels", "selection"))
+    return with_existing_files(LoadOptions(tuned, kernels, given["memory"], _executed(given), selection))
 
 
-def _executed(
-    num_threads: int | None, cpu_affinity_policy: str | None, gpu_perf_hint: str | None, gpu_priority_hint: str | None
-) -> Execution:
-    return execution.checked(
-        num_threads=num_threads,
-        cpu_affinity_policy=cpu_affinity_policy,
-        gpu_perf_hint=gpu_perf_hint,
-        gpu_priority_hint=gpu_priority_hint,
-    )
+def _executed(given: HintKeywords) -> Execution:
+    values: dict[str, Any] = {name: given.get(name) for name in names_of(ExecutionKeywords)}
+    return execution.checked(**values)
 
 
 def _path(file: File | None) -> Path | None:

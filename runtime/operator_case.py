@@ -12,7 +12,7 @@ import numpy as np
 from runtime.graph import Graph, Node, TensorInfo
 from runtime.operators import infer_shape
 from runtime.shape_functions import Shape
-from runtime.types import Winograd
+from runtime.types import Algorithm
 
 SEED = 7
 IMAGE = (1, 64, 56, 56)  # of a network's middle
@@ -20,14 +20,14 @@ IMAGE = (1, 64, 56, 56)  # of a network's middle
 
 @dataclasses.dataclass(frozen=True)
 class OperatorCase:
-    """A graph of one operator; `winograd` as in a deployment file, `conversions`: benchmark the boundary too."""
+    """A graph of one operator; `algorithm` of a convolution, `conversions`: benchmark the boundary too."""
 
     name: str
     op: str
     inputs: tuple[Shape, ...]
     weights: tuple[Shape, ...] = ()
     attrs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    winograd: Winograd = 0
+    algorithm: Algorithm = Algorithm.DIRECT
     conversions: bool = False
 
     def graph(self) -> Graph:

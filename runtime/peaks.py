@@ -12,9 +12,8 @@ import enum
 import math
 from collections.abc import Mapping, Sequence
 
-from runtime.layout.winograd import TILES
 from runtime.target import Target, wider_family
-from runtime.types import Precision
+from runtime.types import Algorithm, Precision
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,13 +135,17 @@ def peaks_of(target: Target, measured: MeasuredPeaks = NOT_MEASURED) -> Peaks:
     )
 
 
-def modelled_tile(
+def modelled_algorithm(
     x_shape: Sequence[int], y_shape: Sequence[int], element_bytes: int, peaks: Peaks, image: bool = False
-) -> int:
-    """Tile of Winograd's algorithm of the least modelled time for a 3x3 convolution, 0 for the direct one."""
-    options = {0: _direct_ms(x_shape, y_shape, element_bytes, peaks, image)}
-    options |= {tile: _winograd_ms(x_shape, y_shape, tile, element_bytes, peaks, image) for tile in TILES}
-    return min(options, key=lambda tile: options[tile])
+) -> Algorithm:
+    """The algorithm of the least modelled time for a 3x3 convolution."""
+
+    def modelled_ms(algorithm: Algorithm) -> float:
+        if algorithm == Algorithm.DIRECT:
+            return _direct_ms(x_shape, y_shape, element_bytes, peaks, image)
+        return _winograd_ms(x_shape, y_shape, algorithm.tile, element_bytes, peaks, image)
+
+    return min(Algorithm, key=modelled_ms)
 
 
 def _launch_ms(peaks: Peaks, macs: float, elements: float, element_bytes: int, image: bool) -> float:

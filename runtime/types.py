@@ -10,8 +10,29 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-# What is asked of convolutions: the output tile of Winograd's algorithm, 0 for none, `auto` for the best of each layer.
+# How a file asks for algorithms: the output tile of Winograd's, 0 for none, `auto` for the best of each layer.
 Winograd = Literal[0, 2, 4, "auto"]
+
+
+class Algorithm(enum.StrEnum):
+    """How a convolution is computed; every other operator is DIRECT."""
+
+    DIRECT = "direct"
+    WINOGRAD_2 = "winograd2"
+    WINOGRAD_4 = "winograd4"
+
+    @property
+    def tile(self) -> int:
+        """Output tile of Winograd's convolution, 0 for none."""
+        return {Algorithm.DIRECT: 0, Algorithm.WINOGRAD_2: 2, Algorithm.WINOGRAD_4: 4}[self]
+
+
+EVERY_ALGORITHM = tuple(Algorithm)
+
+
+def asked_algorithms(winograd: Winograd) -> tuple[Algorithm, ...]:
+    """The algorithms of which a convolution that Winograd's serves has one, by what a file says."""
+    return tuple(algorithm for algorithm in Algorithm if winograd in ("auto", algorithm.tile))
 
 
 class OriginFormat(enum.StrEnum):

@@ -77,7 +77,7 @@ class Benchmark:
 
 def benchmarks(case: OperatorCase, target: Target, all_variants: bool = False) -> Iterator[Benchmark]:
     """The benchmarks of a case on a target: its default variant of each kernel, or every variant that fits."""
-    plan = lower(case.graph(), target, Options(winograd=case.winograd, reuse_memory=False))
+    plan = lower(case.graph(), target, Options(algorithms=(case.algorithm,), reuse_memory=False))
     seen = set()
     for index, step in enumerate(plan.steps):
         if step.kind == StepKind.CPU or (_is_inserted(step) and not case.conversions):

@@ -16,7 +16,7 @@ import numpy as np
 
 from runtime.errors import FormatError, ModelError
 from runtime.graph import Graph, Node
-from runtime.types import ElementType, Precision
+from runtime.types import Algorithm, ElementType, Precision
 
 VERSION = 2
 READABLE = (1, VERSION)  # 1 knows no precision of nodes; all else is the same
@@ -30,19 +30,6 @@ class Place(enum.StrEnum):
     BUFFER = "buffer"
     IMAGE = "image"
     CPU = "cpu"
-
-
-class Algorithm(enum.StrEnum):
-    """How a convolution is computed; every other operator is DIRECT."""
-
-    DIRECT = "direct"
-    WINOGRAD_2 = "winograd2"
-    WINOGRAD_4 = "winograd4"
-
-    @property
-    def tile(self) -> int:
-        """Output tile of Winograd's convolution, 0 for none."""
-        return {Algorithm.DIRECT: 0, Algorithm.WINOGRAD_2: 2, Algorithm.WINOGRAD_4: 4}[self]
 
 
 @dataclasses.dataclass(frozen=True)

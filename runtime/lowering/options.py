@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from runtime.lowering.choice import GraphChoice
-from runtime.types import Winograd
+from runtime.types import Algorithm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,13 +27,14 @@ CPU_DEFAULT = CpuOptions()
 class Options:
     """What a deployment file asks of the lowering.
 
+    `algorithms`: those of which a convolution that Winograd's serves has one, the best of several by what is modelled.
     `keep_layers`: every operator's output is an output of the plan too. `reuse_memory`: off for trials, whose
     operators run in any order. `separate_weights`: each constant is a memory object of its own, so that plans can
     share a data file (runtime/plan/shared_data.py). `cpu`: how plans for the CPU alone are made. `choice`: where each
     node runs and how; None: where the target's memory type says.
     """
 
-    winograd: Winograd = 0
+    algorithms: tuple[Algorithm, ...] = (Algorithm.DIRECT,)
     obfuscate: bool = False
     keep_layers: bool = False
     reuse_memory: bool = True

@@ -17,7 +17,7 @@ from runtime.errors import UnsupportedError
 from runtime.families.convolution.node import Convolution
 from runtime.graph import Graph, Node
 from runtime.lowering.builder import Builder
-from runtime.lowering.choice import Algorithm, NodeChoice, Place, described
+from runtime.lowering.choice import NodeChoice, Place, described
 from runtime.lowering.launch import Conversion, Launch
 from runtime.lowering.lower import lower_chosen, places
 from runtime.lowering.options import Options
@@ -27,7 +27,7 @@ from runtime.selection.candidates import CONSTANT, Candidates, NodeCandidate, Re
 from runtime.selection.merging import Merger
 from runtime.selection.noise import has_floats
 from runtime.target import Target
-from runtime.types import Precision, Role, Storage
+from runtime.types import Algorithm, Precision, Role, Storage
 
 _SMALL = 64  # elements of a constant up to which its content may matter to a lowering
 _JOINT = 3  # inputs of a Concat up to which all combinations of states are listed
@@ -117,9 +117,9 @@ class _Finder:
         return tuple(found)
 
     def _choices(self, node: Node) -> list[NodeChoice]:
-        algorithms = [Algorithm.DIRECT]
+        algorithms: tuple[Algorithm, ...] = (Algorithm.DIRECT,)
         if node.op == "Conv" and Convolution(self._builder(), node).serves_winograd:
-            algorithms = winograd_algorithms(self.options)
+            algorithms = self.options.algorithms
         ways = itertools.product(places(self.target), algorithms, self._precisions(node))
         return [NodeChoice(place, algorithm, precision) for place, algorithm, precision in ways]
 
@@ -299,13 +299,6 @@ class _Finder:
                 with builder.in_precision(self.precisions[0]):
                     builder.read(name, storage)
         return tuple(builder.conversions)
-
-
-def winograd_algorithms(options: Options) -> list[Algorithm]:
-    """The algorithms of a convolution that Winograd's serves: one for all layers, or any of each where it is `auto`."""
-    if options.winograd == "auto":
-        return list(Algorithm)
-    return [next(algorithm for algorithm in Algorithm if algorithm.tile == options.winograd)]
 
 
 def _agree(chains: Mapping[str, tuple[str, ...]]) -> bool:

@@ -59,7 +59,7 @@ def select_choice(
 ) -> GraphSelection:
     """The choice of least cost among all, for Options(choice=...), or the one that a goal for activations asks for.
 
-    `options.winograd` says which algorithms convolutions may have: `auto` any, a number that tile or none.
+    `options.algorithms` are those that convolutions may have which Winograd's serves.
 
     Raises:
         UnsupportedError: a node cannot run on the target at all.

@@ -24,8 +24,8 @@ from farm.kept_choices import (
 from farm.rows.latency import Latency
 from runtime.artifacts import Fingerprint
 from runtime.errors import ConfigError, FormatError
-from runtime.lowering.choice import Algorithm, GraphChoice, NodeChoice, Place
-from runtime.types import Precision
+from runtime.lowering.choice import GraphChoice, NodeChoice, Place
+from runtime.types import Algorithm, Precision
 from tests.farm.test_artifacts import publish as publish_binaries
 
 DEBIAN = Fingerprint("host", "cpu", "3.1", "OpenCL 3.0", "pocl-3.1", "sources", "0.1.0")

@@ -38,7 +38,7 @@ from runtime.selection.costs import cost_key
 from runtime.selection.listing import find_candidates
 from runtime.selection.trials import candidate_plan, nodes_with
 from runtime.target import Target
-from runtime.types import Precision
+from runtime.types import EVERY_ALGORITHM, Precision
 from tests import opencl
 from tests.native.conftest import THOROUGH
 from tests.native.farmrt import Farmrt
@@ -187,7 +187,7 @@ def test_mixed_plans_agree_with_the_reference(gpu: Farmrt, network: NetworkMaker
     """Any node in any place, algorithm and precision, whatever its neighbours have."""
     maker, device, random = GraphMaker(), device_of(gpu), np.random.default_rng(seed)
     graph, target = network(maker), target_of_device(device)
-    options = Options(winograd="auto")
+    options = Options(algorithms=EVERY_ALGORITHM)
     candidates = find_candidates(graph, target, options, MIXED)
     choices = {node.output: candidates.choices(node) for node in graph.nodes}
     nodes = {name: found[random.integers(len(found))] for name, found in choices.items()}

@@ -14,10 +14,11 @@ from runtime.lowering.builder import Builder
 from runtime.lowering.choice import NodeChoice
 from runtime.lowering.options import Options
 from runtime.selection.candidates import Candidates
+from runtime.types import EVERY_ALGORITHM
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.random_graphs import random_graphs
 
-AUTO = Options(winograd="auto")
+AUTO = Options(algorithms=EVERY_ALGORITHM)
 several = settings(max_examples=12, suppress_health_check=list(HealthCheck))
 
 

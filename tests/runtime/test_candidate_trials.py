@@ -16,7 +16,7 @@ from runtime.selection.costs import cost_key
 from runtime.selection.listing import find_candidates
 from runtime.selection.trials import candidate_plan, nodes_with
 from runtime.target import Target
-from runtime.types import Precision
+from runtime.types import EVERY_ALGORITHM, Precision
 from tests.runtime.graphs import GraphMaker
 
 TARGET = Target("x", "x", gpu_family="adreno-6xx")
@@ -31,7 +31,7 @@ def net() -> Graph:
 
 def test_every_launch_of_every_candidate_can_be_timed() -> None:
     """Conversions between buffers and images among them, which no plan of one memory type has."""
-    candidates = find_candidates(net(), TARGET, Options(winograd="auto"))
+    candidates = find_candidates(net(), TARGET, Options(algorithms=EVERY_ALGORITHM))
     keys = list(dict.fromkeys(map(cost_key, candidates.launches())))
     plan = candidate_plan(nodes_with(keys, candidates), TARGET, Options())
     assert set(keys) <= plan.keys
@@ -44,7 +44,7 @@ def test_every_launch_of_every_candidate_can_be_timed() -> None:
 def test_every_launch_of_every_precision_can_be_timed() -> None:
     """Conversions between float and half among them, in each storage and between storages."""
     precisions = (Precision.FP32, Precision.FP16_STORAGE)
-    candidates = find_candidates(net(), TARGET, Options(winograd="auto"), precisions)
+    candidates = find_candidates(net(), TARGET, Options(algorithms=EVERY_ALGORITHM), precisions)
     keys = list(dict.fromkeys(map(cost_key, candidates.launches())))
     target = dataclasses.replace(TARGET, precision=max(precisions))
     plan = candidate_plan(nodes_with(keys, candidates), target, Options())

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from runtime.errors import FormatError, ModelError
-from runtime.lowering.choice import Algorithm, GraphChoice, NodeChoice, Place, graph_choice, graph_hash
-from runtime.types import Precision
+from runtime.lowering.choice import GraphChoice, NodeChoice, Place, graph_choice, graph_hash
+from runtime.types import Algorithm, Precision
 from tests.runtime.graphs import GraphMaker
 
 

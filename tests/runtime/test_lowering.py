@@ -18,7 +18,7 @@ from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.target import Target
-from runtime.types import Precision
+from runtime.types import Algorithm, Precision, asked_algorithms
 from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import NETWORKS, concat_in_place, dense_chain, nhwc_boundary, residual_block
@@ -70,9 +70,9 @@ def test_winograd_agrees_with_direct(tile: int, target: Target) -> None:
     x = maker.input(2, 17, 9, 11)
     a = maker.conv(x, 33, activation="relu")
     graph = maker.finish(maker.conv(a, 16, residual=maker.conv(x, 16)))
-    plan = lower(graph, target, Options(winograd=tile))
+    plan = lower(graph, target, Options(algorithms=asked_algorithms(tile)))
     assert sum(step.kernel.name == "winograd_gemm" for step in plan.steps) == 3
-    check(maker, graph, target, Options(winograd=tile))
+    check(maker, graph, target, Options(algorithms=asked_algorithms(tile)))
 
 
 def test_a_winograd_convolution_that_the_device_refuses_is_direct(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_winograd_convolution_that_the_device_refuses_is_direct(monkeypatch: p
     )
     maker = GraphMaker()
     graph = maker.finish(maker.conv(maker.input(1, 17, 9, 11), 33))
-    plan = lower(graph, BUFFER, Options(winograd=4))
+    plan = lower(graph, BUFFER, Options(algorithms=(Algorithm.WINOGRAD_4,)))
     assert [step.kernel.name for step in plan.steps if step.macs] == ["conv2d"]
 
 

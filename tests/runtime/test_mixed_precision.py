@@ -16,7 +16,7 @@ from runtime.errors import ModelError
 from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.lowering.builder import Builder
-from runtime.lowering.choice import Algorithm, NodeChoice, Place, graph_choice
+from runtime.lowering.choice import NodeChoice, Place, graph_choice
 from runtime.lowering.launch import Launch
 from runtime.lowering.lower import emit_launches, lower
 from runtime.plan.encode import encode_plan
@@ -39,7 +39,7 @@ from runtime.selection.precisions import (
 from runtime.selection.problem import make_problem
 from runtime.selection.selection import select_among
 from runtime.target import Target
-from runtime.types import ElementType, Precision
+from runtime.types import Algorithm, ElementType, Precision
 from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.selection_costs import GPU, GPU_AND_CPU, DrawnCosts

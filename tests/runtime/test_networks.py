@@ -21,7 +21,7 @@ from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.target import Target
-from runtime.types import Precision
+from runtime.types import Precision, asked_algorithms
 from tests.opencl import EXHAUSTIVE, default_device
 
 BUFFER = target_of_device(default_device(), memory="buffer")
@@ -91,7 +91,7 @@ def test_a_small_zoo_network_computes_what_onnxruntime_computes(name: str, preci
 @pytest.mark.parametrize("memory", ["buffer", "image"])
 def test_a_network_with_winograd_computes_what_onnxruntime_computes(memory: str, tile: int) -> None:
     target = dataclasses.replace(BUFFER, memory=memory)
-    check(zoo.build("resnet50", width=0.25, size=64), target, 2e-3, Options(winograd=tile))
+    check(zoo.build("resnet50", width=0.25, size=64), target, 2e-3, Options(algorithms=asked_algorithms(tile)))
 
 
 def test_one_small_network_computes_what_onnxruntime_computes() -> None:

@@ -25,7 +25,7 @@ from runtime.selection.calibration import (
 )
 from runtime.selection.costs import least_ms, modelled_costs
 from runtime.selection.listing import find_candidates
-from runtime.types import Precision
+from runtime.types import EVERY_ALGORITHM, Precision
 from tests.runtime.selection_costs import GPU, GPU_AND_CPU
 
 MEASURED = MeasuredPeaks(
@@ -41,7 +41,7 @@ MEASURED = MeasuredPeaks(
 
 def launches() -> dict[str, Launch]:
     graph, _ = convert(reflected_middle(56))
-    return by_key(find_candidates(graph, GPU_AND_CPU, Options(winograd="auto")).launches())
+    return by_key(find_candidates(graph, GPU_AND_CPU, Options(algorithms=EVERY_ALGORITHM)).launches())
 
 
 def test_what_was_measured_counts_and_the_rest_is_typical_of_the_family() -> None:

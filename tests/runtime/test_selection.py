@@ -18,7 +18,7 @@ from runtime.errors import ModelError
 from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.lowering.builder import Builder
-from runtime.lowering.choice import Algorithm, NodeChoice, Place, graph_choice, graph_hash
+from runtime.lowering.choice import NodeChoice, Place, graph_choice, graph_hash
 from runtime.lowering.launch import Launch
 from runtime.lowering.lower import emit_launches, lower
 from runtime.lowering.options import Options
@@ -36,7 +36,7 @@ from runtime.selection.needed import Needed, bounded_choice
 from runtime.selection.problem import make_problem
 from runtime.selection.selection import select_among, select_choice
 from runtime.target import Target
-from runtime.types import Precision
+from runtime.types import Algorithm, Precision, asked_algorithms
 from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.random_graphs import random_graphs
@@ -262,7 +262,7 @@ def test_the_alternative_of_a_node_is_told_with_its_cost() -> None:
 def test_a_fixed_tile_is_the_only_one() -> None:
     graph = stem(GraphMaker())
     for winograd, algorithm in ((0, Algorithm.DIRECT), (2, Algorithm.WINOGRAD_2), (4, Algorithm.WINOGRAD_4)):
-        candidates = find_candidates(graph, GPU, Options(winograd=winograd))
+        candidates = find_candidates(graph, GPU, Options(algorithms=asked_algorithms(winograd)))
         assert {choice.algorithm for choice in candidates.choices(graph.nodes[1])} == {algorithm}
         assert {choice.algorithm for choice in candidates.choices(graph.nodes[0])} == {Algorithm.DIRECT}
 

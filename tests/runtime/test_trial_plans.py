@@ -15,6 +15,7 @@ from runtime.plan.records import StepKind
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.target import Target
+from runtime.types import Algorithm
 from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
 
@@ -83,6 +84,6 @@ def test_global_size_covers_the_work_and_is_a_multiple_of_the_local_size() -> No
 
 
 def test_trials_take_the_options_of_the_lowering() -> None:
-    found = trial_plan([network()[1]], BUFFER, Options(winograd=2))
+    found = trial_plan([network()[1]], BUFFER, Options(algorithms=(Algorithm.WINOGRAD_2,)))
     assert "winograd_gemm" in {launch.kernel.name for launch in found.launches}
     assert all(step.kind == StepKind.OPENCL for step in found.plan.steps)

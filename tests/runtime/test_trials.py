@@ -11,6 +11,7 @@ from runtime.lowering.trials import trial_plan
 from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
+from runtime.types import Algorithm
 from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
 
@@ -41,7 +42,7 @@ def test_every_tunable_launch_of_a_model_is_there() -> None:
 
 @pytest.mark.slow
 def test_expectations_are_what_the_operators_compute() -> None:
-    trials = trial_plan([network("a", 1)], TARGET, Options(winograd=2))
+    trials = trial_plan([network("a", 1)], TARGET, Options(algorithms=(Algorithm.WINOGRAD_2,)))
     plan = trials.plan
     outputs = Executor(encode_plan(plan), plan.data, default_device()).run(trials.inputs)
     expected_steps = {expectation.step for expectation in plan.expectations}

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from farm.cli.ranges import WholeNumber
+from farm.config.keywords import ExecutionKeywords, names_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -79,17 +80,11 @@ def hint_options(function: Function) -> Function:
 
 def _with(function: Function, *options: Callable[[Any], Any]) -> Function:
     @functools.wraps(function)
-    def called(
-        num_threads: int | None = None,
-        cpu_affinity_policy: str | None = None,
-        gpu_perf_hint: Any = None,
-        gpu_priority_hint: Any = None,
-        **others: Any,
-    ) -> Any:
+    def called(**given: Any) -> Any:
         from farm.config.execution import Execution
 
-        execution = Execution(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
-        return function(execution=execution, **others)
+        execution = Execution(**{name: given.pop(name, None) for name in names_of(ExecutionKeywords)})
+        return function(execution=execution, **given)
 
     decorated: Any = called
     for option in reversed(options):

@@ -16,6 +16,7 @@ from farm.cli.commands.execution import execution_options
 from farm.cli.ranges import Number, WholeNumber
 from farm.config import named_file, samples
 from farm.config.duration import parse_duration
+from farm.config.keywords import ArtifactKeywords, names_of
 from runtime.errors import ConfigError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -296,17 +297,11 @@ def load_options(function: Function) -> Function:
     """How a model is loaded and executed; the function gets one LoadOptions as `load`."""
 
     @functools.wraps(function)
-    def called(
-        tuned: Path | None,
-        kernels: Path | None,
-        selection: Path | None,
-        memory: str | None,
-        execution: Any,
-        **others: Any,
-    ) -> Any:
+    def called(execution: Any, **given: Any) -> Any:
         from farm.jobs.loading import LoadOptions, with_existing_files
 
-        return function(load=with_existing_files(LoadOptions(tuned, kernels, memory, execution, selection)), **others)
+        artifacts = {name: given.pop(name) for name in names_of(ArtifactKeywords)}
+        return function(load=with_existing_files(LoadOptions(**artifacts, execution=execution)), **given)
 
     default = "[default: the file that tuning left in build/, if any]"
     return _with_options(  # type: ignore[no-any-return]

@@ -35,16 +35,20 @@ class CpuChoice(pydantic.BaseModel):
     version: Literal[1] = 1
     valid_for: str
     block: Literal[8, 16]
-    winograd: tuple[str, ...] = pydantic.Field(strict=False)
+    winograd: frozenset[str] = pydantic.Field(strict=False)
     threads: Threads | None = None
     affinity: Affinity | None = None
     default_ms: float = 0.0
     tuned_ms: float = 0.0
 
+    @pydantic.field_serializer("winograd")
+    def _in_order(self, layers: frozenset[str]) -> list[str]:
+        return sorted(layers)
+
     @property
     def options(self) -> CpuOptions:
         """For the lowering."""
-        return CpuOptions(self.block, frozenset(self.winograd))
+        return CpuOptions(self.block, self.winograd)
 
     @property
     def execution(self) -> Execution:

@@ -9,11 +9,12 @@ from farm.config.deployment import Deployment
 from farm.jobs.models.prepare import Failed, Prepared, prepare_all
 from runtime.custom.c_kernel import CKernel
 from runtime.layout.blocked import BLOCKS
-from runtime.lowering.choice import Algorithm, NodeChoice, Place, graph_choice
+from runtime.lowering.choice import NodeChoice, Place, graph_choice
 from runtime.lowering.lower import lower
 from runtime.lowering.options import CpuOptions
 from runtime.native.features import ENGINES, Features, chosen_features
 from runtime.target import Target
+from runtime.types import Algorithm
 
 RUNTIME_OF = {"opencl": "gpu", "cpu": "cpu"}
 ANY_SOC = "any"

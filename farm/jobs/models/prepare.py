@@ -35,7 +35,7 @@ from runtime.lowering.choice import GraphChoice
 from runtime.lowering.lower import Options
 from runtime.passes.pipeline import PassReport
 from runtime.plan.plan import Plan
-from runtime.types import OriginFormat, Precision
+from runtime.types import OriginFormat, Precision, asked_algorithms
 
 Array = npt.NDArray[Any]
 
@@ -92,8 +92,8 @@ class Prepared:
 
     def options(self, keep_layers: bool = False, choice: GraphChoice | None = None) -> Options:
         """What the deployment file asks of the lowering, and the choice that it obeys; None: its own rules."""
-        winograd, obfuscate = self.settings.winograd, self.settings.obfuscate
-        return Options(winograd, obfuscate, keep_layers, separate_weights=self.shares_weights, choice=choice)
+        algorithms, obfuscate = asked_algorithms(self.settings.winograd), self.settings.obfuscate
+        return Options(algorithms, obfuscate, keep_layers, separate_weights=self.shares_weights, choice=choice)
 
     @property
     def shares_weights(self) -> bool:

@@ -57,15 +57,17 @@ def _with_best_algorithms(opened: OpenUnit, prepared: Prepared, block: int, data
     """Winograd's convolution for those layers that are faster with it, both timed in the model."""
     valid_for = cpu_choice.validity(prepared.graph, opened.probe.cpu)
     outputs = {node.name: node.output for node in prepared.graph.nodes}
-    all_layers = tuple(sorted(winograd_layers(prepared.graph)))
-    direct = CpuChoice(valid_for=valid_for, block=8 if block == 8 else 16, winograd=())
+    all_layers = winograd_layers(prepared.graph)
+    direct = CpuChoice(valid_for=valid_for, block=8 if block == 8 else 16, winograd=frozenset())
     if not all_layers:
         return direct
-    ways = [written(opened, prepared, direct.model_copy(update={"winograd": w}), folder) for w in ((), all_layers)]
+    ways = [
+        written(opened, prepared, direct.model_copy(update={"winograd": w}), folder) for w in (frozenset(), all_layers)
+    ]
     slow, fast = _step_times(opened, ways, data)
     winners = [name for name in fast if name in slow and fast[name] < slow[name]]
     names = {step.name for step in ways[1].plan.steps if step.kernel is BLOCKED_WINOGRAD}
-    return direct.model_copy(update={"winograd": tuple(sorted(outputs[name] for name in winners if name in names))})
+    return direct.model_copy(update={"winograd": frozenset(outputs[name] for name in winners if name in names)})
 
 
 def _step_times(opened: OpenUnit, ways: Sequence[CpuPlan], data: TestData) -> list[dict[str, float]]:

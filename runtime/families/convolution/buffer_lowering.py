@@ -119,7 +119,7 @@ def _winograd(conv: Convolution) -> str:
 
     Returns why one of the three cannot run, and emits nothing then; else the empty text.
     """
-    builder, node, tile = conv.builder, conv.node, conv.winograd
+    builder, node, tile = conv.builder, conv.node, conv.algorithm.tile
     n, in_c, in_h, in_w = conv.x_shape
     _, out_c, out_h, out_w = conv.y_shape
     grid = {"batch": n, "tiles_h": -(-out_h // tile), "tiles_w": -(-out_w // tile)}

@@ -59,7 +59,7 @@ def _ends(conv: Convolution) -> Tensors:
 
 def _winograd(conv: Convolution) -> str:
     """Emits Winograd's three launches, or returns why one of them cannot run and emits nothing."""
-    builder, node, tile = conv.builder, conv.node, conv.winograd
+    builder, node, tile = conv.builder, conv.node, conv.algorithm.tile
     n, in_c, in_h, in_w = conv.x_shape
     _, out_c, out_h, out_w = conv.y_shape
     grid = {"batch": n, "tiles_h": -(-out_h // tile), "tiles_w": -(-out_w // tile)}

@@ -8,9 +8,10 @@ import numpy as np
 
 from runtime.graph import Array, Node
 from runtime.lowering.builder import Builder
-from runtime.peaks import modelled_tile, peaks_of
+from runtime.peaks import modelled_algorithm, peaks_of
 from runtime.plan.plan import ProfileInfo
 from runtime.shape_functions import Shape
+from runtime.types import Algorithm
 
 # Below these channels, Winograd's transforms cost more than the saved multiplications.
 _WINOGRAD_MIN_CHANNELS = 16
@@ -54,17 +55,17 @@ class Convolution:
     @property
     def is_winograd(self) -> bool:
         """Whether Winograd's algorithm is asked for and serves."""
-        return bool(self.winograd)
+        return self.algorithm != Algorithm.DIRECT
 
     @functools.cached_property
-    def winograd(self) -> int:
-        """Output tile of Winograd's algorithm where it is asked for and serves, else 0."""
+    def algorithm(self) -> Algorithm:
+        """The one that was chosen or asked for; DIRECT where Winograd's does not serve."""
         if not self.serves_winograd:
-            return 0
+            return Algorithm.DIRECT
         if self.builder.chosen:
-            return self.builder.chosen.algorithm.tile
-        asked = self.builder.options.winograd
-        return self._modelled_tile() if asked == "auto" else asked
+            return self.builder.chosen.algorithm
+        first, *others = self.builder.options.algorithms
+        return self._modelled_algorithm() if others else first
 
     @property
     def serves_winograd(self) -> bool:
@@ -73,10 +74,10 @@ class Convolution:
         wide = min(self.x_shape[1], self.y_shape[1]) >= _WINOGRAD_MIN_CHANNELS
         return plain and wide
 
-    def _modelled_tile(self) -> int:
-        """The tile of the least modelled time for this layer, 0 for the direct convolution."""
+    def _modelled_algorithm(self) -> Algorithm:
+        """The algorithm of the least modelled time for this layer."""
         target, image = self.builder.target, self.builder.target.memory == "image"
-        return modelled_tile(self.x_shape, self.y_shape, target.element_bytes, peaks_of(target), image)
+        return modelled_algorithm(self.x_shape, self.y_shape, target.element_bytes, peaks_of(target), image)
 
     @property
     def shown(self) -> ProfileInfo:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from runtime.operator_case import OperatorCase, shape_text
-from runtime.types import Winograd
+from runtime.types import Algorithm
 
 
 def _conv(
-    c: int, size: int, out: int, k: int = 3, stride: int = 1, dilation: int = 1, group: int = 1, winograd: Winograd = 0
+    c: int,
+    size: int,
+    out: int,
+    k: int = 3,
+    stride: int = 1,
+    dilation: int = 1,
+    group: int = 1,
+    algorithm: Algorithm = Algorithm.DIRECT,
 ) -> OperatorCase:
     """Padded to keep the size, but for a window as large as the image, which is a fully connected layer."""
     pad = dilation * (k // 2) if k < size else 0
     x = (1, c, size, size)
     attrs = {"strides": (stride,) * 2, "pads": (pad,) * 4, "dilations": (dilation,) * 2, "group": group}
-    window = f"K{k}x{k}S{stride}x{stride}D{dilation}x{dilation}G{group}{f'W{winograd}' if winograd else ''}"
+    window = f"K{k}x{k}S{stride}x{stride}D{dilation}x{dilation}G{group}{f'W{tile}' if (tile := algorithm.tile) else ''}"
     weights = ((out, c // group, k, k), (out,))
     return OperatorCase(
-        f"Conv_{shape_text(x)}_{window}_{out}", "Conv", (x,), weights, attrs | {"activation": "relu"}, winograd
+        f"Conv_{shape_text(x)}_{window}_{out}", "Conv", (x,), weights, attrs | {"activation": "relu"}, algorithm
     )
 
 
@@ -31,10 +38,10 @@ OPBENCH_CASES = (
     _conv(16, 28, 32, k=5),
     _conv(64, 28, 64, dilation=2),
     _conv(96, 28, 96, group=4),
-    _conv(64, 56, 64, winograd=2),
-    _conv(64, 56, 64, winograd=4),
-    _conv(256, 14, 256, winograd=2),
-    _conv(256, 14, 256, winograd=4),
+    _conv(64, 56, 64, algorithm=Algorithm.WINOGRAD_2),
+    _conv(64, 56, 64, algorithm=Algorithm.WINOGRAD_4),
+    _conv(256, 14, 256, algorithm=Algorithm.WINOGRAD_2),
+    _conv(256, 14, 256, algorithm=Algorithm.WINOGRAD_4),
     *(_conv(c, size, out, k=1) for c, size, out in ((32, 112, 64), (64, 56, 128), (256, 28, 256), (512, 14, 512))),
     _conv(1024, 7, 1024, k=1),
     *(_conv(c, size, c, group=c, stride=s) for c, size, s in ((32, 112, 1), (64, 112, 2), (128, 56, 1), (512, 14, 1))),

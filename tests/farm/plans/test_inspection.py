@@ -23,6 +23,7 @@ from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.plan.reading import read_plan_file
 from runtime.target import Target
+from runtime.types import Algorithm
 from tests.farm.conftest import CallFarm
 from tests.farm.jobs.fleet.test_unit import probe
 from tests.farm.model.tiny_model import write_deployment
@@ -67,7 +68,7 @@ def test_parts_of_a_wider_tensor_lie_in_it() -> None:
 def test_working_memory_of_winograd_is_shown() -> None:
     maker = GraphMaker()
     graph = maker.finish(maker.conv(maker.input(1, 32, 16, 16), 32))
-    plan = lower(graph, dataclasses.replace(TARGET, memory="image"), Options(winograd=2))
+    plan = lower(graph, dataclasses.replace(TARGET, memory="image"), Options(algorithms=(Algorithm.WINOGRAD_2,)))
     scratch = [tensor for tensor in inspection(plan).tensors if tensor.kind == "scratch"]
     assert {tensor.storage_format for tensor in scratch} == {"height_major"}
 

@@ -91,12 +91,12 @@ def test_what_tuning_chose_for_the_cpu_is_shown(phone: Phone) -> None:
     assert not default.is_tuned_for_cpu and "nchw8c" in {tensor.storage_format for tensor in default.tensors}
     path = Workspace("tinylib").cpu_choice_file("tiny", "arm64-v8a", "Mi 8", "sdm845")
     valid_for = cpu_choice.validity(phone.prepared.graph, phone.probe.cpu)
-    cpu_choice.write(path, CpuChoice(valid_for=valid_for, block=16, winograd=(), threads=2))
+    cpu_choice.write(path, CpuChoice(valid_for=valid_for, block=16, winograd=frozenset(), threads=2))
     cpu, _ = inspect_for_file(phone.source, phone.file)
     assert cpu.is_tuned_for_cpu and "nchw16c" in {tensor.storage_format for tensor in cpu.tensors}
     way = model_choice(*read_target_file(phone.file), phone.prepared, "cpu", phone.target("cpu"))
     assert way.execution(phone.prepared.settings.execution).num_threads == 2
-    cpu_choice.write(path, CpuChoice(valid_for="another graph", block=16, winograd=()))
+    cpu_choice.write(path, CpuChoice(valid_for="another graph", block=16, winograd=frozenset()))
     assert next(inspect_for_file(phone.source, phone.file)).tensors == default.tensors
 
 

@@ -26,7 +26,7 @@ def graph(channels: int = 8) -> Graph:
 
 
 def a_choice() -> CpuChoice:
-    return CpuChoice(valid_for=cpu_choice.validity(graph(), CPU), block=16, winograd=("conv0",), threads=2)
+    return CpuChoice(valid_for=cpu_choice.validity(graph(), CPU), block=16, winograd=frozenset({"conv0"}), threads=2)
 
 
 def test_a_choice_is_read_back(tmp_path: Path) -> None:
@@ -78,3 +78,10 @@ def test_what_the_user_says_goes_before_the_choice() -> None:
     given = Execution(gpu_perf_hint="low")
     assert cpu_choice.with_choice(given, None) == given
     assert cpu_choice.with_choice(given, a_choice()) == dataclasses.replace(given, num_threads=2)
+
+
+def test_the_file_lists_the_layers_of_winograds_algorithm_in_order(tmp_path: Path) -> None:
+    path, kept = tmp_path / "choice.json", a_choice().model_copy(update={"winograd": frozenset({"b", "c", "a"})})
+    cpu_choice.write(path, kept)
+    assert json.loads(path.read_bytes())["winograd"] == ["a", "b", "c"]
+    assert cpu_choice.read(path, kept.valid_for) == kept

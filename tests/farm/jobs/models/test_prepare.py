@@ -11,7 +11,7 @@ from farm.config.deployment import Input
 from farm.jobs.models.prepare import Failed, Prepared, TestData, given_inputs, prepare, prepare_all, random_input
 from farm.model.fetch import Fetcher
 from runtime.errors import ConfigError, ModelError, UnsupportedError
-from runtime.types import Precision
+from runtime.types import Algorithm, Precision
 from tests.farm.model.tiny_model import tiny_model, write_deployment
 
 
@@ -24,7 +24,9 @@ def test_a_model_is_converted_with_the_files_shapes_and_settings(tmp_path: Path)
     found = prepared(write_deployment(tmp_path, shape="2,3,8,8", winograd="4", obfuscate="1"))
     assert found.graph.name == "tiny"
     assert found.graph.shape("y") == (2, 5)
-    assert (found.options().winograd, found.options().obfuscate, found.options(True).keep_layers) == (4, True, True)
+    options = found.options()
+    assert (options.algorithms, options.obfuscate) == ((Algorithm.WINOGRAD_4,), True)
+    assert found.options(True).keep_layers
     assert sum(len(report.changes) for report in found.reports) > 0
 
 

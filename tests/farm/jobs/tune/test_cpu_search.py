@@ -7,7 +7,7 @@ from farm.farmrt.answers import CpuAnswer
 from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.tune.cpu_search import other_threads
 
-BEST = CpuChoice(valid_for="", block=8, winograd=())
+BEST = CpuChoice(valid_for="", block=8, winograd=frozenset())
 
 
 def tried(cpu: CpuAnswer, given: Execution | None = None) -> list[int | str | None]:
