@@ -19,9 +19,8 @@ from runtime.graph import Array
 from runtime.lowering.choice import GraphChoice
 from runtime.plan.plan import Plan
 from runtime.selection.candidates import Candidates
-from runtime.selection.noise import FINE, HalfNoise, NoiseLimit, noise_limits
-from runtime.selection.precisions import Precisions
-from runtime.types import Precision
+from runtime.selection.noise import FINE, HalfNoise, NodePrecisions, NoiseLimit, noise_limits
+from runtime.types import Precisions
 
 MOST_LIMITS = 4  # before one precision has to do
 NOISE_S = 10.0  # of this host, for each limit
@@ -60,9 +59,7 @@ class Accuracy:
         if is_mixed:
             self.inaccurate.append(reason)
         excess = excess_of_outputs(self.prepared, plan.target, self.data.expected, outputs)
-        is_limited = max(plan.precisions) != Precision.FP32 and self._limit(
-            _precisions(self.prepared, plan, choice), excess
-        )
+        is_limited = max(plan.precisions).stores_half and self._limit(_precisions(self.prepared, plan, choice), excess)
         if not (is_mixed and is_limited):
             self.dropped[precisions] = reason
         return False
@@ -87,7 +84,7 @@ class Accuracy:
         self.opened.first_round()
         return self.opened.read_outputs(plan)
 
-    def _limit(self, precisions: Mapping[str, Precision], excess: Mapping[str, float]) -> bool:
+    def _limit(self, precisions: NodePrecisions, excess: Mapping[str, float]) -> bool:
         """Limits the noise by that of a plan that has too much; False where there is no time, or it was done often."""
         ends_s = min(self.clock() + NOISE_S, self.ends_s)
         if len(self.inaccurate) > MOST_LIMITS or self.clock() >= ends_s:
@@ -102,7 +99,7 @@ class Accuracy:
         return HalfNoise(self.prepared.graph, self.data.inputs)
 
 
-def _precisions(prepared: Prepared, plan: Plan, choice: GraphChoice | None) -> dict[str, Precision]:
+def _precisions(prepared: Prepared, plan: Plan, choice: GraphChoice | None) -> NodePrecisions:
     """The precision of each node of a plan: what it was chosen to have, else that of the plan."""
     chosen = {name: each.precision for name, each in choice.nodes.items()} if choice else {}
     names = (node.output for node in prepared.graph.nodes)
