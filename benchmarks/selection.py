@@ -32,11 +32,10 @@ from runtime.selection.baselines import everywhere, node_by_node
 from runtime.selection.candidates import Candidates
 from runtime.selection.costs import AnalyticCosts, LaunchCosts, modelled_costs, total_ms
 from runtime.selection.listing import find_candidates
-from runtime.selection.precisions import Precisions
 from runtime.selection.problem import make_problem
 from runtime.selection.selection import GraphSelection, select_among
 from runtime.target import Target
-from runtime.types import EVERY_ALGORITHM, Precision
+from runtime.types import EVERY_ALGORITHM, Precision, Precisions
 
 OPTIONS = Options(algorithms=EVERY_ALGORITHM)
 IMAGE_SIDE = 16384

@@ -23,11 +23,10 @@ from farm.rows.record import Record
 from runtime.artifacts import Fingerprint, Replacement
 from runtime.errors import FormatError
 from runtime.lowering.choice import GraphChoice
-from runtime.types import Precision, Winograd
+from runtime.types import PRECISIONS, Precision, Winograd
 
 KIND = "farm-selection"
 VERSION = 4
-_PRECISIONS = {precision.label for precision in Precision}
 READABLE = (2, 3, VERSION)  # 2 knows no choice among precisions, 3 none for each operator; all else is the same
 
 
@@ -61,14 +60,14 @@ class KeptChoice(ChoiceSubject):
     @classmethod
     def _is_allowed(cls, value: str, info: ValidationInfo) -> str:
         allowed = str(info.data.get("precision", "")).split(",")
-        if value not in (allowed if len(allowed) > 1 else ("",)) or not set(allowed) <= _PRECISIONS:
+        if value not in (allowed if len(allowed) > 1 else ("",)) or not set(allowed) <= PRECISIONS.keys():
             raise ValueError(f"the precision {value!r} was chosen among {', '.join(allowed)}")
         return value
 
     @property
     def plan_precision(self) -> Precision:
         """The precision of the plan."""
-        return Precision[(self.chosen_precision or self.precision).upper()]
+        return PRECISIONS[self.chosen_precision or self.precision]
 
     @property
     def subject(self) -> ChoiceSubject:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from runtime.target import Target, wider_family
-from runtime.types import Algorithm, Precision
+from runtime.types import Algorithm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,15 +62,13 @@ class MeasuredPeaks:
 
     figures: Mapping[PeakFigure, float] = dataclasses.field(default_factory=dict)
 
-    def least_ms(
-        self, precision: Precision, macs: float, buffer_bytes: float, image_bytes: float
-    ) -> dict[PeakFigure, float]:
+    def least_ms(self, in_half: bool, macs: float, buffer_bytes: float, image_bytes: float) -> dict[PeakFigure, float]:
         """What the peaks allow a launch at the least, by what it computes and moves; infinite where one is missing.
 
         No launch is faster than the longest of these, if the peaks are true.
         """
         work = {
-            PeakFigure.HALF_MACS if precision == Precision.FP16 else PeakFigure.MACS: macs,
+            PeakFigure.HALF_MACS if in_half else PeakFigure.MACS: macs,
             PeakFigure.BUFFER_BYTES: buffer_bytes,
             PeakFigure.IMAGE_BYTES: image_bytes,
         }
@@ -122,10 +120,10 @@ def peaks_of(target: Target, measured: MeasuredPeaks = NOT_MEASURED) -> Peaks:
     """The peaks of a target: those that were measured, else by its GPU family, compute units and precision."""
     families = (target.gpu_family, wider_family(target.gpu_family), "")
     family = next(_FAMILIES[name] for name in families if name in _FAMILIES)
-    half = 2.0 if target.precision == Precision.FP16 else 1.0
+    half = 2.0 if target.precision.computes_in_half else 1.0
     figures = measured.figures
     macs = figures.get(PeakFigure.MACS, family.macs * max(target.compute_units, 1)) * half
-    if target.precision == Precision.FP16:
+    if target.precision.computes_in_half:
         macs = figures.get(PeakFigure.HALF_MACS, macs)
     return Peaks(
         macs,

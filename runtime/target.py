@@ -54,9 +54,14 @@ class Target:
     cpu_block: int = 8
 
     @property
+    def in_float(self) -> Target:
+        """The same device with floats stored and computed with as they are."""
+        return dataclasses.replace(self, precision=Precision.FP32)
+
+    @property
     def element_bytes(self) -> int:
         """Bytes of an activation or weight in memory."""
-        return 4 if self.precision == Precision.FP32 else 2
+        return 2 if self.precision.stores_half else 4
 
 
 def gpu_family(

@@ -61,7 +61,7 @@ class Origin:
 
 
 class Precision(enum.IntEnum):
-    """Storage and arithmetic of activations and weights."""
+    """How tensors of float32 are stored, and computed with; all others are of their own element type everywhere."""
 
     FP32 = 0
     FP16_STORAGE = 1  # half in memory, float arithmetic
@@ -75,7 +75,26 @@ class Precision(enum.IntEnum):
     @property
     def element(self) -> ElementType:
         """Type of floats in memory."""
-        return ElementType.F32 if self == Precision.FP32 else ElementType.F16
+        return ElementType.F16 if self.stores_half else ElementType.F32
+
+    @property
+    def stores_half(self) -> bool:
+        """Whether floats lie in memory as halves."""
+        return self != Precision.FP32
+
+    @property
+    def computes_in_half(self) -> bool:
+        """Whether floats are computed with as halves."""
+        return self == Precision.FP16
+
+
+Precisions = tuple[Precision, ...]  # those that the operators of a plan may have, from float to half arithmetic
+PRECISIONS: Mapping[str, Precision] = {precision.label: precision for precision in Precision}
+
+
+def device_precisions(has_half: bool) -> Precisions:
+    """What a GPU can compute in, which has arithmetic in half or not."""
+    return tuple(each for each in Precision if has_half or not each.computes_in_half)
 
 
 class Storage(enum.IntEnum):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from runtime.kernels.spec import MemoryType
 from runtime.lowering.trials import TrialLaunch
 from runtime.peaks import NOT_MEASURED, MeasuredPeaks, PeakFigure
-from runtime.types import Precision
 
 NEAR = 0.03  # of a time: what is nearer to the least than this can hardly become faster
 BEATEN = 0.01  # of a time: a launch that is below the least by more is not so by chance
@@ -33,8 +32,8 @@ class Floors:
                 self._peaks = self._peaks.without(figure)
 
     def _least_ns(self, launch: TrialLaunch) -> dict[PeakFigure, float]:
-        moved = launch.bytes / _FLOAT_BYTES * (_FLOAT_BYTES if launch.precision == Precision.FP32 else _HALF_BYTES)
+        moved = launch.bytes / _FLOAT_BYTES * (_HALF_BYTES if launch.precision.stores_half else _FLOAT_BYTES)
         on_images = launch.kernel.memory == MemoryType.IMAGE
         work = (launch.macs, 0.0 if on_images else moved, moved if on_images else 0.0)
-        least = self._peaks.least_ms(launch.precision, *work)
+        least = self._peaks.least_ms(launch.precision.computes_in_half, *work)
         return {figure: ms * NS_PER_MS for figure, ms in least.items() if figure in self._peaks.figures}

@@ -31,8 +31,9 @@ from runtime.lowering.lower import emit_launches
 from runtime.native.abi import HOST as HOST_ABI
 from runtime.selection.calibration import by_key
 from runtime.selection.candidates import Candidates
-from runtime.selection.precisions import Precisions, allowed_precisions, candidates_in_each, select_in_each
+from runtime.selection.precisions import allowed_precisions, candidates_in_each, select_in_each
 from runtime.target import Target
+from runtime.types import Precisions
 
 LOG = logging.getLogger("farm.jobs")
 

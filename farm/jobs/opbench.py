@@ -34,7 +34,7 @@ from runtime.lowering.trial_inputs import trial_inputs
 from runtime.operator_case import SEED, OperatorCase
 from runtime.plan.plan import Plan
 from runtime.target import Target
-from runtime.types import Precision
+from runtime.types import device_precisions
 from tuner.speed_states import speed_states
 
 WORKSPACE = Workspace("opbench")
@@ -112,9 +112,8 @@ def _targets(opened: OpenUnit, options: OpbenchOptions) -> Iterator[Target]:
         name = opened.unit.name
         raise UnsupportedError(f"unit {name!r} has no OpenCL driver; `farm doctor --device {name}` says what to do")
     memories = ["buffer", *(["image"] if device.images else [])]
-    precisions = [Precision.FP32, Precision.FP16_STORAGE, *([Precision.FP16] if device.fp16 else [])]
     for memory in memories:
-        for precision in precisions:
+        for precision in device_precisions(device.fp16):
             if options.memory in (None, memory) and options.precision in (None, precision.label):
                 yield opened.probe.target(opened.unit.soc, memory=memory, precision=precision)
 

@@ -33,7 +33,7 @@ from runtime.lowering.trial_inputs import trial_inputs
 from runtime.plan.plan import Plan, Size3, Step
 from runtime.plan.records import StepKind
 from runtime.target import Target
-from runtime.types import Precision
+from runtime.types import Precision, device_precisions
 
 Array = npt.NDArray[Any]
 
@@ -114,9 +114,8 @@ def _targets(opened: OpenUnit, bound: BoundOperator) -> Iterator[Target]:
     if device is None:
         return
     memories = [memory for memory in bound.kernels if memory == MemoryType.BUFFER or device.images]
-    precisions = [Precision.FP32, Precision.FP16_STORAGE, *([Precision.FP16] if device.fp16 else [])]
     for memory in memories:
-        for precision in precisions:
+        for precision in device_precisions(device.fp16):
             yield opened.probe.target(opened.unit.soc, memory=str(memory), precision=precision)
 
 
@@ -190,7 +189,7 @@ def _graph(wanted: Sequence[_Wanted]) -> Graph:
 
 def _rounded(value: Array, target: Target) -> Array:
     """The values that the plan's precision can hold, so that only the kernel's own rounding shows."""
-    if value.dtype != np.float32 or target.precision == Precision.FP32:
+    if value.dtype != np.float32 or not target.precision.stores_half:
         return value
     return value.astype(np.float16).astype(np.float32)
 

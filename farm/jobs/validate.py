@@ -112,7 +112,7 @@ def _ending_of(verdicts: Mapping[str, metrics.OutputVerdict]) -> Ending:
 def with_half_range(validation: Validation, precision: Precision, data: TestData) -> Validation:
     """A validation whose reason, where outputs are wrong in half precision, also says what leaves half's range."""
     ending = validation.ending
-    if ending.status != Status.WRONG_RESULT or precision == Precision.FP32 or not data.beyond_half:
+    if ending.status != Status.WRONG_RESULT or not precision.stores_half or not data.beyond_half:
         return validation
     return dataclasses.replace(
         validation, ending=Ending(status=ending.status, reason=f"{ending.reason}; {data.beyond_half}")

@@ -48,7 +48,7 @@ def emit_c(bound: BoundOperator, builder: Builder, node: Node, note: str) -> Non
     for index in range(len(bound.inputs)):
         check_constant(bound, builder, node, index)
         values.append(_read_full(builder, node.input(index)))
-    result = builder.write_elements(node.output)
+    result = builder.write(node.output, Storage.FLAT)
     narrow = result.element == ElementType.F16
     y = Value(node.output, output, Storage.FLAT, ElementType.F32) if narrow else result
     elements = [math.prod(shape) if shape is not None else 0 for shape in (*bound.present(shapes), output)]
@@ -95,7 +95,7 @@ def _read_full(builder: Builder, name: str) -> Value:
     if builder.graph.is_constant(name) and builder.graph.tensors[name].dtype == np.float32:
         data = np.ascontiguousarray(builder.graph.constants[name], np.float32)
         return Value(name, data.shape, Storage.FLAT, ElementType.F32, data=data)
-    value = builder.read_elements(name)
+    value = builder.read(name, Storage.FLAT)
     if value.element != ElementType.F16:
         return value
     wide = Value(f"{name}:float32", value.shape, Storage.FLAT, ElementType.F32)

@@ -130,11 +130,11 @@ def _read(builder: Builder, name: str, form: ArgumentForm) -> Value:
         return _absent_image(builder) if form == ArgumentForm.IMAGE else builder.zeros(1)
     if form == ArgumentForm.IMAGE:
         return builder.read_image(name, builder.graph.shape(name))
-    return builder.read(name, _STORAGE[form]) if form in _STORAGE else builder.read_elements(name)
+    return builder.read(name, _STORAGE.get(form, Storage.FLAT))
 
 
 def _written(builder: Builder, name: str, form: ArgumentForm) -> Value:
-    return builder.write(name, _STORAGE[form]) if form in _STORAGE else builder.write_elements(name)
+    return builder.write(name, _STORAGE.get(form, Storage.FLAT))
 
 
 def _absent_image(builder: Builder) -> Value:

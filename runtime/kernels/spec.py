@@ -11,7 +11,6 @@ import enum
 from collections.abc import Callable, Iterator, Mapping
 
 from runtime.target import Target, wider_family
-from runtime.types import Precision
 
 Dims = Mapping[str, int]
 WorkItems = tuple[int, ...]
@@ -97,7 +96,7 @@ def always_fits(dims: Dims, chosen: Variant, target: Target) -> str:
 
 def needs_half(chosen: Variant, target: Target) -> str:
     """Says why a variant cannot run: one with runs of products (RUN, see prelude.cl) is for half arithmetic only."""
-    if chosen.get("RUN") and target.precision != Precision.FP16:
+    if chosen.get("RUN") and not target.precision.computes_in_half:
         return f"runs of {chosen['RUN']} are for half arithmetic"
     return ""
 
@@ -173,17 +172,17 @@ class Kernel:
 
     def default_variant(self, dims: Dims, target: Target) -> Variant | None:
         """The cheapest fitting default of the GPU family, else the first variant that fits; None where none does."""
-        for defaults in self._family_defaults(target.gpu_family, target.precision):
+        for defaults in self._family_defaults(target.gpu_family, target.precision.computes_in_half):
             fitting = [variant for variant in defaults if not self.fits(dims, variant, target)]
             if fitting:
                 return min(fitting, key=lambda variant: self.cost(dims, variant))
         return next((variant for variant in self.variants if not self.fits(dims, variant, target)), None)
 
-    def _family_defaults(self, family: str, precision: Precision = Precision.FP32) -> Iterator[tuple[Variant, ...]]:
+    def _family_defaults(self, family: str, in_half: bool = False) -> Iterator[tuple[Variant, ...]]:
         """Defaults of the family, of the wider ones around it, of the one whose defaults it shares, and of any, in this
         order; in half arithmetic perhaps only the latter two."""
         wider = wider_family(family)
-        is_other = precision == Precision.FP16 and wider in _HALF_DEFAULTS_OF
+        is_other = in_half and wider in _HALF_DEFAULTS_OF
         families = [] if is_other else _around(family)
         families += _around((_HALF_DEFAULTS_OF if is_other else _DEFAULTS_OF).get(wider, ""))
         yield from (self.defaults[each] for each in (*families, "") if each in self.defaults)

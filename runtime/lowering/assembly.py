@@ -18,7 +18,7 @@ from runtime.lowering.value import Value
 from runtime.plan.container import align
 from runtime.plan.plan import PIXEL_BYTES, Arg, Image, Plan, Pool, Size3, Step, Tensor, WeightPacking
 from runtime.plan.records import ArgKind, PoolKind, StepKind
-from runtime.types import ElementType, ImageFormat, Precision, Role, Storage
+from runtime.types import ElementType, ImageFormat, Precisions, Role, Storage
 
 _ARGS_OF_FORM = {
     ArgumentForm.VIEW: 3,
@@ -187,7 +187,7 @@ def assemble_plan(builder: Builder) -> Plan:
     )
 
 
-def _precisions(builder: Builder) -> tuple[Precision, ...]:
+def _precisions(builder: Builder) -> Precisions:
     choice = builder.options.choice
     return (choice and choice.precisions) or (builder.target.precision,)
 

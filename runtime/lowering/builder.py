@@ -62,9 +62,13 @@ class Builder(Launcher):
         """Whether the tensor is computed at run time (already read, written or an input)."""
         return not self.graph.is_constant(tensor)
 
+    def element_of(self, tensor: str) -> ElementType:
+        """Element type in memory: a tensor's own, of which the precision of now says how float32 is stored."""
+        return self.element if self._is_float(tensor) else self._outer_element(tensor)
+
     def read(self, tensor: str, storage: Storage) -> Value:
-        """Returns a tensor in a storage, in the element type of now; emits a conversion where there is none so yet."""
-        form = (storage, self.element)
+        """Returns a tensor in a storage; emits a conversion where there is none so yet."""
+        form = (storage, self.element_of(tensor))
         existing = self._tensor(tensor)
         if form in existing:
             return existing[form]
@@ -89,28 +93,12 @@ class Builder(Launcher):
         home = self.home(tensor)
         if home.storage not in (Storage.IMAGE, Storage.BLOCKED):
             return self.read(tensor, home.storage)
-        forms = self._values[tensor]
-        dense = (form[0] for form in forms if form[0] in (Storage.NHWC, Storage.FLAT) and form[1] == self.element)
+        forms, element = self._values[tensor], self.element_of(tensor)
+        dense = (form[0] for form in forms if form[0] in (Storage.NHWC, Storage.FLAT) and form[1] == element)
         return self.read(tensor, next(dense, Storage.NHWC) if home.storage == Storage.BLOCKED else Storage.NHWC)
 
-    def read_elements(self, tensor: str) -> Value:
-        """The tensor row-major, in the element type of now for floats and in its own for all others."""
-        if self._is_float(tensor):
-            return self.read(tensor, Storage.FLAT)
-        if tensor not in self._values:
-            data = self.graph.constants[tensor].copy(order="C")
-            element = self._outer_element(tensor)
-            self._enter(tensor, Value(tensor, data.shape, Storage.FLAT, element, data=data))
-        return self._values[tensor][Storage.FLAT, self._outer_element(tensor)]
-
-    def write_elements(self, tensor: str) -> Value:
-        """A new row-major value for a tensor of any element type."""
-        if self._is_float(tensor):
-            return self.write(tensor, Storage.FLAT)
-        return self._enter(tensor, Value(tensor, self.graph.shape(tensor), Storage.FLAT, self._outer_element(tensor)))
-
     def write(self, tensor: str, storage: Storage) -> Value:
-        """A new value for a tensor that a launch is about to write, of the element type of now."""
+        """A new value for a tensor that a launch is about to write."""
         return self._enter(tensor, self._new(tensor, storage))
 
     def alias(self, tensor: str, value: Value) -> None:
@@ -118,26 +106,29 @@ class Builder(Launcher):
         self._enter(tensor, value)
 
     def home(self, tensor: str) -> Value:
-        """The tensor in the form that it was written in first; a constant in the element type of now."""
+        """The tensor in the form that it was written in first; a constant as it is stored now."""
         self._tensor(tensor)
         return self._homes[tensor]
 
     def known(self, tensor: str, storage: Storage) -> Value | None:
-        """The tensor in a storage, in the element type of now, if it was already read, written, or begun by a part that
-        was written in place."""
-        return self._values.get(tensor, {}).get((storage, self.element))
+        """The tensor in a storage, if it was read or written so, or begun by a part that was written in place."""
+        return self._values.get(tensor, {}).get((storage, self.element_of(tensor)))
 
     def _tensor(self, tensor: str) -> dict[_Form, Value]:
-        if self.graph.is_constant(tensor) and (self._is_float(tensor) or tensor not in self._values):
+        if self.graph.is_constant(tensor):
             self._enter_constant(tensor)
         return self._values[tensor]
 
     def _enter_constant(self, tensor: str) -> None:
-        """Makes a constant exist in the element type of now: it is packed so, never converted."""
+        """Makes a constant exist as it is stored now: it is packed so, never converted."""
         known = self._values.setdefault(tensor, {})
-        form = (Storage.FLAT, self.element)
+        form = (Storage.FLAT, self.element_of(tensor))
         if form not in known:
-            known[form] = self.constant(tensor, self.graph.constants[tensor])
+            data = self.graph.constants[tensor]
+            if self._is_float(tensor):
+                known[form] = self.constant(tensor, data)
+            else:
+                known[form] = Value(tensor, data.shape, *form, data=data.copy(order="C"))
         self._homes[tensor] = known[form]
 
     def _enter(self, tensor: str, value: Value) -> Value:
@@ -151,16 +142,16 @@ class Builder(Launcher):
         if storage == Storage.NHWC and tensor in self._planned:
             container, channel = self._planned[tensor]
             base = self.known(container, Storage.NHWC) or self.write(container, Storage.NHWC)
-            return Value(tensor, shape, storage, self.element, base.stride, base, channel)
+            return Value(tensor, shape, storage, base.element, base.stride, base, channel)
         if storage == Storage.BLOCKED:
             return self._new_blocked(tensor, shape)
         stride = shape[1] if storage == Storage.NHWC else 0
-        return Value(tensor, shape, storage, self.element, stride)
+        return Value(tensor, shape, storage, self.element_of(tensor), stride)
 
     def _new_blocked(self, tensor: str, shape: tuple[int, ...]) -> Value:
         container, channel = self._planned.get(tensor, ("", 0))
         if not container:
-            return Value(tensor, shape, Storage.BLOCKED, self.element, block=self.block)
+            return Value(tensor, shape, Storage.BLOCKED, self.element_of(tensor), block=self.block)
         base = self.known(container, Storage.BLOCKED) or self.write(container, Storage.BLOCKED)
         return base.blocks(tensor, shape, channel)
 
@@ -215,7 +206,7 @@ class Builder(Launcher):
 
     def _output_elements(self, tensor: str) -> None:
         """An output of another element type than float32; a copy where it is an input, a constant or a part."""
-        value = self.read_elements(tensor)
+        value = self.read(tensor, Storage.FLAT)
         root = value.root
         if root.role == Role.INPUT or root.data is not None or value is not root:
             source, value = value, Value(tensor, value.shape, Storage.FLAT, value.element)

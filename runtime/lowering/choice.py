@@ -16,12 +16,11 @@ import numpy as np
 
 from runtime.errors import FormatError, ModelError
 from runtime.graph import Graph, Node
-from runtime.types import Algorithm, ElementType, Precision
+from runtime.types import PRECISIONS, Algorithm, ElementType, Precision
 
 VERSION = 2
 READABLE = (1, VERSION)  # 1 knows no precision of nodes; all else is the same
 KIND = "farm graph choice"
-_PRECISIONS = {precision.label: precision for precision in Precision}
 
 
 class Place(enum.StrEnum):
@@ -115,7 +114,7 @@ def _node_choice(entry: Any) -> NodeChoice:
     place, algorithm, *precisions = entry
     if len(precisions) > 1:
         raise ValueError(f"a node is chosen to run as {entry}")
-    return NodeChoice(Place(place), Algorithm(algorithm), *(_PRECISIONS[each] for each in precisions))
+    return NodeChoice(Place(place), Algorithm(algorithm), *(PRECISIONS[each] for each in precisions))
 
 
 def _text(value: Any) -> str:

@@ -17,7 +17,6 @@ from runtime.lowering.tables import BLOCKED_OPERATORS, IMAGE_LOWERINGS, LOWERING
 from runtime.plan.plan import Plan
 from runtime.plan.records import MAX_RANK
 from runtime.target import Target
-from runtime.types import Precision
 
 __all__ = ["Options", "lower"]
 
@@ -68,7 +67,7 @@ def _check_precisions(choice: GraphChoice, target: Target) -> None:
 
 def _runs_blocked(target: Target) -> bool:
     """Whether activations lie in blocks of channels: in plans for the CPU alone."""
-    return target.memory == "cpu" and target.precision == Precision.FP32
+    return target.memory == "cpu" and not target.precision.stores_half
 
 
 def places(target: Target) -> tuple[Place, ...]:

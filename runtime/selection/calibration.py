@@ -71,7 +71,7 @@ def with_beaten(peaks: MeasuredPeaks, launches: Mapping[str, Launch], measured: 
         launch, ms = launches[key], measured[key]
         if launch.kind == StepKind.CPU or ms <= 0.0:
             continue
-        least = MeasuredPeaks(figures).least_ms(launch.precision, launch.macs, *moved_bytes(launch))
+        least = MeasuredPeaks(figures).least_ms(launch.precision.computes_in_half, launch.macs, *moved_bytes(launch))
         for figure, at_least_ms in least.items():
             if ms < at_least_ms < math.inf:
                 figures[figure] *= ms / at_least_ms if figure == PeakFigure.LAUNCH_MS else at_least_ms / ms

@@ -114,7 +114,7 @@ def least_ms(launch: Launch, measured: MeasuredPeaks) -> float:
     """
     if launch.kind == StepKind.CPU:
         return math.inf
-    return max(measured.least_ms(launch.precision, launch.macs, *moved_bytes(launch)).values())
+    return max(measured.least_ms(launch.precision.computes_in_half, launch.macs, *moved_bytes(launch)).values())
 
 
 def moved_bytes(launch: Launch) -> tuple[int, int]:

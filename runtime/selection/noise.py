@@ -20,6 +20,7 @@ from runtime.lowering.choice import NodeChoice
 from runtime.types import Precision
 
 # Noise power beside that of half storage: sums in half take some 5 dB more (1 to 8 dB, docs/results.md).
+NodePrecisions = Mapping[str, Precision]  # of each node, by name
 POWER_IN = {Precision.FP16_STORAGE: 1.0, Precision.FP16: 3.0}
 MARGIN = 1.1  # so many times less noise than allowed is aimed at
 MOST_AT_ONCE = 100.0  # by which noise is lowered where nobody knows how much there is
@@ -139,9 +140,7 @@ def _finite_sum(powers: Iterable[float]) -> float:
     return sum(power for power in powers if math.isfinite(power))
 
 
-def noise_limits(
-    noise: HalfNoise, precisions: Mapping[str, Precision], excess: Mapping[str, float]
-) -> tuple[NoiseLimit, ...]:
+def noise_limits(noise: HalfNoise, precisions: NodePrecisions, excess: Mapping[str, float]) -> tuple[NoiseLimit, ...]:
     """Limits for the next plan by what the outputs of one were that has too much noise.
 
     `precisions`: of each node of that plan. `excess`: of each output, how many times the noise power that is allowed it
@@ -151,7 +150,7 @@ def noise_limits(
     return tuple(_limit(noise.powers(output), precisions, times) for output, times in excess.items())
 
 
-def _limit(storage: Mapping[str, float], precisions: Mapping[str, Precision], excess: float) -> NoiseLimit:
+def _limit(storage: Mapping[str, float], precisions: NodePrecisions, excess: float) -> NoiseLimit:
     powers: dict[tuple[str, Precision | None], float] = {
         (name, precision): power * factor for name, power in storage.items() for precision, factor in POWER_IN.items()
     }

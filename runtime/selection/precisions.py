@@ -8,7 +8,7 @@ former; it counts where it is cheaper. What keeps no memory limit is left out.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from runtime.errors import ModelError
@@ -22,14 +22,13 @@ from runtime.selection.memory import CHEAPEST, MemoryGoal
 from runtime.selection.needed import BoundedChoice, Needed, bounded_choice
 from runtime.selection.selection import GraphSelection, select_among
 from runtime.target import Target
-from runtime.types import Precision
+from runtime.types import Precisions
 
-Precisions = tuple[Precision, ...]  # those that the operators of a plan may have, from float to half arithmetic
 Found = TypeVar("Found")
 LEAST_GAIN = 1e-6  # relative: mixed plans that promise less are no better than those of one precision
 
 
-def allowed_precisions(precisions: Collection[Precision]) -> list[Precisions]:
+def allowed_precisions(precisions: Precisions) -> list[Precisions]:
     """What plans may have where a file allows several: each alone, in the order given, at last all of them."""
     alone: list[Precisions] = [(each,) for each in precisions]
     return [*alone, tuple(sorted(precisions))] if len(alone) > 1 else alone

@@ -16,7 +16,7 @@ from runtime.selection.candidates import Candidates, NodeCandidate
 from runtime.selection.costs import cost_key
 from runtime.selection.listing import find_candidates
 from runtime.selection.merging import Merger
-from runtime.selection.precisions import Precisions
+from runtime.types import Precisions
 from tests.runtime.selection_costs import GPU, GPU_AND_CPU
 from tests.runtime.selection_graphs import AUTO, any_graphs, several
 from tests.runtime.test_mixed_precision import BOTH

@@ -27,9 +27,8 @@ from runtime.selection.noise import (
     evaluate_rounded,
     noise_limits,
 )
-from runtime.selection.precisions import Precisions
 from runtime.selection.selection import select_among
-from runtime.types import Precision
+from runtime.types import Precision, Precisions
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.selection_costs import GPU, DrawnCosts
 from tests.runtime.selection_graphs import AUTO, all_choices, any_graphs, several

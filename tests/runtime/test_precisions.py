@@ -14,9 +14,9 @@ from runtime.lowering.launch import Launch
 from runtime.selection.candidates import Candidates
 from runtime.selection.costs import CostOrigin, CostsByPrecision, MeasuredCosts, cost_key
 from runtime.selection.memory import MemoryGoal, least_memory
-from runtime.selection.precisions import Precisions, candidates_in_each, needed_in_cheapest, select_in_each
+from runtime.selection.precisions import candidates_in_each, needed_in_cheapest, select_in_each
 from runtime.selection.problem import make_problem
-from runtime.types import ElementType, Precision
+from runtime.types import ElementType, Precision, Precisions
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.random_graphs import random_graphs
 from tests.runtime.selection_costs import GPU, DrawnCosts

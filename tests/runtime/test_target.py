@@ -9,7 +9,6 @@ import pytest
 
 from runtime.kernels.table import BUFFER_KERNELS as KERNELS
 from runtime.target import Target, gpu_family, runs_on_cpu, target_from_probe
-from runtime.types import Precision
 
 
 @pytest.mark.parametrize(
@@ -117,4 +116,4 @@ def test_it_has_defaults_of_its_own_where_they_fit(family: str, out_c: int, tile
 @pytest.mark.parametrize("family", ["cpu", "cpu-avx512"])
 def test_in_half_arithmetic_it_has_none_that_calls_fma(family: str) -> None:
     for kernel in KERNELS:
-        assert all(not chosen.get("FMA") for chosen in next(kernel._family_defaults(family, Precision.FP16)))
+        assert all(not chosen.get("FMA") for chosen in next(kernel._family_defaults(family, in_half=True)))

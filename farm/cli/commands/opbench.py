@@ -11,9 +11,9 @@ from farm.cli.commands import options
 from farm.cli.commands.execution import hint_options
 from farm.cli.envelope import CommandResult
 from farm.cli.ranges import Number
-from runtime.types import Precision
+from runtime.types import PRECISIONS
 
-PRECISIONS = [precision.label for precision in Precision]
+_LABELS = list(PRECISIONS)
 
 
 @click.command(name="opbench")
@@ -27,7 +27,7 @@ PRECISIONS = [precision.label for precision in Precision]
     help="Seconds of device time for each; up to five times that where times vary.",
 )
 @click.option("--variants", "all_variants", is_flag=True, help="Every variant of each kernel, not only the default.")
-@click.option("--precision", type=click.Choice(PRECISIONS), help="Only this precision.  [default: all of the unit]")
+@click.option("--precision", type=click.Choice(_LABELS), help="Only this precision.  [default: all of the unit]")
 @click.option("--memory", type=click.Choice(["buffer", "image"]), help="Only this memory.  [default: all of the unit]")
 @click.option(
     "--operators",

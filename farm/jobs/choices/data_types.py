@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from farm.jobs.models.prepare import data_types
-from runtime.selection.precisions import Precisions
 from runtime.selection.selection import GraphSelection
+from runtime.types import Precisions
 
 
 def chosen_data_type(precisions: Precisions, selection: GraphSelection) -> str:

@@ -16,7 +16,6 @@ from runtime.lowering.lower import Options, lower
 from runtime.plan.plan import Plan
 from runtime.plan.shared_data import with_shared_data
 from runtime.target import Target
-from runtime.types import Precision
 
 MOST_PLANS = 8  # a plan holds its model's weights
 
@@ -70,7 +69,7 @@ def own_file(path: Path, target: Target, unit: str) -> Path:
 
     The precision does not matter: tuning may choose another one for the same unit.
     """
-    device = dataclasses.replace(target, precision=Precision.FP32)
+    device = target.in_float
     with _lowering:
         owner = _owners.setdefault(path.absolute(), device)
     return path if owner == device else path.with_name(f"{unit}.{path.name}")

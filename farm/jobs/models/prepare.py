@@ -35,7 +35,7 @@ from runtime.lowering.choice import GraphChoice
 from runtime.lowering.lower import Options
 from runtime.passes.pipeline import PassReport
 from runtime.plan.plan import Plan
-from runtime.types import OriginFormat, Precision, asked_algorithms
+from runtime.types import OriginFormat, Precision, Precisions, asked_algorithms
 
 Array = npt.NDArray[Any]
 
@@ -111,10 +111,10 @@ class Prepared:
         """Storage and arithmetic on a runtime where tuning has chosen no other."""
         return PRECISIONS[self.settings.data_type_on(runtime)]
 
-    def precisions(self, has_half: bool) -> tuple[Precision, ...]:
+    def precisions(self, has_half: bool) -> Precisions:
         """What the file allows on a GPU, which has arithmetic in half or not; the first runs until tuning chooses."""
         allowed = (PRECISIONS[data_type] for data_type in self.settings.data_types_on("gpu"))
-        return tuple(each for each in allowed if has_half or each != Precision.FP16)
+        return tuple(each for each in allowed if has_half or not each.computes_in_half)
 
     @property
     def data_formats(self) -> Mapping[str, DataFormat]:

@@ -18,9 +18,8 @@ from runtime.graph import Array
 from runtime.lowering.choice import GraphChoice
 from runtime.plan.plan import Plan
 from runtime.selection.candidates import Candidates
-from runtime.selection.noise import FINE, HalfNoise, NoiseLimit, noise_limits
-from runtime.selection.precisions import Precisions
-from runtime.types import Precision
+from runtime.selection.noise import FINE, HalfNoise, NodePrecisions, NoiseLimit, noise_limits
+from runtime.types import Precisions
 from tuner.budget import Deadline
 
 MOST_LIMITS = 4  # before one precision has to do
@@ -59,9 +58,7 @@ class Accuracy:
         if is_mixed:
             self.inaccurate.append(reason)
         excess = excess_of_outputs(self.prepared, plan.target, self.data.expected, outputs)
-        is_limited = max(plan.precisions) != Precision.FP32 and self._limit(
-            _precisions(self.prepared, plan, choice), excess
-        )
+        is_limited = max(plan.precisions).stores_half and self._limit(_precisions(self.prepared, plan, choice), excess)
         if not (is_mixed and is_limited):
             self.dropped[precisions] = reason
         return False
@@ -86,7 +83,7 @@ class Accuracy:
         self.opened.first_round()
         return self.opened.read_outputs(plan)
 
-    def _limit(self, precisions: Mapping[str, Precision], excess: Mapping[str, float]) -> bool:
+    def _limit(self, precisions: NodePrecisions, excess: Mapping[str, float]) -> bool:
         """Limits the noise by that of a plan that has too much; False where there is no time, or it was done often."""
         if len(self.inaccurate) > MOST_LIMITS or self.deadline.is_over:
             return False
@@ -101,7 +98,7 @@ class Accuracy:
         return HalfNoise(self.prepared.graph, self.data.inputs)
 
 
-def _precisions(prepared: Prepared, plan: Plan, choice: GraphChoice | None) -> dict[str, Precision]:
+def _precisions(prepared: Prepared, plan: Plan, choice: GraphChoice | None) -> NodePrecisions:
     """The precision of each node of a plan: what it was chosen to have, else that of the plan."""
     chosen = {name: each.precision for name, each in choice.nodes.items()} if choice else {}
     names = (node.output for node in prepared.graph.nodes)

@@ -42,7 +42,6 @@ from runtime.selection.candidates import Candidates
 from runtime.selection.costs import cost_key, total_ms
 from runtime.selection.memory import MemoryGoal
 from runtime.selection.precisions import (
-    Precisions,
     allowed_precisions,
     candidates_in_each,
     chosen_target,
@@ -52,7 +51,7 @@ from runtime.selection.precisions import (
 from runtime.selection.selection import GraphSelection
 from runtime.selection.trials import nodes_with
 from runtime.target import Target
-from runtime.types import Precision
+from runtime.types import Precisions
 from tuner.budget import NO_DEADLINE, Budget, Deadline
 from tuner.journal import Journal
 from tuner.statistics import Ratio
@@ -196,7 +195,7 @@ class Selecting:
             return self._proved(new, figures)
 
     @property
-    def _precisions(self) -> tuple[Precision, ...]:
+    def _precisions(self) -> Precisions:
         """The precisions that the deployment file allows on this unit."""
         return self.prepared.precisions(self.target.fp16)
 

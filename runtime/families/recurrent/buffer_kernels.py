@@ -8,7 +8,6 @@ from runtime.kernels.buffer.spec import Shapes, buffer_kernel, too_wide
 from runtime.kernels.spec import Defines, Dims, Variant, ceil_div, variant
 from runtime.recurrence import GATES, RecurrentKind, working_rows
 from runtime.target import Target
-from runtime.types import Precision
 
 _NUMBERS = "clip gate_a gate_b cell_a cell_b out_a out_b"
 # Vectors: 1 where a GPU's neighbouring work items read neighbouring weights, more where a core has vectors of its own.
@@ -58,7 +57,7 @@ def _step_shapes(dims: Dims, defines: Defines) -> Shapes:
 def _sequence_rule(dims: Dims, chosen: Variant, target: Target) -> str:
     if chosen["WIDTH"] > min(target.max_work_group_size, target.max_work_item_sizes[0]):
         return f"{chosen['WIDTH']} work items; the device's groups have {target.max_work_group_size}"
-    if target.gpu_family.startswith("pocl-3.0") and target.precision != Precision.FP32 and chosen["VECTOR"] > 1:
+    if target.gpu_family.startswith("pocl-3.0") and target.precision.stores_half and chosen["VECTOR"] > 1:
         return "PoCL 3.0 compiles vectors of halves in this kernel wrongly"
     return too_wide(dims["hidden"], chosen)
 

@@ -10,12 +10,13 @@ from runtime.generic import row_major_strides
 from runtime.graph import Node
 from runtime.kernels.strided import LOOPS
 from runtime.lowering.builder import Builder
+from runtime.types import Storage
 
 
 def lower_region_pooling(builder: Builder, node: Node) -> None:
     """One step; where the bins have channels of their own, the image moves on with them."""
-    x, regions, images = (builder.read_elements(name) for name in node.inputs)
-    y = builder.write_elements(node.output)
+    x, regions, images = (builder.read(name, Storage.FLAT) for name in node.inputs)
+    y = builder.write(node.output, Storage.FLAT)
     attributes, image = node.attrs, row_major_strides(x.shape)
     bins = attributes["bins"] if attributes["grouped"] else (1, 1)
     along = (0, math.prod(bins) * image[1], bins[1] * image[1], image[1])

@@ -82,8 +82,8 @@ def _copy(builder: Builder, node: Node, shape: Shape, x: View, y: View) -> None:
 
 def lower_elementwise(builder: Builder, node: Node) -> None:
     """One step."""
-    values = [builder.read_elements(name) for name in node.inputs]
-    y = builder.write_elements(node.output)
+    values = [builder.read(name, Storage.FLAT) for name in node.inputs]
+    y = builder.write(node.output, Storage.FLAT)
     views = [View(value, broadcast_view(value.shape, y.shape)) for value in values]
     function = ElementFunction[node.attrs["function"].upper()]
     operands = [] if function == ElementFunction.FILL else views
@@ -95,21 +95,21 @@ def lower_elementwise(builder: Builder, node: Node) -> None:
 
 def lower_strided(builder: Builder, node: Node) -> None:
     """The same memory where its elements lie in order, else a copy."""
-    x = builder.read_elements(node.inputs[0])
+    x = builder.read(node.inputs[0], Storage.FLAT)
     shape, strides, offset = (node.attrs[name] for name in ("shape", "strides", "offset"))
     part = Value(node.output, shape, Storage.FLAT, x.element, 0, x, offset)
     dense = row_major_strides(shape)
     if all(size == 1 or step == wanted for size, step, wanted in zip(shape, strides, dense, strict=True)):
         builder.alias(node.output, part)
         return
-    y = builder.write_elements(node.output)
+    y = builder.write(node.output, Storage.FLAT)
     _copy(builder, node, shape, View(x.from_element(offset), strides), View(y, dense))
 
 
 def lower_embedding(builder: Builder, node: Node) -> None:
     """Fills the wide tensor, then copies the narrow one into it."""
-    x = builder.read_elements(node.inputs[0])
-    y = builder.write_elements(node.output)
+    x = builder.read(node.inputs[0], Storage.FLAT)
+    y = builder.write(node.output, Storage.FLAT)
     _fill(builder, node, y, node.attrs["value"])
     strides = row_major_strides(y.shape)
     offset = sum(start * step for start, step in zip(node.attrs["starts"], strides, strict=True))
@@ -119,10 +119,10 @@ def lower_embedding(builder: Builder, node: Node) -> None:
 
 def lower_join(builder: Builder, node: Node) -> None:
     """A copy for each part."""
-    y = builder.write_elements(node.output)
+    y = builder.write(node.output, Storage.FLAT)
     strides, start = row_major_strides(y.shape), 0
     for name in node.inputs:
-        x = builder.read_elements(name)
+        x = builder.read(name, Storage.FLAT)
         part = y.from_element(start * strides[node.attrs["axis"]])
         _copy(builder, node, x.shape, View(x, row_major_strides(x.shape)), View(part, strides))
         start += x.shape[node.attrs["axis"]]
@@ -152,8 +152,8 @@ def _emit_summing(
 
 def lower_reduction(builder: Builder, node: Node) -> None:
     """One step."""
-    x = builder.read_elements(node.inputs[0])
-    y = builder.write_elements(node.output)
+    x = builder.read(node.inputs[0], Storage.FLAT)
+    y = builder.write(node.output, Storage.FLAT)
     function = ReductionFunction[node.attrs["function"].upper()]
     view = View(x.from_element(node.attrs["offset"]), node.attrs["strides"])
     shown = "Reduce" if function < ReductionFunction.ARG_MAX else "Arg"
@@ -164,8 +164,8 @@ def lower_product(builder: Builder, node: Node) -> None:
     """One step: of the kernel for matrices where the loops are theirs."""
     if emit_product(builder, node, node.attrs):
         return
-    a, b = (builder.read_elements(name) for name in node.inputs)
-    y = builder.write_elements(node.output)
+    a, b = (builder.read(name, Storage.FLAT) for name in node.inputs)
+    y = builder.write(node.output, Storage.FLAT)
     views = [View(a, node.attrs["a_strides"]), View(b, node.attrs["b_strides"])]
     _emit_summing(builder, node, "strided_product", {}, node.attrs["summed"], views, y, "StridedProduct")
 
@@ -197,8 +197,8 @@ def launch_rows(
 
 def lower_cumulation(builder: Builder, node: Node) -> None:
     """One step; backwards from the end where it is reversed."""
-    x = builder.read_elements(node.inputs[0])
-    y = builder.write_elements(node.output)
+    x = builder.read(node.inputs[0], Storage.FLAT)
+    y = builder.write(node.output, Storage.FLAT)
     function = CumulationFunction[node.attrs["function"].upper()]
     head = {"function": function, "exclusive": node.attrs["exclusive"]}
     launch_rows(builder, node, "cumulation", head, x, y, node.attrs["reverse"])
@@ -217,8 +217,8 @@ def _index_head(node: Node) -> dict[str, int]:
 
 def lower_indexed_read(builder: Builder, node: Node) -> None:
     """One step."""
-    x, indices = (builder.read_elements(name) for name in node.inputs)
-    y = builder.write_elements(node.output)
+    x, indices = (builder.read(name, Storage.FLAT) for name in node.inputs)
+    y = builder.write(node.output, Storage.FLAT)
     views = [View(x, node.attrs["strides"]), View(indices, node.attrs["index_strides"])]
     views.append(View(y, row_major_strides(y.shape)))
     _emit(builder, node, "indexed_read", _index_head(node), y.shape, views)
@@ -226,8 +226,8 @@ def lower_indexed_read(builder: Builder, node: Node) -> None:
 
 def lower_indexed_write(builder: Builder, node: Node) -> None:
     """A copy of the tensor, and the updates into it."""
-    x, indices, updates = (builder.read_elements(name) for name in node.inputs)
-    y = builder.write_elements(node.output)
+    x, indices, updates = (builder.read(name, Storage.FLAT) for name in node.inputs)
+    y = builder.write(node.output, Storage.FLAT)
     dense = row_major_strides(y.shape)
     _copy(builder, node, y.shape, View(x, dense), View(y, dense))
     shape = node.attrs["shape"]
