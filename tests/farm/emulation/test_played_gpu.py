@@ -146,6 +146,10 @@ def test_platforms(platforms: int, name: str | None) -> None:
     assert found.get("device", {}).get("name") == name
 
 
+def test_the_reference_finds_the_device_behind_a_platform_without_one() -> None:
+    assert played("mali-g72:platforms=2", "told(device.name)") == "Mali-G72"
+
+
 def test_limits_refuse_with_the_right_code() -> None:
     told = played(
         "adreno640:max_allocation_mb=1,memory_mb=2,image_width=64,image_height=32,max_items_x=32",

@@ -14,6 +14,8 @@ from tests.farm.jobs.test_execution import SMALL, row_of
 
 NETWORKS = ("squeezenet_v11", "mobilenet_v1")
 DEPLOYMENT = SMALL.replace("    limit_opencl_kernel_time: 1\n", "")
+# What a plan must be made otherwise for: no images, small ones, allocations that hold no two tensors.
+NARROW = ("adreno640:image_width=0", "adreno640:image_width=64,image_height=64", "mali-g72:max_allocation_mb=1")
 # One of each maker, and one whose registers are so few that planned work groups are too large for its kernels.
 SOME = ("adreno640", "mali-g72", "powervr-ge8320", "mali-g52:registers_kb=12")
 
@@ -32,7 +34,7 @@ def play(monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.opencl
-@pytest.mark.parametrize("profile", SOME)
+@pytest.mark.parametrize("profile", [*SOME, *NARROW])
 def test_a_small_network_is_right_and_its_row_says_that_it_was_played(farm: CallFarm, play: Any, profile: str) -> None:
     play(profile)
     status, shown, said = farm("run", "small.yml", "--round", "1", "--warmup", "0", "--validate", "--json")
@@ -75,6 +77,7 @@ def test_tuning_ends_with_a_row_on_a_played_gpu(farm: CallFarm, play: Any, profi
         ("resets_after_launches=3", "CL_OUT_OF_RESOURCES"),
         ("max_registers=40", "out of registers"),
         ("memory_mb=1", "CL_MEM_OBJECT_ALLOCATION_FAILURE"),
+        ("platforms=0", "no OpenCL platform"),
         ("build_crashes_on=conv1x1", "ended"),
     ],
 )
