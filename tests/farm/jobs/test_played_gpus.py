@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from farm.emulation import PhoneSettings
+from farm.emulation.phone_unit import emulated_phone_unit
 from farm.emulation.played_gpu import played_environment, profile_names
+from farm.jobs.fleet.unit import open_unit
 from tests import opencl
 from tests.farm.conftest import CallFarm
 from tests.farm.jobs.test_execution import SMALL, row_of
@@ -87,3 +90,21 @@ def test_a_gpu_that_fails_is_a_row_with_its_reason(farm: CallFarm, play: Any, ke
     row = row_of(farm("run", "small.yml", "--round", "1", "--json"))
     assert row["status"] not in ("ok", "")
     assert reason in row["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+def test_an_emulated_phone_has_the_gpu_that_it_plays() -> None:
+    with emulated_phone_unit("mate", PhoneSettings(soc="kirin970", gpu="mali-g72")) as unit, open_unit(unit) as opened:
+        device = opened.probe.opencl.device
+        assert device and (device.name, device.compute_units) == ("Mali-G72", 12)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "told"),
+    [("xclipse94", "did you mean 'xclipse940'?"), ("mali-g72:mode=fast", "one of computing|timing is wanted")],
+)
+def test_a_phone_with_a_gpu_that_cannot_be_played_is_refused_in_one_line(farm: CallFarm, gpu: str, told: str) -> None:
+    status, _, said = farm("emulate", "phone", "--port", "0", "--gpu", gpu)
+    assert status == 2 and said.count("\n") == 1
+    assert said.startswith("error: --gpu") and told in said
