@@ -267,6 +267,14 @@ def test_time_follows_the_clock_and_not_this_machine() -> None:
 
 @pytest.mark.slow
 @pytest.mark.opencl
+def test_all_times_may_be_slower() -> None:
+    plain, _ = played("adreno640:mode=timing", TIMES)
+    slow, _ = played("adreno640:mode=timing,slower=20", TIMES)
+    assert slow == pytest.approx(20 * plain, rel=0.001)
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_hot_is_slower() -> None:
     script = """
         kernel = cl.Kernel(build(), "idle")
