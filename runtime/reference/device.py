@@ -11,21 +11,23 @@ import pyopencl as cl
 from runtime.errors import DeviceError
 from runtime.target import Target, gpu_family
 
+_MOST_PLATFORMS = 16
 _PLATFORM_IDS = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def open_device(library: Path | str) -> Any:
-    """Opens the first device of a driver, even of one that no OpenCL loader on this machine knows.
+    """Opens the first device that any platform of a driver has, even of one that no OpenCL loader here knows.
 
     The library may be a loader's too, which gives the device of its first driver. Raises DeviceError where it cannot be
     loaded, is no OpenCL driver, or offers no device.
     """
-    platform, count = ctypes.c_void_p(), ctypes.c_uint32()
+    platforms, count = (ctypes.c_void_p * _MOST_PLATFORMS)(), ctypes.c_uint32()
     try:
-        status = _platform_ids(library)(1, ctypes.byref(platform), ctypes.byref(count))
-        if status or not count.value or not platform.value:
+        status = _platform_ids(library)(_MOST_PLATFORMS, platforms, ctypes.byref(count))
+        if status or not count.value or not platforms[0]:
             raise DeviceError(f"{library}: no OpenCL platform (code {status})")
-        devices = cl.Platform.from_int_ptr(platform.value).get_devices()
+        found = map(cl.Platform.from_int_ptr, filter(None, platforms[: count.value]))
+        devices = [device for platform in found for device in platform.get_devices()]
     except (OSError, AttributeError, cl.Error) as error:
         raise DeviceError(str(error).partition("\n")[0]) from None
     if not devices:

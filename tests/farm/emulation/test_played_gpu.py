@@ -86,6 +86,8 @@ def probe(profile: str) -> Any:
 # --- the profile ---
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 @pytest.mark.parametrize("profile", profile_names())
 def test_a_shipped_profile_is_a_gpu_whose_driver_says_that_it_is_played(profile: str) -> None:
     device = probe(profile)["device"]
@@ -95,6 +97,8 @@ def test_a_shipped_profile_is_a_gpu_whose_driver_says_that_it_is_played(profile:
     assert device["name"] in played_note({"driver": device["driver"], "gpu": device["name"]})
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_a_profile_may_be_any_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.gpu"
     path.write_text("# mine\nname = Mali-Mine\ncompute_units = 3 # of them\n")
@@ -140,12 +144,22 @@ def test_without_a_driver_behind_it_there_is_no_platform_and_a_reason() -> None:
 # --- limits ---
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 @pytest.mark.parametrize(("platforms", "name"), [(0, None), (1, "Mali-G72"), (2, "Mali-G72")])
 def test_platforms(platforms: int, name: str | None) -> None:
     found = probe(f"mali-g72:platforms={platforms}")
     assert found.get("device", {}).get("name") == name
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
+def test_the_reference_finds_the_device_behind_a_platform_without_one() -> None:
+    assert played("mali-g72:platforms=2", "told(device.name)") == "Mali-G72"
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_limits_refuse_with_the_right_code() -> None:
     told = played(
         "adreno640:max_allocation_mb=1,memory_mb=2,image_width=64,image_height=32,max_items_x=32",
@@ -176,6 +190,8 @@ def test_limits_refuse_with_the_right_code() -> None:
     }
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_a_kernels_work_group_limit_depends_on_its_registers() -> None:
     script = """
         from runtime.kernels.source import program_source
@@ -193,6 +209,8 @@ def test_a_kernels_work_group_limit_depends_on_its_registers() -> None:
 # --- computing, and not ---
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_it_computes() -> None:
     script = """
         buffer, event = launch()
@@ -204,6 +222,8 @@ def test_it_computes() -> None:
     assert played("adreno640:mode=timing", script) == 64
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_a_reference_and_a_release_keep_the_books() -> None:
     told = played(
         "adreno640:memory_mb=1",
@@ -228,6 +248,8 @@ TIMES = """
     """
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_a_launch_costs_what_the_profile_says() -> None:
     short, _ = played("adreno640:mode=timing,launch_us=10", TIMES)
     long, _ = played("adreno640:mode=timing,launch_us=60", TIMES)
@@ -235,12 +257,24 @@ def test_a_launch_costs_what_the_profile_says() -> None:
     assert short >= 10_000
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_time_follows_the_clock_and_not_this_machine() -> None:
     slow, _ = played("adreno640:mode=timing,launch_us=0,clock_mhz=100,memory_gb_s=1000", TIMES)
     fast, _ = played("adreno640:mode=timing,launch_us=0,clock_mhz=200,memory_gb_s=1000", TIMES)
     assert slow == pytest.approx(2 * fast, rel=0.01)
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
+def test_all_times_may_be_slower() -> None:
+    plain, _ = played("adreno640:mode=timing", TIMES)
+    slow, _ = played("adreno640:mode=timing,slower=20", TIMES)
+    assert slow == pytest.approx(20 * plain, rel=0.001)
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_hot_is_slower() -> None:
     script = """
         kernel = cl.Kernel(build(), "idle")
@@ -254,6 +288,8 @@ def test_hot_is_slower() -> None:
     assert spans[3] == pytest.approx(2 * spans[0], rel=0.01)
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_who_waits_waits_for_the_played_gpu() -> None:
     script = """
         build()
@@ -267,6 +303,8 @@ def test_who_waits_waits_for_the_played_gpu() -> None:
 # --- manners ---
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_nothing_runs_before_a_flush() -> None:
     script = """
         buffer, event = launch()
@@ -283,6 +321,8 @@ def test_nothing_runs_before_a_flush() -> None:
     assert played("adreno640:flush_needed=no", script)[2] < 50_000_000
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_timestamps_as_some_drivers_tell_them() -> None:
     span, start = played("adreno640:timestamp_ns=1000", TIMES)
     assert span % 1000 == start % 1000 == 0
@@ -290,12 +330,16 @@ def test_timestamps_as_some_drivers_tell_them() -> None:
     assert played("adreno640:timestamps=reversed", TIMES)[0] < 0
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_a_queue_that_profiles_may_be_slower() -> None:
     right, _ = played("adreno640:mode=timing", TIMES)
     slow, _ = played("adreno640:mode=timing,profiling=slow", TIMES)
     assert slow - right == pytest.approx(20_000, abs=2)
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_memory_of_the_host_is_used_in_place_copied_or_fails_late() -> None:
     script = """
         x = np.ones(64, np.float32)
@@ -312,6 +356,8 @@ def test_memory_of_the_host_is_used_in_place_copied_or_fails_late() -> None:
     assert played("adreno640:host_ptr=fails_late", script)[1] == -5
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_a_queue_that_died_stays_dead_and_a_new_one_works() -> None:
     told = played(
         "adreno640:dies_after_launches=2",
@@ -323,6 +369,8 @@ def test_a_queue_that_died_stays_dead_and_a_new_one_works() -> None:
     assert told == [0, 0, -5, -36, 0]
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_a_reset_takes_all_that_the_process_has() -> None:
     told = played(
         "adreno640:resets_after_launches=1",
@@ -337,6 +385,8 @@ def test_a_reset_takes_all_that_the_process_has() -> None:
     assert told == [0, -5, -5, 0]
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_a_compiler_that_takes_its_time_refuses_or_crashes() -> None:
     timed = "begin = time.monotonic(); build(); told(time.monotonic() - begin)"
     assert played("adreno640:build_ms=300", timed) >= 0.3
@@ -346,6 +396,8 @@ def test_a_compiler_that_takes_its_time_refuses_or_crashes() -> None:
         played("adreno640:build_crashes_on=DBAD", "told(code(lambda: build('-DBAD')))")
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_a_binary_is_good_until_the_driver_is_updated(tmp_path: Path) -> None:
     path = tmp_path / "binary"
     save = f"open({str(path)!r}, 'wb').write(build('-DA=1').get_info(cl.program_info.BINARIES)[0]); told(0)"

@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
+from farm.emulation import PhoneSettings
+from farm.emulation.phone_unit import emulated_phone_unit
 from farm.emulation.played_gpu import played_environment, profile_names
+from farm.jobs.fleet.unit import open_unit
 from tests import opencl
 from tests.farm.conftest import CallFarm
 from tests.farm.jobs.test_execution import SMALL, row_of
 
 NETWORKS = ("squeezenet_v11", "mobilenet_v1")
 DEPLOYMENT = SMALL.replace("    limit_opencl_kernel_time: 1\n", "")
+# What a plan must be made otherwise for: no images, small ones, allocations that hold no two tensors.
+NARROW = ("adreno640:image_width=0", "adreno640:image_width=64,image_height=64", "mali-g72:max_allocation_mb=1")
 # One of each maker, and one whose registers are so few that planned work groups are too large for its kernels.
 SOME = ("adreno640", "mali-g72", "powervr-ge8320", "mali-g52:registers_kb=12")
 
@@ -32,7 +37,7 @@ def play(monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.opencl
-@pytest.mark.parametrize("profile", SOME)
+@pytest.mark.parametrize("profile", [*SOME, *NARROW])
 def test_a_small_network_is_right_and_its_row_says_that_it_was_played(farm: CallFarm, play: Any, profile: str) -> None:
     play(profile)
     status, shown, said = farm("run", "small.yml", "--round", "1", "--warmup", "0", "--validate", "--json")
@@ -75,6 +80,7 @@ def test_tuning_ends_with_a_row_on_a_played_gpu(farm: CallFarm, play: Any, profi
         ("resets_after_launches=3", "CL_OUT_OF_RESOURCES"),
         ("max_registers=40", "out of registers"),
         ("memory_mb=1", "CL_MEM_OBJECT_ALLOCATION_FAILURE"),
+        ("platforms=0", "no OpenCL platform"),
         ("build_crashes_on=conv1x1", "ended"),
     ],
 )
@@ -84,3 +90,21 @@ def test_a_gpu_that_fails_is_a_row_with_its_reason(farm: CallFarm, play: Any, ke
     row = row_of(farm("run", "small.yml", "--round", "1", "--json"))
     assert row["status"] not in ("ok", "")
     assert reason in row["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+def test_an_emulated_phone_has_the_gpu_that_it_plays() -> None:
+    with emulated_phone_unit("mate", PhoneSettings(soc="kirin970", gpu="mali-g72")) as unit, open_unit(unit) as opened:
+        device = opened.probe.opencl.device
+        assert device and (device.name, device.compute_units) == ("Mali-G72", 12)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "told"),
+    [("xclipse94", "did you mean 'xclipse940'?"), ("mali-g72:mode=fast", "one of computing|timing is wanted")],
+)
+def test_a_phone_with_a_gpu_that_cannot_be_played_is_refused_in_one_line(farm: CallFarm, gpu: str, told: str) -> None:
+    status, _, said = farm("emulate", "phone", "--port", "0", "--gpu", gpu)
+    assert status == 2 and said.count("\n") == 1
+    assert said.startswith("error: --gpu") and told in said

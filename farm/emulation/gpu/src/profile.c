@@ -116,7 +116,7 @@ static bool whole(const played_profile *p, const char *path, char *error, size_t
                   {"buffer_bytes_per_clock", p->buffer_bytes_per_clock},
                   {"image_bytes_per_clock", p->image_bytes_per_clock},
                   {"l2_bytes_per_clock", p->l2_bytes_per_clock}, {"memory_gb_s", p->memory_gb_s},
-                  {"hot_clock_percent", p->hot_clock_percent}};
+                  {"hot_clock_percent", p->hot_clock_percent}, {"slower", p->slower}};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         if (needed[i].value <= 0) return snprintf(error, size, "%s: %s: must be above 0", path, needed[i].key), false;
     }

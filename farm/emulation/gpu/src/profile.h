@@ -62,6 +62,7 @@ enum { PLAYED_IN_PLACE, PLAYED_COPY, PLAYED_FAILS_LATE };
     X(number, memory_gb_s, "", "15")                                                                                  \
     X(number, group_clocks, "", "100") /* to start a work group on a unit */                                          \
     X(number, launch_us, "", "20")                                                                                    \
+    X(number, slower, "", "1") /* all times, so that `pace` holds where this machine computes in less */              \
     X(number, noise_percent, "", "0")                                                                                 \
     X(number, hot_after_ms, "", "0") /* of work; 0: never */                                                          \
     X(number, hot_clock_percent, "", "60")                                                                            \

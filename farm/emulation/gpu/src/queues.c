@@ -69,7 +69,7 @@ static void command_release(command *each) {
 /* Lets one command run. */
 static void command_begin(command *each, cl_ulong now_ns) {
     each->start_ns = free_ns > now_ns ? free_ns : now_ns;
-    const double duration_ns = each->duration_ns * heat(each->start_ns) * (1 + noise());
+    const double duration_ns = each->duration_ns * played.profile.slower * heat(each->start_ns) * (1 + noise());
     each->end_ns = free_ns = each->start_ns + (cl_ulong)fmax(1, duration_ns);
     busy_ns = fmin(busy_ns + duration_ns, 2e6 * played.profile.hot_after_ms);
     each->begun = true;
