@@ -24,6 +24,7 @@ import math
 from typing import Any
 
 from farm import safe_text
+from farm.transport import storage
 from farm.transport.base import Transport
 from runtime.errors import DeviceError
 
@@ -35,8 +36,10 @@ MAX_CLAIM_BYTES = 2000
 MAX_LEASE_S = 86_400.0
 MAX_RESERVATION_S = 14 * 86_400.0
 
+# A full storage has no room for a new beat, but for one that is written over the last.
 # action; for `claim` the token, the claim's text, the token before it, and the beat that was seen of that one; for
-# `take`, which claims a unit that certainly nobody holds, the text before, between and after boot id and uptime
+# `take`, which claims a unit that certainly nobody holds, the text before, between and after boot id and uptime. Where `ln` fails another was faster, and may have gone on already:
+# then any other name can still be made.
 SCRIPT = r"""
 mkdir -p .lease && cd .lease || exit 1
 find_top() {
@@ -50,14 +53,16 @@ read_beat() {
   { read -r beat <"$1.beat"; } 2>/dev/null
   case $beat in ended) ;; *[!0-9.]*) beat= ;; esac
 }
-write_beat() { echo "$2" >"$1.$$" && mv -f "$1.$$" "$1.beat"; }
+write_beat() {
+  echo "$2" >"$1.$$" && mv -f "$1.$$" "$1.beat" && return
+  rm -f "$1.$$"; [ -s "$1.beat" ] && echo "$2" 1<>"$1.beat"
+}
 read_clock() { read -r boot </proc/sys/kernel/random/boot_id; read -r uptime rest </proc/uptime; } 2>/dev/null
 forget_before() {
   for name in *; do [ "${name%%.*}" -lt "$1" ] 2>/dev/null && rm -f -- "$name"; done
 }
 claim() {
   failure=$(ln -s -- "$2" "$1" 2>&1) || {
-    # Another was faster, and may have gone on already: then any other name can still be made.
     [ -L "$1" ] || { ln -s -- . ".$$" && rm -f ".$$"; } 2>/dev/null && return
     echo "$failure" >&2
     exit 1
@@ -234,7 +239,7 @@ class Marker:
         completed = self._transport.run(argv, deadline_s)
         if completed.exit_status:
             reason = safe_text.word(completed.stderr.decode(errors="replace"), 200)
-            raise DeviceError(
+            raise storage.refusal(
                 f"the lease cannot be kept on the unit: {reason or f'exit status {completed.exit_status}'}"
             )
         return completed.stdout.decode(errors="replace")

@@ -90,7 +90,7 @@ def rehearse(opened: OpenUnit, entry: Entry, kernels: Path) -> Rehearsal:
         _, round_ms = first_rounds(own, entry.inputs)
         outputs = _outputs(own, entry.bundle)
         if entry.bundle.runtime == "gpu":
-            own.session.command("save_kernels", file=kernels.name)
+            own.write("save_kernels", file=kernels.name)
             own.transport.pull(kernels.name, kernels)
             entry = dataclasses.replace(entry, kernels=kernels)
     return Rehearsal(entry, answer, outputs, round_ms)
@@ -217,7 +217,7 @@ def _outputs(opened: OpenUnit, bundle: Bundle) -> dict[str, Array]:
     with TemporaryDirectory() as folder:
         for index, tensor in enumerate(bundle.outputs):
             local = Path(folder, f"output{index}.bin")
-            opened.session.command("output", name=tensor.name, file=local.name)
+            opened.write("output", name=tensor.name, file=local.name)
             opened.transport.pull(local.name, local)
             outputs[tensor.name] = np.fromfile(local, tensor.element_type).reshape(tensor.shape)
     return outputs

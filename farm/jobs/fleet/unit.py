@@ -286,13 +286,17 @@ class OpenUnit:
             for name, path in files.items():
                 self.session.command("input", name=name, file=remotes[path])
 
+    def write(self, command: str, **values: str) -> None:
+        """Lets farmrt write a file on the unit; the store gives way to it where there is no room."""
+        self.connection.store.with_room(lambda: self.session.command(command, deadline_s=None, **values))
+
     def read_outputs(self, plan: Plan) -> dict[str, Array]:
         """All outputs of the loaded plan after a run."""
         outputs = {}
         with TemporaryDirectory() as folder:
             for index, tensor in enumerate(plan.outputs):
                 local, remote = Path(folder, f"output{index}.bin"), f"output{index}.bin"
-                self.session.command("output", name=tensor.name, file=remote)
+                self.write("output", name=tensor.name, file=remote)
                 self.transport.pull(remote, local)
                 outputs[tensor.name] = np.fromfile(local, ELEMENT_NAMES[tensor.element_type]).reshape(tensor.shape)
         return outputs
