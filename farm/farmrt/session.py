@@ -162,7 +162,7 @@ class Session:
         if kind == "hang":
             self._forget()
             return DeadlineError(f"{name}: {text}{where}")
-        return storage.refusal(f"{name}: {text}{where}", kind)
+        return storage.refusal_error(f"{name}: {text}{where}", kind)
 
     def _forget(self) -> None:
         if self._process is not None:

@@ -36,10 +36,10 @@ MAX_CLAIM_BYTES = 2000
 MAX_LEASE_S = 86_400.0
 MAX_RESERVATION_S = 14 * 86_400.0
 
-# A full storage has no room for a new beat, but for one that is written over the last.
 # action; for `claim` the token, the claim's text, the token before it, and the beat that was seen of that one; for
-# `take`, which claims a unit that certainly nobody holds, the text before, between and after boot id and uptime. Where `ln` fails another was faster, and may have gone on already:
-# then any other name can still be made.
+# `take`, which claims a unit that certainly nobody holds, the text before, between and after boot id and uptime.
+# A full storage has no room for a new beat, but for one that is written over the last. Where `ln` fails, another was
+# faster, and may have gone on already: then any other name can still be made.
 SCRIPT = r"""
 mkdir -p .lease && cd .lease || exit 1
 find_top() {
@@ -239,7 +239,7 @@ class Marker:
         completed = self._transport.run(argv, deadline_s)
         if completed.exit_status:
             reason = safe_text.word(completed.stderr.decode(errors="replace"), 200)
-            raise storage.refusal(
+            raise storage.refusal_error(
                 f"the lease cannot be kept on the unit: {reason or f'exit status {completed.exit_status}'}"
             )
         return completed.stdout.decode(errors="replace")

@@ -85,7 +85,7 @@ class SyncClient:
 
     def _refused(self, kind: bytes, text: bytes) -> DeviceError:
         reason = " ".join(text.decode(errors="replace").split()) if kind == b"FAIL" else f"sync answer {kind!r}"
-        return storage.refusal(f"{self._name}: {reason or 'the phone refuses the file'}")
+        return storage.refusal_error(f"{self._name}: {reason or 'the phone refuses the file'}")
 
     def _write(self, data: bytes | memoryview, deadline: float) -> None:
         rest = memoryview(data)

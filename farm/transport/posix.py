@@ -297,7 +297,7 @@ class PosixTransport(ABC):
 
     def _refused(self, completed: CompletedProgram) -> DeviceError:
         message = safe_text.word(completed.stderr.decode(errors="replace"), MAX_WORDS)
-        return storage.refusal(f"{self._name}: {message or f'exit status {completed.exit_status}'}")
+        return storage.refusal_error(f"{self._name}: {message or f'exit status {completed.exit_status}'}")
 
     def _batches(self, items: Sequence[list[str]]) -> Iterator[list[list[str]]]:
         """Groups items so that each group's arguments fit in one command line."""

@@ -36,7 +36,7 @@ def no_space_error(folder: str, needed_bytes: int, there_bytes: int | None) -> D
     return DeviceError(f"{folder}: no space left: {needed} needed, {there} free; make room there", NO_ROOM)
 
 
-def refusal(text: str, kind: str = "") -> DeviceError:
+def refusal_error(text: str, kind: str = "") -> DeviceError:
     """The error of a unit that refuses to do something, in its words; whatever `df` says, they tell whether it is full.
 
     A quota, blocks reserved for root and a lack of inodes leave bytes free that nobody can have.

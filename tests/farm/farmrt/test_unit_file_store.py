@@ -34,7 +34,7 @@ class Counting(LocalTransport):
         self.trips += 1
         if self.full:
             self.full -= 1
-            raise storage.refusal("no space left on device")
+            raise storage.refusal_error("no space left on device")
         return super().push(files)
 
 
