@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from farm.farmrt import answers
 from farm.farmrt.answers import Answer, LoadAnswer, MemoryAnswer, ProbeAnswer, RunAnswer, TrialAnswer
+from farm.transport import storage
 from farm.transport.base import Process, Transport
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, ProcessEndedError
 
@@ -161,7 +162,7 @@ class Session:
         if kind == "hang":
             self._forget()
             return DeadlineError(f"{name}: {text}{where}")
-        return DeviceError(f"{name}: {text}{where}", kind)
+        return storage.refusal_error(f"{name}: {text}{where}", kind)
 
     def _forget(self) -> None:
         if self._process is not None:

@@ -15,18 +15,22 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from farm.config.inventory import DEFAULT_STORE_MB
 from farm.transport import base, file_digest, storage
 from farm.transport.base import Transport
 from runtime.errors import DeviceError, JobError
 
+Value = TypeVar("Value")
+
 FOLDER = "objects/"
 PUSH_PREFIX = "push-"  # folders of farm.transport.posix in which files arrive
 DEFAULT_LIMIT_BYTES = DEFAULT_STORE_MB * 1_000_000
 SHARE_OF_ROOM = 0.5
 DEADLINE_S = 60.0
+ROOM_BYTES = 4_000_000  # what is made free at once for a file of unknown size
+MOST_EVICTIONS = 8  # before one write
 BATCH = 300  # names in one command line
 
 _WHOLE = re.compile(FOLDER + r"[0-9a-f]{64}/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,59}")
@@ -107,15 +111,20 @@ class UnitFileStore:
         files = {remote: path for path, remote in remotes.items()}
         self._used.update(files)
         self._check()
-        try:
-            sent = self._transport.push(files)
-        except DeviceError:
-            if not self._make_room(sum(path.stat().st_size for path in files.values())):
-                raise
-            sent = self._transport.push(files)
-        if sent:
+        needed_bytes = storage.space_needed(path.stat().st_size for path in files.values())
+        if self.with_room(lambda: self._transport.push(files), needed_bytes):
             self._enforce_limit()
         return remotes
+
+    def with_room(self, write: Callable[[], Value], needed_bytes: int = ROOM_BYTES) -> Value:
+        """Writes on the unit; on a full one, again as long as there are unused files to remove first."""
+        for _ in range(MOST_EVICTIONS):
+            try:
+                return write()
+            except DeviceError as error:
+                if not self._make_room(needed_bytes, is_full=error.kind == storage.NO_ROOM):
+                    raise
+        return write()
 
     def close(self) -> None:
         """Records which files were used; may be called twice."""
@@ -132,10 +141,14 @@ class UnitFileStore:
         room_bytes = size_bytes + (contents.free_bytes if contents.free_bytes is not None else self._limit_bytes)
         self._remove(contents, size_bytes - min(self._limit_bytes, int(room_bytes * SHARE_OF_ROOM)))
 
-    def _make_room(self, wanted_bytes: int) -> bool:
-        """Removes files until `wanted_bytes` are free; False when there was nothing to remove."""
+    def _make_room(self, wanted_bytes: int, is_full: bool) -> bool:
+        """Removes files until `wanted_bytes` are free; False when there was nothing to remove.
+
+        A unit that is full whatever it says is free loses files of so many bytes.
+        """
         contents = read(self._transport)
-        return self._remove(contents, wanted_bytes - (contents.free_bytes or 0)) > 0
+        excess_bytes = wanted_bytes - (contents.free_bytes or 0)
+        return self._remove(contents, max(excess_bytes, wanted_bytes) if is_full else excess_bytes) > 0
 
     def _remove(self, contents: UnitFolder, excess_bytes: int) -> int:
         """Removes files that the job does not use, until `excess_bytes` are gone; returns how many files."""

@@ -21,9 +21,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from typing import Any
 
 from farm import safe_text
+from farm.transport import storage
 from farm.transport.base import Transport
 from runtime.errors import DeviceError
 
@@ -36,8 +38,9 @@ MAX_LEASE_S = 86_400.0
 MAX_RESERVATION_S = 14 * 86_400.0
 
 # action; for `claim` the token, the claim's text, the token before it, and the beat that was seen of that one; for
-# `take`, which claims a unit that certainly nobody holds, the text before, between and after boot id and uptime
-# `claim` fails where another was faster, and may have gone on already: then any other name can still be made.
+# `take`, which claims a unit that certainly nobody holds, the text before, between and after boot id and uptime.
+# A full storage has no room for a new beat, but for one that is written over the last. Where `ln` fails, another was
+# faster, and may have gone on already: then any other name can still be made.
 SCRIPT = r"""
 mkdir -p .lease && cd .lease || exit 1
 find_top() {
@@ -51,7 +54,10 @@ read_beat() {
   { read -r beat <"$1.beat"; } 2>/dev/null
   case $beat in ended) ;; *[!0-9.]*) beat= ;; esac
 }
-write_beat() { echo "$2" >"$1.$$" && mv -f "$1.$$" "$1.beat"; }
+write_beat() {
+  echo "$2" >"$1.$$" && mv -f "$1.$$" "$1.beat" && return
+  rm -f "$1.$$"; [ -s "$1.beat" ] && echo "$2" 1<>"$1.beat"
+}
 read_clock() { read -r boot </proc/sys/kernel/random/boot_id; read -r uptime rest </proc/uptime; } 2>/dev/null
 forget_before() {
   for name in *; do [ "${name%%.*}" -lt "$1" ] 2>/dev/null && rm -f -- "$name"; done
@@ -216,7 +222,7 @@ class Marker:
             The state, which holds `claim` if this succeeded, and all output, that of `then` included.
         """
         words = ["take", *claim.text_around_clock()]
-        script = f"{SCRIPT}{THEN}shift {len(words)}\n{then}"
+        script = re.sub(r"(?m)^ +", "", f"{SCRIPT}{THEN}shift {len(words)}\n{then}")  # short, see above
         output = self._output(["sh", "-c", script, "lease", *words, *arguments], TAKE_S)
         return parse(output), output
 
@@ -235,7 +241,7 @@ class Marker:
         completed = self._transport.run(argv, deadline_s)
         if completed.exit_status:
             reason = safe_text.word(completed.stderr.decode(errors="replace"), 200)
-            raise DeviceError(
+            raise storage.refusal_error(
                 f"the lease cannot be kept on the unit: {reason or f'exit status {completed.exit_status}'}"
             )
         return completed.stdout.decode(errors="replace")

@@ -35,13 +35,14 @@ class Status(enum.StrEnum):
 def status_of(error: FarmError) -> Status:
     """The status of a row whose job ended with this error."""
     if isinstance(error, DeviceError):
-        return {"build_failed": Status.BUILD_FAILED, "unsupported": Status.UNSUPPORTED}.get(error.kind, Status.FAILED)
+        return Status(error.kind) if error.kind in _KINDS_OF_UNITS else Status.FAILED
     for kind, status in _STATUS_OF_ERROR:
         if isinstance(error, kind):
             return status
     return Status.FAILED
 
 
+_KINDS_OF_UNITS = (Status.BUILD_FAILED, Status.UNSUPPORTED, Status.NO_ROOM)
 _STATUS_OF_ERROR: tuple[tuple[type[FarmError], Status], ...] = (
     (UnsupportedError, Status.UNSUPPORTED),
     (BuildError, Status.BUILD_FAILED),

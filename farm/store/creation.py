@@ -10,6 +10,7 @@ from pathlib import Path
 from farm import atomic_file
 from farm.store.address import Address, sqlite_url
 from farm.store.engine import sqlite_engine, translated_errors
+from farm.store.journal_mode import journal_mode
 from farm.store.layout import ensure_tables
 from runtime.errors import StoreError
 
@@ -35,7 +36,7 @@ def _make(path: Path, address: Address) -> None:
     engine = sqlite_engine(sqlite_url(path, "rwc"))
     try:
         with translated_errors(address), contextlib.closing(engine.raw_connection()) as connection:
-            connection.cursor().execute("PRAGMA journal_mode = WAL")
+            connection.cursor().execute(f"PRAGMA journal_mode = {journal_mode(path)}")
         ensure_tables(engine, address)
     finally:
         engine.dispose()

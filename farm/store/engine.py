@@ -1,7 +1,7 @@
 """Connects to a store, and translates database errors into the project's own.
 
-SQLite: write-ahead log, so that readers and a writer do not wait for each other; a transaction that writes takes the
-lock at its beginning, and waits for it at most `LOCK_WAIT_S`.
+SQLite: write-ahead log, so that readers and a writer do not wait for each other (journal_mode.py: not on network file
+systems); a transaction that writes takes the lock at its beginning, and waits for it at most `LOCK_WAIT_S`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, TimeoutError
 
 from farm.safe_text import one_line
+from farm.store import journal_mode
 from farm.store.address import Address
 from farm.store.damage import copy_aside
 from farm.store.rows import json_text
@@ -34,14 +35,17 @@ POSTGRESQL_STORE = "A PostgreSQL store"
 LOCK_NOT_AVAILABLE = "55P03"  # sqlstate, see PostgreSQL's appendix of error codes
 
 
-def sqlite_engine(url: URL) -> Engine:
-    """An engine whose transactions are SQLite's own."""
+def sqlite_engine(url: URL, is_shared: bool = False) -> Engine:
+    """An engine whose transactions are SQLite's own; a shared file, which other machines may write, loses its log."""
     engine = create_engine(url, connect_args={"timeout": LOCK_WAIT_S}, json_serializer=json_text)
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # sqlite3 begins no transaction by itself
         connection.execute("PRAGMA foreign_keys = ON")
+        if is_shared:
+            with contextlib.suppress(sqlite3.OperationalError):  # who may only read, or while another uses the log
+                connection.execute(f"PRAGMA journal_mode = {journal_mode.SHARED}")
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
@@ -95,7 +99,7 @@ def postgresql_engine(url: URL) -> Engine:
 def engine_of(address: Address) -> Engine:
     """The engine of a store; nothing is opened yet."""
     if address.path:
-        return sqlite_engine(address.engine_url)
+        return sqlite_engine(address.engine_url, journal_mode.journal_mode(address.path) == journal_mode.SHARED)
     return postgresql_engine(address.engine_url)
 
 

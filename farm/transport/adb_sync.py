@@ -12,6 +12,7 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
+from farm.transport import storage
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError
 
 ENTRY = struct.Struct("<4sI")
@@ -84,7 +85,7 @@ class SyncClient:
 
     def _refused(self, kind: bytes, text: bytes) -> DeviceError:
         reason = " ".join(text.decode(errors="replace").split()) if kind == b"FAIL" else f"sync answer {kind!r}"
-        return DeviceError(f"{self._name}: {reason or 'the phone refuses the file'}")
+        return storage.refusal_error(f"{self._name}: {reason or 'the phone refuses the file'}")
 
     def _write(self, data: bytes | memoryview, deadline: float) -> None:
         rest = memoryview(data)

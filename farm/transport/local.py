@@ -95,7 +95,7 @@ class LocalTransport:
             _copy(local, target, mode)
         except FarmError as error:
             needed, free = storage.space_needed([local.stat().st_size]), shutil.disk_usage(self._folder).free
-            raise storage.no_space_error(str(self._folder), needed, free) or DeviceError(str(error)) from None
+            raise storage.no_space_error(str(self._folder), needed, free) or storage.refusal_error(str(error)) from None
         if _sha256(target) != digest:
             raise DeviceError(f"{remote}: arrived with another content than {local} has")
         return True

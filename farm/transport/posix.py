@@ -28,7 +28,7 @@ from farm.transport.local_states import LocalStates
 from farm.transport.posix_scripts import PathStatus, command_line
 from farm.transport.program import MAX_WORDS, LineProcess, run_to_end
 from farm.transport.receiver import Receiver, can_be_asked
-from runtime.errors import DeviceError, JobError, ProcessEndedError
+from runtime.errors import DeviceError, DeviceLostError, JobError, ProcessEndedError
 
 OPEN_S = 20.0
 KILL_S = 5.0
@@ -226,9 +226,7 @@ class PosixTransport(ABC):
             self._verify(parts, {remote: local for remote, (local, _) in files.items()}, states)
             self._move(push, moves)
         except JobError as error:
-            with contextlib.suppress(JobError):
-                self.run(["rm", "-rf", push], FILES_S)
-            raise self._explained(error, storage.space_needed(sizes.values())) from None
+            raise self._explained(error, push, storage.space_needed(sizes.values())) from None
 
     @contextlib.contextmanager
     def _receiving(self, push: str, sizes: Mapping[str, int], moves: Mapping[str, str]) -> Iterator[Receiver | None]:
@@ -259,11 +257,15 @@ class PosixTransport(ABC):
         for batch, finished_push in [*((batch, "") for batch in others), (last, push)]:
             self._run_script(posix_scripts.INSTALL, [finished_push, *(argument for pair in batch for argument in pair)])
 
-    def _explained(self, error: JobError, needed_bytes: int) -> JobError:
-        """The error for files that could not be sent: that there is no room for them on the unit, where this is so."""
-        if not isinstance(error, DeviceError):
-            return error
+    def _explained(self, error: JobError, push: str, needed_bytes: int) -> JobError:
+        """Removes what arrived; the error of the push: that there is no room on the unit, where this is so.
+
+        Some adbds end the connection where they should say it.
+        """
         with contextlib.suppress(JobError):
+            self.run(["rm", "-rf", push], FILES_S)
+            if not isinstance(error, (DeviceError, DeviceLostError)):
+                return error
             line = self.run(["sh", "-c", storage.FREE], FILES_S).stdout.decode(errors="replace")
             folder = f"{self._name}: {self._folder}"
             return storage.no_space_error(folder, needed_bytes, storage.free_bytes(line)) or error
@@ -295,7 +297,7 @@ class PosixTransport(ABC):
 
     def _refused(self, completed: CompletedProgram) -> DeviceError:
         message = safe_text.word(completed.stderr.decode(errors="replace"), MAX_WORDS)
-        return DeviceError(f"{self._name}: {message or f'exit status {completed.exit_status}'}")
+        return storage.refusal_error(f"{self._name}: {message or f'exit status {completed.exit_status}'}")
 
     def _batches(self, items: Sequence[list[str]]) -> Iterator[list[list[str]]]:
         """Groups items so that each group's arguments fit in one command line."""

@@ -189,7 +189,7 @@ def _rehearse(opened: OpenUnit, plan_file: PlanFile, files: TunedFiles, data: Te
     with _loaded(opened, plan_file, files) as (own, load):
         first_ms, round_ms = first_rounds(own, data.inputs)
         if not files.kernels:
-            own.session.command("save_kernels", file=kernels.name)
+            own.write("save_kernels", file=kernels.name)
             own.transport.pull(kernels.name, kernels)
             files = dataclasses.replace(files, kernels=kernels)
         outputs = own.read_outputs((files.plan or plan_file).plan)

@@ -168,6 +168,10 @@ class OpenUnit:
             for name, path in files.items():
                 self.session.command("input", name=name, file=remotes[path])
 
+    def write(self, command: str, **values: str) -> None:
+        """Lets farmrt write a file on the unit; the store gives way to it where there is no room."""
+        self.connection.store.with_room(lambda: self.session.command(command, deadline_s=None, **values))
+
     def read_outputs(self, plan: Plan) -> dict[str, Array]:
         """All outputs of the loaded plan after a run."""
         return self.read_tensors({each.name: (ELEMENT_NAMES[each.element_type], each.shape) for each in plan.outputs})
@@ -177,7 +181,7 @@ class OpenUnit:
         tensors, files = {}, [f"output{index}.bin" for index in range(len(described))]
         with TemporaryDirectory() as folder:
             for file, (name, (element_type, shape)) in zip(files, described.items(), strict=True):
-                self.session.command("output", name=name, file=file)
+                self.write("output", name=name, file=file)
                 self.transport.pull(file, Path(folder, file))
                 tensors[name] = np.fromfile(Path(folder, file), element_type).reshape(shape)
         self.transport.run(["rm", "-f", "--", *files], REMOVE_DEADLINE_S)

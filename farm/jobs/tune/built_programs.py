@@ -40,7 +40,7 @@ class BuiltPrograms:
             return
         new = self._path.with_name("new.bin")
         try:
-            opened.session.command("save_kernels", file=_NAME)
+            opened.write("save_kernels", file=_NAME)
         except DeviceError:
             return
         opened.transport.pull(_NAME, new)

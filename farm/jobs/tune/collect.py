@@ -256,7 +256,7 @@ def _saved(opened: OpenUnit, model: ModelTuning, tuned_file: Path, local: Path) 
     opened.load(model.plan_file, tuned_file, limit_kernel_time=limited, execution=execution)
     opened.write_inputs(TestData(model.prepared, {}).inputs)
     opened.first_round()
-    opened.session.command("save_kernels", file=local.name)
+    opened.write("save_kernels", file=local.name)
     opened.transport.pull(local.name, local)
     (saved,) = decode_kernels(local.read_bytes(), f"compiled kernels of {model.prepared.name}")
     return saved

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from farm.farmrt import unit_file_store
 from farm.farmrt.unit_file_store import UnitFileStore, UnitFolder
+from farm.transport import storage
 from farm.transport.local import LocalTransport
 from runtime.errors import DeviceError, JobError, LeaseLostError
 from tests.farm.transport.unit_shells import SHELLS, shell_environment
@@ -33,7 +34,7 @@ class Counting(LocalTransport):
         self.trips += 1
         if self.full:
             self.full -= 1
-            raise DeviceError("no space left on device")
+            raise storage.refusal_error("no space left on device")
         return super().push(files)
 
 
@@ -138,8 +139,18 @@ def test_on_a_full_unit_unused_files_are_removed(unit: Counting, tmp_path: Path,
     assert names(unit) == [remote]
 
 
-def test_a_unit_that_is_full_of_other_things_is_an_error(unit: Counting, tmp_path: Path) -> None:
+def test_a_quota_that_df_does_not_tell_makes_unused_files_give_way(unit: Counting, tmp_path: Path) -> None:
+    for index, name in enumerate(("a", "b", "c")):
+        path = make(tmp_path, name, name.encode() * 5000)
+        age(tmp_path, UnitFileStore(unit).put([path])[path], 9 - index)
+    kept = names(unit)[2]
     unit.full = 2
+    remote = UnitFileStore(unit).put([new := make(tmp_path, "new")])[new]
+    assert set(names(unit)) == {kept, remote}
+
+
+def test_a_unit_that_is_full_of_other_things_is_an_error(unit: Counting, tmp_path: Path) -> None:
+    unit.full = 9
     with pytest.raises(DeviceError, match="no space left"):
         UnitFileStore(unit).put([make(tmp_path, "new")])
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import time
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from farm import cli
 from farm.emulation import EmulatedPhone
 from farm.jobs.fleet import unit as unit_jobs
 from farm.store import Store
+from tests.farm.disks import disk_at, fill
 from tests.farm.emulated_units import (
     CommandResult,
     EmulatedUnits,
@@ -166,8 +169,29 @@ def test_a_flood_from_farmrt_is_passed_over_or_cut_off(
 
 def test_a_full_storage_while_files_are_sent(emulated: EmulatedUnits, phone: EmulatedPhone) -> None:
     phone.inject("storage:free=20K,at=push")
-    told(emulated.run(), "failed", "mi8")
+    told(emulated.run(), "no_room", "mi8")
     works_again(emulated, phone)
+
+
+@pytest.mark.parametrize("command", ["load", "trial", "save_kernels"])
+@pytest.mark.parametrize("by_farm", [False, True])
+def test_a_storage_that_is_filled_while_tuning(
+    emulated: EmulatedUnits, phone: EmulatedPhone, command: str, by_farm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with disk_at(phone.root / "data/local/tmp/farm", 30) as folder:
+        filler = folder / "objects" / hashlib.sha256().hexdigest() / "data" if by_farm else folder / "film"
+
+        def fill_up() -> None:
+            fill(filler)
+            os.utime(filler, (1, 1))  # longest unused
+
+        do_before_command(monkeypatch, command, fill_up)
+        done = emulated.tune()
+        if by_farm:
+            assert (done.status, done.row["status"], filler.exists()) == (0, "ok", False), done
+        else:
+            told(done, "no_room", "No space left on device; make room there")
+            assert filler.exists(), "what others have there is theirs"
 
 
 def test_kernels_that_cannot_be_written(

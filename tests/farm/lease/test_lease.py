@@ -29,6 +29,7 @@ from farm.lease.marker import Claim, Marker, MarkerState
 from farm.transport.base import CompletedProgram, Transport
 from farm.transport.local import LocalTransport
 from runtime.errors import DeviceError, DeviceLostError, LeaseLostError, UnitBusyError
+from tests.farm.disks import disk_at, fill
 from tests.farm.transport.unit_shells import SHELLS, shell_environment
 
 QUICK = LeaseTerms(lease_s=60.0, renew_s=0.1, retry_s=0.05, poll_s=0.05)
@@ -725,6 +726,19 @@ def test_the_lock_folder_is_one_that_the_user_can_write(tmp_path: Path, monkeypa
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
         with host_lock.try_lock("unit") as lock:
             assert lock and len(list((tmp_path / folder).glob("*.lock"))) == 1
+
+
+def test_a_lease_is_renewed_on_a_storage_that_is_full(tmp_path: Path) -> None:
+    with disk_at(tmp_path / "disk", 1) as disk:
+        marker = Marker(LocalTransport(disk))
+        token = marker.claim(Claim("me", 1, "job", "nonce", "lock", "", 0.0, 60.0), marker.read()).token
+        marker.renew(token)
+        fill(disk / "film")
+        before = marker.read().heartbeat
+        while marker.renew(token).heartbeat == before:
+            time.sleep(0.01)
+        assert marker.end(token).remaining_s == 0
+        assert sorted(path.name for path in (disk / ".lease").iterdir()) == [str(token), f"{token}.beat"]
 
 
 def test_a_unit_without_room_for_a_claim_says_so(tmp_path: Path) -> None:
