@@ -94,6 +94,16 @@ def test_a_gpu_that_fails_is_a_row_with_its_reason(farm: CallFarm, play: Any, ke
 
 @pytest.mark.slow
 @pytest.mark.opencl
+@pytest.mark.parametrize("timestamps", ["zero", "reversed"])
+def test_operators_have_times_whatever_the_clock_of_events_tells(farm: CallFarm, play: Any, timestamps: str) -> None:
+    play(f"mali-g72:timestamps={timestamps}")
+    row = row_of(farm("benchmark", "small.yml", "--round", "2", "--warmup", "0", "--json"))
+    assert row["status"] == "ok", row["reason"]
+    assert sum(operator["avg_ms"] > 0 for operator in row["ops"]) > len(row["ops"]) / 2
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
 def test_an_emulated_phone_has_the_gpu_that_it_plays() -> None:
     with emulated_phone_unit("mate", PhoneSettings(soc="kirin970", gpu="mali-g72")) as unit, open_unit(unit) as opened:
         device = opened.probe.opencl.device
