@@ -48,8 +48,9 @@ GPUS = {
 
 
 def networks(names: Sequence[str]) -> Mapping[str, Callable[[], onnx.ModelProto]]:
-    """The zoo's networks, one of them as exported in NHWC, and one with light operators between heavy ones."""
-    made: dict[str, Callable[[], onnx.ModelProto]] = {name: _of_zoo(name) for name in zoo_names()}
+    """The zoo's networks of images, one of them as exported in NHWC, and one with light operators between heavy ones."""
+    images = [name for name in zoo_names() if len(zoo.describe(name).input_shape) == 4]
+    made: dict[str, Callable[[], onnx.ModelProto]] = {name: _of_zoo(name) for name in images}
     made["mobilenet_v2 in NHWC"] = lambda: nhwc_twin(made["mobilenet_v2"](), "affine")
     made["reflected_middle"] = lambda: reflected_middle(112)
     return {name: make for name, make in made.items() if not names or name in names}

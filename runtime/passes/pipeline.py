@@ -24,6 +24,7 @@ from runtime.passes.pad_fusion import fuse_pads
 from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
 from runtime.passes.rounds import repeated
+from runtime.passes.shared_heads import share_heads
 from runtime.passes.squeeze_movement import move_squeezes
 from runtime.passes.transpose_merging import merge_transposes
 from runtime.passes.transpose_movement.movement import move_transposes
@@ -36,6 +37,7 @@ PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
     "normalisation fusion": fuse_normalizations,
     "normalisation scale": fold_normalization_scales,
     "attention fusion": fuse_attention,
+    "shared heads": share_heads,
     "transposed operands": absorb_transposed_operands,
     "channel shuffle": fuse_channel_shuffles,
     "depth to space": fuse_depth_to_space,

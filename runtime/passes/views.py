@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from runtime.generic import row_major_strides
+from runtime.generic import broadcast_view, row_major_strides
 from runtime.graph import Array, Node
 from runtime.passes.editor import GraphEditor
 
@@ -25,9 +25,9 @@ class SourceView:
 
 
 def view_of(editor: GraphEditor, tensor: str, *ops: str) -> SourceView:
-    """Follows a tensor back through Transpose, Slice, Reshapes that split axes, and products with a constant.
+    """Follows a tensor back through Transpose, Slice, Expand, Reshapes that split axes, and products with a constant.
 
-    `ops` says which of "Transpose", "Slice", "Reshape", "Mul" and "Div" are followed.
+    `ops` says which of "Transpose", "Slice", "Reshape", "Strided" (for Expand), "Mul" and "Div" are followed.
     """
     shape, factor = editor.graph.shape(tensor), 1.0
     # Element i of the view is the source's element at the index start + i @ steps.
@@ -69,7 +69,8 @@ def _moved(editor: GraphEditor, node: Node, steps: Array, start: Array) -> _Behi
         axes = list(node.attrs["axes"])
         scale[axes], first[axes] = node.attrs["steps"], node.attrs["starts"]
         return None if scale.min() < 1 else (source, 1.0, (steps * scale, start * scale + first))
-    matrix = _joined_axes(editor.graph.shape(source), editor.graph.shape(node.output))
+    shapes = editor.graph.shape(source), editor.graph.shape(node.output)
+    matrix = _joined_axes(*shapes) if node.op == "Reshape" else _repeated_axes(node, *shapes)
     return None if matrix is None else (source, 1.0, (steps @ matrix, start @ matrix))
 
 
@@ -86,3 +87,11 @@ def _joined_axes(wide: Shape, split: Shape) -> Array | None:
         for row in range(first, axis):
             matrix[row, column] = int(np.prod(split[row + 1 : axis], dtype=np.int64))
     return matrix
+
+
+def _repeated_axes(node: Node, narrow: Shape, wide: Shape) -> Array | None:
+    """The matrix that takes an index to one of the shape that was expanded; None of any other Strided."""
+    strides = broadcast_view(narrow, wide) if len(narrow) <= len(wide) else ()
+    if node.attrs["offset"] or strides != tuple(node.attrs["strides"]):
+        return None
+    return np.eye(len(wide), dtype=np.int64)[:, len(wide) - len(narrow) :] * (np.asarray(narrow) > 1)

@@ -61,7 +61,7 @@ def _check_unshared(topology: Topology) -> None:
             raise UnsupportedError(f"parameter '{name}' is shared by {owner} and {node.output[0]}: cannot be scaled")
 
 
-def _uniform(rng: np.random.Generator, bounds: Range, shape: tuple[int, ...] | int) -> Array:
+def uniform(rng: np.random.Generator, bounds: Range, shape: tuple[int, ...] | int) -> Array:
     """Draws uniformly distributed float32 numbers that are multiples of 1 / WEIGHT_STEPS."""
     low, high = (round(bound * WEIGHT_STEPS) for bound in bounds)
     steps = rng.integers(low, high, shape, dtype=np.dtype(np.int16), endpoint=True)
@@ -72,7 +72,7 @@ def _draw(skeleton: Skeleton, topology: Topology, rng: np.random.Generator) -> d
     values: dict[str, Array] = {}
     for name, node, index in topology.parameter_uses():
         if name not in values:
-            values[name] = _uniform(rng, _bounds(node, index), skeleton.parameters[name])
+            values[name] = uniform(rng, _bounds(node, index), skeleton.parameters[name])
     return values
 
 
@@ -91,8 +91,8 @@ def _layers(
         channels = _channels(topology, node, values)
         gain, offset = TARGETS[topology.follower(node.output[0])]
         centred = topology.parameter(node, BIAS) is not None
-        offsets = _uniform(rng, offset, channels) if centred else np.zeros(channels, np.float32)
-        yield Layer(node, _uniform(rng, gain, channels), offsets, centred)
+        offsets = uniform(rng, offset, channels) if centred else np.zeros(channels, np.float32)
+        yield Layer(node, uniform(rng, gain, channels), offsets, centred)
 
 
 def _has_own_parameters(topology: Topology, node: NodeProto) -> bool:
@@ -129,7 +129,7 @@ def _noise(name: str, shape: tuple[int | str, ...], rng: np.random.Generator) ->
     if len(sizes) != len(shape) - 1 or len(sizes) != 3 or min(sizes) < 1:
         raise ModelError(f"input '{name}' of shape {list(shape)}: only images with a fixed size can be calibrated with")
     samples = min(max(2**20 // (sizes[-2] * sizes[-1]), 16), 64)
-    return _uniform(rng, (-1.0, 1.0), (samples, *sizes))
+    return uniform(rng, (-1.0, 1.0), (samples, *sizes))
 
 
 def _scale_output(topology: Topology, layer: Layer, statistics: Statistics) -> None:

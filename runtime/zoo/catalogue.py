@@ -11,31 +11,40 @@ from urllib.parse import parse_qsl, urlsplit
 from onnx import ModelProto
 
 from runtime.errors import ConfigError
-from runtime.zoo import inception_v3, mobilenet_v1, mobilenet_v2, resnet50, squeezenet_v11
-from runtime.zoo.calibration import calibrated_parameters
-from runtime.zoo.network import INPUT, OUTPUT, Architecture, Network
-from runtime.zoo.skeleton import Skeleton
+from runtime.zoo import (
+    bert_mini,
+    inception_v3,
+    llama_small,
+    mobilenet_v1,
+    mobilenet_v2,
+    resnet50,
+    squeezenet_v11,
+    vit_tiny,
+)
+from runtime.zoo.network import INPUT, Architecture, Layers
 
-OPSET = 13
 SCHEME = "zoo"
 MAX_WIDTH = 4.0
 MAX_SIZE = 512
 MAX_CLASSES = 100_000
 MAX_PARAMETERS = 500_000_000  # a protobuf message holds at most 2 GiB
 
-_ARCHITECTURES: dict[str, Architecture] = {
-    module.ARCHITECTURE.name: module.ARCHITECTURE
-    for module in (mobilenet_v1, mobilenet_v2, squeezenet_v11, resnet50, inception_v3)
+_ARCHITECTURES: dict[str, Architecture[Any]] = {
+    architecture.name: architecture
+    for architecture in (
+        *(each.ARCHITECTURE for each in (mobilenet_v1, mobilenet_v2, squeezenet_v11, resnet50, inception_v3)),
+        *(vit_tiny.ARCHITECTURE, bert_mini.ARCHITECTURE, llama_small.PREFILL, llama_small.DECODE),
+    )
 }
 _OPTIONS: dict[str, type[float] | type[int]] = {"width": float, "size": int, "classes": int, "seed": int}
 
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """A network's shape and cost; `macs` are the multiply-accumulates of one image."""
+    """A network's shape and cost; `macs` are the multiply-accumulates of one image or sequence."""
 
     name: str
-    input_shape: tuple[int, int, int, int]
+    input_shape: tuple[int, ...]
     classes: int
     parameters: int
     macs: int
@@ -52,30 +61,22 @@ def build(
 ) -> ModelProto:
     """A network as ONNX: float32, input `input` (N, 3, size, size) in about -1..1, output `prob` (N, classes).
 
-    `width` multiplies the channels; size and classes default to the published ones. The same arguments give the same
-    bytes. Raises ConfigError for a name that is not there or an argument out of range.
+    Networks of text read numbers of words instead, int64, and their module says what else. `width` multiplies the
+    channels; size and classes default to the published ones. The same arguments give the same bytes. Raises ConfigError
+    for a name that is not there or an argument out of range.
     """
     architecture, net, classes = _assemble(name, width, size, classes)
     if seed < 0:
         raise ConfigError(f"{name}: seed: {seed} is negative, give 0 or more")
-    shape = (net.input.channels, net.input.height, net.input.width)
-    skeleton = Skeleton(
-        name=name,
-        opset=OPSET,
-        nodes=net.nodes,
-        parameters=net.parameters,
-        constants=dict(net.constants),
-        inputs={INPUT: ("N", *shape)},
-        outputs={OUTPUT: ("N", classes)},
-    )
+    skeleton = net.skeleton(name)
     doc = f"{name}, {architecture.paper}; width {width:g}; weights are random numbers from seed {seed}, not trained"
-    return skeleton.model(calibrated_parameters(skeleton, seed), doc)
+    return skeleton.model(net.values(skeleton, seed), doc)
 
 
 def describe(name: str, *, width: float = 1.0, size: int | None = None, classes: int | None = None) -> Description:
     """What `build` with these arguments would give, without building it."""
     architecture, net, classes = _assemble(name, width, size, classes)
-    shape = (1, net.input.channels, net.input.height, net.input.width)
+    shape = tuple(extent if isinstance(extent, int) else 1 for extent in net.inputs[INPUT])
     return Description(name, shape, classes, net.parameter_count(), net.macs, architecture.paper)
 
 
@@ -108,7 +109,7 @@ def _option(url: str, key: str, text: str) -> float | int:
         raise ConfigError(f"{url}: {key}: '{text}' is not {kind}") from None
 
 
-def _assemble(name: str, width: float, size: int | None, classes: int | None) -> tuple[Architecture, Network, int]:
+def _assemble(name: str, width: float, size: int | None, classes: int | None) -> tuple[Architecture[Any], Layers, int]:
     if name not in _ARCHITECTURES:
         raise ConfigError(f"unknown zoo model '{name}', {_suggestion(name, _ARCHITECTURES)}")
     architecture = _ARCHITECTURES[name]
@@ -118,7 +119,7 @@ def _assemble(name: str, width: float, size: int | None, classes: int | None) ->
         raise ConfigError(f"{name}: width: {width:g} is out of range, give more than 0 and at most {MAX_WIDTH:g}")
     _check_range(name, "size", size, architecture.min_size, MAX_SIZE)
     _check_range(name, "classes", classes, 2, MAX_CLASSES)
-    net = Network(size)
+    net: Layers = architecture.network(size)
     architecture.assemble(net, width, classes)
     if net.parameter_count() > MAX_PARAMETERS:
         problem = f"{net.parameter_count()} parameters do not fit into an ONNX file"

@@ -128,5 +128,11 @@ def _split_3x3(layers: _Layers, x: LayerTensor, name: str) -> LayerTensor:
 
 
 ARCHITECTURE = Architecture(
-    name="inception_v3", assemble=assemble, size=299, min_size=75, classes=1000, paper="arXiv:1512.00567"
+    name="inception_v3",
+    network=Network,
+    assemble=assemble,
+    size=299,
+    min_size=75,
+    classes=1000,
+    paper="arXiv:1512.00567",
 )

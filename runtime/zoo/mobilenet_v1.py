@@ -33,5 +33,11 @@ def _separable(net: Network, x: LayerTensor, name: str, channels: int, stride: i
 
 
 ARCHITECTURE = Architecture(
-    name="mobilenet_v1", assemble=assemble, size=224, min_size=32, classes=1001, paper="arXiv:1704.04861"
+    name="mobilenet_v1",
+    network=Network,
+    assemble=assemble,
+    size=224,
+    min_size=32,
+    classes=1001,
+    paper="arXiv:1704.04861",
 )

@@ -39,5 +39,11 @@ def _bottleneck(net: Network, x: LayerTensor, name: str, expansion: int, channel
 
 
 ARCHITECTURE = Architecture(
-    name="mobilenet_v2", assemble=assemble, size=224, min_size=32, classes=1001, paper="arXiv:1801.04381"
+    name="mobilenet_v2",
+    network=Network,
+    assemble=assemble,
+    size=224,
+    min_size=32,
+    classes=1001,
+    paper="arXiv:1801.04381",
 )

@@ -10,12 +10,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from onnx import NodeProto, helper
 
 from runtime.graph import Array
+from runtime.zoo.calibration import calibrated_parameters
+from runtime.zoo.skeleton import Skeleton
 
 Padding = Literal["same", "valid"] | int
 Pads = tuple[int, int, int, int]
@@ -33,12 +35,55 @@ class LayerTensor(NamedTuple):
     width: int
 
 
+class Layers:
+    """Nodes in execution order, shapes of inputs, outputs and parameters, and the multiply-accumulates of one input."""
+
+    opset = 13
+
+    def __init__(self) -> None:
+        self.nodes: list[NodeProto] = []
+        self.inputs: dict[str, tuple[int | str, ...]] = {}
+        self.integers: frozenset[str] = frozenset()  # inputs of int64
+        self.outputs: dict[str, tuple[int | str, ...]] = {}
+        self.parameters: dict[str, tuple[int, ...]] = {}
+        self.constants: dict[str, Array] = {}
+        self.macs = 0
+
+    def parameter_count(self) -> int:
+        """Counts the trained parameters as papers do: without the running statistics of batch normalization."""
+        trained = (shape for name, shape in self.parameters.items() if not name.endswith(("bn.mean", "bn.var")))
+        return sum(math.prod(shape) for shape in trained)
+
+    def skeleton(self, name: str) -> Skeleton:
+        """The network without its parameters' values."""
+        constants = dict(self.constants)
+        return Skeleton(
+            name, self.opset, self.nodes, self.parameters, constants, self.inputs, self.outputs, self.integers
+        )
+
+    def values(self, skeleton: Skeleton, seed: int) -> dict[str, Array]:
+        """Seeded values of the parameters, the same on every CPU."""
+        raise NotImplementedError
+
+    def _node(self, op: str, name: str, *inputs: str, **attributes: float | Sequence[int]) -> None:
+        node = helper.make_node(op, inputs, [name], name=name)
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
+        self.nodes.append(node)
+
+
+Kind = TypeVar("Kind", bound=Layers)
+
+
 @dataclasses.dataclass(frozen=True)
-class Architecture:
-    """A published network: how it is built, and its published input size (square, in pixels) and classes."""
+class Architecture(Generic[Kind]):
+    """A published network: how it is built, and its published size and classes.
+
+    The size is an image's side in pixels, or the places of a sequence.
+    """
 
     name: str
-    assemble: Callable[[Network, float, int], None]
+    network: Callable[[int], Kind]
+    assemble: Callable[[Kind, float, int], None]
     size: int
     min_size: int
     classes: int
@@ -55,15 +100,17 @@ def scaled(channels: int, width: float, divisor: int = 1) -> int:
     return rounded if rounded >= 0.9 * exact else rounded + divisor
 
 
-class Network:
-    """Nodes in execution order, parameter shapes, and the multiply-accumulates of one image."""
+class Network(Layers):
+    """A convolutional network of square images, whose batch is open."""
 
     def __init__(self, size: int, channels: int = 3) -> None:
+        super().__init__()
         self.input = LayerTensor(INPUT, channels, size, size)
-        self.nodes: list[NodeProto] = []
-        self.parameters: dict[str, tuple[int, ...]] = {}
-        self.constants: dict[str, Array] = {}
-        self.macs = 0
+        self.inputs = {INPUT: ("N", channels, size, size)}
+
+    def values(self, skeleton: Skeleton, seed: int) -> dict[str, Array]:
+        """See Layers."""
+        return calibrated_parameters(skeleton, seed)
 
     def conv(
         self,
@@ -154,16 +201,7 @@ class Network:
     def softmax(self, x: LayerTensor) -> None:
         """Ends the network with a softmax: class probabilities of shape (N, classes)."""
         self._node("Softmax", OUTPUT, x.name, axis=1)
-
-    def parameter_count(self) -> int:
-        """Counts the trained parameters as papers do: without the running statistics of batch normalization."""
-        trained = (shape for name, shape in self.parameters.items() if not name.endswith(("bn.mean", "bn.var")))
-        return sum(math.prod(shape) for shape in trained)
-
-    def _node(self, op: str, name: str, *inputs: str, **attributes: float | Sequence[int]) -> None:
-        node = helper.make_node(op, inputs, [name], name=name)
-        node.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
-        self.nodes.append(node)
+        self.outputs = {OUTPUT: ("N", x.channels)}
 
 
 def _pair(kernel: int | tuple[int, int]) -> tuple[int, int]:

@@ -40,5 +40,5 @@ def _conv_bn(
 
 
 ARCHITECTURE = Architecture(
-    name="resnet50", assemble=assemble, size=224, min_size=32, classes=1000, paper="arXiv:1512.03385"
+    name="resnet50", network=Network, assemble=assemble, size=224, min_size=32, classes=1000, paper="arXiv:1512.03385"
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
@@ -37,7 +37,7 @@ class Follower(enum.Enum):
 class Skeleton:
     """A network without weights: nodes in order, shapes of the parameters, and constants that keep their values.
 
-    Input and output shapes have the batch first.
+    Input and output shapes have the batch first. `integers` are the inputs of int64; all else is float32.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Skeleton:
     constants: dict[str, Array]
     inputs: Shapes
     outputs: Shapes
+    integers: frozenset[str] = frozenset()
 
     def model(self, values: Mapping[str, Array], doc: str = "") -> ModelProto:
         """The network with these parameter values."""
@@ -126,7 +127,9 @@ def onnx_model(
     doc: str = "",
 ) -> ModelProto:
     """A model of these nodes, with the name and the operator set of a skeleton."""
-    graph: GraphProto = helper.make_graph(nodes, skeleton.name, infos(inputs), outputs, doc_string=doc)
+    graph: GraphProto = helper.make_graph(
+        nodes, skeleton.name, infos(inputs, skeleton.integers), outputs, doc_string=doc
+    )
     opsets = [helper.make_opsetid("", skeleton.opset)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="farm")
     for name, value in constants.items():  # one by one, as each is copied and may be hundreds of megabytes
@@ -134,6 +137,9 @@ def onnx_model(
     return model
 
 
-def infos(shapes: Shapes) -> list[ValueInfoProto]:
-    """Declarations of float32 tensors."""
-    return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+def infos(shapes: Shapes, integers: Collection[str] = ()) -> list[ValueInfoProto]:
+    """Declarations of tensors of float32, those named as integers of int64."""
+    return [
+        helper.make_tensor_value_info(name, TensorProto.INT64 if name in integers else TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    ]

@@ -32,5 +32,11 @@ def _fire(net: Network, x: LayerTensor, name: str, squeeze: int, expand: int) ->
 
 
 ARCHITECTURE = Architecture(
-    name="squeezenet_v11", assemble=assemble, size=227, min_size=32, classes=1000, paper="arXiv:1602.07360"
+    name="squeezenet_v11",
+    network=Network,
+    assemble=assemble,
+    size=227,
+    min_size=32,
+    classes=1000,
+    paper="arXiv:1602.07360",
 )

@@ -76,10 +76,10 @@ class Farmrt:
         where = {"opencl": self.library} if self.library else {}
         return self.ask("load", plan=self.folder / "plan", data=self.folder / "data", **where, **options)
 
-    def input(self, name: str, values: Floats) -> None:
-        """Sets an input."""
+    def input(self, name: str, values: Floats, element: type[np.generic] = np.float32) -> None:
+        """Sets an input of this element type."""
         path = self.folder / "input"
-        path.write_bytes(values.astype(np.float32).tobytes())
+        path.write_bytes(values.astype(element).tobytes())
         self.done("input", name=name, file=path)
 
     def output(self, name: str) -> Floats:

@@ -34,9 +34,10 @@ def test_options_default_to_the_published_network():
     [
         ("zoo://mobilnet_v1", "zoo://mobilnet_v1: unknown zoo model 'mobilnet_v1', did you mean 'mobilenet_v1'?"),
         (
-            "zoo://bert",
-            "zoo://bert: unknown zoo model 'bert', "
-            "there are: mobilenet_v1, mobilenet_v2, squeezenet_v11, resnet50, inception_v3",
+            "zoo://gpt",
+            "zoo://gpt: unknown zoo model 'gpt', "
+            "there are: mobilenet_v1, mobilenet_v2, squeezenet_v11, resnet50, inception_v3, vit_tiny, bert_mini, "
+            "llama_small_prefill, llama_small_decode",
         ),
         ("http://resnet50", "http://resnet50: not a zoo URL, write zoo://NAME or zoo://NAME?width=0.25&size=64"),
         ("zoo://", "zoo://: not a zoo URL, write zoo://NAME or zoo://NAME?width=0.25&size=64"),
@@ -98,6 +99,6 @@ def test_deployment_file_agrees_with_the_network(name):
     (subgraph,) = model["subgraphs"]
     description = zoo.describe(name)
     assert model["model_file_path"] == f"zoo://{name}"
-    assert subgraph["input_shapes"] == [",".join(map(str, description.input_shape))]
-    assert subgraph["output_shapes"] == [f"1,{description.classes}"]
-    assert (subgraph["input_tensors"], subgraph["output_tensors"]) == (["input"], ["prob"])
+    assert subgraph["input_shapes"][0] == ",".join(map(str, description.input_shape))
+    assert subgraph["output_shapes"][0] == f"1,{description.classes}"
+    assert (subgraph["input_tensors"][0], subgraph["output_tensors"][0]) == ("input", "prob")

@@ -44,13 +44,47 @@ def small(name, **options):
     return zoo.build(name, **({"width": 0.25, "size": SMALL[name], "classes": 10} | options))
 
 
-def test_names_are_the_five_networks():
-    assert zoo.names() == list(PARAMETERS)
+# As DeiT's and BERT's releases count them, BERT's with two classes on top; a LLaMA's add up by its paper.
+TRANSFORMERS = {
+    "vit_tiny": 5_717_416,
+    "bert_mini": 11_170_560 + 2 * 256 + 2,
+    "llama_small_prefill": 2 * 4096 * 512 + 8 * (2 * 512 * 512 + 2 * 512 * 128 + 3 * 512 * 1376 + 2 * 512) + 512,
+}
+TRANSFORMERS["llama_small_decode"] = TRANSFORMERS["llama_small_prefill"]
+
+
+def test_names_are_convolutional_networks_and_transformers():
+    assert zoo.names() == [*PARAMETERS, *TRANSFORMERS]
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_parameter_count_is_the_published_one(name):
     assert zoo.describe(name, classes=1000).parameters == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_a_transformer_has_the_published_number_of_parameters(name):
+    assert zoo.describe(name).parameters == TRANSFORMERS[name]
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_onnx_accepts_a_transformer_whose_products_are_those_that_were_counted(name):
+    options = {"width": 0.25, "size": 32, "classes": 10}
+    model = zoo.build(name, **options)
+    onnx.checker.check_model(model, full_check=True)
+    inputs = {value.name: [axis.dim_value for axis in value.type.tensor_type.shape.dim] for value in model.graph.input}
+    assert tuple(inputs["input"]) == zoo.describe(name, **options).input_shape
+    graph = onnx.shape_inference.infer_shapes(model, strict_mode=True).graph
+    shapes = {
+        info.name: [d.dim_value for d in info.type.tensor_type.shape.dim] for info in (*graph.value_info, *graph.output)
+    }
+    shapes |= inputs | {tensor.name: list(tensor.dims) for tensor in graph.initializer}
+    products = [node for node in graph.node if node.op_type == "MatMul"]
+    macs = sum(math.prod(shapes[node.output[0]]) * shapes[node.input[0]][-1] for node in products)
+    patches = [
+        math.prod(shapes[n.output[0]]) * math.prod(shapes[n.input[1]][1:]) for n in graph.node if n.op_type == "Conv"
+    ]
+    assert macs + sum(patches) == zoo.describe(name, **options).macs
 
 
 @pytest.mark.parametrize(("name", "options", "mega_macs"), MEGA_MACS)
@@ -125,6 +159,10 @@ def test_default_size_and_classes_are_the_published_ones():
         "squeezenet_v11": ((1, 3, 227, 227), 1000),
         "resnet50": ((1, 3, 224, 224), 1000),
         "inception_v3": ((1, 3, 299, 299), 1000),
+        "vit_tiny": ((1, 3, 224, 224), 1000),
+        "bert_mini": ((1, 128), 2),
+        "llama_small_prefill": ((1, 128), 4096),
+        "llama_small_decode": ((1, 1), 4096),
     }
 
 

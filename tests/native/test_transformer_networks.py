@@ -1,0 +1,80 @@
+"""The zoo's transformers, small, from ONNX to outputs: on the CPU, and with a GPU on buffers and images."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from runtime import zoo
+from runtime.convert import convert
+from runtime.graph import Array
+from runtime.lowering.lower import lower
+from runtime.plan.encode import encode_plan
+from runtime.reference.device import target_of_device
+from runtime.target import Target
+from tests import opencl
+from tests.native.farmrt import Farmrt
+from tests.native.test_agreement import assert_close
+
+SIZES = {"vit_tiny": 48, "bert_mini": 9, "llama_small_prefill": 9, "llama_small_decode": 21}
+WORDS = 10
+networks = pytest.mark.parametrize("name", SIZES)
+
+
+def noise(model: onnx.ModelProto) -> dict[str, Array]:
+    """Seeded words and numbers."""
+    random = np.random.default_rng(7)
+    values = {}
+    for value in model.graph.input:
+        shape = [axis.dim_value for axis in value.type.tensor_type.shape.dim]
+        is_word = value.type.tensor_type.elem_type == onnx.TensorProto.INT64
+        values[value.name] = random.integers(0, WORDS, shape) if is_word else random.uniform(-1, 1, shape)
+    return {name: value if value.dtype == np.int64 else value.astype(np.float32) for name, value in values.items()}
+
+
+def outputs_of_onnxruntime(model: onnx.ModelProto, inputs: dict[str, Array]) -> dict[str, Array]:
+    from runtime.onnx_runtime import onnxruntime
+
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, inputs), strict=True))
+
+
+def check(farmrt: Farmrt, name: str, target: Target) -> None:
+    model = zoo.build(name, width=0.25, size=SIZES[name], classes=WORDS)
+    inputs = noise(model)
+    graph, _ = convert(model)
+    plan = lower(graph, target)
+    answer = farmrt.load_files(encode_plan(plan), plan.data)
+    assert answer["ok"], answer
+    for input_name, values in inputs.items():
+        farmrt.input(input_name, values, values.dtype.type)
+    farmrt.done("run", rounds=2)
+    for output, expected in outputs_of_onnxruntime(model, inputs).items():
+        assert_close(farmrt.output(output).reshape(expected.shape), expected, 1e-4)
+
+
+@networks
+def test_the_cpu_computes_the_network(cpu: Farmrt, name: str) -> None:
+    check(cpu, name, Target("host", "host", memory="cpu"))
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("gpu", "name", "memory"),
+    [
+        pytest.param(label, name, memory, id=f"{label}-{name}-{memory}")
+        for n, name in enumerate(SIZES)
+        for m, memory in enumerate(("buffer", "image"))
+        for label in map(opencl.label, opencl.of_turn(n + m))
+    ],
+    indirect=["gpu"],
+)
+def test_a_gpu_computes_the_network(gpu: Farmrt, name: str, memory: str) -> None:
+    device: Any = opencl.open_once(gpu.library)
+    check(gpu, name, dataclasses.replace(target_of_device(device, memory=memory), allow_cpu=True))
