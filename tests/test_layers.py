@@ -71,8 +71,8 @@ ORDER = {
         "operator_row plan",
         "evaluate formats kernels peaks",
         "frameworks generic_forms layout native oracle",
-        "extras generic graph shape_functions target",
-        "errors functions minimum_cut model_tensors onnx_runtime process_limits recurrence registry regular_file "
+        "extras generic graph recurrence shape_functions target",
+        "errors functions minimum_cut model_tensors onnx_runtime process_limits registry regular_file "
         "signed_ranks types unary version",
     ],
 }
