@@ -19,6 +19,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
+import numpy as np
+
+from runtime.unary import Parameter, Unary, UnaryFunction
+
 Shape = tuple[int, ...]
 
 
@@ -31,21 +35,46 @@ class RecurrentKind(enum.IntEnum):
 
 
 class RecurrentFunction(enum.IntEnum):
-    """GATE, CELL, OUT: functions of gates and states, most with parameters alpha and beta."""
+    """GATE, CELL, OUT: code and entry of each function of gates and states, by ONNX's name; as `Unary`."""
 
-    SIGMOID = 0
-    TANH = 1
-    RELU = 2
-    LEAKY_RELU = 3
-    ELU = 4
-    HARD_SIGMOID = 5
-    SOFTPLUS = 6
-    SOFTSIGN = 7
-    AFFINE = 8
-    SCALED_TANH = 9
-    THRESHOLDED_RELU = 10
+    function: UnaryFunction
+
+    def __new__(cls, code: int, function: UnaryFunction) -> RecurrentFunction:
+        """A code that knows its entry."""
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.function = function
+        return member
+
+    SIGMOID = 0, Unary.SIGMOID.function
+    TANH = 1, Unary.TANH.function
+    RELU = 2, UnaryFunction("Relu", "CLAMP(v, 0.0f, INFINITY)", lambda x: np.maximum(x, 0))
+    LEAKY_RELU = 3, Unary.LEAKY_RELU.function
+    ELU = 4, Unary.ELU.function
+    HARD_SIGMOID = 5, Unary.HARD_SIGMOID.function
+    SOFTPLUS = 6, Unary.SOFTPLUS.function
+    SOFTSIGN = 7, Unary.SOFTSIGN.function
+    AFFINE = (
+        8,
+        UnaryFunction(
+            "Affine", "v * a + b", lambda x, a, b: a * x + b, (Parameter("alpha", 1.0), Parameter("beta", 0.0))
+        ),
+    )
+    SCALED_TANH = (
+        9,
+        UnaryFunction(
+            "ScaledTanh",
+            "TANH(v * b) * a",
+            lambda x, a, b: a * np.tanh(b * x),
+            (Parameter("alpha", 1.0), Parameter("beta", 1.0)),
+        ),
+    )
+    THRESHOLDED_RELU = 10, Unary.THRESHOLDED_RELU.function
 
 
+RECURRENT_FUNCTIONS: Mapping[str, UnaryFunction] = {
+    code.function.activation: code.function for code in RecurrentFunction
+}
 GATES: Mapping[str, int] = {"RNN": 1, "GRU": 3, "LSTM": 4}
 FUNCTION_NAMES = tuple(function.name.lower() for function in RecurrentFunction)
 DIRECTIONS: Mapping[str, tuple[bool, ...]] = {

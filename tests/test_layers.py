@@ -71,9 +71,9 @@ ORDER = {
         "operator_row plan",
         "evaluate formats kernels peaks",
         "frameworks generic_forms layout native oracle",
-        "extras generic graph shape_functions target",
-        "errors functions minimum_cut model_tensors onnx_runtime process_limits quantization recurrence registry "
-        "regular_file signed_ranks types unary version",
+        "extras generic graph recurrence shape_functions target",
+        "errors functions minimum_cut model_tensors onnx_runtime process_limits quantization registry regular_file "
+        "signed_ranks types unary version",
     ],
 }
 # Packages that only these may import: the tuner measures what it is given, and never knows the controller.

@@ -22,17 +22,6 @@
 #define RECURRENT_KIND_RNN 0
 #define RECURRENT_KIND_GRU 1
 #define RECURRENT_KIND_LSTM 2
-#define RECURRENT_FUNCTION_SIGMOID 0
-#define RECURRENT_FUNCTION_TANH 1
-#define RECURRENT_FUNCTION_RELU 2
-#define RECURRENT_FUNCTION_LEAKY_RELU 3
-#define RECURRENT_FUNCTION_ELU 4
-#define RECURRENT_FUNCTION_HARD_SIGMOID 5
-#define RECURRENT_FUNCTION_SOFTPLUS 6
-#define RECURRENT_FUNCTION_SOFTSIGN 7
-#define RECURRENT_FUNCTION_AFFINE 8
-#define RECURRENT_FUNCTION_SCALED_TANH 9
-#define RECURRENT_FUNCTION_THRESHOLDED_RELU 10
 
 // Macros take scalars and vectors alike and evaluate their arguments several times.
 #define UNARY_CLAMP(v, a, b) ((v) < (a) ? (a) : (v) > (b) ? (b) : (v))
@@ -91,6 +80,19 @@
 #define FUNCTION_25(v, a, b) UNARY_CELU(v, a)
 #define FUNCTION_26(v, a, b) UNARY_SOFTSIGN(v)
 #define FUNCTION_27(v, a, b) UNARY_THRESHOLDED_RELU(v, a)
+#define RECURRENT_FUNCTION_0(v, a, b) (UNARY_SIGMOID((v)))
+#define RECURRENT_FUNCTION_1(v, a, b) (UNARY_TANH((v)))
+#define RECURRENT_FUNCTION_2(v, a, b) (UNARY_CLAMP((v), 0.0f, INFINITY))
+#define RECURRENT_FUNCTION_3(v, a, b) (UNARY_LEAKY_RELU((v), (a)))
+#define RECURRENT_FUNCTION_4(v, a, b) (UNARY_ELU((v), (a)))
+#define RECURRENT_FUNCTION_5(v, a, b) (UNARY_HARD_SIGMOID((v), (a), (b)))
+#define RECURRENT_FUNCTION_6(v, a, b) (UNARY_SOFTPLUS((v)))
+#define RECURRENT_FUNCTION_7(v, a, b) (UNARY_SOFTSIGN((v)))
+#define RECURRENT_FUNCTION_8(v, a, b) ((v) * (a) + (b))
+#define RECURRENT_FUNCTION_9(v, a, b) (UNARY_TANH((v) * (b)) * (a))
+#define RECURRENT_FUNCTION_10(v, a, b) (UNARY_THRESHOLDED_RELU((v), (a)))
+#define RECURRENT_FUNCTION_OF(code) RECURRENT_FUNCTION_##code
+#define RECURRENT_FUNCTION(code) RECURRENT_FUNCTION_OF(code)
 #define FUNCTION_OF(code) FUNCTION_##code
 #define FUNCTION(code) FUNCTION_OF(code)
 #ifndef ACTIVATION

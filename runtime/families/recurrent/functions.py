@@ -7,21 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from runtime.errors import ModelError
 from runtime.importers.onnx_node import OnnxNode
+from runtime.recurrence import RECURRENT_FUNCTIONS
+from runtime.unary import UnaryFunction
 
-# ONNX's name -> the graph's, and the defaults of alpha and beta, as many as the function takes.
-FUNCTIONS: Mapping[str, tuple[str, tuple[float, ...]]] = {
-    "Sigmoid": ("sigmoid", ()),
-    "Tanh": ("tanh", ()),
-    "Relu": ("relu", ()),
-    "LeakyRelu": ("leaky_relu", (0.01,)),
-    "Elu": ("elu", (1.0,)),
-    "HardSigmoid": ("hard_sigmoid", (0.2, 0.5)),
-    "Softplus": ("softplus", ()),
-    "Softsign": ("softsign", ()),
-    "Affine": ("affine", (1.0, 0.0)),
-    "ScaledTanh": ("scaled_tanh", (1.0, 1.0)),
-    "ThresholdedRelu": ("thresholded_relu", (1.0,)),
-}
+FUNCTIONS: Mapping[str, UnaryFunction] = {
+    each.operator: each for each in RECURRENT_FUNCTIONS.values()
+}  # by ONNX's names
 _BY_LOWER_CASE = {name.lower(): name for name in FUNCTIONS}
 
 
@@ -35,7 +26,7 @@ class GateFunction:
     @property
     def graph_name(self) -> str:
         """Its name in the graph's recurrent operators."""
-        return FUNCTIONS[self.name][0]
+        return FUNCTIONS[self.name].activation
 
 
 def read_functions(node: OnnxNode, defaults: Sequence[str], directions: int) -> list[list[GateFunction]]:
@@ -55,8 +46,8 @@ def _function(node: OnnxNode, given: str, parameters: Sequence[list[float]]) -> 
     if name not in FUNCTIONS:
         raise node.unsupported("activations", given, ", ".join(FUNCTIONS))
     chosen = [
-        float(values.pop(0)) if values else default
-        for values, default in zip(parameters, FUNCTIONS[name][1], strict=False)
+        float(values.pop(0)) if values else parameter.default
+        for values, parameter in zip(parameters, FUNCTIONS[name].parameters, strict=False)
     ]
     alpha, beta = (*chosen, 0.0, 0.0)[:2]
     return GateFunction(name, (alpha, beta))

@@ -107,7 +107,7 @@ def _applied(emit: Emitter, function: GateFunction, clip: float) -> Callable[[st
     """An activation, behind the clip that the node may ask."""
     if function.name not in UNROLLED:
         raise emit.node.unsupported("activations of sequences of different lengths", function.name, ", ".join(UNROLLED))
-    given = function.parameters[: len(FUNCTIONS[function.name][1])]
+    given = function.parameters[: len(FUNCTIONS[function.name].parameters)]
     attributes: dict[str, Any] = dict(zip(("alpha", "beta"), given, strict=False))
 
     def apply(x: str) -> str:

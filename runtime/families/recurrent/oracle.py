@@ -8,34 +8,18 @@ import numpy as np
 
 from runtime.graph import Array
 from runtime.oracle import Compute
-from runtime.recurrence import DIRECTIONS, GATES, working_rows
+from runtime.recurrence import DIRECTIONS, GATES, RECURRENT_FUNCTIONS, working_rows
 from runtime.shape_functions import Attributes
-from runtime.unary import sigmoid
 
 Function = Callable[[Array], Array]
 State = tuple[Array, ...]  # the hidden state, then what the working rows hold
 
 
-_FUNCTIONS: Mapping[str, Callable[[Array, float, float], Array]] = {
-    "sigmoid": lambda x, a, b: sigmoid(x),
-    "tanh": lambda x, a, b: np.tanh(x),
-    "relu": lambda x, a, b: np.maximum(x, 0),
-    "leaky_relu": lambda x, a, b: np.where(x < 0, a * x, x),
-    "elu": lambda x, a, b: np.where(x < 0, a * np.expm1(np.minimum(x, 0)), x),
-    "hard_sigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
-    "softplus": lambda x, a, b: np.logaddexp(x, 0),
-    "softsign": lambda x, a, b: x / (1 + np.abs(x)),
-    "affine": lambda x, a, b: a * x + b,
-    "scaled_tanh": lambda x, a, b: a * np.tanh(b * x),
-    "thresholded_relu": lambda x, a, b: np.where(x > a, x, 0),
-}
-
-
 def _function(attributes: Attributes, name: str, clip: float) -> Function:
     """The function of a role (gate, cell or out), behind a clip that is not 0."""
-    alpha, beta = attributes[f"{name}_parameters"]
-    chosen = _FUNCTIONS[attributes[name]]
-    return lambda x: np.asarray(chosen(np.clip(x, -clip, clip) if clip else x, alpha, beta))
+    chosen = RECURRENT_FUNCTIONS[attributes[name]]
+    parameters = attributes[f"{name}_parameters"][: len(chosen.parameters)]
+    return lambda x: np.asarray(chosen.compute(np.clip(x, -clip, clip) if clip else x, *parameters))
 
 
 class _Layer:

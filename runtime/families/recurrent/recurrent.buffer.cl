@@ -12,23 +12,6 @@
 
 INLINED floats limited(floats v, float clip) { return UNARY_CLAMP(v, -clip, clip); }
 
-INLINED floats function_of(const int code, floats v, float a, float b)
-{
-    switch (code) {
-    case RECURRENT_FUNCTION_SIGMOID: return UNARY_SIGMOID(v);
-    case RECURRENT_FUNCTION_TANH: return tanh(v);
-    case RECURRENT_FUNCTION_RELU: return UNARY_CLAMP(v, 0.0f, INFINITY);
-    case RECURRENT_FUNCTION_LEAKY_RELU: return UNARY_LEAKY_RELU(v, a);
-    case RECURRENT_FUNCTION_ELU: return UNARY_ELU(v, a);
-    case RECURRENT_FUNCTION_HARD_SIGMOID: return UNARY_HARD_SIGMOID(v, a, b);
-    case RECURRENT_FUNCTION_SOFTPLUS: return UNARY_SOFTPLUS(v);
-    case RECURRENT_FUNCTION_SOFTSIGN: return v / (1.0f + fabs(v));
-    case RECURRENT_FUNCTION_AFFINE: return v * a + b;
-    case RECURRENT_FUNCTION_SCALED_TANH: return tanh(v * b) * a;
-    default: return v > a ? v : 0.0f * v;
-    }
-}
-
 // sum[g] += h . r[gate first + g] for `count` gates and the vector at which r starts; `whole`: the vector is complete.
 INLINED void add_product(floats *sum, global const storage *h, global const storage *r, int hidden, const int first,
                          const int count, int exist, const bool whole)
@@ -66,25 +49,25 @@ INLINED void one_step(const int part, int j, global const storage *x, global con
         sum[g] = load_some(x + g * hidden + j, exist);
 #if RECURRENT == RECURRENT_KIND_RNN
     add_products(sum, h, r + j, hidden, 0, 1, exist);
-    store_some(function_of(CELL, limited(sum[0], clip), cell_a, cell_b), y + j, exist);
+    store_some(RECURRENT_FUNCTION(CELL)(limited(sum[0], clip), cell_a, cell_b), y + j, exist);
 #elif RECURRENT == RECURRENT_KIND_GRU && LINEAR
     floats inner[1] = {EXTRA ? load_some(p + j, exist) : (floats)(0.0f)};
     add_products(sum, h, r + j, hidden, 0, 2, exist);
     add_products(inner, h, r + j, hidden, 2, 1, exist);
-    const floats z = function_of(GATE, limited(sum[0], clip), gate_a, gate_b);
-    const floats reset = function_of(GATE, limited(sum[1], clip), gate_a, gate_b);
-    const floats new = function_of(CELL, limited(sum[2] + reset * inner[0], clip), cell_a, cell_b);
+    const floats z = RECURRENT_FUNCTION(GATE)(limited(sum[0], clip), gate_a, gate_b);
+    const floats reset = RECURRENT_FUNCTION(GATE)(limited(sum[1], clip), gate_a, gate_b);
+    const floats new = RECURRENT_FUNCTION(CELL)(limited(sum[2] + reset * inner[0], clip), cell_a, cell_b);
     store_some(new + z * (load_some(h + j, exist) - new), y + j, exist);
 #elif RECURRENT == RECURRENT_KIND_GRU
     if (part == 0) {
         add_products(sum, h, r + j, hidden, 0, 2, exist);
-        const floats reset = function_of(GATE, limited(sum[1], clip), gate_a, gate_b);
-        store_some(function_of(GATE, limited(sum[0], clip), gate_a, gate_b), s + j, exist);
+        const floats reset = RECURRENT_FUNCTION(GATE)(limited(sum[1], clip), gate_a, gate_b);
+        store_some(RECURRENT_FUNCTION(GATE)(limited(sum[0], clip), gate_a, gate_b), s + j, exist);
         store_some(reset * load_some(h + j, exist), s + s_step + j, exist);
     } else {
         add_products(sum + 2, s + s_step, r + j, hidden, 2, 1, exist);
         const floats z = load_some(s + j, exist);
-        const floats new = function_of(CELL, limited(sum[2], clip), cell_a, cell_b);
+        const floats new = RECURRENT_FUNCTION(CELL)(limited(sum[2], clip), cell_a, cell_b);
         store_some(new + z * (load_some(h + j, exist) - new), y + j, exist);
     }
 #else
@@ -94,15 +77,15 @@ INLINED void one_step(const int part, int j, global const storage *x, global con
     sum[0] += load_some(p + j, exist) * before;
     sum[2] += load_some(p + 2 * hidden + j, exist) * before;
 #endif
-    const floats i = function_of(GATE, limited(sum[0], clip), gate_a, gate_b);
-    const floats forget = COUPLED ? 1.0f - i : function_of(GATE, limited(sum[2], clip), gate_a, gate_b);
-    const floats cell = forget * before + i * function_of(CELL, limited(sum[3], clip), cell_a, cell_b);
+    const floats i = RECURRENT_FUNCTION(GATE)(limited(sum[0], clip), gate_a, gate_b);
+    const floats forget = COUPLED ? 1.0f - i : RECURRENT_FUNCTION(GATE)(limited(sum[2], clip), gate_a, gate_b);
+    const floats cell = forget * before + i * RECURRENT_FUNCTION(CELL)(limited(sum[3], clip), cell_a, cell_b);
 #if EXTRA
     sum[1] += load_some(p + hidden + j, exist) * cell;
 #endif
-    const floats o = function_of(GATE, limited(sum[1], clip), gate_a, gate_b);
+    const floats o = RECURRENT_FUNCTION(GATE)(limited(sum[1], clip), gate_a, gate_b);
     store_some(cell, s + j, exist);
-    store_some(o * function_of(OUT, cell, out_a, out_b), y + j, exist);
+    store_some(o * RECURRENT_FUNCTION(OUT)(cell, out_a, out_b), y + j, exist);
 #endif
 }
 

@@ -140,19 +140,13 @@ static void hidden_rows(const share *own, const float **rows) {
 /* --- functions --- */
 
 static float apply(uint32_t function, float v, float a, float b) {
+#define EACH_CASE(code, call) \
+    case code: return call;
     switch (function) {
-        case RT_RECURRENT_FUNCTION_SIGMOID: return rt_unary_sigmoid(v);
-        case RT_RECURRENT_FUNCTION_TANH: return tanhf(v);
-        case RT_RECURRENT_FUNCTION_RELU: return rt_unary_clamp(v, 0.0f, INFINITY);
-        case RT_RECURRENT_FUNCTION_LEAKY_RELU: return rt_unary_leaky_relu(v, a);
-        case RT_RECURRENT_FUNCTION_ELU: return rt_unary_elu(v, a);
-        case RT_RECURRENT_FUNCTION_HARD_SIGMOID: return rt_unary_hard_sigmoid(v, a, b);
-        case RT_RECURRENT_FUNCTION_SOFTPLUS: return rt_unary_softplus(v);
-        case RT_RECURRENT_FUNCTION_SOFTSIGN: return v / (1.0f + fabsf(v));
-        case RT_RECURRENT_FUNCTION_AFFINE: return v * a + b;
-        case RT_RECURRENT_FUNCTION_SCALED_TANH: return tanhf(v * b) * a;
-        default: return v > a ? v : 0.0f * v;
+        RT_RECURRENT_FUNCTIONS(EACH_CASE)
+        default: return v; /* no plan that was checked */
     }
+#undef EACH_CASE
 }
 
 static float gate(const share *own, float v) {

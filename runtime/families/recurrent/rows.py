@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from runtime.errors import ModelError
 from runtime.operator_row import SOURCE, AttributeKind, Operator
-from runtime.recurrence import DIRECTIONS, FUNCTION_NAMES, GATES, working_rows
+from runtime.recurrence import DIRECTIONS, GATES, RECURRENT_FUNCTIONS, working_rows
 from runtime.shape_functions import Attributes, Shape, ShapeFunction, require_rank
 
 
@@ -38,7 +38,7 @@ def _recurrent_macs(shapes: Sequence[Shape], output: Shape) -> int:
 
 _RECURRENT: Mapping[str, AttributeKind] = {
     "direction": tuple(DIRECTIONS),
-    **dict.fromkeys(("gate", "cell", "out"), FUNCTION_NAMES),
+    **dict.fromkeys(("gate", "cell", "out"), tuple(RECURRENT_FUNCTIONS)),
     **dict.fromkeys(("gate_parameters", "cell_parameters", "out_parameters"), "floats"),
     "clip": "float",
 }

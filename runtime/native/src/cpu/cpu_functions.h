@@ -82,4 +82,17 @@ static inline float rt_unary_thresholded_relu(float v, float a) { return v <= a 
     X(RT_UNARY_SOFTSIGN, rt_unary_softsign(v)) \
     X(RT_UNARY_THRESHOLDED_RELU, rt_unary_thresholded_relu(v, a))
 
+#define RT_RECURRENT_FUNCTIONS(X) \
+    X(RT_RECURRENT_FUNCTION_SIGMOID, rt_unary_sigmoid(v)) \
+    X(RT_RECURRENT_FUNCTION_TANH, rt_unary_tanh(v)) \
+    X(RT_RECURRENT_FUNCTION_RELU, rt_unary_clamp(v, 0.0f, INFINITY)) \
+    X(RT_RECURRENT_FUNCTION_LEAKY_RELU, rt_unary_leaky_relu(v, a)) \
+    X(RT_RECURRENT_FUNCTION_ELU, rt_unary_elu(v, a)) \
+    X(RT_RECURRENT_FUNCTION_HARD_SIGMOID, rt_unary_hard_sigmoid(v, a, b)) \
+    X(RT_RECURRENT_FUNCTION_SOFTPLUS, rt_unary_softplus(v)) \
+    X(RT_RECURRENT_FUNCTION_SOFTSIGN, rt_unary_softsign(v)) \
+    X(RT_RECURRENT_FUNCTION_AFFINE, v * a + b) \
+    X(RT_RECURRENT_FUNCTION_SCALED_TANH, rt_unary_tanh(v * b) * a) \
+    X(RT_RECURRENT_FUNCTION_THRESHOLDED_RELU, rt_unary_thresholded_relu(v, a))
+
 #endif
