@@ -7,8 +7,10 @@ request does not get on.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import resource
+import socket
 import time
 from typing import Any, ClassVar
 
@@ -29,6 +31,34 @@ def most_connections() -> int:
     return max(min(MOST, soft - RESERVED_FILES), soft // 2)
 
 
+class HandshakeSocket(socket.socket):
+    """Listens for TLS; of more than `most` clients whose handshake does not end, the oldest makes room.
+
+    asyncio shows a connection to its protocol after the handshake, for which it gives a client a minute.
+    """
+
+    most = MOST
+    _begun: ClassVar[dict[int, socket.socket]] = {}  # by file descriptor, oldest first
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """See socket.accept."""
+        connection, address = super().accept()
+        begun = {number: each for number, each in self._begun.items() if each.fileno() == number}
+        for oldest in list(begun.values())[: max(0, len(begun) + 1 - self.most)]:
+            with contextlib.suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)
+        begun[connection.fileno()] = connection
+        self._begun.clear()
+        self._begun.update(begun)
+        return connection, address
+
+    @classmethod
+    def end_handshake(cls, transport: asyncio.BaseTransport) -> None:
+        """A client is through."""
+        if found := transport.get_extra_info("socket"):
+            cls._begun.pop(found.fileno(), None)
+
+
 class LimitedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """HTTP with limits. Where there are too many connections, the one that has been silent longest makes room."""
 
@@ -38,6 +68,7 @@ class LimitedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def connection_made(self, transport: Any) -> None:
         """Counts a new connection, and looks after it."""
         super().connection_made(transport)
+        HandshakeSocket.end_handshake(transport)
         self._answered: Any = self
         if len(self._open) >= self.most and not self._make_room():
             transport.abort()

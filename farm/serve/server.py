@@ -18,7 +18,7 @@ import uvicorn
 
 from farm.serve.access import Sessions
 from farm.serve.app import create_app
-from farm.serve.connections import LimitedProtocol, SeldomFilter, most_connections
+from farm.serve.connections import HandshakeSocket, LimitedProtocol, SeldomFilter, most_connections
 from farm.serve.kept_results import KeptResults
 from farm.serve.queue_watcher import QueueWatcher
 from farm.serve.results_watcher import ResultsWatcher
@@ -88,11 +88,13 @@ def serve(
     `others`: what knows the reports and artifacts of other hosts.
     """
     check(options)
-    LimitedProtocol.most = most_connections()
+    LimitedProtocol.most = HandshakeSocket.most = most_connections() // (2 if options.certificate else 1)
     for name in ("asyncio", "uvicorn.error"):
         logging.getLogger(name).addFilter(SeldomFilter())
     server = uvicorn.Server(configuration(options, source, others))
     sockets = listening_sockets(options.host, options.port)
+    if options.certificate:
+        sockets = [HandshakeSocket(fileno=each.detach()) for each in sockets]
     port = int(sockets[0].getsockname()[1])
     tell(f"{dataclasses.replace(options, port=port).address}  (Ctrl-C ends it)")
     server.run(sockets)
@@ -161,6 +163,7 @@ def configuration(options: ServeOptions, source: UnitSource, sources: Sequence[R
         access_log=False,
         log_level="warning",
         http=LimitedProtocol,
+        loop="asyncio",  # which accepts by the sockets' own method
         backlog=BACKLOG,
         timeout_graceful_shutdown=GRACE_S,
     )

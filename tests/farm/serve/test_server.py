@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -95,8 +96,9 @@ def test_port_0_is_any_that_is_free_and_one_that_is_taken_is_said(tmp_path: Path
             process.terminate()
 
 
-def _serving(folder: Path, listen: str, before: str = "") -> subprocess.Popen[str]:
-    command = [sys.executable, "-P", "-c", before + PROGRAM, "serve", "--listen", listen, "--tokens", "tokens.json"]
+def _serving(folder: Path, listen: str, before: str = "", *more: str) -> subprocess.Popen[str]:
+    options = ["--listen", listen, "--tokens", "tokens.json", *more]
+    command = [sys.executable, "-P", "-c", before + PROGRAM, "serve", *options]
     return ForkedProcess(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -117,6 +119,26 @@ def test_silent_connections_shut_nobody_out_and_are_ended(tmp_path: Path) -> Non
             each.settimeout(30)
             with contextlib.suppress(ConnectionError):
                 assert each.recv(1) == b"", "ended by the server"
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+    assert len(said.splitlines()) < 10, said[-2000:]
+
+
+@pytest.mark.slow
+def test_handshakes_that_never_end_shut_nobody_out(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    (tmp_path / "devices.yml").write_text("adb: {discover: listed}\ndevices: {host: {transport: local}}\n")
+    limits = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)); "
+    encrypted = ("--certificate", str(certificate), "--key", str(key))
+    with _serving(tmp_path, "127.0.0.1:0", limits, *encrypted) as process, contextlib.ExitStack() as stack:
+        assert process.stdout
+        url = httpx.URL(process.stdout.readline().split()[0])
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", url.port), 30)) for _ in range(300)]
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        assert httpx.get(f"https://localhost:{url.port}/", verify=trusting, timeout=30).status_code == 200
+        silent[0].settimeout(30)
+        with contextlib.suppress(ConnectionError):
+            assert silent[0].recv(1) == b"", "ended by the server"
         process.terminate()
         _, said = process.communicate(timeout=60)
     assert len(said.splitlines()) < 10, said[-2000:]
