@@ -18,6 +18,7 @@ from runtime.lowering.value import Value
 from runtime.plan.container import align
 from runtime.plan.plan import PIXEL_BYTES, Arg, Image, Plan, Pool, Size3, Step, Tensor, WeightPacking
 from runtime.plan.records import ArgKind, PoolKind, StepKind
+from runtime.quantization import Quantization
 from runtime.types import ElementType, ImageFormat, Precisions, Role, Storage
 
 _ARGS_OF_FORM = {
@@ -274,4 +275,10 @@ def _tensors(builder: Builder, memory: PlacedValues) -> Iterable[Tensor]:
         offset = place.offset // value.element_bytes + value.root_offset
         step = None if value.role == Role.INPUT else writers.get(id(value.root))
         where = (value.storage, value.element, value.shape, place.index, offset, value.stride, step)
-        yield Tensor(value.name, value.role, *where)
+        yield Tensor(value.name, value.role, *where, _integers(builder, value.name))
+
+
+def _integers(builder: Builder, tensor: str) -> Quantization | None:
+    """What the integers of a tensor stand for; a float stands for itself, whatever it was made of."""
+    info = builder.graph.tensors[tensor]
+    return info.quantization if info.quantization and info.quantization.integers == info.dtype.name else None

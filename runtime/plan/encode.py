@@ -35,6 +35,8 @@ def encode_plan(plan: Plan) -> bytes:
         SectionId.PACK: _packs(plan.steps),
         SectionId.EXPECT: _expectations(plan),
     }
+    if any(tensor.quantization for tensor in plan.tensors):
+        sections[SectionId.QUANTIZATION] = _quantizations(plan.tensors)
     return encode_container(PLAN_MAGIC, sections | {SectionId.STRINGS: strings.section()})
 
 
@@ -128,6 +130,18 @@ def _tensors(tensors: Sequence[Tensor], strings: StringTable) -> Records:
         row["step"] = NONE_U32 if tensor.step is None else tensor.step
         row["place"], row["stride"], row["rank"] = tensor.place, tensor.stride, len(tensor.shape)
         row["shape"][: len(tensor.shape)] = tensor.shape
+    return rows
+
+
+def _quantizations(tensors: Sequence[Tensor]) -> Records:
+    known = [(index, tensor.quantization) for index, tensor in enumerate(tensors) if tensor.quantization]
+    rows = np.zeros(sum(len(each.scale) for _, each in known), records.QUANTIZATION)
+    first = 0
+    for index, each in known:
+        part = rows[first : first + len(each.scale)]
+        part["tensor"], part["axis"] = index, NONE_U32 if each.axis is None else each.axis
+        part["scale"], part["zero_point"] = each.scale, each.zero_point
+        first += len(part)
     return rows
 
 

@@ -21,7 +21,7 @@ from runtime.plan import records
 
 _STRUCTS = (
     *("HEADER", "SECTION", "META", "POOL", "IMAGE", "PROGRAM", "STEP", "ARG", "TENSOR", "PACK", "EXPECT"),
-    *("SET", "TUNED", "BINARY"),
+    *("QUANTIZATION", "SET", "TUNED", "BINARY"),
 )
 _ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     records.SectionId,
@@ -48,7 +48,7 @@ _ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     functions.CumulationFunction,
     functions.RegionFunction,
 )
-_CTYPES = {"<u4": "uint32_t", "<u8": "uint64_t", "|S8": "char"}
+_CTYPES = {"<u4": "uint32_t", "<u8": "uint64_t", "<i8": "int64_t", "<f4": "float", "|S8": "char"}
 
 
 def _field(name: str, dtype: np.dtype[Any]) -> str:

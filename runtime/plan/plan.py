@@ -10,6 +10,7 @@ from runtime.kernels.spec import Kernel, Variant
 from runtime.layout.storage import TensorStorage
 from runtime.plan.container import align
 from runtime.plan.records import ArgKind, PoolKind, StepFlag, StepKind
+from runtime.quantization import Quantization
 from runtime.target import Target
 from runtime.types import ELEMENT_BYTES, ElementType, ImageFormat, Precision, Role, Storage
 
@@ -118,7 +119,10 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
-    """Where a tensor of the plan lies. `place` is the index of its pool or image, `offset` counts elements."""
+    """Where a tensor of the plan lies. `place` is the index of its pool or image, `offset` counts elements.
+
+    `quantization`: what its integers stand for, where that is known.
+    """
 
     name: str
     role: Role
@@ -129,6 +133,7 @@ class Tensor:
     offset: int
     stride: int
     step: int | None
+    quantization: Quantization | None = None
 
 
 class ContentKind(enum.StrEnum):

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from runtime.errors import FormatError
 from runtime.layout.image import LANES, ImageLayout
@@ -21,13 +23,15 @@ from runtime.plan.records import (
     NO_DATA,
     NONE_U32,
     PLAN_MAGIC,
+    RECORDS,
     ArgKind,
     PoolKind,
     SectionId,
     StepFlag,
     StepKind,
 )
-from runtime.types import ElementType, ImageFormat, Origin, OriginFormat, Precision, Role, Storage
+from runtime.quantization import Quantization
+from runtime.types import ELEMENT_NAMES, ElementType, ImageFormat, Origin, OriginFormat, Precision, Role, Storage
 
 PIXELS = StorageFormat("pixels")  # an image of which a plan file does not tell the layout
 _FORMATS = {Storage.FLAT: ROW_MAJOR, Storage.NHWC: NHWC, Storage.IMAGE: of_image(ImageLayout.CHANNEL_MAJOR)}
@@ -66,6 +70,7 @@ class ReadPlan:
     tensors: tuple[StoredTensor, ...]
     weights_bytes: int
     activations_bytes: int
+    quantizations: Mapping[str, Quantization] = dataclasses.field(default_factory=dict)
 
     @property
     def uses_gpu(self) -> bool:
@@ -101,7 +106,19 @@ def _plan(sections: Sections) -> ReadPlan:
         tensors=tensors,
         weights_bytes=_weights_bytes(sections),
         activations_bytes=_scratch_bytes(sections, tensors),
+        quantizations=dict(_quantizations(sections, string)),
     )
+
+
+def _quantizations(sections: Sections, string: Any) -> Iterator[tuple[str, Quantization]]:
+    """What the integers of inputs and outputs stand for, by name; files of a version before say nothing of it."""
+    rows = sections.get(SectionId.QUANTIZATION, np.zeros(0, RECORDS[SectionId.QUANTIZATION]))
+    for index in dict.fromkeys(rows["tensor"].tolist()):
+        own, tensor = rows[rows["tensor"] == index], sections[SectionId.TENSOR][index]
+        axis = None if own["axis"][0] == NONE_U32 else int(own["axis"][0])
+        numbers = tuple(own["scale"].tolist()), tuple(own["zero_point"].tolist())
+        name, element = string(int(tensor["name"])), ElementType(int(tensor["element_type"]))
+        yield name, Quantization(*numbers, axis, ELEMENT_NAMES[element])
 
 
 def _weights_bytes(sections: Sections) -> int:

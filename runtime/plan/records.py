@@ -5,7 +5,7 @@ A string is a `u4` offset into the file's STRINGS section of NUL-terminated UTF-
 
 Four kinds of file:
 
-    plan      FARMPLAN   META POOL IMAGE PROGRAM STEP ARG TENSOR PACK EXPECT STRINGS
+    plan      FARMPLAN   META POOL IMAGE PROGRAM STEP ARG TENSOR PACK EXPECT QUANTIZATION STRINGS
     tuned     FARMTUNE   SET TUNED STRINGS               the tuned parameters, a set for each fingerprint
     kernels   FARMKERN   SET BINARY BLOB STRINGS         compiled programs, a set for each fingerprint
     data      (none)     blobs at 64-byte aligned offsets; its size and CRC-32 stand in the plan's META
@@ -46,6 +46,7 @@ class SectionId(enum.IntEnum):
     TUNED = 12
     BINARY = 13
     BLOB = 14
+    QUANTIZATION = 15
 
 
 class PoolKind(enum.IntEnum):
@@ -164,6 +165,16 @@ EXPECT = _record(
     ("reserved", "<u4"),
 )
 
+# What the integers of an input or output stand for: scale * (element - zero_point). One record, or one for each index
+# of an axis, in order; plans without such tensors lack the section.
+QUANTIZATION = _record(
+    ("zero_point", "<i8"),
+    ("scale", "<f4"),
+    ("tensor", "<u4"),  # index
+    ("axis", "<u4"),  # NONE_U32: the record is for all elements
+    ("reserved", "<u4"),
+)
+
 # A fingerprint, and the entries that are valid for it. All strings.
 SET = _record(
     ("soc", "<u4"),
@@ -202,6 +213,7 @@ RECORDS: dict[SectionId, np.dtype[Any]] = {
     SectionId.TENSOR: TENSOR,
     SectionId.PACK: PACK,
     SectionId.EXPECT: EXPECT,
+    SectionId.QUANTIZATION: QUANTIZATION,
     SectionId.SET: SET,
     SectionId.TUNED: TUNED,
     SectionId.BINARY: BINARY,

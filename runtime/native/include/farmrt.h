@@ -131,6 +131,18 @@ RT_API void rt_engine_destroy(rt_engine *engine);
 RT_API rt_status rt_engine_input_info(const rt_engine *engine, uint32_t index, rt_tensor_info *info);
 RT_API rt_status rt_engine_output_info(const rt_engine *engine, uint32_t index, rt_tensor_info *info);
 
+/* What integers stand for: scale * (element - zero_point). A value. */
+typedef struct {
+    float scale;
+    int64_t zero_point;
+    int32_t axis; /* whose index-th part this holds for; -1: it holds for all elements */
+} rt_quantization;
+
+/* What the elements of an input or output stand for: at index 0, or at each index of an axis. RT_BAD_COMMAND, and
+ * `found` is as it was, past the last, and where nothing is known of them or no tensor has the name. */
+RT_API rt_status rt_engine_quantization(const rt_engine *engine, const char *name, uint32_t index,
+                                        rt_quantization *found);
+
 /* Copies all elements of a tensor in or out, row-major in the model's own format. `bytes` is the size of `values`:
  * RT_BAD_COMMAND, and nothing is copied, where it is not the tensor's own or no tensor has the name; RT_OPENCL. */
 RT_API rt_status rt_engine_input(rt_engine *engine, const char *name, const void *values, size_t bytes,

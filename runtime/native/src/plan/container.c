@@ -26,6 +26,7 @@ static const size_t record_sizes[RT_SECTION_ID_COUNT] = {
     [RT_SECTION_ID_TUNED] = sizeof(rt_tuned_record),
     [RT_SECTION_ID_BINARY] = sizeof(rt_binary_record),
     [RT_SECTION_ID_BLOB] = 1,
+    [RT_SECTION_ID_QUANTIZATION] = sizeof(rt_quantization_record),
 };
 
 /* Whether the bytes are a file of this kind and version, as long as it says and undamaged. After it the section table

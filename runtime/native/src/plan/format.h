@@ -29,7 +29,8 @@ enum {
     RT_SECTION_ID_TUNED = 12,
     RT_SECTION_ID_BINARY = 13,
     RT_SECTION_ID_BLOB = 14,
-    RT_SECTION_ID_COUNT = 15,
+    RT_SECTION_ID_QUANTIZATION = 15,
+    RT_SECTION_ID_COUNT = 16,
 };
 
 enum {
@@ -429,6 +430,15 @@ typedef struct {
     uint32_t reserved;
 } rt_expect_record;
 _Static_assert(sizeof(rt_expect_record) == 32, "rt_expect_record differs from the file format");
+
+typedef struct {
+    int64_t zero_point;
+    float scale;
+    uint32_t tensor;
+    uint32_t axis;
+    uint32_t reserved;
+} rt_quantization_record;
+_Static_assert(sizeof(rt_quantization_record) == 24, "rt_quantization_record differs from the file format");
 
 typedef struct {
     uint32_t soc;

@@ -24,7 +24,9 @@ typedef struct {
     const rt_tensor_record *tensors;
     const rt_pack_record *packs;
     const rt_expect_record *expects;
-    uint32_t pool_count, image_count, program_count, step_count, arg_count, tensor_count, pack_count, expect_count;
+    const rt_quantization_record *quantizations;
+    uint32_t pool_count, image_count, program_count, step_count, arg_count, tensor_count, pack_count, expect_count,
+        quantization_count;
     const uint8_t *data; /* the data file, meta->data_size bytes: weights and expectations */
     uint64_t least_element_bytes; /* of an element of float type that any step writes */
 } rt_plan;

@@ -6,6 +6,8 @@
  */
 #include "plan_check.h"
 
+#include <math.h>
+
 #include "../system/arithmetic.h"
 #include "crc32.h"
 #include "../system/errors.h"
@@ -230,6 +232,30 @@ static rt_status expect_check(const checker *check, uint32_t index) {
     return RT_OK;
 }
 
+/* Records of one tensor follow each other, as many as its axis is long; tensors are in the order of their own records. */
+static rt_status quantization_check(const checker *check, uint32_t index) {
+    const rt_plan *plan = check->plan;
+    const rt_quantization_record *record = &plan->quantizations[index];
+    const char *what = "quantization";
+    if (record->tensor >= plan->tensor_count) return bad_record(check, what, index, "its tensor is out of range");
+    const rt_tensor_record *tensor = &plan->tensors[record->tensor];
+    bool is_whole = record->axis == RT_NONE_U32;
+    if (!is_whole && record->axis >= tensor->rank) return bad_record(check, what, index, "its axis is out of range");
+    if (!(record->scale > 0 && isfinite(record->scale))) return bad_record(check, what, index, "its scale is not positive");
+    if (index > 0 && record[-1].tensor > record->tensor) return bad_record(check, what, index, "is out of order");
+    if (index > 0 && record[-1].tensor == record->tensor) return RT_OK; /* counted with the first */
+    uint32_t count = 0;
+    while (index + count < plan->quantization_count && record[count].tensor == record->tensor &&
+           record[count].axis == record->axis) {
+        count++;
+    }
+    bool more = index + count < plan->quantization_count && record[count].tensor == record->tensor;
+    if (more || count != (is_whole ? 1 : tensor->shape[record->axis])) {
+        return bad_record(check, what, index, "is not one for each index of its axis");
+    }
+    return RT_OK;
+}
+
 /* The check of the index-th record of a kind. */
 typedef rt_status record_check(const checker *check, uint32_t index);
 
@@ -250,6 +276,7 @@ static rt_status records_check(const checker *check) {
         {plan->pool_count, pool_check}, {plan->image_count, image_check},   {plan->program_count, program_check},
         {plan->arg_count, arg_check},   {plan->step_count, step_check},     {plan->tensor_count, tensor_check},
         {plan->pack_count, pack_check}, {plan->expect_count, expect_check},
+        {plan->quantization_count, quantization_check},
     };
     rt_status status = meta_check(check);
     for (size_t i = 0; i < RT_COUNT(checks) && status == RT_OK; i++) {

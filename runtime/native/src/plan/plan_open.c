@@ -23,6 +23,7 @@ static void sections_view(rt_plan *plan) {
     plan->tensors = sections[RT_SECTION_ID_TENSOR].records;
     plan->packs = sections[RT_SECTION_ID_PACK].records;
     plan->expects = sections[RT_SECTION_ID_EXPECT].records;
+    plan->quantizations = sections[RT_SECTION_ID_QUANTIZATION].records;
     plan->pool_count = sections[RT_SECTION_ID_POOL].count;
     plan->image_count = sections[RT_SECTION_ID_IMAGE].count;
     plan->program_count = sections[RT_SECTION_ID_PROGRAM].count;
@@ -31,6 +32,7 @@ static void sections_view(rt_plan *plan) {
     plan->tensor_count = sections[RT_SECTION_ID_TENSOR].count;
     plan->pack_count = sections[RT_SECTION_ID_PACK].count;
     plan->expect_count = sections[RT_SECTION_ID_EXPECT].count;
+    plan->quantization_count = sections[RT_SECTION_ID_QUANTIZATION].count;
 }
 
 /* The least size of an element of float type that any step writes. */

@@ -188,6 +188,20 @@ rt_status rt_engine_output_info(const rt_engine *engine, uint32_t index, rt_tens
     return tensor_info(engine, RT_ROLE_OUTPUT, index, info);
 }
 
+rt_status rt_engine_quantization(const rt_engine *engine, const char *name, uint32_t index, rt_quantization *found) {
+    const rt_plan *plan = engine->parts.plan;
+    const rt_tensor_record *tensor = rt_plan_tensor_by_name(plan, RT_ROLE_INPUT, name);
+    if (tensor == NULL) tensor = rt_plan_tensor_by_name(plan, RT_ROLE_OUTPUT, name);
+    for (uint32_t i = 0; tensor != NULL && i < plan->quantization_count; i++) {
+        const rt_quantization_record *record = &plan->quantizations[i];
+        if (record->tensor != (uint32_t)(tensor - plan->tensors) || index-- > 0) continue;
+        int32_t axis = record->axis == RT_NONE_U32 ? -1 : (int32_t)record->axis;
+        *found = (rt_quantization){record->scale, record->zero_point, axis};
+        return RT_OK;
+    }
+    return RT_BAD_COMMAND;
+}
+
 /* The input or output of a name, whose elements take as many bytes as the caller has; else RT_BAD_COMMAND. */
 static rt_status tensor_find(const rt_engine *engine, uint32_t role, const char *name, size_t bytes,
                              const rt_tensor_record **tensor, rt_error *error) {
