@@ -3,7 +3,7 @@
     python benchmarks/models.py [--models A,B] [--drivers system,intel] [--rounds N] [--light] [-o FILE.md] [--json]
 
 Latency by default and tuned, starts from cold, tuning, conversion, and farmrt itself. Nothing of the user's build
-folder is used or changed but the models in its cache. All five models take about six minutes a driver; the machine
+folder is used or changed but the models in its cache. A model takes about a minute a driver; the machine
 should have nothing else to do.
 """
 

@@ -48,7 +48,7 @@ GPUS = {
 
 
 def networks(names: Sequence[str]) -> Mapping[str, Callable[[], onnx.ModelProto]]:
-    """The zoo's networks of images, one of them as exported in NHWC, and one with light operators between heavy."""
+    """The zoo's networks of images, one of them as exported in NHWC, and one with light operators amid heavy ones."""
     images = [name for name in zoo_names() if len(zoo.describe(name).input_shape) == 4]
     made: dict[str, Callable[[], onnx.ModelProto]] = {name: _of_zoo(name) for name in images}
     made["mobilenet_v2 in NHWC"] = lambda: nhwc_twin(made["mobilenet_v2"](), "affine")

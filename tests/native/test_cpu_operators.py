@@ -109,7 +109,15 @@ def test_operator(farmrt: Farmrt, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize(
-    "name", [n for n, case in CPU_CASES.items() if case.kernel.block or "depthwise" in n or "LSTM" in n]
+    "name",
+    [
+        name
+        for name, case in CPU_CASES.items()
+        if case.kernel.block
+        or case.kernel.name in ("attention", "normalization", "softmax")
+        or "depthwise" in name
+        or "LSTM" in name
+    ],
 )
 def test_instruction_sets(farmrt: Farmrt, name: str, isa: str) -> None:
     check(farmrt, CPU_CASES[name], isa=isa)

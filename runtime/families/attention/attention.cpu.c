@@ -15,6 +15,7 @@
 #include "../../native/src/cpu/cpu_tile.h"
 
 enum { QUERIES = 96, KEYS = 256, TURNS_PER_WORKER = 3 };
+enum { FEW_QUERIES = 8 }; /* for which packing the keys takes longer than the product with them */
 enum {
     Q = RT_ATTENTION_Q,
     K = RT_ATTENTION_K,
@@ -123,7 +124,15 @@ static void product(const turn_state *turn, const float *x, int64_t x_stride, rt
 /* The scores of all queries of a turn and `keys` keys from `from` on. */
 static void scores_compute(turn_state *turn, int64_t from, int64_t keys) {
     const dims *d = &turn->all->d;
-    const matrix transposed = {turn->k.data + from * turn->k.row, turn->k.column, turn->k.row};
+    const float *first = turn->k.data + from * turn->k.row;
+    if (turn->count <= FEW_QUERIES && turn->k.column == 1) {
+        for (int64_t p = 0; p < turn->count; p++) {
+            const float *q = turn->q + p * d->depth;
+            turn->all->call->tiles->dots(q, first, turn->k.row, (uint64_t)keys, (uint64_t)d->depth, turn->weights + p * KEYS);
+        }
+        return;
+    }
+    const matrix transposed = {first, turn->k.column, turn->k.row};
     pack(&transposed, d->depth, keys, turn->packed);
     rt_tile tile = {.depth = (uint32_t)d->depth,
                     .weights = turn->packed,

@@ -7,6 +7,17 @@ from typing import Any
 from runtime.operator_case import OperatorCase, sized
 
 
+def _decoding(keys: int, groups: int, members: int, depth: int) -> OperatorCase:
+    """One place; as many heads as a group has members read the same keys and values, and are its queries."""
+    row, kept = groups * depth, (1, keys, groups * depth)
+    x = (1, 1, members * row)
+    attrs: dict[str, Any] = {"extents": (1, groups, members, keys, depth, depth), "shape": x, "offsets": (0, 0, 0)}
+    attrs |= dict.fromkeys(("q_strides", "y_strides"), (0, members * depth, depth, 1))
+    attrs |= dict.fromkeys(("k_strides", "v_strides"), (0, depth, row, 1))
+    attrs |= {"mask_strides": (0, 0, 0, 0), "scale": depth**-0.5, "causal": False}
+    return sized("Attention", x, kept, kept, detail=f"{members * groups}_decode", **attrs)
+
+
 def _attention(places: int, heads: int, depth: int, causal: bool = False) -> OperatorCase:
     """Heads side by side in each place."""
     x, row = (1, places, heads * depth), heads * depth
@@ -20,4 +31,5 @@ OPBENCH_CASES = (
     _attention(197, 3, 64),
     _attention(128, 4, 64),
     _attention(128, 12, 64, causal=True),
+    _decoding(513, 2, 4, 64),
 )

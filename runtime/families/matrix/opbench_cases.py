@@ -24,4 +24,7 @@ OPBENCH_CASES = (
     _dense(256, 1024, rows=128, activation="gelu"),
     _dense(384, 1536, rows=128, activation="gelu"),
     _dense(1536, 384, rows=128),
+    _dense(512, 1376),
+    _dense(1376, 512),
+    _dense(512, 1376, rows=128),
 )

@@ -10,8 +10,8 @@
 #include "../../native/src/system/arithmetic.h"
 #include "../../native/src/cpu/cpu_arguments.h"
 #include "../../native/src/cpu/cpu_math.h"
+#include "../../native/src/cpu/cpu_tile.h"
 
-enum { PARTS = 16 };
 enum { X = RT_NORMALIZATION_X, S = RT_NORMALIZATION_S, T = RT_NORMALIZATION_T, Y = RT_NORMALIZATION_Y };
 typedef rt_normalization_args dims;
 
@@ -31,18 +31,11 @@ static const char *normalization_check(const rt_cpu_call *call, rt_cpu_needs *ne
     return NULL;
 }
 
-/* Sum of x - mean, or of its square, over a run. PARTS sums at a time, which the compiler keeps in registers. */
-static float run_sum(const float *x, int64_t count, int64_t stride, float mean, bool squares) {
-    float part[PARTS] = {0}, sum = 0.0f;
-    int64_t whole = stride == 1 ? count / PARTS * PARTS : 0;
-    for (int64_t i = 0; i < whole; i += PARTS) {
-        for (int k = 0; k < PARTS; k++) {
-            float v = x[i + k] - mean;
-            part[k] += squares ? v * v : v;
-        }
-    }
-    for (int k = 0; k < PARTS; k++) sum += part[k];
-    for (int64_t i = whole; i < count; i++) {
+/* Sum of x - mean, or of its square, over a run. */
+static float run_sum(const rt_tile_kernels *tiles, const float *x, int64_t count, int64_t stride, float mean, bool squares) {
+    if (stride == 1) return (squares ? tiles->squares : tiles->sum)(x, (uint64_t)count, mean);
+    float sum = 0.0f;
+    for (int64_t i = 0; i < count; i++) {
         float v = x[i * stride] - mean;
         sum += squares ? v * v : v;
     }
@@ -50,13 +43,13 @@ static float run_sum(const float *x, int64_t count, int64_t stride, float mean, 
 }
 
 /* The same over all runs of a group: along the channels where these are neighbours, else along the pixels. */
-static float group_sum(const dims *d, const float *x, float mean, bool squares) {
+static float group_sum(const rt_tile_kernels *tiles, const dims *d, const float *x, float mean, bool squares) {
     bool by_channel = d->x_channel_stride == 1;
     int64_t runs = by_channel ? d->pixels : d->channels, length = by_channel ? d->channels : d->pixels;
     int64_t run_stride = by_channel ? d->x_pixel_stride : d->x_channel_stride;
     int64_t stride = by_channel ? d->x_channel_stride : d->x_pixel_stride;
     float sum = 0.0f;
-    for (int64_t r = 0; r < runs; r++) sum += run_sum(x + r * run_stride, length, stride, mean, squares);
+    for (int64_t r = 0; r < runs; r++) sum += run_sum(tiles, x + r * run_stride, length, stride, mean, squares);
     return sum;
 }
 
@@ -70,6 +63,18 @@ static void channels_activate(uint32_t activation, const dims *d, float *y) {
     }
 }
 
+/* The results of a pixel's channels, before the activation. */
+static void channels_normalize(const rt_tile_kernels *tiles, const dims *d, const float *x, const float *s, const float *t,
+                               float mean, float factor, float *y) {
+    if (d->x_channel_stride == 1 && d->y_channel_stride == 1) {
+        tiles->affine(x, s, t, mean, factor, (uint64_t)d->channels, y);
+        return;
+    }
+    for (int64_t c = 0; c < d->channels; c++) {
+        y[c * d->y_channel_stride] = (x[c * d->x_channel_stride] - mean) * factor * s[c] + t[c];
+    }
+}
+
 /* A turn: one group of one image. */
 static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const rt_cpu_call *call = context;
@@ -79,13 +84,12 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const float *s = rt_floats(&call->tensors[S]) + first, *t = rt_floats(&call->tensors[T]) + first;
     float *y = rt_floats(&call->tensors[Y]) + b * d.y_batch_stride + first * d.y_channel_stride;
     float count = (float)d.channels * (float)d.pixels;
-    float mean = d.centered ? group_sum(&d, x, 0.0f, false) / count : 0.0f;
-    float factor = 1.0f / sqrtf(group_sum(&d, x, mean, true) / count + d.epsilon);
+    float mean = d.centered ? group_sum(call->tiles, &d, x, 0.0f, false) / count : 0.0f;
+    float factor = 1.0f / sqrtf(group_sum(call->tiles, &d, x, mean, true) / count + d.epsilon);
     (void)worker;
     for (int64_t p = 0; p < d.pixels; p++) {
-        const float *from = x + p * d.x_pixel_stride;
         float *to = y + p * d.y_pixel_stride;
-        for (int64_t c = 0; c < d.channels; c++) to[c * d.y_channel_stride] = (from[c * d.x_channel_stride] - mean) * factor * s[c] + t[c];
+        channels_normalize(call->tiles, &d, x + p * d.x_pixel_stride, s, t, mean, factor, to);
         channels_activate(call->codes.activation, &d, to);
     }
 }

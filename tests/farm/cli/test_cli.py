@@ -130,7 +130,7 @@ def test_zoo_list(capsys: pytest.CaptureFixture[str]) -> None:
     models = {model["name"]: model for model in json.loads(capsys.readouterr().out)["models"]}
     assert models["mobilenet_v1"]["input_shape"] == [1, 3, 224, 224]
     assert cli.call(["zoo", "list"]) == 0
-    assert "mobilenet_v1   | 1x3x224x224 |" in capsys.readouterr().out
+    assert "mobilenet_v1        | 1x3x224x224 |" in capsys.readouterr().out
 
 
 @pytest.mark.slow

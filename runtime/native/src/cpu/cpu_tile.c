@@ -30,7 +30,7 @@ enum { PIXELS = 6, BLOCKS = 1 };
 #define LANES 4
 enum { PIXELS = 2, BLOCKS = 1 };
 #endif
-enum { PARTS = RT_CPU_BLOCK / LANES, DEPTHWISE_PIXELS = PIXELS < 4 ? PIXELS : 4 };
+enum { PARTS = RT_CPU_BLOCK / LANES, DEPTHWISE_PIXELS = PIXELS < 4 ? PIXELS : 4, ROWS = 4 };
 
 #include "cpu_vector.h"
 
@@ -70,16 +70,69 @@ static float greatest(const float *values, uint64_t count) {
     return result;
 }
 
+INLINE float lanes_sum(lanes values) {
+    float sum = 0.0f;
+    for (int lane = 0; lane < LANES; lane++) sum += values[lane];
+    return sum;
+}
+
+/* Sum of x - less, or of its square: in four registers, which do not wait for each other. */
+INLINE float summed(const float *x, uint64_t count, float less, int squared) {
+    lanes sums[4] = {0};
+    float rest = 0.0f;
+    uint64_t i = 0;
+    for (; i + 4 * LANES <= count; i += 4 * LANES) {
+        for (int k = 0; k < 4; k++) {
+            lanes value = load(x + i + k * LANES) - less;
+            sums[k] += squared ? value * value : value;
+        }
+    }
+    for (; i < count; i++) rest += squared ? (x[i] - less) * (x[i] - less) : x[i] - less;
+    return lanes_sum(sums[0] + sums[1] + (sums[2] + sums[3])) + rest;
+}
+
+/* rt_tile_kernels.sum, squares. */
+static float sum(const float *x, uint64_t count, float less) { return summed(x, count, less, 0); }
+static float squares(const float *x, uint64_t count, float less) { return summed(x, count, less, 1); }
+
+/* rt_tile_kernels.affine. */
+static void affine(const float *x, const float *s, const float *t, float less, float factor, uint64_t count, float *y) {
+    uint64_t i = 0;
+    for (; i + LANES <= count; i += LANES) store(y + i, (load(x + i) - less) * factor * load(s + i) + load(t + i));
+    for (; i < count; i++) y[i] = (x[i] - less) * factor * s[i] + t[i];
+}
+
 /* rt_tile_kernels.exponentials. */
 static float exponentials(float *values, uint64_t count, float less) {
     lanes sums = {0};
-    float sum = 0.0f;
+    float rest = 0.0f;
     uint64_t i = 0;
     for (uint64_t k = 0; k < count; k++) values[k] = rt_exp(values[k] - less);
     for (; i + LANES <= count; i += LANES) sums += load(values + i);
-    for (int lane = 0; lane < LANES; lane++) sum += sums[lane];
-    for (; i < count; i++) sum += values[i];
-    return sum;
+    for (; i < count; i++) rest += values[i];
+    return lanes_sum(sums) + rest;
+}
+
+/* Products of x with a constant number of rows, whose sums do not wait for each other. */
+INLINE void rows_dot(const float *x, const float *rows, int64_t stride, uint64_t depth, float *y, int count) {
+    lanes sums[ROWS] = {0};
+    uint64_t i = 0;
+    for (; i + LANES <= depth; i += LANES) {
+        lanes value = load(x + i);
+        for (int r = 0; r < count; r++) sums[r] += value * load(rows + r * stride + i);
+    }
+    for (int r = 0; r < count; r++) {
+        float rest = 0.0f;
+        for (uint64_t k = i; k < depth; k++) rest += x[k] * rows[r * stride + (int64_t)k];
+        y[r] = lanes_sum(sums[r]) + rest;
+    }
+}
+
+/* rt_tile_kernels.dots. */
+static void dots(const float *x, const float *rows, int64_t stride, uint64_t count, uint64_t depth, float *y) {
+    uint64_t r = 0;
+    for (; r + ROWS <= count; r += ROWS, rows += ROWS * stride) rows_dot(x, rows, stride, depth, y + r, ROWS);
+    for (; r < count; r++, rows += stride) rows_dot(x, rows, stride, depth, y + r, 1);
 }
 
 /* Where the outputs and residuals of a pixel lie, from a channel on; `channel` counts from the first of the tensor. */
@@ -223,4 +276,4 @@ static void depthwise(const rt_depthwise_tile *tile) {
 }
 
 const rt_tile_kernels NAME(rt_tile_kernels_, RT_ISA) = {
-    TEXT(RT_ISA), PIXELS, BLOCKS, DEPTHWISE_PIXELS, product, depthwise, apply, greatest, exponentials};
+    TEXT(RT_ISA), PIXELS, BLOCKS, DEPTHWISE_PIXELS, product, depthwise, apply, greatest, exponentials, sum, squares, affine, dots};

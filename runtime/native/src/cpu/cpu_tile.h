@@ -57,6 +57,13 @@ struct rt_tile_kernels {
     float (*greatest)(const float *values, uint64_t count); /* a NaN where there is one; -infinity of none */
     /* v = e^(v - less) of each value; returns the sum */
     float (*exponentials)(float *values, uint64_t count, float less);
+    /* sums of x - less and of its square */
+    float (*sum)(const float *x, uint64_t count, float less);
+    float (*squares)(const float *x, uint64_t count, float less);
+    /* y = (x - less) * factor * s + t of each value; y may be x, else they do not overlap */
+    void (*affine)(const float *x, const float *s, const float *t, float less, float factor, uint64_t count, float *y);
+    /* y[r] = x . row r, of `count` rows of `depth` values that begin `stride` apart */
+    void (*dots)(const float *x, const float *rows, int64_t stride, uint64_t count, uint64_t depth, float *y);
 };
 
 /* Those of an instruction set, or the fastest (NULL); NULL where this CPU or this build does not have
