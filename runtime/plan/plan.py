@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from runtime.kernels.spec import Kernel, Variant
 from runtime.layout.storage import TensorStorage
 from runtime.plan.container import align
+from runtime.plan.plan_data import PlanData
 from runtime.plan.records import ArgKind, PoolKind, StepFlag, StepKind
 from runtime.target import Target
 from runtime.types import ELEMENT_BYTES, ElementType, ImageFormat, Precision, Role, Storage
@@ -201,7 +202,7 @@ class Plan:
     images: tuple[Image, ...]
     steps: tuple[Step, ...]
     tensors: tuple[Tensor, ...]
-    data: bytes
+    data: PlanData
     peak_bytes: int
     sum_bytes: int
     expectations: tuple[Expectation, ...] = ()

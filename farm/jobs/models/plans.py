@@ -18,7 +18,7 @@ from runtime.plan.shared_data import with_shared_data
 from runtime.target import Target
 from runtime.types import Precision
 
-MOST_PLANS = 8  # a plan holds its model's weights
+MOST_PLANS = 8  # a plan holds its weights, small ones in memory
 
 _lowering = threading.Lock()
 _owners: dict[Path, Target] = {}  # by absolute path: a process may change its working folder
