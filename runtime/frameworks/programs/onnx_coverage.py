@@ -25,7 +25,7 @@ def _express(graph: onnx.GraphProto) -> None:
     graph.node.extend(nodes)
     for node in graph.node:
         for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
+            for inner in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
                 _express(inner)
 
 
