@@ -39,7 +39,7 @@ def shown(names: Collection[str]) -> str:
 
 def rename(model: onnx.ModelProto, names: Mapping[str, str]) -> None:
     """Gives tensors of a model new names; an inner tensor that has one of these already gets another."""
-    nodes = list(_nodes(model.graph))
+    nodes = list(nodes_of(model.graph))
     taken = {name for node in nodes for name in (*node.input, *node.output)} - set(names)
     clashes = taken & set(names.values())
     names = {name: _free(name, taken | set(names.values())) for name in clashes} | dict(names)
@@ -51,13 +51,13 @@ def rename(model: onnx.ModelProto, names: Mapping[str, str]) -> None:
     del model.graph.value_info[:]
 
 
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def nodes_of(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     """All nodes, those of inner graphs included."""
     for node in graph.node:
         yield node
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
-                yield from _nodes(inner)
+                yield from nodes_of(inner)
 
 
 def _free(name: str, taken: Collection[str]) -> str:

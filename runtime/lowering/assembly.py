@@ -17,6 +17,7 @@ from runtime.lowering.memory import BufferLifetime, ImageLifetime, plan_arenas, 
 from runtime.lowering.value import Value
 from runtime.plan.container import align
 from runtime.plan.plan import PIXEL_BYTES, Arg, Image, Plan, Pool, Size3, Step, Tensor, WeightPacking
+from runtime.plan.plan_data import DataSpool, PlanData
 from runtime.plan.records import ArgKind, PoolKind, StepKind
 from runtime.quantization import Quantization
 from runtime.types import ElementType, ImageFormat, Precisions, Role, Storage
@@ -48,7 +49,7 @@ class PlacedValues:
         self.pools: list[Pool] = []
         self.images: list[Image] = []
         self.data_size = 0
-        self._data: list[bytes | memoryview] = []
+        self._data = DataSpool()
         self.peak_bytes = self.sum_bytes = 0
         self._places: dict[int, _Place] = {}
         self._limit = min(builder.target.max_allocation_bytes, _MAX_POOL_BYTES)
@@ -76,10 +77,9 @@ class PlacedValues:
         for root in (r for r in roots if r.storage == Storage.IMAGE):
             self._places[id(root)] = self._append_image(root)
 
-    @property
-    def data(self) -> bytes:
-        """The data file's bytes."""
-        return b"".join(self._data)
+    def data(self) -> PlanData:
+        """The data file's bytes; nothing is placed afterwards."""
+        return self._data.content()
 
     def _append_weights(self, name: str, content: memoryview) -> _Place:
         if len(content) > self._limit:
@@ -105,7 +105,8 @@ class PlacedValues:
     def _append(self, content: memoryview) -> int:
         start = self.data_size
         self.data_size += align(len(content))
-        self._data += [content, bytes(align(len(content)) - len(content))]
+        self._data.append(content)
+        self._data.append(bytes(align(len(content)) - len(content)))
         return start
 
     def _place_scratch(self, roots: Sequence[Value], spans: dict[Value, tuple[int, int]], reuse: bool) -> None:
@@ -180,7 +181,7 @@ def assemble_plan(builder: Builder) -> Plan:
         images=tuple(memory.images),
         steps=steps,
         tensors=tuple(_tensors(builder, memory)),
-        data=memory.data,
+        data=memory.data(),
         peak_bytes=memory.peak_bytes,
         sum_bytes=memory.sum_bytes,
         contents=stored_tensors(builder),

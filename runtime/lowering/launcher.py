@@ -80,7 +80,8 @@ class Launcher:
 
     def constant(self, name: str, data: Array) -> Value:
         """Returns a constant, row-major in the plan's element type, with WEIGHT_SLACK zeros behind it."""
-        flat = np.concatenate([data.reshape(-1), np.zeros(WEIGHT_SLACK, data.dtype)]).astype(self.dtype)
+        flat = np.zeros(data.size + WEIGHT_SLACK, self.dtype)
+        flat[: data.size].reshape(data.shape)[...] = data
         return Value(name, tuple(data.shape), Storage.FLAT, self.element, data=flat)
 
     def constant_image(self, name: str, data: Array, layout: ImageLayout) -> Value:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from runtime.kernels.source import all_sources_hash, build_options, program_sour
 from runtime.plan import records
 from runtime.plan.container import StringTable, encode_container
 from runtime.plan.plan import Arg, Plan, Step, Tensor
+from runtime.plan.plan_data import crc32_of
 from runtime.plan.records import NO_DATA, NONE_U32, PLAN_MAGIC, ArgKind, SectionId, StepKind
 from runtime.version import RUNTIME_VERSION
 
@@ -48,7 +48,7 @@ def cpu_kernel(step: Step) -> str:
 
 def _meta(plan: Plan, strings: StringTable) -> Records:
     meta = np.zeros(1, records.META)
-    meta["data_size"], meta["data_crc32"] = len(plan.data), zlib.crc32(plan.data)
+    meta["data_size"], meta["data_crc32"] = len(plan.data), crc32_of(plan.data)
     meta["precision"] = plan.target.precision
     meta["model"] = strings.add(plan.model)
     meta["gpu_family"] = strings.add(plan.target.gpu_family)

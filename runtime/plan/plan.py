@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from runtime.kernels.spec import Kernel, Variant
 from runtime.layout.storage import TensorStorage
 from runtime.plan.container import align
+from runtime.plan.plan_data import PlanData
 from runtime.plan.records import ArgKind, PoolKind, StepFlag, StepKind
 from runtime.quantization import Quantization
 from runtime.target import Target
@@ -206,7 +207,7 @@ class Plan:
     images: tuple[Image, ...]
     steps: tuple[Step, ...]
     tensors: tuple[Tensor, ...]
-    data: bytes
+    data: PlanData
     peak_bytes: int
     sum_bytes: int
     expectations: tuple[Expectation, ...] = ()

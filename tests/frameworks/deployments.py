@@ -12,6 +12,8 @@ from farm.model.fetch import Fetcher
 from runtime.evaluate import evaluate
 
 IMAGE = "1,16,16,3"
+OVER_TIME = {"lstm": True, "bidirectional": True, "gru": False, "gru_reset_before": False, "simple": False}  # as LSTM
+FUNCTIONS_AND_LAYERS = ("erfc", "gelu", "gelu_tanh", *OVER_TIME)  # LiteRT has all but the first
 
 
 def write(

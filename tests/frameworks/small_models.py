@@ -27,6 +27,7 @@ def write_tensorflow(folder: Path) -> None:
     model.export(folder / "saved", verbose=False)
     (folder / "frozen.pb").write_bytes(_frozen(tf, model))
     (folder / "fake_quant.pb").write_bytes(_quantisation_aware(tf))
+    _write_functions_and_layers(tf, folder)
     variables = tf.Graph()
     with variables.as_default():
         x = tf.compat.v1.placeholder(tf.float32, (1, 4), "x")
@@ -48,6 +49,38 @@ def write_tensorflow(folder: Path) -> None:
         name = tf.compat.v1.placeholder(tf.string, (), "name")
         tf.strings.length(tf.io.read_file(name), name="length")
     (folder / "reading.pb").write_bytes(reading.as_graph_def().SerializeToString())
+
+
+def _write_functions_and_layers(tf: Any, folder: Path) -> None:
+    """What tf2onnx leaves (Erfc, a whole GELU), and layers over time, as SavedModel, .keras and .tflite."""
+    layers = tf.keras.layers
+    sequence = tf.keras.Input((6, 4), name="image", batch_size=2)
+    networks = {
+        "erfc": lambda x: tf.math.erfc(x),
+        "gelu": lambda x: tf.nn.gelu(x, approximate=False),
+        "gelu_tanh": lambda x: tf.nn.gelu(x, approximate=True),
+    }
+    for name, function in networks.items():
+        dense = layers.Dense(5, activation=function, name="scores")(sequence)
+        _write_forms(tf, folder, name, tf.keras.Model(sequence, dense))
+    over_time = {
+        "lstm": layers.LSTM(5, name="scores"),
+        "gru": layers.GRU(5, return_sequences=True, name="scores"),
+        "gru_reset_before": layers.GRU(5, reset_after=False, name="scores"),
+        "bidirectional": layers.Bidirectional(layers.LSTM(5, return_sequences=True), name="scores"),
+        "simple": layers.SimpleRNN(5, name="scores"),
+    }
+    for name, layer in over_time.items():
+        model = tf.keras.Model(sequence, layer(sequence))
+        model.save(folder / f"{name}.keras")
+        _write_forms(tf, folder, name, model)
+
+
+def _write_forms(tf: Any, folder: Path, name: str, model: Any) -> None:
+    model.export(folder / name, verbose=False)
+    if name == "erfc":
+        return  # LiteRT has none
+    (folder / f"{name}.tflite").write_bytes(tf.lite.TFLiteConverter.from_keras_model(model).convert())
 
 
 def write_pytorch(folder: Path) -> None:

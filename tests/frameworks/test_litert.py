@@ -11,7 +11,7 @@ import pytest
 from runtime.errors import ModelError, UnsupportedError
 from runtime.frameworks import process
 from runtime.frameworks.request import FrameworkRequest
-from tests.frameworks.deployments import assert_agrees, prepared, write
+from tests.frameworks.deployments import FUNCTIONS_AND_LAYERS, assert_agrees, prepared, write
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +27,12 @@ pytestmark = pytest.mark.slow
 def test_a_float_model_agrees_with_litert(tmp_path: Path, tensorflow_models: Path, source: str, output: str) -> None:
     path = write(tmp_path, "tflite", tensorflow_models / "net.tflite", source, output=output)
     assert assert_agrees(prepared(path, tmp_path))[output].shape == (1, 5)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS_AND_LAYERS[1:])
+def test_functions_and_layers_over_time_agree_with_litert(tmp_path: Path, tensorflow_models: Path, name: str) -> None:
+    path = write(tmp_path, "tflite", tensorflow_models / f"{name}.tflite", "image", "2,6,4", "output_0")
+    assert_agrees(prepared(path, tmp_path))
 
 
 @pytest.mark.parametrize(

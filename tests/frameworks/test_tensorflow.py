@@ -16,7 +16,7 @@ from farm.model import deployments, framework_model
 from farm.model.fetch import Fetcher
 from runtime.errors import ConfigError, FarmError, ModelError
 from tests.farm.model.tiny_model import tiny_model
-from tests.frameworks.deployments import assert_agrees, prepared, write
+from tests.frameworks.deployments import FUNCTIONS_AND_LAYERS, OVER_TIME, assert_agrees, prepared, write
 
 pytestmark = pytest.mark.slow
 
@@ -177,3 +177,18 @@ def test_a_tflite_file_leaves_nothing_open(tmp_path: Path, tensorflow_models: Pa
     assert (x.name, x.shape, x.data_type, x.data_format) == ("image", (1, 16, 16, 3), "int8", "NHWC")
     source = deployments.of_path(tensorflow_models / "net.tflite")
     assert_agrees(prepare(source, "net", Fetcher(source, tmp_path)))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS_AND_LAYERS)
+def test_functions_and_layers_over_time_of_a_saved_model(tmp_path: Path, tensorflow_models: Path, name: str) -> None:
+    path = write(tmp_path, "tensorflow", tensorflow_models / name, "image", "2,6,4", "output_0")
+    assert_agrees(prepared(path, tmp_path))
+
+
+@pytest.mark.parametrize(("name", "is_lstm"), OVER_TIME.items())
+def test_a_keras_layer_over_time_agrees_and_an_lstm_is_one_operator(
+    tmp_path: Path, tensorflow_models: Path, name: str, is_lstm: bool
+) -> None:
+    path = write(tmp_path, "keras", tensorflow_models / f"{name}.keras", "image", "2,6,4")
+    assert_agrees(found := prepared(path, tmp_path))
+    assert ("LSTM" in [node.op for node in found.graph.nodes]) == is_lstm

@@ -9,6 +9,7 @@ from farm.workspace import data_file, operators_file
 from runtime.custom.c_library import abi_key, c_kernels, operators_library
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
+from runtime.plan.plan_data import PlanData, pieces
 
 
 def write_plan(plan: Plan, plan_file: Path) -> None:
@@ -26,10 +27,19 @@ def _write_operators(plan: Plan, library_file: Path) -> None:
         library_file.unlink(missing_ok=True)
 
 
-def write_changed(path: Path, content: bytes) -> None:
+def write_changed(path: Path, content: PlanData) -> None:
     """Writes a file, unless it holds the same already."""
-    if not path.is_file() or path.read_bytes() != content:
-        atomic_file.write(path, content)
+    if not _holds(path, content):
+        with atomic_file.replacing(path) as file:
+            for piece in pieces(content):
+                file.write(piece)
+
+
+def _holds(path: Path, content: PlanData) -> bool:
+    if not path.is_file() or path.stat().st_size != len(content):
+        return False
+    with path.open("rb") as file:
+        return all(file.read(len(piece)) == piece for piece in pieces(content))
 
 
 def given_operators(plan_file: Path) -> dict[str, Path]:

@@ -17,7 +17,7 @@ from runtime.plan.plan import Plan
 from runtime.plan.shared_data import with_shared_data
 from runtime.target import Target
 
-MOST_PLANS = 8  # a plan holds its model's weights
+MOST_PLANS = 8  # a plan holds its weights, small ones in memory
 
 _lowering = threading.Lock()
 _owners: dict[Path, Target] = {}  # by absolute path: a process may change its working folder

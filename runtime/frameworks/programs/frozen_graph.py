@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from runtime.errors import ModelError
 from runtime.frameworks.names import find_tensor
@@ -65,6 +66,11 @@ def load(path: Path) -> FrozenGraph:
     inputs = [node.name for node in graph_def.node if node.op in ("Placeholder", "PlaceholderWithDefault")]
     outputs = [node.name for node in graph_def.node if node.name not in read and node.op not in ("Const", "NoOp")]
     return FrozenGraph(graph_def, inputs, outputs, {})
+
+
+def frozen(function: Any) -> Any:
+    """A concrete function without variables. Its loops stay whole, which tf2onnx reads: layers over time have them."""
+    return convert_variables_to_constants_v2(function, lower_control_flow=False, aggressive_inlining=True)
 
 
 def check_trusted(graph_def: Any, request: FrameworkRequest) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import h5py
 import tensorflow as tf
-from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from runtime.errors import ModelError
 from runtime.frameworks.names import find_tensor
+from runtime.frameworks.programs import frozen_graph
 from runtime.frameworks.programs.frozen_graph import FrozenGraph, model_tensor
 from runtime.frameworks.programs.keras_config import check_code
 from runtime.frameworks.request import FrameworkRequest
@@ -35,7 +35,7 @@ def load(request: FrameworkRequest, folder: Path) -> FrozenGraph:
     specs = [tf.TensorSpec(shape, tensor.dtype) for (_, shape), tensor in zip(request.inputs, inputs, strict=True)]
     _check_shapes(request, inputs)
     function = tf.function(lambda *values: part(list(values), training=False)).get_concrete_function(*specs)
-    frozen = convert_variables_to_constants_v2(function)
+    frozen = frozen_graph.frozen(function)
     names = {
         **dict(zip(request.input_names, (tensor.name for tensor in frozen.inputs), strict=True)),
         **dict(zip(request.outputs, (tensor.name for tensor in frozen.outputs), strict=True)),

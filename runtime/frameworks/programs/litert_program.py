@@ -18,7 +18,7 @@ from runtime.errors import ModelError
 from runtime.frameworks import names
 from runtime.frameworks.names import find_tensor
 from runtime.frameworks.programs import program
-from runtime.frameworks.programs.onnx_coverage import check_operators
+from runtime.frameworks.programs.onnx_coverage import check_operators, express_operators
 from runtime.frameworks.request import FrameworkRequest
 from runtime.model_tensors import ModelTensor, ModelTensors
 
@@ -56,6 +56,7 @@ def to_onnx(request: FrameworkRequest, folder: Path) -> onnx.ModelProto:
     tf2onnx.logging.set_level(tf2onnx.logging.ERROR)
     model: onnx.ModelProto
     model, _ = tf2onnx.convert.from_tflite(request.model, inputs, outputs, opset=OPSET)
+    express_operators(model)
     check_operators(model, TITLE)
     given = (*request.input_names, *request.outputs)
     names.rename(model, dict(zip((*inputs, *outputs), given, strict=True)))

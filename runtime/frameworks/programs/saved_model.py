@@ -7,10 +7,10 @@ from typing import Any
 import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tensorflow.core.protobuf import saved_model_pb2
-from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from runtime.errors import ModelError
 from runtime.frameworks.names import shown
+from runtime.frameworks.programs import frozen_graph
 from runtime.frameworks.programs.frozen_graph import FrozenGraph
 from runtime.frameworks.programs.program import first_line
 from runtime.frameworks.request import FrameworkRequest
@@ -23,7 +23,7 @@ def load(request: FrameworkRequest) -> FrozenGraph:
     signature = _signature_proto(request)
     loaded = _loaded(request)  # it owns the variables
     function = loaded.signatures[_signature_name(request, list(loaded.signatures))]
-    frozen = convert_variables_to_constants_v2(function)
+    frozen = frozen_graph.frozen(function)
     keys = sorted(function.structured_outputs)
     inputs = {tensor.name.partition(":")[0]: tensor.name for tensor in frozen.inputs}
     outputs = dict(zip(keys, (tensor.name for tensor in frozen.outputs), strict=True))

@@ -17,7 +17,7 @@ import tensorflow as tf
 from runtime.frameworks import names
 from runtime.frameworks.programs import frozen_graph, keras_model, program, saved_model
 from runtime.frameworks.programs.frozen_graph import BoundedGraph
-from runtime.frameworks.programs.onnx_coverage import check_operators
+from runtime.frameworks.programs.onnx_coverage import check_operators, express_operators
 from runtime.frameworks.request import FrameworkRequest
 from runtime.model_tensors import ModelTensors
 
@@ -44,6 +44,7 @@ def to_onnx(request: FrameworkRequest, folder: Path) -> onnx.ModelProto:
     model, _ = tf2onnx.convert.from_graph_def(
         bounded.graph_def, input_names=bounded.inputs, output_names=bounded.outputs, opset=OPSET
     )
+    express_operators(model)
     check_operators(model, TITLE)
     given = (*request.input_names, *request.outputs)
     names.rename(model, dict(zip((*bounded.inputs, *bounded.outputs), given, strict=True)))

@@ -1,0 +1,84 @@
+"""The content of a large data file lies in a file without a name, and is what it would be in memory."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from farm.jobs.fleet.unit import write_changed
+from runtime.errors import NoRoomError
+from runtime.lowering.lower import lower
+from runtime.plan import plan_data
+from runtime.plan.encode import encode_plan
+from runtime.plan.plan_data import DataSpool, crc32_of, pieces
+from runtime.reference.blocked import BlockedExecutor
+from runtime.target import Target
+from tests.runtime.graphs import GraphMaker
+
+BLOBS = [np.random.default_rng(5).bytes(size) for size in (5000, 1, 70_000)]
+
+
+def mapped(monkeypatch: pytest.MonkeyPatch) -> mmap.mmap:
+    monkeypatch.setattr(plan_data, "MOST_IN_MEMORY", 4096)
+    monkeypatch.setattr(plan_data, "PIECE", mmap.ALLOCATIONGRANULARITY)
+    spool = DataSpool()
+    for blob in BLOBS:
+        spool.append(blob)
+    content = spool.content()
+    assert isinstance(content, mmap.mmap)
+    return content
+
+
+def test_a_small_content_is_in_memory() -> None:
+    spool = DataSpool()
+    spool.append(b"abc")
+    spool.append(memoryview(b"de"))
+    assert spool.content() == b"abcde"
+
+
+def test_a_large_content_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    content, expected = mapped(monkeypatch), b"".join(BLOBS)
+    assert (content[:], len(content), crc32_of(content)) == (expected, len(expected), zlib.crc32(expected))
+    assert len(list(pieces(content))) > 1
+
+
+def test_a_file_is_written_where_it_holds_something_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    content, path = mapped(monkeypatch), tmp_path / "net.data"
+    write_changed(path, content)
+    first = path.stat().st_ino
+    write_changed(path, content)
+    assert path.read_bytes() == content[:]
+    assert path.stat().st_ino == first
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    write_changed(path, content)
+    assert path.read_bytes() == content[:]
+
+
+def test_a_full_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    spool = DataSpool()
+    monkeypatch.setattr(spool._file, "write", full)
+    with pytest.raises(NoRoomError, match="no room for a plan's weights: No space left on device; TMPDIR=DIR names"):
+        spool.append(b"abc")
+    spool.content()
+
+
+def test_a_plan_with_mapped_weights_is_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    maker, target = GraphMaker(seed=5), Target(soc="x", abi="x", memory="cpu")
+    graph = maker.finish(maker.conv(maker.conv(maker.input(1, 3, 8, 8), 16), 24))
+    in_memory = lower(graph, target)
+    monkeypatch.setattr(plan_data, "MOST_IN_MEMORY", 4096)
+    plan = lower(graph, target)
+    assert isinstance(plan.data, mmap.mmap)
+    assert plan.data[:] == in_memory.data
+    assert encode_plan(plan) == encode_plan(in_memory)
+    inputs = maker.noise()
+    found, expected = (BlockedExecutor(each).run(inputs) for each in (plan, in_memory))
+    np.testing.assert_array_equal(found[graph.outputs[0]], expected[graph.outputs[0]])
