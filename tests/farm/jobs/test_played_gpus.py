@@ -10,7 +10,7 @@ import pytest
 from farm.emulation import PhoneSettings
 from farm.emulation.phone_unit import emulated_phone_unit
 from farm.emulation.played_gpu import played_environment, profile_names
-from farm.jobs.fleet.unit import open_unit
+from farm.jobs.fleet.opening import open_unit
 from tests import opencl
 from tests.farm.conftest import CallFarm
 from tests.farm.jobs.test_execution import SMALL, row_of

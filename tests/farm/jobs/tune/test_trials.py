@@ -85,7 +85,7 @@ class FakeUnit:
         self.log.append("load")
         self.kernels.append(kernels)
 
-    def command(self, name: str, file: str) -> None:
+    def write(self, command: str, file: str) -> None:
         if not self.programs:
             raise DeviceError("the driver gives no binaries")
 
