@@ -17,7 +17,7 @@ from runtime.lowering.memory import BufferLifetime, ImageLifetime, plan_arenas, 
 from runtime.lowering.value import Value
 from runtime.plan.container import align
 from runtime.plan.plan import PIXEL_BYTES, Arg, Image, Plan, Pool, Size3, Step, Tensor, WeightPacking
-from runtime.plan.plan_data import DataSpool, PlanData
+from runtime.plan.plan_data import DataSpool
 from runtime.plan.records import ArgKind, PoolKind, StepKind
 from runtime.quantization import Quantization
 from runtime.types import ElementType, ImageFormat, Precisions, Role, Storage
@@ -43,13 +43,15 @@ class _Place:
 
 
 class PlacedValues:
-    """The places of all root values, those whose memory other values are parts of; made on construction."""
+    """The places of all root values, those whose memory other values are parts of; made on construction.
+
+    `data` is the content of the data file.
+    """
 
     def __init__(self, builder: Builder) -> None:
         self.pools: list[Pool] = []
         self.images: list[Image] = []
         self.data_size = 0
-        self._data = DataSpool()
         self.peak_bytes = self.sum_bytes = 0
         self._places: dict[int, _Place] = {}
         self._limit = min(builder.target.max_allocation_bytes, _MAX_POOL_BYTES)
@@ -57,7 +59,9 @@ class PlacedValues:
         spans = lifetimes(builder)
         roots = list(spans)
         reuse = builder.options.reuse_memory
-        self._place_weights([root for root in roots if root.data is not None])
+        with DataSpool() as self._spool:
+            self._place_weights([root for root in roots if root.data is not None])
+            self.data = self._spool.content()
         live = [root for root in roots if root.data is None]
         self._place_scratch([r for r in live if r.storage != Storage.IMAGE], spans, reuse)
         self._place_images([r for r in live if r.storage == Storage.IMAGE], spans, reuse)
@@ -76,10 +80,6 @@ class PlacedValues:
             self._places[id(root)] = placed[digest]
         for root in (r for r in roots if r.storage == Storage.IMAGE):
             self._places[id(root)] = self._append_image(root)
-
-    def data(self) -> PlanData:
-        """The data file's bytes; nothing is placed afterwards."""
-        return self._data.content()
 
     def _append_weights(self, name: str, content: memoryview) -> _Place:
         if len(content) > self._limit:
@@ -105,8 +105,8 @@ class PlacedValues:
     def _append(self, content: memoryview) -> int:
         start = self.data_size
         self.data_size += align(len(content))
-        self._data.append(content)
-        self._data.append(bytes(align(len(content)) - len(content)))
+        self._spool.append(content)
+        self._spool.append(bytes(align(len(content)) - len(content)))
         return start
 
     def _place_scratch(self, roots: Sequence[Value], spans: dict[Value, tuple[int, int]], reuse: bool) -> None:
@@ -181,7 +181,7 @@ def assemble_plan(builder: Builder) -> Plan:
         images=tuple(memory.images),
         steps=steps,
         tensors=tuple(_tensors(builder, memory)),
-        data=memory.data(),
+        data=memory.data,
         peak_bytes=memory.peak_bytes,
         sum_bytes=memory.sum_bytes,
         contents=stored_tensors(builder),
@@ -281,5 +281,7 @@ def _tensors(builder: Builder, memory: PlacedValues) -> Iterable[Tensor]:
 
 def _integers(builder: Builder, tensor: str) -> Quantization | None:
     """What the integers of a tensor stand for; a float stands for itself, whatever it was made of."""
-    info = builder.graph.tensors[tensor]
-    return info.quantization if info.quantization and info.quantization.integers == info.dtype.name else None
+    info = builder.graph.tensors.get(tensor)
+    if info is None or info.quantization is None or info.quantization.integers != info.dtype.name:
+        return None
+    return info.quantization

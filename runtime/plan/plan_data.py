@@ -18,10 +18,19 @@ PIECE = 16 * 1024**2
 
 
 class DataSpool:
-    """Takes the blobs of a data file one after another; NoRoomError where the folder of temporary files is full."""
+    """Takes the blobs of a data file one after another; NoRoomError where the folder of temporary files is full.
+
+    A context: what was not asked for by its end is dropped.
+    """
 
     def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(MOST_IN_MEMORY)  # noqa: SIM115, content() closes it
+        self._file = tempfile.SpooledTemporaryFile(MOST_IN_MEMORY)  # noqa: SIM115, the context closes it
+
+    def __enter__(self) -> DataSpool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
     def append(self, content: bytes | memoryview) -> None:
         """Adds to the end."""
@@ -35,13 +44,12 @@ class DataSpool:
 
     def content(self) -> PlanData:
         """All that was added; nothing is added afterwards."""
-        with self._file as file:
-            size = file.seek(0, 2)
-            if size <= MOST_IN_MEMORY:
-                file.seek(0)
-                return file.read()
-            file.flush()
-            return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        size = self._file.seek(0, 2)
+        if size <= MOST_IN_MEMORY:
+            self._file.seek(0)
+            return self._file.read()
+        self._file.flush()
+        return mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ)
 
 
 def pieces(data: PlanData) -> Iterator[bytes | memoryview]:

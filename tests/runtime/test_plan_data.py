@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from farm.jobs.fleet.unit import write_changed
+from farm.jobs.fleet.plan_files import write_changed
 from runtime.errors import NoRoomError
 from runtime.lowering.lower import lower
 from runtime.plan import plan_data
@@ -26,19 +26,19 @@ BLOBS = [np.random.default_rng(5).bytes(size) for size in (5000, 1, 70_000)]
 def mapped(monkeypatch: pytest.MonkeyPatch) -> mmap.mmap:
     monkeypatch.setattr(plan_data, "MOST_IN_MEMORY", 4096)
     monkeypatch.setattr(plan_data, "PIECE", mmap.ALLOCATIONGRANULARITY)
-    spool = DataSpool()
-    for blob in BLOBS:
-        spool.append(blob)
-    content = spool.content()
+    with DataSpool() as spool:
+        for blob in BLOBS:
+            spool.append(blob)
+        content = spool.content()
     assert isinstance(content, mmap.mmap)
     return content
 
 
 def test_a_small_content_is_in_memory() -> None:
-    spool = DataSpool()
-    spool.append(b"abc")
-    spool.append(memoryview(b"de"))
-    assert spool.content() == b"abcde"
+    with DataSpool() as spool:
+        spool.append(b"abc")
+        spool.append(memoryview(b"de"))
+        assert spool.content() == b"abcde"
 
 
 def test_a_large_content_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,11 +63,11 @@ def test_a_full_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(content: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    spool = DataSpool()
-    monkeypatch.setattr(spool._file, "write", full)
-    with pytest.raises(NoRoomError, match="no room for a plan's weights: No space left on device; TMPDIR=DIR names"):
-        spool.append(b"abc")
-    spool.content()
+    told = "no room for a plan's weights: No space left on device; TMPDIR=DIR names"
+    with DataSpool() as spool:
+        monkeypatch.setattr(spool._file, "write", full)
+        with pytest.raises(NoRoomError, match=told):
+            spool.append(b"abc")
 
 
 def test_a_plan_with_mapped_weights_is_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
