@@ -21,7 +21,7 @@ from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import compare_outputs
 from farm.rows.status import Status
 from runtime.errors import ModelError
-from runtime.onnx_runtime import onnxruntime
+from runtime.host.onnx_runtime import onnxruntime
 from runtime.plan.plan import Plan
 
 NS_PER_MS = 1e6

@@ -20,7 +20,7 @@ from onnx import NodeProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from benchmarks.onnx_cases import RIGHT, Case, Runner, outcome
-from runtime.onnx_runtime import onnxruntime
+from runtime.host.onnx_runtime import onnxruntime
 from runtime.target import Target
 
 TRIED = 6  # cases of a version that are measured

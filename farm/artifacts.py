@@ -26,7 +26,8 @@ from farm.kept_choices import ChoiceSet, decode_choices, different_fields, encod
 from farm.rows.latency import Latency
 from farm.rows.record import Record
 from farm.workspace import BUILD_FOLDER
-from runtime.artifacts import (
+from runtime.errors import ConfigError, FormatError
+from runtime.plan.artifacts import (
     Fingerprint,
     KernelSet,
     Replacement,
@@ -37,7 +38,6 @@ from runtime.artifacts import (
     merge_kernels,
     merge_tuned,
 )
-from runtime.errors import ConfigError, FormatError
 
 MANIFEST_VERSION = 1
 MANIFEST_NAME = "manifest.json"

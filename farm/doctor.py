@@ -23,8 +23,8 @@ from farm.farmrt.working_drivers import install_advice
 from farm.transport import adb_server
 from farm.transport.adb import remedy
 from farm.transport.adb_server import AdbServer
-from runtime import extras
 from runtime.errors import ConfigError, FarmError, JobError
+from runtime.host import extras
 
 State = Literal["ok", "advice", "missing", "not tried"]
 Probe = Callable[[Driver], str]

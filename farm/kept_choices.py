@@ -20,9 +20,9 @@ from typing import Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from farm.rows.record import Record
-from runtime.artifacts import Fingerprint, Replacement
 from runtime.errors import FormatError
 from runtime.lowering.choice import GraphChoice
+from runtime.plan.artifacts import Fingerprint, Replacement
 from runtime.types import PRECISIONS, Precision, Winograd
 
 KIND = "farm-selection"

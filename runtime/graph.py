@@ -28,7 +28,7 @@ Global pooling is ReduceMean or ReduceMax over axes (2, 3); the importer's reduc
 FullyConnected, the normalisations and the binary operators may hold a fused activation: `activation` in ACTIVATIONS,
 with `alpha` and `beta` where it has parameters (clip: low, high). Absent means none. An absent optional input is the
 empty name, and never the last one. Weights of Conv and FullyConnected, scale and shift are constants. Tensors of
-other types than float32 are read by the generic operators (runtime/generic.py), quantised and users' ones.
+other types than float32 are read by the generic operators (runtime/semantics/generic.py), quantised and users' ones.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from runtime import unary
-from runtime.quantization import Quantization
+from runtime.semantics import unary
+from runtime.semantics.quantization import Quantization
 from runtime.types import Origin, OriginFormat
 
 ACTIVATIONS = ("none", "relu", *(code.function.activation for code in unary.ACTIVATIONS))

@@ -21,8 +21,8 @@ from farm.tables import table
 from farm.tables.artifacts import artifact_table, content_tables
 from farm.units import lookup
 from farm.units.selection import Selection
-from runtime.artifacts import Fingerprint, KernelSet, fingerprint_of
 from runtime.errors import FormatError, JobError
+from runtime.plan.artifacts import Fingerprint, KernelSet, fingerprint_of
 
 NO_ARTIFACTS = "none yet; `farm tune` writes them"
 

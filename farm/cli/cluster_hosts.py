@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from farm.cluster.address import parse_cluster_address
-from runtime import extras
+from runtime.host import extras
 
 if TYPE_CHECKING:  # distributed takes a second to import
     from farm.cluster.hosts import Hosts

@@ -23,7 +23,7 @@ from farm.jobs.fleet.progress import ProgressView
 from farm.rows.row import Row
 from farm.units import lookup
 from farm.units.selection import SelectableUnit, Selection, select
-from runtime import extras
+from runtime.host import extras
 
 if TYPE_CHECKING:  # distributed and onnx take a second to import
     from farm.cluster.client import ClusterSession

@@ -19,8 +19,8 @@ from farm.tables.inspect import inspect_tables
 from farm.units import lookup
 from farm.units.selection import ANY, Selection
 from runtime.errors import ConfigError
+from runtime.host.regular_file import open_regular
 from runtime.plan.records import KERNELS_MAGIC, PLAN_MAGIC, TUNED_MAGIC
-from runtime.regular_file import open_regular
 
 
 def inspect(

@@ -9,7 +9,7 @@ import click
 from farm.cli.clusters import PURPOSE
 from farm.cli.envelope import CommandResult
 from farm.cluster.address import ClusterAddress, refuse_plain
-from runtime import extras
+from runtime.host import extras
 
 
 def scheduler(host: str, port: int, plain: bool, certificates: Path | None) -> CommandResult:

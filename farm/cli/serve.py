@@ -10,8 +10,8 @@ import click
 
 from farm.cli.envelope import CommandResult, Document
 from farm.serve.tokens import Tokens
-from runtime import extras
 from runtime.errors import ConfigError
+from runtime.host import extras
 
 if TYPE_CHECKING:
     from farm.serve.cluster_source import ClusterSource

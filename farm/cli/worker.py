@@ -12,8 +12,8 @@ from farm.cli.clusters import PURPOSE
 from farm.cli.envelope import CommandResult
 from farm.cluster.address import parse_cluster_address
 from farm.safe_text import one_line
-from runtime import extras
 from runtime.errors import ConfigError
+from runtime.host import extras
 
 
 def worker(scheduler: str, name: str | None, look_every_s: float, certificates: Path | None) -> CommandResult:

@@ -15,8 +15,8 @@ from farm import artifacts
 from farm.cluster.host_files import PART_BYTES
 from farm.host_system import process_space
 from farm.report.written_reports import WrittenReport, served_file, written_reports
-from runtime.artifacts import Fingerprint
 from runtime.errors import FarmError
+from runtime.plan.artifacts import Fingerprint
 
 REPORTS = Path("reports")  # of whoever measures or reports in the folder of `farm worker`
 

@@ -18,7 +18,7 @@ import yaml
 from farm.config import named_file
 from farm.config.suggestion import suggestion
 from runtime.errors import ConfigError
-from runtime.regular_file import open_regular
+from runtime.host.regular_file import open_regular
 
 MAX_SIZE_BYTES = 256 * 1024
 MAX_DEPTH = 20

@@ -31,7 +31,7 @@ from farm.rows.row import Failure, Identity, Provenance, UnitStates, row_fingerp
 from farm.workspace import Workspace, data_file
 from runtime.errors import FarmError, UnsupportedError
 from runtime.lowering.trial_inputs import trial_inputs
-from runtime.operator_case import SEED, OperatorCase
+from runtime.operators.case import SEED, OperatorCase
 from runtime.plan.plan import Plan
 from runtime.target import Target
 from runtime.types import device_precisions

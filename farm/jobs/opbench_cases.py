@@ -27,7 +27,7 @@ from runtime.kernels.spec import Variant
 from runtime.lowering.assembly import round_up
 from runtime.lowering.lower import lower
 from runtime.lowering.options import Options
-from runtime.operator_case import OperatorCase
+from runtime.operators.case import OperatorCase
 from runtime.plan.plan import Plan, Step
 from runtime.plan.records import StepKind
 from runtime.registry import collect_rows

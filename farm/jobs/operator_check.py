@@ -24,12 +24,12 @@ from farm.rows.status import Status, status_of
 from farm.workspace import Workspace
 from runtime.custom.binding import BoundOperator
 from runtime.errors import FarmError, UnsupportedError
-from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.kernels.spec import Kernel, MemoryType, Variant, WorkItems
 from runtime.lowering.assembly import round_up, size3
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.trial_inputs import trial_inputs
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.plan import Plan, Size3, Step
 from runtime.plan.records import StepKind
 from runtime.target import Target

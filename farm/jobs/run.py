@@ -38,7 +38,7 @@ from farm.rows.latency import Latency
 from farm.rows.run import Placement, RunFigures, RunResult, RunRow
 from farm.workspace import file_part
 from runtime.errors import ConfigError
-from runtime.evaluate import evaluate
+from runtime.oracle.evaluate import evaluate
 
 Array = npt.NDArray[Any]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from farm import safe_text
 from farm.config.inventory import LabgridPlace
-from runtime import extras
 from runtime.errors import ConfigError, JobError
+from runtime.host import extras
 
 PROGRAM = "labgrid-client"
 ANSWER_S = 60.0

@@ -16,13 +16,13 @@ import numpy.typing as npt
 import onnx
 from onnx import NodeProto, helper
 
-from runtime.evaluate import compute
 from runtime.importers.custom_nodes import CustomNames, read_attributes
 from runtime.importers.functions import domain_of
 from runtime.importers.onnx_importer import import_onnx
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.scopes import names_read
 from runtime.importers.tensors import constant_tensors
+from runtime.oracle.evaluate import compute
 
 Array = npt.NDArray[Any]
 Run = Callable[[onnx.ModelProto, Mapping[str, Array]], dict[str, Array]]

@@ -17,7 +17,7 @@ from farm.config.deployment import Input, Output
 from farm.config.platforms import DataFormat
 from farm.model.boundary import TO_NCHW
 from runtime.errors import ModelError
-from runtime.model_tensors import ModelTensor
+from runtime.frameworks.model_tensors import ModelTensor
 
 IMAGE_RANK = 4
 ORDERS: tuple[DataFormat, ...] = ("NCHW", "NHWC")

@@ -24,8 +24,8 @@ from farm.model.boundary import TO_NCHW, TO_NHWC, is_turned, own_shape
 from runtime import frameworks
 from runtime.frameworks import file_kinds, process
 from runtime.frameworks.frameworks import FRAMEWORKS, package_versions, require
+from runtime.frameworks.model_tensors import ModelTensors
 from runtime.frameworks.request import FrameworkRequest
-from runtime.model_tensors import ModelTensors
 
 Array = npt.NDArray[Any]
 

@@ -19,7 +19,7 @@ from farm.model.fetch import Fetcher
 from farm.model.own_values import IMAGE_RANK, own_tensors, question, usual_shape
 from farm.safe_text import one_line
 from runtime.errors import ConfigError
-from runtime.model_tensors import ModelTensor, ModelTensors
+from runtime.frameworks.model_tensors import ModelTensor, ModelTensors
 
 CAFFEMODEL = ".caffemodel"
 LONGEST_SUFFIX = 60

@@ -11,11 +11,11 @@ import onnx
 from farm.model.custom_stages import has_own_stages, run_stages
 from farm.model.reference_process import ReferenceProcess
 from runtime.convert import convert
-from runtime.evaluate import evaluate
 from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.farm_domain import DOMAIN
 from runtime.importers.onnx_file import whole
 from runtime.importers.onnx_importer import with_stand_ins
+from runtime.oracle.evaluate import evaluate
 
 Array = npt.NDArray[Any]
 

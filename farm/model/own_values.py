@@ -16,8 +16,8 @@ from farm.model.fetch import Fetcher
 from farm.model.framework_model import FrameworkModel
 from farm.model.source_model import DECLARATIONS
 from runtime.errors import ConfigError
+from runtime.frameworks.model_tensors import ModelTensor, ModelTensors
 from runtime.importers.onnx_tensors import element_name
-from runtime.model_tensors import ModelTensor, ModelTensors
 
 IMAGE_RANK = 4
 USUAL_SIZE = {IMAGE_RANK: 224}  # of an open axis behind the first, by rank; else that of a sequence

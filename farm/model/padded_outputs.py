@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from runtime.evaluate import evaluate
 from runtime.graph import Graph
+from runtime.oracle.evaluate import evaluate
 
 Array = npt.NDArray[Any]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from runtime.onnx_runtime import onnxruntime
-from runtime.process_limits import bound_memory
+from runtime.host.onnx_runtime import onnxruntime
+from runtime.host.process_limits import bound_memory
 
 ERRORS_ONLY = 3
 # Quantised operators as the model has them, and products of u8 and s8 that do not saturate where a CPU lacks VNNI.

@@ -11,9 +11,9 @@ import onnx
 
 from farm.config.deployment import Input, Output
 from farm.model.boundary import own_shape
+from runtime.frameworks.model_tensors import ModelTensors
 from runtime.importers.onnx_file import load_onnx
 from runtime.importers.onnx_tensors import onnx_tensors
-from runtime.model_tensors import ModelTensors
 
 
 @dataclasses.dataclass(frozen=True)

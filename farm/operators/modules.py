@@ -20,7 +20,7 @@ from typing import Any
 from runtime.custom.binding import BoundOperator, bind
 from runtime.custom.user_code import raised
 from runtime.errors import ConfigError
-from runtime.regular_file import open_regular
+from runtime.host.regular_file import open_regular
 
 GROUP = "farm.operators"
 ATTRIBUTE = "OPERATORS"

@@ -22,8 +22,8 @@ from pydantic import Field
 from farm.rows.device_state import DeviceState
 from farm.rows.record import Figure, Record
 from farm.rows.status import Status, status_of
-from runtime.artifacts import fingerprint_of
 from runtime.errors import FarmError
+from runtime.plan.artifacts import fingerprint_of
 from runtime.target import Target
 
 SCHEMA_VERSION = 1

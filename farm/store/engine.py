@@ -22,8 +22,8 @@ from farm.store import journal_mode
 from farm.store.address import Address
 from farm.store.damage import copy_aside
 from farm.store.rows import json_text
-from runtime import extras
 from runtime.errors import FarmError, FormatError, StoreError
+from runtime.host import extras
 
 LOCK_WAIT_S = 30.0
 ANSWER_S = 60.0

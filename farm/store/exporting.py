@@ -19,7 +19,7 @@ from farm.store.flat import COLUMNS, Cell, Columns, Lines, flat_tables
 from farm.store.lines import FORMAT, ExportHeader, RunData, RunLine, encoded_line
 from farm.store.rows import json_text
 from farm.store.store import STREAMED, Store
-from runtime import extras
+from runtime.host import extras
 
 FORMULA_SIGNS = ("=", "+", "-", "@")
 GROUP = 5000  # lines of a row group of Parquet

@@ -34,8 +34,8 @@ from farm import atomic_file
 from farm.rows.record import Record
 from farm.safe_text import one_line, word
 from farm.transport import file_digest
-from runtime import extras
 from runtime.errors import ConfigError, FarmError, FormatError
+from runtime.host import extras
 
 Shelf = Literal["hosts", "bundles"]
 SHELVES: tuple[Shelf, ...] = ("hosts", "bundles")

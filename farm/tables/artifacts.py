@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from farm.artifacts import Artifact, ArtifactSet, entry_count
 from farm.kept_choices import ChoiceSet
 from farm.tables.table import Table, size
-from runtime.artifacts import KernelSet, TunedEntry
+from runtime.plan.artifacts import KernelSet, TunedEntry
 
 CHOICE_COLUMNS = ("Model", "Settings", "Output of", "Runs on", "Predicted(ms)", "Measured(ms)")
 ARTIFACT_COLUMNS = ("File", "Kind", "SoC", "Device model", "GPU", "Driver", "Entries", "Size")

@@ -18,7 +18,7 @@ from farm.config.fields import SAFE_NAME, Abi
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
 from runtime.errors import ConfigError, FarmError
-from runtime.regular_file import open_regular
+from runtime.host.regular_file import open_regular
 
 FOLDER = Path("build/targets")
 MAX_FILE_BYTES = 1024**2

@@ -38,8 +38,8 @@ from runtime.kernels.spec import (
     always_fits,
     within_local_limit,
 )
-from runtime.operator_row import CustomOperator
-from runtime.operator_row import Operator as Row
+from runtime.operators.row import CustomOperator
+from runtime.operators.row import Operator as Row
 from runtime.target import Target
 
 MAX_EXTENT = 2**31 - 1

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from runtime.graph import Array
 from runtime.kernels.spec import Defines, Dims, MemoryType, Variant, WorkItems
-from runtime.operator_row import AttributeKind
+from runtime.operators.row import AttributeKind
 from runtime.target import Target
 
 Shape = tuple[int, ...]

@@ -15,7 +15,7 @@ from runtime.custom.declaration import (
     OperatorDeclaration,
 )
 from runtime.kernels.spec import USER_FLOATS, USER_INTS, USER_TENSORS, ArgumentForm, MemoryType, Variant
-from runtime.operator_row import fits_kind
+from runtime.operators.row import fits_kind
 from runtime.types import ELEMENT_TYPES
 
 OUTPUT = "y"

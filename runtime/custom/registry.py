@@ -7,12 +7,13 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from runtime import evaluate, operators
+from runtime import operators
 from runtime.custom.binding import BoundOperator
 from runtime.custom.lowering import lower_to_buffers, lower_to_images
 from runtime.errors import ConfigError
 from runtime.importers.custom_nodes import CustomNames
 from runtime.lowering.tables import IMAGE_LOWERINGS, LOWERINGS
+from runtime.oracle import evaluate
 
 _registered: dict[tuple[str, str], tuple[str, BoundOperator]] = {}  # title and digest -> the graph's name, operator
 _TABLES: tuple[dict[str, Any], ...] = (operators.OPERATORS, evaluate.CUSTOM, LOWERINGS, IMAGE_LOWERINGS)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runtime.errors import ConfigError
-from runtime.regular_file import open_regular
+from runtime.host.regular_file import open_regular
 
 MAX_SIZE_BYTES = 1 << 20
 

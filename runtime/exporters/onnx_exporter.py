@@ -13,11 +13,11 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, helper, numpy_helper
 
-from runtime.activations import ACTIVATION_ATTRIBUTES
 from runtime.families.elementwise.rows import BINARY, UNARY
 from runtime.graph import Array, Graph, Node
 from runtime.importers.farm_domain import DOMAIN, VERSION
 from runtime.operators import OPERATORS
+from runtime.operators.activations import ACTIVATION_ATTRIBUTES
 from runtime.version import RUNTIME_VERSION
 
 OPSET = 17

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from runtime.formats.permutation import Permutation, Shape, composed, inverse, permuted
-from runtime.generic import row_major_strides
-from runtime.generic_forms import gather_form, reduction_form, view_form
 from runtime.graph import Graph, Node
+from runtime.semantics.generic import row_major_strides
+from runtime.semantics.generic_forms import gather_form, reduction_form, view_form
 
 
 @dataclasses.dataclass(frozen=True)

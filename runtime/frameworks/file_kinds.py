@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from runtime.errors import ModelError
-from runtime.regular_file import open_regular
+from runtime.host.regular_file import open_regular
 
 HDF5, ZIP, TFLITE, LITE_OFFSET = b"\x89HDF\r\n\x1a\n", b"PK\x03\x04", b"TFL3", 4
 HEAD_BYTES = 4096

@@ -7,8 +7,8 @@ import importlib.metadata
 import importlib.util
 from collections.abc import Mapping
 
-from runtime import extras
 from runtime.errors import ConfigError
+from runtime.host import extras
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from runtime.errors import ModelError, UnsupportedError
-from runtime.evaluate import compute
-from runtime.generic import GENERIC_OPERATORS
-from runtime.generic_forms import generic_form
 from runtime.graph import Array, Graph, Node, TensorInfo, UniqueNames
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.tensors import LARGEST_BYTES, is_float
 from runtime.operators import OPERATORS, check_attributes, infer_dtype, infer_quantization, infer_shape
-from runtime.quantization import Quantization
+from runtime.oracle.evaluate import compute
+from runtime.semantics.generic import GENERIC_OPERATORS
+from runtime.semantics.generic_forms import generic_form
+from runtime.semantics.quantization import Quantization
 
 _INFINITE = (*GENERIC_OPERATORS, "Add", "Max", "Min")  # masks are added, and limits are taken, that are infinite
 MAX_ELEMENTS = 2**31 - 1  # farmrt counts them so

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from runtime.generic import row_major_strides
-from runtime.generic_forms import element_form, reduction_form, view_form
 from runtime.graph import Array
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.onnx_node import OnnxNode
+from runtime.semantics.generic import row_major_strides
+from runtime.semantics.generic_forms import element_form, reduction_form, view_form
 
 DType = np.dtype[Any] | type[np.float32] | str
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 
 from runtime.errors import ModelError
-from runtime.regular_file import open_regular
+from runtime.host.regular_file import open_regular
 
 
 @dataclasses.dataclass(frozen=True)

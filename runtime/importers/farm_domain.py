@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from runtime.activations import ACTIVATION_ATTRIBUTES
 from runtime.errors import ModelError, UnsupportedError
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.handlers import FARM_HANDLERS
 from runtime.importers.onnx_node import OnnxNode
-from runtime.operator_row import AttributeKind
 from runtime.operators import OPERATORS
+from runtime.operators.activations import ACTIVATION_ATTRIBUTES
+from runtime.operators.row import AttributeKind
 
 DOMAIN = "farm"
 VERSION = 1

@@ -10,9 +10,9 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from runtime.errors import ModelError
+from runtime.host.regular_file import open_regular
 from runtime.importers.external_data import ExternalData, with_data
 from runtime.importers.scopes import bodies
-from runtime.regular_file import open_regular
 
 MAX_NAME = 4096  # characters; exporters write a few hundred
 FEW_BYTES = 1 << 16  # are put into the model at once

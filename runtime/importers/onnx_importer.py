@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 
 from runtime.errors import ModelError, UnsupportedError
-from runtime.generic_forms import element_form
 from runtime.graph import Graph
 from runtime.importers.branches import chosen_branch
 from runtime.importers.builder import GraphBuilder
@@ -35,6 +34,7 @@ from runtime.importers.refusals import Refusals
 from runtime.importers.scopes import constant_names, names_read
 from runtime.importers.stand_ins import StandIn, first_output, needs_stand_in, stand_in, with_nodes
 from runtime.importers.tensors import constant_tensors, is_float, tensor_value
+from runtime.semantics.generic_forms import element_form
 
 OLDEST_OPSET = 7
 MAX_VERSION = 2**31 - 1

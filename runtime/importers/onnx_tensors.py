@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx
 
+from runtime.frameworks.model_tensors import ModelTensor, ModelTensors, Sizes
 from runtime.importers.inputs import element_dtype
 from runtime.importers.scopes import constant_names
-from runtime.model_tensors import ModelTensor, ModelTensors, Sizes
 
 
 def onnx_tensors(model: onnx.ModelProto) -> ModelTensors:

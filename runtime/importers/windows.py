@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from runtime.errors import ModelError
-from runtime.generic import Shape, row_major_strides
 from runtime.importers.onnx_node import OnnxNode
+from runtime.semantics.generic import Shape, row_major_strides
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
-from runtime.recurrence import RecurrentFunction, RecurrentKind
-from runtime.unary import Unary
+from runtime.semantics.recurrence import RecurrentFunction, RecurrentKind
+from runtime.semantics.unary import Unary
 
 
 class Binary(enum.IntEnum):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from runtime.unary import ACTIVATIONS, Unary
+from runtime.semantics.unary import ACTIVATIONS, Unary
 
 _CODES = {
     "none": Unary.CLAMP,

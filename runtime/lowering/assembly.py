@@ -19,7 +19,7 @@ from runtime.plan.container import align
 from runtime.plan.plan import PIXEL_BYTES, Arg, Image, Plan, Pool, Size3, Step, Tensor, WeightPacking
 from runtime.plan.plan_data import DataSpool
 from runtime.plan.records import ArgKind, PoolKind, StepKind
-from runtime.quantization import Quantization
+from runtime.semantics.quantization import Quantization
 from runtime.types import ElementType, ImageFormat, Precisions, Role, Storage
 
 _ARGS_OF_FORM = {

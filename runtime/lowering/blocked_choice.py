@@ -13,8 +13,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from runtime.graph import Graph, Node
+from runtime.lowering.minimum_cut import UNLIMITED, near_sides
 from runtime.lowering.tables import BLOCKED_OPERATORS
-from runtime.minimum_cut import UNLIMITED, near_sides
 
 _BLOCKED, _PLAIN = 0, 1  # source and sink
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from runtime.errors import UnsupportedError
-from runtime.functions import ElementFunction
 from runtime.graph import Array
 from runtime.kernels import table
 from runtime.kernels.blocked import REORDER
@@ -28,9 +27,10 @@ from runtime.lowering.options import Options
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
 from runtime.plan.records import StepKind
+from runtime.semantics.functions import ElementFunction
+from runtime.semantics.unary import Unary
 from runtime.target import Target
 from runtime.types import ElementType, Precision, Storage
-from runtime.unary import Unary
 
 WEIGHT_SLACK = 64  # zeros behind every constant, so that a vector load at its end stays inside
 COPY_RANK = 6

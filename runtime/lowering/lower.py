@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from runtime.errors import ModelError, UnsupportedError
-from runtime.generic_forms import generic_form
 from runtime.graph import Graph, Node
 from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.blocked_choice import choose_blocked
@@ -16,6 +15,7 @@ from runtime.lowering.placement import Blocked, plan_concats
 from runtime.lowering.tables import BLOCKED_OPERATORS, IMAGE_LOWERINGS, LOWERINGS, STRIDED_LOWERINGS
 from runtime.plan.plan import Plan
 from runtime.plan.records import MAX_RANK
+from runtime.semantics.generic_forms import generic_form
 from runtime.target import Target
 
 __all__ = ["Options", "lower"]

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from runtime.evaluate import evaluate
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.source import build_options
 from runtime.kernels.spec import Kernel, Variant, WorkItems
@@ -19,6 +18,7 @@ from runtime.lowering.lower import emit_launches, lower
 from runtime.lowering.options import Options
 from runtime.lowering.poison import poison_outputs
 from runtime.lowering.trial_inputs import trial_inputs
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.container import align
 from runtime.plan.plan import Expectation, Plan, Size3, Step
 from runtime.target import Target

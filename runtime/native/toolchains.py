@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from runtime import extras
 from runtime.errors import BuildError, ConfigError
+from runtime.host import extras
 from runtime.native import android
 from runtime.native.abi import ABIS, HOST, find_abi
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from runtime.generic import broadcast_view, row_major_strides
 from runtime.graph import Array, Graph, Node
 from runtime.passes.editor import GraphEditor
 from runtime.passes.views import SourceView, view_of
+from runtime.semantics.generic import broadcast_view, row_major_strides
 
 _MOST_AXES, _MOST_ELEMENTS = 4, 256  # what the kernel has loops and registers for
 _MOVES, _SCALES = ("Transpose", "Slice", "Reshape"), ("Mul", "Div")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.evaluate import compute
 from runtime.graph import Graph
+from runtime.oracle.evaluate import compute
 from runtime.passes.editor import GraphEditor
 
 

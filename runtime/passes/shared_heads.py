@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.generic import row_major_strides
 from runtime.graph import Graph, Node
 from runtime.passes.editor import GraphEditor
 from runtime.passes.views import SourceView, view_of
+from runtime.semantics.generic import row_major_strides
 
 _MOVES = ("Transpose", "Slice", "Reshape", "Strided")
 _HEAD = 1  # the axis of strides

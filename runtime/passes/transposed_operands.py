@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from runtime.generic import row_major_strides
 from runtime.graph import Graph, Node
 from runtime.passes.editor import GraphEditor
 from runtime.passes.views import SourceView, view_of
+from runtime.semantics.generic import row_major_strides
 
 _MOST_AXES = 5  # of the product; the devices' kernel has three loops around rows and columns
 

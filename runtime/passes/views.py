@@ -6,9 +6,9 @@ import dataclasses
 
 import numpy as np
 
-from runtime.generic import broadcast_view, row_major_strides
 from runtime.graph import Array, Node
 from runtime.passes.editor import GraphEditor
+from runtime.semantics.generic import broadcast_view, row_major_strides
 
 Shape = tuple[int, ...]
 

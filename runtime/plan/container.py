@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.errors import ConfigError, FormatError
+from runtime.host.regular_file import open_regular
 from runtime.plan.records import ALIGNMENT_BYTES, FORMAT_VERSION, HEADER, RECORDS, SECTION, SectionId
-from runtime.regular_file import open_regular
 
 Sections = dict[SectionId, npt.NDArray[Any]]
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from runtime import functions, recurrence, types, unary
+from runtime import types
 from runtime.kernels import codes, cpu_header, functions_source
 from runtime.kernels.spec import CPU_BLOCK, USER_FLOATS, USER_INTS, USER_TENSORS
 from runtime.kernels.table import CPU_OPERATORS
 from runtime.plan import records
+from runtime.semantics import functions, recurrence, unary
 
 _STRUCTS = (
     *("HEADER", "SECTION", "META", "POOL", "IMAGE", "PROGRAM", "STEP", "ARG", "TENSOR", "PACK", "EXPECT"),

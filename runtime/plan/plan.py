@@ -11,7 +11,7 @@ from runtime.layout.storage import TensorStorage
 from runtime.plan.container import align
 from runtime.plan.plan_data import PlanData
 from runtime.plan.records import ArgKind, PoolKind, StepFlag, StepKind
-from runtime.quantization import Quantization
+from runtime.semantics.quantization import Quantization
 from runtime.target import Target
 from runtime.types import ELEMENT_BYTES, ElementType, ImageFormat, Precision, Role, Storage
 

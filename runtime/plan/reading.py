@@ -30,7 +30,7 @@ from runtime.plan.records import (
     StepFlag,
     StepKind,
 )
-from runtime.quantization import Quantization
+from runtime.semantics.quantization import Quantization
 from runtime.types import ELEMENT_NAMES, ElementType, ImageFormat, Origin, OriginFormat, Precision, Role, Storage
 
 PIXELS = StorageFormat("pixels")  # an image of which a plan file does not tell the layout

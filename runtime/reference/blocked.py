@@ -20,7 +20,7 @@ from runtime.layout.buffer import unpack_rows
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
 from runtime.plan.plan import Plan, Step
 from runtime.plan.records import ArgKind, PoolKind
-from runtime.unary import FUNCTIONS
+from runtime.semantics.unary import FUNCTIONS
 
 Floats = Mapping[str, float]
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
-from runtime.evaluate import compute, evaluate
 from runtime.graph import Array, Graph, Node
 from runtime.lowering.choice import NodeChoice
+from runtime.oracle.evaluate import compute, evaluate
 from runtime.types import Precision
 
 # Noise power beside that of half storage: sums in half take some 5 dB more (1 to 8 dB, docs/results.md).

@@ -27,9 +27,9 @@ from runtime.lowering.value import Value
 from runtime.peaks import MeasuredPeaks, PeakFigure
 from runtime.plan.plan import Expectation, Plan
 from runtime.selection.costs import cost_key
+from runtime.semantics.unary import Unary
 from runtime.target import Target
 from runtime.types import Precision, Storage
-from runtime.unary import Unary
 
 LARGE_MS, LAUNCHES = 0.1, 3.0  # a large probe where the small one takes no more than that, or than so many launches
 MOST_LARGE_MS = 0.3  # but never where it takes more than that

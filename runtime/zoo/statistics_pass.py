@@ -18,7 +18,7 @@ from runtime.graph import Array
 from runtime.zoo.skeleton import Skeleton, Topology, onnx_model
 
 if TYPE_CHECKING:
-    from runtime.onnx_runtime import onnxruntime
+    from runtime.host.onnx_runtime import onnxruntime
 
 WEIGHT_STEPS = 256
 ACTIVATION_STEPS = 64
@@ -98,7 +98,7 @@ class StatisticsPass:
         return Statistics(mean, variance, {name: values[name] for name in ends})
 
     def _session(self, shapes: dict[str, tuple[int, ...]], outputs: list[str]) -> onnxruntime.InferenceSession:
-        from runtime.onnx_runtime import onnxruntime
+        from runtime.host.onnx_runtime import onnxruntime
 
         infos = [helper.make_empty_tensor_value_info(name) for name in outputs]
         model = onnx_model(self._skeleton, self._nodes, shapes, self._constants, infos)

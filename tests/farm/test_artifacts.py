@@ -10,8 +10,8 @@ import pytest
 
 from farm import artifacts, cli
 from farm.artifacts import MANIFEST_NAME, SetRecord
-from runtime.artifacts import Fingerprint, KernelSet, TunedEntry, TunedSet, encode_tuned
 from runtime.errors import ConfigError, FarmError, FormatError
+from runtime.plan.artifacts import Fingerprint, KernelSet, TunedEntry, TunedSet, encode_tuned
 
 DEBIAN = Fingerprint("host", "cpu", "3.1", "OpenCL 3.0", "pocl-3.1", "sources", "0.1.0")
 PYPI = dataclasses.replace(DEBIAN, driver="3.0", gpu_family="pocl-3.0")

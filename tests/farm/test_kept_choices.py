@@ -22,9 +22,9 @@ from farm.kept_choices import (
     merge_choices,
 )
 from farm.rows.latency import Latency
-from runtime.artifacts import Fingerprint
 from runtime.errors import ConfigError, FormatError
 from runtime.lowering.choice import GraphChoice, NodeChoice, Place
+from runtime.plan.artifacts import Fingerprint
 from runtime.types import Algorithm, Precision
 from tests.farm.test_artifacts import publish as publish_binaries
 

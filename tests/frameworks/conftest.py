@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime import extras
 from runtime.frameworks.frameworks import is_installed
+from runtime.host import extras
 from tests.conftest import require
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import numpy as np
 from farm.config import deployment
 from farm.jobs.models.prepare import Prepared, TestData, prepare
 from farm.model.fetch import Fetcher
-from runtime.evaluate import evaluate
+from runtime.oracle.evaluate import evaluate
 
 IMAGE = "1,16,16,3"
 OVER_TIME = {"lstm": True, "bidirectional": True, "gru": False, "gru_reset_before": False, "simple": False}  # as LSTM

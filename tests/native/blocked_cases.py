@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from runtime.kernels.codes import Order
-from runtime.unary import Unary
+from runtime.semantics.unary import Unary
 from tests.native import blocked_oracle as oracle
 from tests.native.plans import Floats
 

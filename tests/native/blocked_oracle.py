@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime.kernels.codes import Pooling
 from runtime.layout.winograd import transform_filter
-from runtime.unary import Unary
+from runtime.semantics.unary import Unary
 from tests.native.plans import Floats
 from tests.runtime.buffer_oracle import activate
 

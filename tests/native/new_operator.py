@@ -9,10 +9,10 @@ from onnx import helper
 
 from farm.jobs.opbench_cases import CASES as SIZES
 from runtime.convert import convert
-from runtime.evaluate import evaluate
 from runtime.kernels.table import BUFFER_KERNELS
 from runtime.lowering.lower import lower
 from runtime.native.build import build_farmrt
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor

@@ -21,7 +21,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runtime.convert import convert
-from runtime.evaluate import evaluate
 from runtime.graph import Array, Graph
 from runtime.importers.onnx_importer import import_onnx
 from runtime.kernels.spec import Variant
@@ -30,6 +29,7 @@ from runtime.lowering.choice import graph_choice
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.options import CpuOptions
 from runtime.lowering.trials import TrialLaunch, trial_plan
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.reference.device import target_of_device

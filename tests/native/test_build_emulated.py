@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from runtime.evaluate import evaluate
 from runtime.lowering.lower import Options, lower
 from runtime.native import build
 from runtime.native.build import build_farmrt
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from tests.conftest import require
 from tests.native import qemu, test_build_ahead, test_cpu_blocked

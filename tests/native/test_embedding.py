@@ -20,7 +20,7 @@ from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.plan.reading import read_plan_file
 from runtime.plan.records import NONE_U32, PLAN_MAGIC, SectionId
-from runtime.quantization import Quantization
+from runtime.semantics.quantization import Quantization
 from runtime.target import Target
 from tests.native.artifacts import fingerprint, tuned_entry, tuned_file
 from tests.native.farmrt import Farmrt

@@ -9,8 +9,8 @@ import pytest
 
 from farm.farmrt.drivers import Driver
 from runtime.errors import DeviceError
-from runtime.evaluate import evaluate
 from runtime.lowering.lower import lower
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.reference.device import open_device, target_of_device
 from runtime.reference.executor import Executor

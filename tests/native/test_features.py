@@ -12,7 +12,6 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from runtime.errors import ConfigError
-from runtime.evaluate import evaluate
 from runtime.kernels.table import CPU_OPERATORS
 from runtime.lowering.lower import lower
 from runtime.native import android, build, shared_library
@@ -21,6 +20,7 @@ from runtime.native.build import build_farmrt
 from runtime.native.compiling import TranslationUnit, compile_translation_units, run_compiler
 from runtime.native.features import EVERYTHING, Features, chosen_features
 from runtime.native.toolchains import find_toolchain
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.target import Target
 from tests.conftest import require

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from runtime.errors import UnsupportedError
-from runtime.evaluate import evaluate
 from runtime.lowering.lower import lower
 from runtime.native.build import build_farmrt
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Arg, Plan
 from runtime.plan.records import ArgKind

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runtime.evaluate import evaluate
 from runtime.lowering.lower import lower
 from runtime.native import android, build, model_code
 from runtime.native.abi import ABIS
 from runtime.native.compiling import TranslationUnit, compile_translation_units, run_compiler
 from runtime.native.model_code import ModelCode, c_name, write_model_code
 from runtime.native.toolchains import find_toolchain
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from tests.conftest import require
 from tests.native import qemu

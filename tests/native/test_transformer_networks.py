@@ -37,7 +37,7 @@ def noise(model: onnx.ModelProto) -> dict[str, Array]:
 
 
 def outputs_of_onnxruntime(model: onnx.ModelProto, inputs: dict[str, Array]) -> dict[str, Array]:
-    from runtime.onnx_runtime import onnxruntime
+    from runtime.host.onnx_runtime import onnxruntime
 
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]

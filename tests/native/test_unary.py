@@ -1,4 +1,4 @@
-"""An entry of `runtime/unary.py` is all that a function is: by it alone each goes from ONNX to every kind of memory."""
+"""An entry of `semantics/unary.py` is all that a function is: by it alone each goes from ONNX to every memory."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pytest
 from onnx import helper
 
 from runtime.convert import convert
-from runtime.evaluate import evaluate
 from runtime.exporters.onnx_exporter import export_onnx
 from runtime.graph import Array
 from runtime.importers.onnx_importer import import_onnx
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.options import CpuOptions
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
+from runtime.semantics.unary import ACTIVATIONS, Unary
 from runtime.target import Target
-from runtime.unary import ACTIVATIONS, Unary
 from tests.native.farmrt import Farmrt
 from tests.native.test_agreement import assert_close, run_on
 from tests.opencl import default_device, turn

@@ -45,7 +45,7 @@ def test_what_is_imported_is_declared() -> None:
     used = {
         module: {normalized(name) for name in packages[module]}
         for module in modules - sys.stdlib_module_names - set(OURS)
-        if module in packages  # what is not installed here is an extra: runtime/extras.py names it
+        if module in packages  # what is not installed here is an extra: runtime/host/extras.py names it
     }
     known = declared()
     assert {module for module, names in used.items() if not names & known and not names & BOUND.keys()} == set()

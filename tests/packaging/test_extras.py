@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from farm.store import Store
-from runtime import extras
 from runtime.errors import BuildError, ConfigError
+from runtime.host import extras
 from runtime.native import toolchains
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]

@@ -14,11 +14,11 @@ from onnx.reference import ReferenceEvaluator
 
 from runtime.convert import convert
 from runtime.errors import FarmError, UnsupportedError
-from runtime.evaluate import evaluate
 from runtime.graph import Array, Graph
 from runtime.layout.blocked import BLOCKS
 from runtime.lowering.lower import lower
 from runtime.lowering.options import CpuOptions, Options
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.target import Target

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runtime.evaluate import evaluate
 from runtime.graph import Array, Graph
+from runtime.oracle.evaluate import evaluate
 from tests.random_models import judge as judge_module
 from tests.random_models.__main__ import judge, verdicts
 from tests.random_models.judge import KINDS_OF_SEEDS, difference, draw

@@ -20,9 +20,9 @@ from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import ArgumentForm, Variant
 from runtime.layout.buffer import pack_rows
 from runtime.reference.device import family_of
+from runtime.semantics.unary import Unary
 from runtime.target import Target
 from runtime.types import Precision
-from runtime.unary import Unary
 from tests.opencl import EXHAUSTIVE
 from tests.runtime import joined
 from tests.runtime.families import ORACLES

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from runtime.unary import FUNCTIONS, Unary
+from runtime.semantics.unary import FUNCTIONS, Unary
 
 Array = NDArray[np.float64]
 Arrays = Mapping[str, Array]

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from runtime.evaluate import evaluate
 from runtime.graph import Array
 from runtime.importers.caffe.caffe_importer import CaffeModel, load_caffe
 from runtime.importers.caffe.schema import WeightsParameter
 from runtime.importers.onnx_importer import import_onnx
 from runtime.operators import check_graph
+from runtime.oracle.evaluate import evaluate
 
 
 class CaffeNet:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from runtime.generic_forms import element_form, gather_form, reduction_form, view_form
 from runtime.graph import Graph
+from runtime.semantics.generic_forms import element_form, gather_form, reduction_form, view_form
 from tests.runtime.graphs import GraphMaker
 
 Step = Callable[[GraphMaker, str, st.DrawFn], str]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.functions import (
+from runtime.semantics.functions import (
     CumulationFunction,
     ElementFunction,
     ReductionFunction,

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from runtime import unary
-from runtime.evaluate import compute
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import ArgumentForm, needs_half
 from runtime.kernels.table import IMAGE_KERNELS as KERNELS
 from runtime.layout.image import ImageLayout, from_image, image_size, to_image
+from runtime.oracle.evaluate import compute
+from runtime.semantics import unary
+from runtime.semantics.unary import Unary, UnaryFunction
 from runtime.target import Target
 from runtime.types import Precision
-from runtime.unary import Unary, UnaryFunction
 from tests.opencl import EXHAUSTIVE, default_device
 from tests.runtime import joined
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.table import BUFFER_KERNELS, PROBES
-from runtime.unary import ACTIVATIONS, Unary
+from runtime.semantics.unary import ACTIVATIONS, Unary
 
 TABLE = {kernel.name: kernel for kernel in (*BUFFER_KERNELS, *PROBES)}
 _NAMES = {"alpha": "act_a", "beta": "act_b"}

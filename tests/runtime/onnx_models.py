@@ -11,11 +11,11 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from runtime.evaluate import evaluate
 from runtime.families.resize.definition import RESIZE_COORDINATES, RESIZE_ROUNDING
 from runtime.graph import Array, Graph
 from runtime.importers.onnx_importer import import_onnx
 from runtime.operators import check_graph
+from runtime.oracle.evaluate import evaluate
 
 NEWEST_RUNTIME_OPSET = 26  # the newest that the installed ONNX Runtime runs
 IR_VERSION = 8

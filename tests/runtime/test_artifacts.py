@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.artifacts import (
+from runtime.errors import FormatError
+from runtime.kernels.source import all_sources_hash
+from runtime.plan.artifacts import (
     Fingerprint,
     KernelSet,
     TunedEntry,
@@ -23,8 +25,6 @@ from runtime.artifacts import (
     merge_kernels,
     merge_tuned,
 )
-from runtime.errors import FormatError
-from runtime.kernels.source import all_sources_hash
 from runtime.plan.container import encode_container
 from runtime.plan.records import BINARY, KERNELS_MAGIC, SET, TUNED, TUNED_MAGIC, SectionId
 from runtime.target import Target

@@ -7,10 +7,10 @@ import pytest
 
 from runtime.convert import convert
 from runtime.errors import ModelError
-from runtime.evaluate import evaluate
 from runtime.graph import Graph, Node
 from runtime.importers.onnx_importer import import_onnx
 from runtime.operators import OPERATORS, infer_shape
+from runtime.oracle.evaluate import evaluate
 from runtime.passes.attention_fusion import fuse_attention
 from runtime.passes.transposed_operands import absorb_transposed_operands
 from tests.runtime.graphs import GraphMaker

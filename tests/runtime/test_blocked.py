@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from runtime import zoo
 from runtime.convert import convert
 from runtime.errors import UnsupportedError
-from runtime.evaluate import evaluate
 from runtime.families.convolution.block_lowering import merged_groups
 from runtime.families.movement.block_lowering import channel_runs
 from runtime.graph import Array, Graph
 from runtime.layout.blocked import BLOCKS, blocked_shape, from_blocked, to_blocked
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.options import CpuOptions
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.plan import Plan
 from runtime.reference.blocked import BlockedExecutor
 from runtime.target import Target, preferred_cpu_block

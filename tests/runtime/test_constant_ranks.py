@@ -7,7 +7,7 @@ import pytest
 from onnx import NodeProto, helper
 
 from runtime.convert import convert
-from runtime.evaluate import evaluate
+from runtime.oracle.evaluate import evaluate
 from tests.runtime.onnx_models import onnx_model, random_array, run_onnxruntime
 
 Step = tuple[str, list[str], str]

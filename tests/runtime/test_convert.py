@@ -13,10 +13,10 @@ from onnx import helper
 
 from runtime.convert import convert
 from runtime.errors import ModelError
-from runtime.evaluate import evaluate
 from runtime.exporters.onnx_exporter import export_onnx
 from runtime.graph import Array, Graph
 from runtime.importers.onnx_importer import import_onnx
+from runtime.oracle.evaluate import evaluate
 from runtime.zoo import catalogue
 from runtime.zoo.reweight import light_models
 from tests.runtime.onnx_models import onnx_model

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from runtime.errors import ModelError
-from runtime.evaluate import compute, evaluate
 from runtime.graph import Array
+from runtime.oracle.evaluate import compute, evaluate
 from tests.runtime.graphs import GraphMaker
 
 IDENTITY_CONV = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}

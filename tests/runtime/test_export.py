@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given, settings
 
 from runtime.errors import ModelError, UnsupportedError
-from runtime.evaluate import evaluate
 from runtime.exporters import onnx_exporter
 from runtime.exporters.onnx_exporter import export_onnx, is_large
 from runtime.families.elementwise.rows import BINARY, UNARY
 from runtime.families.reduction.definition import REDUCTIONS
-from runtime.generic import GENERIC_OPERATORS
 from runtime.graph import Graph
 from runtime.importers.farm_domain import DOMAIN
 from runtime.importers.handlers import EXPANSIONS
 from runtime.importers.onnx_file import load_onnx, whole
 from runtime.importers.onnx_importer import import_onnx
 from runtime.operators import OPERATORS
+from runtime.oracle.evaluate import evaluate
 from runtime.passes.pipeline import run_passes
-from runtime.recurrence import GATES
+from runtime.semantics.generic import GENERIC_OPERATORS
+from runtime.semantics.recurrence import GATES
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.onnx_models import run_onnxruntime
 from tests.runtime.random_graphs import random_graphs

@@ -8,18 +8,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from runtime.activations import ACTIVATION_OF, ACTIVATION_PARAMETERS
-from runtime.evaluate import compute
 from runtime.families.elementwise.rows import BINARY, UNARY
 from runtime.families.reduction.definition import REDUCTIONS
 from runtime.formats.category import FormatCategory, transposable
 from runtime.formats.permutation import composed, inverse, moves_elements, permuted
 from runtime.formats.rewriting import broadcasting
-from runtime.generic_forms import element_form, gather_form, reduction_form, view_form
 from runtime.graph import Array, Node
-from runtime.operator_row import Operator
 from runtime.operators import OPERATORS, format_category, rewritten
-from runtime.shape_functions import same
+from runtime.operators.activations import ACTIVATION_OF, ACTIVATION_PARAMETERS
+from runtime.operators.row import Operator
+from runtime.oracle.evaluate import compute
+from runtime.semantics.generic_forms import element_form, gather_form, reduction_form, view_form
+from runtime.semantics.shape_functions import same
 from tests.runtime.graphs import GraphMaker
 
 SHAPE = (2, 3, 4, 5)

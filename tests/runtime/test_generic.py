@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from runtime.errors import ModelError
-from runtime.evaluate import compute, evaluate
 from runtime.exporters.onnx_exporter import export_onnx
-from runtime.generic import GENERIC_OPERATORS
-from runtime.generic_forms import generic_form
 from runtime.importers.onnx_importer import import_onnx
 from runtime.operators import check_graph, infer_shape
+from runtime.oracle.evaluate import compute, evaluate
+from runtime.semantics.generic import GENERIC_OPERATORS
+from runtime.semantics.generic_forms import generic_form
 from tests.runtime.generic_cases import GENERIC_CASES, GenericCase
 
 FORMS: list[tuple[str, list[tuple[int, ...]], dict[str, Any]]] = [

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from runtime.convert import convert
-from runtime.evaluate import evaluate
 from runtime.graph import Array
+from runtime.oracle.evaluate import evaluate
 from tests.opencl import EXHAUSTIVE
 from tests.runtime.caffe_architectures import ARCHITECTURES
 from tests.runtime.caffe_networks import CaffeNet

@@ -10,8 +10,8 @@ from onnx import ModelProto, TensorProto, helper
 
 from runtime.convert import convert
 from runtime.errors import ModelError, UnsupportedError
-from runtime.evaluate import evaluate
 from runtime.graph import Array
+from runtime.oracle.evaluate import evaluate
 from tests.runtime.onnx_models import one_op, random_array, run_onnxruntime
 
 ROIS = np.asarray(

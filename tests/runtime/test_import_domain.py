@@ -12,11 +12,11 @@ from onnx import helper
 from farm.model.oracle import expected_outputs
 from runtime.convert import convert
 from runtime.errors import ModelError
-from runtime.evaluate import evaluate
 from runtime.families.regions.farm_domain import anchors
 from runtime.graph import Array
 from runtime.importers.farm_domain import DOMAIN, VERSION
 from runtime.lowering.lower import lower
+from runtime.oracle.evaluate import evaluate
 from runtime.target import Target
 from tests.runtime.onnx_models import one_op, random_array
 

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from runtime.convert import convert
 from runtime.errors import ModelError, UnsupportedError
-from runtime.evaluate import evaluate
+from runtime.oracle.evaluate import evaluate
 from tests.runtime.onnx_models import onnx_model, random_array, run_onnxruntime
 from tests.time_limit import within
 

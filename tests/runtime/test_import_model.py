@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from runtime.errors import ModelError, UnsupportedError
-from runtime.evaluate import evaluate
 from runtime.importers.onnx_file import load_onnx
 from runtime.importers.onnx_importer import NEWEST_OPSET, import_onnx
+from runtime.oracle.evaluate import evaluate
 from tests.runtime.onnx_models import inputs_of, one_op, onnx_model, random_array, run_onnxruntime
 from tests.time_limit import within
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from runtime.errors import ModelError, UnsupportedError
-from runtime.evaluate import evaluate
 from runtime.families.elementwise.rows import BINARY, UNARY
 from runtime.families.resize.interpolation import COORDINATES
 from runtime.importers.handlers import EXPANSIONS
 from runtime.importers.onnx_importer import HANDLERS, import_onnx
 from runtime.operators import OPERATORS, check_graph
-from runtime.recurrence import GATES
+from runtime.oracle.evaluate import evaluate
+from runtime.semantics.recurrence import GATES
 from tests.runtime.onnx_models import (
     NEWEST_RUNTIME_OPSET,
     assert_matches_onnxruntime,

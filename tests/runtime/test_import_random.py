@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 from farm.model.oracle import Oracle
 from runtime.convert import convert
 from runtime.errors import ModelError, UnsupportedError
-from runtime.evaluate import evaluate
 from runtime.graph import Array
 from runtime.importers.onnx_importer import import_onnx
+from runtime.oracle.evaluate import evaluate
 from tests.runtime.onnx_models import one_op, onnx_model, random_array
 
 SHAPE = (40, 50)

@@ -14,8 +14,8 @@ from farm.config.deployment import Input, Output
 from farm.model.boundary import cut_at_boundary
 from runtime.convert import convert
 from runtime.errors import ModelError
-from runtime.evaluate import evaluate
 from runtime.graph import Array
+from runtime.oracle.evaluate import evaluate
 from tests.runtime.onnx_models import onnx_model, random_array, run_onnxruntime
 
 X = {"x": (2, 3)}

@@ -16,9 +16,9 @@ import pytest
 from runtime.kernels import table
 from runtime.kernels.source import build_options
 from runtime.kernels.spec import Kernel, Variant, variant
+from runtime.semantics.unary import Unary
 from runtime.target import Target
 from runtime.types import Precision
-from runtime.unary import Unary
 from tests import opencl
 from tests.runtime import buffer_launch, half_shim, image_launch
 from tests.runtime import test_kernels_image_table as image_cases

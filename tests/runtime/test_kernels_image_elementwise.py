@@ -5,8 +5,8 @@ import pytest
 
 from runtime.kernels.codes import Binary
 from runtime.kernels.spec import Variant
+from runtime.semantics.unary import Unary
 from runtime.types import Precision
-from runtime.unary import Unary
 from tests.runtime.image_launch import ACTIVATIONS, assert_close, built_at_once, launch, oracle, precisions, random
 
 pytestmark = pytest.mark.opencl

@@ -15,8 +15,8 @@ import pytest
 
 from runtime import zoo
 from runtime.convert import convert
-from runtime.evaluate import evaluate
 from runtime.lowering.lower import lower
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor

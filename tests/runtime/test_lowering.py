@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from runtime.errors import UnsupportedError
-from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.kernels import table
 from runtime.kernels.spec import MemoryType
 from runtime.lowering.lower import Options, lower
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor

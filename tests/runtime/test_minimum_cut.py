@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from runtime import minimum_cut
+from runtime.lowering import minimum_cut
 
 SIZES = (1, 2, 3, 7, 100, minimum_cut.UNLIMITED // 100)
 

@@ -13,12 +13,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from runtime.errors import ModelError
-from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.lowering.builder import Builder
 from runtime.lowering.choice import NodeChoice, Place, graph_choice
 from runtime.lowering.launch import Launch
 from runtime.lowering.lower import emit_launches, lower
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.plan.reading import read_plan_file

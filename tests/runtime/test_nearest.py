@@ -13,11 +13,11 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from runtime.evaluate import evaluate
 from runtime.families.resize.definition import RESIZE_COORDINATES, RESIZE_ROUNDING
 from runtime.families.resize.nearest import Indices, nearest_indices
 from runtime.importers.onnx_importer import import_onnx
 from runtime.lowering.lower import lower
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor

@@ -10,9 +10,9 @@ import pytest
 from benchmarks.format_networks import NETWORKS
 from benchmarks.nhwc_twins import STYLES, Style, in_nhwc, nhwc_twin
 from runtime.convert import convert
-from runtime.evaluate import evaluate
 from runtime.graph import Array, Graph
 from runtime.lowering.lower import lower
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor

@@ -13,9 +13,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from runtime.errors import ModelError
-from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.lowering.choice import NodeChoice, Place
+from runtime.oracle.evaluate import evaluate
 from runtime.selection.candidates import Candidates
 from runtime.selection.costs import total_ms
 from runtime.selection.listing import find_candidates

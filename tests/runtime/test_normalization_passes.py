@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.operators import check_graph
+from runtime.oracle.evaluate import evaluate
 from runtime.passes.gated_activations import fuse_gated_activations
 from runtime.passes.normalization_fusion import fuse_normalizations
 from runtime.passes.normalization_scale import fold_normalization_scales

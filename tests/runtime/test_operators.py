@@ -8,12 +8,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from runtime.activations import ACTIVATION_OF, ACTIVATION_PARAMETERS
 from runtime.errors import ModelError
-from runtime.evaluate import COMPUTE, COMPUTE_GENERIC
-from runtime.generic import GENERIC_OPERATORS, SHAPE_FUNCTIONS
 from runtime.graph import ACTIVATIONS, Graph, Node, TensorInfo
 from runtime.operators import OPERATORS, check_graph, node_macs
+from runtime.operators.activations import ACTIVATION_OF, ACTIVATION_PARAMETERS
+from runtime.oracle.evaluate import COMPUTE, COMPUTE_GENERIC
+from runtime.semantics.generic import GENERIC_OPERATORS, SHAPE_FUNCTIONS
 from tests.runtime.graphs import GraphMaker
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
-from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.operators import check_graph
+from runtime.oracle.evaluate import evaluate
 from runtime.passes.pipeline import PASSES, run_passes
 from tests.opencl import EXHAUSTIVE
 from tests.runtime.graphs import GraphMaker

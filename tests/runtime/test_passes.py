@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runtime import unary
-from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.operators import check_graph
+from runtime.oracle.evaluate import evaluate
 from runtime.passes.activation_fusion import fuse_activations
 from runtime.passes.batch_norm_folding import fold_batch_norms
 from runtime.passes.bias_fusion import fuse_biases
@@ -27,8 +26,9 @@ from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
 from runtime.passes.squeeze_movement import move_squeezes
 from runtime.passes.transpose_merging import merge_transposes
-from runtime.shape_functions import Shape
-from runtime.unary import Unary
+from runtime.semantics import unary
+from runtime.semantics.shape_functions import Shape
+from runtime.semantics.unary import Unary
 from tests.runtime.graphs import GraphMaker
 
 Pass = Callable[[Graph], list[str]]

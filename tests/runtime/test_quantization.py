@@ -12,14 +12,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 from runtime.convert import convert
 from runtime.errors import ModelError
-from runtime.evaluate import evaluate
 from runtime.exporters.onnx_exporter import export_onnx
 from runtime.graph import Array, Graph
 from runtime.importers.handlers import EXPANSIONS
 from runtime.importers.onnx_importer import import_onnx
 from runtime.operators import OPERATORS, check_graph
+from runtime.oracle.evaluate import evaluate
 from runtime.passes.expansion import expand_operators
-from runtime.quantization import Quantization
+from runtime.semantics.quantization import Quantization
 from tests.runtime.onnx_models import inputs_of, run_onnxruntime
 
 IMAGE = (1, 4, 7, 6)

@@ -11,7 +11,6 @@ from onnx import numpy_helper
 
 from farm.model.oracle import Oracle
 from runtime.errors import ModelError, UnsupportedError
-from runtime.evaluate import evaluate
 from runtime.exporters.onnx_exporter import export_onnx
 from runtime.families.recurrent import buffer_lowering as recurrent
 from runtime.graph import Array, Graph
@@ -19,11 +18,12 @@ from runtime.importers.onnx_importer import import_onnx
 from runtime.lowering.lower import lower
 from runtime.lowering.trials import trial_plan
 from runtime.operators import check_graph, node_macs
+from runtime.oracle.evaluate import evaluate
 from runtime.passes.pipeline import run_passes
 from runtime.plan.encode import encode_plan
-from runtime.recurrence import GATES
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
+from runtime.semantics.recurrence import GATES
 from runtime.target import Target
 from runtime.types import Precision
 from tests import opencl

@@ -15,13 +15,13 @@ from benchmarks.format_networks import reflected_middle
 from benchmarks.selection import large_graph
 from runtime.convert import convert
 from runtime.errors import ModelError
-from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.lowering.builder import Builder
 from runtime.lowering.choice import NodeChoice, Place, graph_choice, graph_hash
 from runtime.lowering.launch import Launch
 from runtime.lowering.lower import emit_launches, lower
 from runtime.lowering.options import Options
+from runtime.oracle.evaluate import evaluate
 from runtime.peaks import peaks_of
 from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device

@@ -10,8 +10,8 @@ import pytest
 from onnx import helper
 
 from runtime.convert import convert
-from runtime.evaluate import evaluate
 from runtime.lowering.lower import lower
+from runtime.oracle.evaluate import evaluate
 from runtime.target import Target
 from tests.runtime.onnx_models import onnx_model, random_array, run_onnxruntime
 

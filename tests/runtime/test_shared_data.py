@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from runtime.evaluate import evaluate
 from runtime.graph import Array, Graph
 from runtime.lowering.lower import Options, lower
+from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.plan.shared_data import with_shared_data

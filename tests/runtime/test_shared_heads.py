@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from runtime.convert import convert
-from runtime.evaluate import evaluate
 from runtime.graph import Graph
+from runtime.oracle.evaluate import evaluate
 from tests.runtime.onnx_models import inputs_of, run_onnxruntime
 from tests.runtime.transformers import Size, Writer
 

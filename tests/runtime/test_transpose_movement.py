@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from runtime.evaluate import evaluate
 from runtime.formats.permutation import inverse
-from runtime.generic_forms import element_form
 from runtime.graph import Array, Graph
 from runtime.operators import check_graph
+from runtime.oracle.evaluate import evaluate
 from runtime.passes.dead_code import remove_dead_code
 from runtime.passes.editor import GraphEditor
 from runtime.passes.pipeline import run_passes
@@ -27,6 +26,7 @@ from runtime.passes.transpose_movement.minimum_cut import best_frames, cut_cost
 from runtime.passes.transpose_movement.movement import move_transposes
 from runtime.passes.transpose_movement.rebuilding import Choice, Rebuilding
 from runtime.passes.transpose_movement.regions import NEVER, Region, find_regions
+from runtime.semantics.generic_forms import element_form
 from tests.runtime.format_graphs import format_graphs
 from tests.runtime.graphs import GraphMaker
 from tests.time_limit import within, within_memory

@@ -12,10 +12,10 @@ from farm.farmrt.answers import ProbeAnswer
 from farm.units import target_files
 from farm.units.shipped_facts import shipped_probe
 from farm.workspace import journal_file, journal_files
-from runtime.artifacts import fingerprint_of
 from runtime.errors import FormatError
 from runtime.lowering.launch import Launch
 from runtime.peaks import NOT_MEASURED, MeasuredPeaks
+from runtime.plan.artifacts import fingerprint_of
 from runtime.selection.calibration import Bound, ModelledKind, ScaledCosts, model_scales, with_beaten
 from runtime.selection.costs import CostOrigin, LaunchCosts, MeasuredCosts, modelled_costs
 from runtime.selection.peak_probes import measured_peaks

@@ -11,10 +11,10 @@ from farm.config.deployment import Runtime
 from farm.jobs.models.prepare import PRECISIONS, Prepared
 from farm.kept_choices import NOTHING, ChoiceSubject, FoundChoice, find_choice
 from farm.rows.run import NoFile, SelectionUse
-from runtime.artifacts import fingerprint_of
 from runtime.errors import ConfigError
 from runtime.graph import Graph
 from runtime.lowering.choice import GraphChoice, graph_hash
+from runtime.plan.artifacts import fingerprint_of
 from runtime.target import Target
 from runtime.types import Precision
 

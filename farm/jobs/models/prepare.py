@@ -27,12 +27,12 @@ from farm.model.source_model import READERS, read_source_model
 from farm.rows.forecast import MIXED
 from runtime.convert import convert
 from runtime.errors import ConfigError, FarmError, ModelError, NoReferenceError, UnsupportedError
-from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.stand_ins import needs_stand_in
 from runtime.lowering.choice import GraphChoice
 from runtime.lowering.lower import Options
+from runtime.oracle.evaluate import evaluate
 from runtime.passes.pipeline import PassReport
 from runtime.plan.plan import Plan
 from runtime.types import OriginFormat, Precision, Precisions, asked_algorithms

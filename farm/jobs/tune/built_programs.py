@@ -14,8 +14,8 @@ from weakref import finalize
 
 from farm.jobs.fleet.per_unit import PerUnit
 from farm.jobs.fleet.unit import OpenUnit
-from runtime.artifacts import KernelSet, decode_kernels, encode_kernels, merge_kernels
 from runtime.errors import DeviceError
+from runtime.plan.artifacts import KernelSet, decode_kernels, encode_kernels, merge_kernels
 
 _NAME = "built-programs.bin"
 _REMEMBERS = "pocl"  # GPU families of drivers that do: on disk

@@ -22,7 +22,7 @@ from farm.jobs.models.prepare import TestData
 from farm.jobs.tune.search import ModelTuning
 from farm.jobs.tune.trials import use_name
 from farm.rows.row import versions
-from runtime.artifacts import (
+from runtime.plan.artifacts import (
     Fingerprint,
     KernelSet,
     TunedEntry,

@@ -15,7 +15,7 @@ from farm.jobs.tune.proof import Proof
 from farm.jobs.tune.search import ModelTuning
 from farm.kept_choices import ChoiceSet, KeptChoice
 from farm.rows.row import versions
-from runtime.artifacts import fingerprint_of
+from runtime.plan.artifacts import fingerprint_of
 
 
 def keep_choice(opened: OpenUnit, tuned: ModelTuning, proof: Proof) -> None:

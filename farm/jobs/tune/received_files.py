@@ -17,9 +17,9 @@ from farm import artifacts, atomic_file
 from farm.artifacts import ArtifactSet, ChoiceRecord, SetRecord
 from farm.kept_choices import ChoiceSet
 from farm.workspace import BUILD_FOLDER, TUNING
-from runtime.artifacts import KernelSet, TunedSet
 from runtime.errors import FormatError
 from runtime.kernels.source import all_sources_hash
+from runtime.plan.artifacts import KernelSet, TunedSet
 from tuner.journal import unite
 
 SetType = TypeVar("SetType", TunedSet, KernelSet, ChoiceSet)

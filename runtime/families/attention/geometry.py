@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from runtime.errors import ModelError
-from runtime.generic import row_major_strides
+from runtime.semantics.generic import row_major_strides
 
 Shape = tuple[int, ...]
 ATTRIBUTES: Mapping[str, Literal["ints", "float", "bool"]] = {

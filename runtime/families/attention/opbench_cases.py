@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.operator_case import OperatorCase, sized
+from runtime.operators.case import OperatorCase, sized
 
 
 def _decoding(keys: int, groups: int, members: int, depth: int) -> OperatorCase:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from runtime.families.attention.geometry import ATTRIBUTES, attention_shape
-from runtime.operator_row import SOURCE, Operator
+from runtime.operators.row import SOURCE, Operator
 
 OPERATORS = {"Attention": Operator((3, 4), attention_shape, ATTRIBUTES, format=SOURCE)}

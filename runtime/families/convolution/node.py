@@ -10,7 +10,7 @@ from runtime.graph import Array, Node
 from runtime.lowering.builder import Builder
 from runtime.peaks import modelled_algorithm, peaks_of
 from runtime.plan.plan import ProfileInfo
-from runtime.shape_functions import Shape
+from runtime.semantics.shape_functions import Shape
 from runtime.types import Algorithm
 
 # Below these channels, Winograd's transforms cost more than the saved multiplications.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.operator_case import OperatorCase, shape_text
+from runtime.operators.case import OperatorCase, shape_text
 from runtime.types import Algorithm
 
 

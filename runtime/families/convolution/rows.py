@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from runtime.errors import ModelError
-from runtime.operator_row import FIXED, AttributeKind, Operator
-from runtime.shape_functions import Attributes, Shape, require_bias, require_rank, window_outputs
+from runtime.operators.row import FIXED, AttributeKind, Operator
+from runtime.semantics.shape_functions import Attributes, Shape, require_bias, require_rank, window_outputs
 
 
 def conv(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

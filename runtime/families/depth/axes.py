@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from runtime.shape_functions import Shape
+from runtime.semantics.shape_functions import Shape
 
 _WIDE = "nchiwj"
 _DEEP = {"DCR": "nijchw", "CRD": "ncijhw"}

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runtime import quantization
 from runtime.errors import ModelError
 from runtime.families.depth.axes import Blocks
 from runtime.graph import Array
 from runtime.kernels.image.pixels import EXTENTS, image_of, pixel_items
 from runtime.kernels.image.spec import Images, activation_image, image_kernel
 from runtime.kernels.spec import Defines, Dims
-from runtime.operator_row import FIXED, AttributeKind, Operator
-from runtime.oracle import Compute, first_input
-from runtime.shape_functions import Attributes, Shape, require_rank
+from runtime.operators.row import FIXED, AttributeKind, Operator
+from runtime.oracle.shared import Compute, first_input
+from runtime.semantics import quantization
+from runtime.semantics.shape_functions import Attributes, Shape, require_rank
 
 
 def _wide(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

@@ -17,7 +17,7 @@ from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
 from runtime.lowering.builder import Builder
 from runtime.lowering.images import emit, extents
-from runtime.operator_case import sized
+from runtime.operators.case import sized
 from runtime.types import Storage
 
 

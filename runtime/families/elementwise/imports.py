@@ -12,7 +12,7 @@ from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
-from runtime.unary import Parameter, Unary
+from runtime.semantics.unary import Parameter, Unary
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _FUNCTIONS = [code.function for code in Unary]

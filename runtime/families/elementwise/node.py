@@ -6,7 +6,7 @@ import math
 
 from runtime.graph import Node
 from runtime.kernels.codes import Binary
-from runtime.unary import Unary
+from runtime.semantics.unary import Unary
 
 UNARY = {"Relu": Unary.CLAMP, **{code.function.operator: code for code in Unary}}
 BINARY = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from runtime.operator_case import IMAGE, sized
+from runtime.operators.case import IMAGE, sized
 
 OPBENCH_CASES = (
     dataclasses.replace(sized("Relu", IMAGE), conversions=True),

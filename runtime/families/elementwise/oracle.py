@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from runtime import unary
 from runtime.graph import Array
-from runtime.oracle import Compute, first_input
-from runtime.shape_functions import Attributes
+from runtime.oracle.shared import Compute, first_input
+from runtime.semantics import unary
+from runtime.semantics.shape_functions import Attributes
 
 ACTIVATIONS: Mapping[str, Callable[[Array, Attributes], Array]] = {
     "none": lambda x, _: x,

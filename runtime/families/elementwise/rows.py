@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from runtime import quantization
 from runtime.formats import rewriting
-from runtime.operator_row import AttributeKind, Operator, transposable
-from runtime.shape_functions import broadcast, broadcast_to_first, same
-from runtime.unary import Unary
+from runtime.operators.row import AttributeKind, Operator, transposable
+from runtime.semantics import quantization
+from runtime.semantics.shape_functions import broadcast, broadcast_to_first, same
+from runtime.semantics.unary import Unary
 
 BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow")
 UNARY = {"Relu": (), "Identity": (), **{code.function.operator: code.function.parameter_names for code in Unary}}

@@ -1,4 +1,4 @@
-// Element-wise function UNARY (runtime/unary.py) of a tensor along four nested loops:
+// Element-wise function UNARY (runtime/semantics/unary.py) of a tensor along four nested loops:
 // y[i0*ys0 + ... + i3*ys3] = f(x[i0*xs0 + ... + i3*xs3]; alpha, beta), i0 < d0 ... i3 < d3.
 // One work item computes ITEMS vectors of the last loop: ids (i3 / (VECTOR*ITEMS), i2, i0*d1 + i1).
 IN_VECTORS

@@ -1,4 +1,4 @@
-// Element-wise functions of a channel-major image; UNARY and the meaning of alpha and beta are those of runtime/unary.py.
+// Element-wise functions of a channel-major image; UNARY and the meaning of alpha and beta are those of runtime/semantics/unary.py.
 // One work item computes one pixel of a block: ids (block, w, n*height + h).
 
 kernel void unary(read_only image2d_t x, write_only image2d_t y, int batch, int channels, int height, int width,

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from runtime.families.matrix.loops import product_loops
-from runtime.generic_forms import generic_form
 from runtime.graph import Node
 from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.launch import Rows, Tensors
 from runtime.lowering.value import Value, row_major
 from runtime.plan.plan import ProfileInfo
+from runtime.semantics.generic_forms import generic_form
 from runtime.types import Storage
 
 MANY_ROWS = 4  # fewer fill no tile

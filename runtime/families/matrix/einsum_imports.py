@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runtime.errors import ModelError
-from runtime.generic import row_major_strides
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode, value_text
 from runtime.importers.registry import Handler
+from runtime.semantics.generic import row_major_strides
 
 Labels = tuple[str, ...]
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from runtime.errors import ModelError
-from runtime.generic import row_major_strides
 from runtime.graph import Array
 from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder, check_size
@@ -15,6 +14,7 @@ from runtime.importers.emitting import Emitter
 from runtime.importers.inputs import element_dtype
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
+from runtime.semantics.generic import row_major_strides
 
 MAX_LENGTH = 4096  # of a transform: its matrices have the square of it elements
 

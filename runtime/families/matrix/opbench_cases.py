@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.operator_case import OperatorCase, shape_text, sized
+from runtime.operators.case import OperatorCase, shape_text, sized
 
 
 def _dense(channels: int, out: int, rows: int = 1, activation: str = "") -> OperatorCase:

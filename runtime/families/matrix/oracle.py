@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from runtime.graph import Array
-from runtime.oracle import Compute
-from runtime.shape_functions import Attributes
+from runtime.oracle.shared import Compute
+from runtime.semantics.shape_functions import Attributes
 
 
 def _fully_connected(arguments: Sequence[Array | None], attributes: Attributes) -> Array:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from runtime.errors import ModelError
-from runtime.operator_row import SOURCE, Operator
-from runtime.shape_functions import Attributes, Shape, broadcast, require_bias, require_rank, shape_list
+from runtime.operators.row import SOURCE, Operator
+from runtime.semantics.shape_functions import Attributes, Shape, broadcast, require_bias, require_rank, shape_list
 
 
 def fully_connected(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

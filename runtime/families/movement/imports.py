@@ -11,13 +11,13 @@ import numpy as np
 from runtime.errors import ModelError
 from runtime.families.indexing.imports import gather
 from runtime.families.movement.rows import PAD_MODES
-from runtime.generic import row_major_strides
-from runtime.generic_forms import generic_form
 from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode, value_text
 from runtime.importers.registry import Handler
+from runtime.semantics.generic import row_major_strides
+from runtime.semantics.generic_forms import generic_form
 
 _PAD_RANK = 4
 _NUMPY_MODES: Mapping[str, Any] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.operator_case import IMAGE, sized
+from runtime.operators.case import IMAGE, sized
 
 OPBENCH_CASES = (
     sized("Transpose", IMAGE, detail="0231", perm=(0, 2, 3, 1)),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from runtime import quantization
 from runtime.errors import ModelError
 from runtime.formats import rewriting
-from runtime.operator_row import FIXED, SOURCE, AttributeKind, Operator, transposable
-from runtime.shape_functions import Attributes, Shape, require_rank, shape_list
+from runtime.operators.row import FIXED, SOURCE, AttributeKind, Operator, transposable
+from runtime.semantics import quantization
+from runtime.semantics.shape_functions import Attributes, Shape, require_rank, shape_list
 
 
 def concat(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.operator_case import IMAGE, sized
+from runtime.operators.case import IMAGE, sized
 
 OPBENCH_CASES = (
     sized("LayerNormalization", (1, 197, 192), weights=((192,), (192,)), axes=(2,), epsilon=1e-6, centered=True),

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from runtime.graph import Array
-from runtime.oracle import Compute, first_input
-from runtime.shape_functions import Attributes
+from runtime.oracle.shared import Compute, first_input
+from runtime.semantics.shape_functions import Attributes
 
 
 def _scale_shift(arguments: Sequence[Array | None], attributes: Attributes) -> Array:

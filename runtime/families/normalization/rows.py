@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from runtime.errors import ModelError
 from runtime.formats import rewriting
-from runtime.operator_row import FIXED, AttributeKind, Operator, transposable
-from runtime.shape_functions import Attributes, Shape, same, same_with_axis, shape_list
+from runtime.operators.row import FIXED, AttributeKind, Operator, transposable
+from runtime.semantics.shape_functions import Attributes, Shape, same, same_with_axis, shape_list
 
 
 def scale_shift(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from runtime.errors import ModelError
-from runtime.generic import Shape, row_major_strides
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
 from runtime.importers.windows import Windows, read_windows
+from runtime.semantics.generic import Shape, row_major_strides
 
 _GLOBAL = {"axes": (2, 3), "keepdims": True}
 

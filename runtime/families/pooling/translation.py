@@ -10,7 +10,7 @@ from runtime.kernels.codes import Pooling
 from runtime.lowering.blocks import BlockedOperator, any_image
 from runtime.lowering.builder import Builder
 from runtime.lowering.images import emit
-from runtime.operator_case import OperatorCase, shape_text
+from runtime.operators.case import OperatorCase, shape_text
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 

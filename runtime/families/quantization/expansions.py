@@ -14,11 +14,11 @@ import numpy as np
 from runtime.families.convolution.imports import windowed_product
 from runtime.families.matrix.imports import product
 from runtime.families.quantization.rows import windows_of
-from runtime.generic import row_major_strides
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
+from runtime.semantics.generic import row_major_strides
 
 
 def _spread(node: OnnxNode, emit: Emitter, x: str, parameter: str) -> str:

@@ -14,7 +14,7 @@ from runtime.importers.inputs import element_dtype
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
 from runtime.importers.windows import read_windows
-from runtime.quantization import Quantization
+from runtime.semantics.quantization import Quantization
 
 
 def _check_scale(node: OnnxNode, builder: GraphBuilder, index: int) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from runtime.graph import Array
-from runtime.oracle import Compute
-from runtime.shape_functions import Attributes
+from runtime.oracle.shared import Compute
+from runtime.semantics.shape_functions import Attributes
 
 Arguments = Sequence[Array | None]
 

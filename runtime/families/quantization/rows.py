@@ -22,8 +22,8 @@ import numpy as np
 from runtime.errors import ModelError
 from runtime.families.matrix.rows import matmul
 from runtime.importers.windows import Windows
-from runtime.operator_row import DTYPES, AttributeKind, MacsFunction, Operator
-from runtime.shape_functions import Attributes, Shape, shape_list
+from runtime.operators.row import DTYPES, AttributeKind, MacsFunction, Operator
+from runtime.semantics.shape_functions import Attributes, Shape, shape_list
 
 _PARAMETERS: Mapping[str, AttributeKind] = {"axis": "int", "block_size": "int", "dtype": DTYPES}
 _WINDOWS: Mapping[str, AttributeKind] = {

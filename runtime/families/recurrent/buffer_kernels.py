@@ -6,7 +6,7 @@ import dataclasses
 
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel, too_wide
 from runtime.kernels.spec import Defines, Dims, Variant, ceil_div, variant
-from runtime.recurrence import GATES, RecurrentKind, working_rows
+from runtime.semantics.recurrence import GATES, RecurrentKind, working_rows
 from runtime.target import Target
 
 _NUMBERS = "clip gate_a gate_b cell_a cell_b out_a out_b"

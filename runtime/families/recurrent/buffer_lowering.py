@@ -9,7 +9,7 @@ from runtime.graph import Node
 from runtime.lowering.builder import Builder
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
-from runtime.recurrence import DIRECTIONS, GATES, RecurrentFunction, RecurrentKind
+from runtime.semantics.recurrence import DIRECTIONS, GATES, RecurrentFunction, RecurrentKind
 from runtime.types import Storage
 
 # Beyond it one work group, which is what one compute unit holds, takes longer for a step than a launch does.

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from runtime.errors import ModelError
 from runtime.importers.onnx_node import OnnxNode
-from runtime.recurrence import RECURRENT_FUNCTIONS
-from runtime.unary import UnaryFunction
+from runtime.semantics.recurrence import RECURRENT_FUNCTIONS
+from runtime.semantics.unary import UnaryFunction
 
 FUNCTIONS: Mapping[str, UnaryFunction] = {
     each.operator: each for each in RECURRENT_FUNCTIONS.values()

@@ -18,7 +18,7 @@ from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
-from runtime.recurrence import DIRECTIONS
+from runtime.semantics.recurrence import DIRECTIONS
 
 LONGEST = 1024
 UNROLLED = ("Relu", "Sigmoid", "Tanh", "Softplus", "LeakyRelu", "Elu", "HardSigmoid")

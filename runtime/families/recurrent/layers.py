@@ -1,6 +1,6 @@
 """Adds RNN, GRU and LSTM as operators of the graph: one product with the inputs of all steps, then the layer.
 
-The layer's tensors lie as runtime/recurrence.py says.
+The layer's tensors lie as runtime/semantics/recurrence.py says.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from runtime.errors import ModelError
 from runtime.families.recurrent.functions import GateFunction
 from runtime.importers.emitting import Emitter
-from runtime.recurrence import DIRECTIONS, GATES, working_rows
+from runtime.semantics.recurrence import DIRECTIONS, GATES, working_rows
 
 # Roles of the functions in ONNX's order.
 _ROLES = {"RNN": ("cell",), "GRU": ("gate", "cell"), "LSTM": ("gate", "cell", "out")}

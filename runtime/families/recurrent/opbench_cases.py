@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.operator_case import OperatorCase, shape_text
-from runtime.recurrence import DIRECTIONS, GATES
+from runtime.operators.case import OperatorCase, shape_text
+from runtime.semantics.recurrence import DIRECTIONS, GATES
 
 
 def _recurrent(op: str, times: int, hidden: int, direction: str = "forward") -> OperatorCase:

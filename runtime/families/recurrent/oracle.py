@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from runtime.graph import Array
-from runtime.oracle import Compute
-from runtime.recurrence import DIRECTIONS, GATES, RECURRENT_FUNCTIONS, working_rows
-from runtime.shape_functions import Attributes
+from runtime.oracle.shared import Compute
+from runtime.semantics.recurrence import DIRECTIONS, GATES, RECURRENT_FUNCTIONS, working_rows
+from runtime.semantics.shape_functions import Attributes
 
 Function = Callable[[Array], Array]
 State = tuple[Array, ...]  # the hidden state, then what the working rows hold

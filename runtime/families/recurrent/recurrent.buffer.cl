@@ -1,4 +1,4 @@
-// Recurrent layers, whose tensors lie as runtime/recurrence.py says. RECURRENT: 0 RNN, 1 GRU, 2 LSTM. LINEAR (GRU): the
+// Recurrent layers, whose tensors lie as runtime/semantics/recurrence.py says. RECURRENT: 0 RNN, 1 GRU, 2 LSTM. LINEAR (GRU): the
 // reset multiplies the product; else the product follows it, and the layer's working rows hold z and r * h. EXTRA: p is
 // there (LSTM: peepholes, GRU: bias within the reset). COUPLED (LSTM): the forget gate is 1 - i. GATE, CELL, OUT:
 // functions (RecurrentFunction) with their two parameters. Sums and functions are in float; states are stored as all

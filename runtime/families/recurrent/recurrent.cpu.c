@@ -1,4 +1,4 @@
-/* recurrent_sequence: all time steps of an RNN, GRU or LSTM; runtime/recurrence.py says how its tensors lie.
+/* recurrent_sequence: all time steps of an RNN, GRU or LSTM; runtime/semantics/recurrence.py says how its tensors lie.
  *
  * A share of the work is a direction, some of its sequences, and a chunk of hidden values: it sums their gates, a
  * product of the hidden states with as many columns of the weights, then applies the functions. Shares of one step are

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 from runtime.errors import ModelError
-from runtime.operator_row import SOURCE, AttributeKind, Operator
-from runtime.recurrence import DIRECTIONS, GATES, RECURRENT_FUNCTIONS, working_rows
-from runtime.shape_functions import Attributes, Shape, ShapeFunction, require_rank
+from runtime.operators.row import SOURCE, AttributeKind, Operator
+from runtime.semantics.recurrence import DIRECTIONS, GATES, RECURRENT_FUNCTIONS, working_rows
+from runtime.semantics.shape_functions import Attributes, Shape, ShapeFunction, require_rank
 
 
 def recurrent(op: str) -> ShapeFunction:
-    """(times + working rows, directions x batch, hidden) of RNN, GRU or LSTM (runtime/recurrence.py)."""
+    """(times + working rows, directions x batch, hidden) of RNN, GRU or LSTM (runtime/semantics/recurrence.py)."""
 
     def shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
         x, r, h = shapes[:3]

@@ -16,9 +16,9 @@ from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS
 from runtime.kernels.image.pixels import EXTENTS, image_of
 from runtime.kernels.image.spec import Images, activation_image, blocks_of, image_kernel
 from runtime.kernels.spec import Defines, Dims
-from runtime.operator_row import Operator, transposable
-from runtime.oracle import Compute, first_input
-from runtime.shape_functions import Attributes, Shape
+from runtime.operators.row import Operator, transposable
+from runtime.oracle.shared import Compute, first_input
+from runtime.semantics.shape_functions import Attributes, Shape
 
 
 def _shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

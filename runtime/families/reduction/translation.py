@@ -14,7 +14,7 @@ from runtime.lowering.builder import Builder
 from runtime.lowering.images import emit, extents
 from runtime.lowering.reduced_loops import reduced_loops
 from runtime.lowering.value import Value, row_major
-from runtime.operator_case import sized
+from runtime.operators.case import sized
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 

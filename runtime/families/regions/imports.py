@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from runtime.errors import ModelError
-from runtime.generic import row_major_strides
 from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
+from runtime.semantics.generic import row_major_strides
 
 Line = list[tuple[str, str]]
 _FUNCTIONS = {"avg": "mean", "max": "max"}

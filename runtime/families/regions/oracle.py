@@ -9,7 +9,7 @@ import numpy as np
 
 from runtime.errors import ModelError
 from runtime.graph import Array
-from runtime.shape_functions import Attributes
+from runtime.semantics.shape_functions import Attributes
 
 BEYOND = np.asarray((0, 1))  # the last pixel belongs to a region
 FARTHEST = 1e9  # coordinate of a region that is not empty

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.functions import RegionFunction, function_names
-from runtime.generic import SHAPE_FUNCTIONS
-from runtime.operator_row import FIXED, Operator
+from runtime.operators.row import FIXED, Operator
+from runtime.semantics.functions import RegionFunction, function_names
+from runtime.semantics.generic import SHAPE_FUNCTIONS
 
 OPERATORS = {
     "RegionPooling": Operator(

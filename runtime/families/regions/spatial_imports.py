@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from runtime.generic import row_major_strides
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
+from runtime.semantics.generic import row_major_strides
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 CUBIC = -0.75  # of GridSample

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.functions import RegionFunction
-from runtime.generic import MAX_SAMPLES
 from runtime.kernels.strided import code, strided_row
+from runtime.semantics.functions import RegionFunction
+from runtime.semantics.generic import MAX_SAMPLES
 
 _IMAGE = "images rows columns image_stride:any row_stride:any column_stride:any"
 _HEAD = f"{code('function', RegionFunction)} samples:0-{MAX_SAMPLES} {_IMAGE}"

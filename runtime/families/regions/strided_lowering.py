@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from runtime.families.strided.strided_lowering import Strides, launch_loops
-from runtime.functions import RegionFunction
-from runtime.generic import row_major_strides
 from runtime.graph import Node
 from runtime.kernels.strided import LOOPS
 from runtime.lowering.builder import Builder
+from runtime.semantics.functions import RegionFunction
+from runtime.semantics.generic import row_major_strides
 from runtime.types import Storage
 
 

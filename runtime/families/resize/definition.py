@@ -14,9 +14,9 @@ from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS, image_shapes, win
 from runtime.kernels.image.sampling import sampled_grid, sampled_images
 from runtime.kernels.image.spec import image_kernel
 from runtime.kernels.spec import Defines, Dims
-from runtime.operator_row import FIXED, AttributeKind, Operator
-from runtime.oracle import Compute, first_input
-from runtime.shape_functions import Attributes, Shape, require_rank
+from runtime.operators.row import FIXED, AttributeKind, Operator
+from runtime.oracle.shared import Compute, first_input
+from runtime.semantics.shape_functions import Attributes, Shape, require_rank
 
 
 def _shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

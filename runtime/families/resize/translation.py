@@ -13,7 +13,7 @@ from runtime.lowering.builder import Builder
 from runtime.lowering.images import emit
 from runtime.lowering.launch import Tensors
 from runtime.lowering.value import Value
-from runtime.operator_case import OperatorCase, shape_text
+from runtime.operators.case import OperatorCase, shape_text
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 

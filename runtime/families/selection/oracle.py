@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime.families.strided.oracle import wide
 from runtime.graph import Array
-from runtime.shape_functions import Attributes
+from runtime.semantics.shape_functions import Attributes
 
 
 def _sorting(arguments: Sequence[Array], attributes: Attributes) -> Array:

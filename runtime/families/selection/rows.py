@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from runtime.formats import rewriting
-from runtime.generic import SHAPE_FUNCTIONS
-from runtime.operator_row import DTYPES, SOURCE, Operator, transposable
+from runtime.operators.row import DTYPES, SOURCE, Operator, transposable
+from runtime.semantics.generic import SHAPE_FUNCTIONS
 
 OPERATORS = {
     "Sorting": Operator(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from runtime.families.strided.strided_lowering import launch_loops, launch_rows
-from runtime.generic import row_major_strides
 from runtime.graph import Node
 from runtime.kernels.strided import LOOPS
 from runtime.lowering.builder import Builder
+from runtime.semantics.generic import row_major_strides
 from runtime.types import Storage
 
 

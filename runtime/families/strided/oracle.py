@@ -1,4 +1,4 @@
-"""The generic operators (runtime/generic.py) in NumPy: what farmrt's strided steps must agree with."""
+"""The generic operators (runtime/semantics/generic.py) in NumPy: what farmrt's strided steps must agree with."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from runtime.errors import ModelError
 from runtime.graph import Array
-from runtime.shape_functions import Attributes
-from runtime.unary import sigmoid
+from runtime.semantics.shape_functions import Attributes
+from runtime.semantics.unary import sigmoid
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 

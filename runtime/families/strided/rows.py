@@ -1,16 +1,22 @@
-"""Rows of the generic operators on strided views (runtime/generic.py says what they compute)."""
+"""Rows of the generic operators on strided views (runtime/semantics/generic.py says what they compute)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 
-from runtime import quantization
 from runtime.formats import rewriting
-from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction, function_names
-from runtime.generic import SHAPE_FUNCTIONS
-from runtime.operator_row import DTYPES, SOURCE, AttributeKind, Operator, transposable
-from runtime.shape_functions import Shape
+from runtime.operators.row import DTYPES, SOURCE, AttributeKind, Operator, transposable
+from runtime.semantics import quantization
+from runtime.semantics.functions import (
+    CumulationFunction,
+    ElementFunction,
+    ReductionFunction,
+    UpdateFunction,
+    function_names,
+)
+from runtime.semantics.generic import SHAPE_FUNCTIONS
+from runtime.semantics.shape_functions import Shape
 
 _INDEXED: Mapping[str, AttributeKind] = {
     **dict.fromkeys(("shape", "strides", "index_strides", "limits", "limit_strides"), "ints"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction
 from runtime.kernels.buffer.nests import indexed
 from runtime.kernels.strided import code, strided_row
+from runtime.semantics.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction
 
 COMPONENTS = 6  # of an index
 _PLACES = " ".join(

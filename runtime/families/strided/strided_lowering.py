@@ -1,4 +1,4 @@
-"""Generic operators (runtime/generic.py) become steps of farmrt's CPU operators on strided views, in any plan.
+"""Generic operators (runtime/semantics/generic.py) become steps of farmrt's CPU operators on strided views.
 
 In a plan for a GPU such a step works on mapped memory, between the launches.
 """
@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from runtime.families.matrix.buffer_lowering import emit_product
 from runtime.families.strided.strided_kernels import COMPONENTS
-from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction
-from runtime.generic import broadcast_view, row_major_strides
 from runtime.graph import Node
 from runtime.kernels.strided import KEPT, LOOPS
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.iteration import merge_axes, padded
 from runtime.lowering.value import Value
+from runtime.semantics.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction
+from runtime.semantics.generic import broadcast_view, row_major_strides
 from runtime.types import Storage
 
 Strides = Sequence[int]

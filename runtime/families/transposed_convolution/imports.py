@@ -14,12 +14,12 @@ import numpy as np
 from runtime.errors import ModelError
 from runtime.families.convolution.imports import windowed_product
 from runtime.families.transposed_convolution.geometry import transposed_size
-from runtime.generic import Shape, row_major_strides
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
 from runtime.importers.windows import AUTO_PADS, Windows, window_counts
+from runtime.semantics.generic import Shape, row_major_strides
 
 
 @dataclasses.dataclass(frozen=True)

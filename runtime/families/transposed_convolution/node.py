@@ -9,7 +9,7 @@ from runtime.families.transposed_convolution.geometry import class_count, taps_b
 from runtime.graph import Array, Node
 from runtime.lowering.builder import Builder
 from runtime.plan.plan import ProfileInfo
-from runtime.shape_functions import Shape
+from runtime.semantics.shape_functions import Shape
 
 
 class TransposedConvolution(Convolution):

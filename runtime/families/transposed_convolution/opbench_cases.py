@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.operator_case import OperatorCase, shape_text
+from runtime.operators.case import OperatorCase, shape_text
 
 
 def _conv_transpose(c: int, size: int, out: int, k: int, stride: int, group: int = 1) -> OperatorCase:

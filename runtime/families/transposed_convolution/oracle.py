@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime.families.transposed_convolution.geometry import transposed_size
 from runtime.graph import Array
-from runtime.shape_functions import Attributes
+from runtime.semantics.shape_functions import Attributes
 
 
 def transposed_convolution(arguments: Sequence[Array | None], attributes: Attributes) -> Array:

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from runtime.errors import ModelError
 from runtime.families.convolution.rows import CONV_ATTRIBUTES
 from runtime.families.transposed_convolution.geometry import transposed_size
-from runtime.operator_row import FIXED, AttributeKind, Operator
-from runtime.shape_functions import Attributes, Shape, require_bias, require_rank
+from runtime.operators.row import FIXED, AttributeKind, Operator
+from runtime.semantics.shape_functions import Attributes, Shape, require_bias, require_rank
 
 
 def conv_transpose(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

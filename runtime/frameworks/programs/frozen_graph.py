@@ -12,10 +12,10 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from runtime.errors import ModelError
+from runtime.frameworks.model_tensors import ModelTensor, ModelTensors
 from runtime.frameworks.names import find_tensor
 from runtime.frameworks.programs.onnx_coverage import listed
 from runtime.frameworks.request import FrameworkRequest
-from runtime.model_tensors import ModelTensor, ModelTensors
 
 # They run Python code of the process, or touch files; what else a graph computes stays within it.
 CODE_OPERATORS = frozenset(

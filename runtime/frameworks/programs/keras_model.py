@@ -11,12 +11,12 @@ import h5py
 import tensorflow as tf
 
 from runtime.errors import ModelError
+from runtime.frameworks.model_tensors import ModelTensors
 from runtime.frameworks.names import find_tensor
 from runtime.frameworks.programs import frozen_graph
 from runtime.frameworks.programs.frozen_graph import FrozenGraph, model_tensor
 from runtime.frameworks.programs.keras_config import check_code
 from runtime.frameworks.request import FrameworkRequest
-from runtime.model_tensors import ModelTensors
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 MAX_CONFIG_BYTES = 64 * 1024**2

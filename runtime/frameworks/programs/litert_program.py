@@ -16,11 +16,11 @@ from ai_edge_litert.interpreter import Interpreter
 
 from runtime.errors import ModelError
 from runtime.frameworks import names
+from runtime.frameworks.model_tensors import ModelTensor, ModelTensors
 from runtime.frameworks.names import find_tensor
 from runtime.frameworks.programs import program
 from runtime.frameworks.programs.onnx_coverage import check_operators, express_operators
 from runtime.frameworks.request import FrameworkRequest
-from runtime.model_tensors import ModelTensor, ModelTensors
 
 TITLE = "LiteRT"
 OPSET = 17

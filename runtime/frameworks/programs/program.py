@@ -14,9 +14,9 @@ import onnx
 
 from runtime.errors import ModelError, UnsupportedError
 from runtime.frameworks import process
+from runtime.frameworks.model_tensors import ModelTensors
 from runtime.frameworks.request import FrameworkRequest
-from runtime.model_tensors import ModelTensors
-from runtime.process_limits import bound_memory
+from runtime.host.process_limits import bound_memory
 
 Array = npt.NDArray[Any]
 Describe = Callable[[FrameworkRequest, Path], ModelTensors]

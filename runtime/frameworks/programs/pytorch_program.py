@@ -16,10 +16,10 @@ import torch
 
 from runtime.errors import ModelError
 from runtime.frameworks import names
+from runtime.frameworks.model_tensors import ModelTensor, ModelTensors
 from runtime.frameworks.programs import program, pytorch_archive
 from runtime.frameworks.programs.onnx_coverage import check_operators
 from runtime.frameworks.request import FrameworkRequest
-from runtime.model_tensors import ModelTensor, ModelTensors
 
 TITLE = "PyTorch"
 OPSET = 18

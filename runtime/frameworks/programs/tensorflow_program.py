@@ -15,11 +15,11 @@ import onnx
 import tensorflow as tf
 
 from runtime.frameworks import names
+from runtime.frameworks.model_tensors import ModelTensors
 from runtime.frameworks.programs import frozen_graph, keras_model, program, saved_model
 from runtime.frameworks.programs.frozen_graph import BoundedGraph
 from runtime.frameworks.programs.onnx_coverage import check_operators, express_operators
 from runtime.frameworks.request import FrameworkRequest
-from runtime.model_tensors import ModelTensors
 
 TITLE = "TensorFlow"
 OPSET = 17

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 
 from runtime.errors import ModelError, UnsupportedError
+from runtime.frameworks.model_tensors import ModelTensor, ModelTensors, Sizes
 from runtime.graph import Array
 from runtime.importers.caffe import (
     activation,
@@ -32,7 +33,6 @@ from runtime.importers.caffe.layers import CaffeLayer
 from runtime.importers.caffe.network import LinkedLayer, LinkedNetwork, link
 from runtime.importers.caffe.onnx_writer import OnnxWriter, Shape
 from runtime.importers.caffe.prototxt import load_prototxt
-from runtime.model_tensors import ModelTensor, ModelTensors, Sizes
 
 _FAMILIES = (activation, arithmetic, convolution, detection, movement, normalization, pooling, resizing)
 LAYERS: Mapping[str, Handler] = {kind: handler for family in _FAMILIES for kind, handler in family.LAYERS.items()}

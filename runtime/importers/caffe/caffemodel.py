@@ -14,8 +14,8 @@ from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[impor
 
 from runtime.errors import ModelError
 from runtime.graph import Array
+from runtime.host.regular_file import open_regular
 from runtime.importers.caffe.schema import WeightsParameter
-from runtime.regular_file import open_regular
 
 MAX_BYTES = 2**31 - 1  # protobuf's own limit for one message
 MAX_AXES = 32  # Caffe's own limit for one blob

@@ -15,8 +15,8 @@ from typing import Any
 from google.protobuf import text_format  # type: ignore[import-untyped]
 
 from runtime.errors import ModelError
+from runtime.host.regular_file import open_regular
 from runtime.importers.caffe.schema import NetParameter
-from runtime.regular_file import open_regular
 
 MAX_BYTES = 4 * 1024**2  # of the text; networks of a thousand layers have one megabyte
 MAX_MESSAGE = 160

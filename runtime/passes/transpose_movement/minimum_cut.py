@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 
-from runtime.minimum_cut import UNLIMITED, near_sides
+from runtime.lowering.minimum_cut import UNLIMITED, near_sides
 from runtime.passes.transpose_movement.cost import Cost, DisjointSets
 from runtime.passes.transpose_movement.regions import NEVER, Region, TensorGroup
 

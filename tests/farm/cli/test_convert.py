@@ -18,8 +18,8 @@ from farm.jobs.convert import write_standard
 from farm.jobs.models.prepare import prepare
 from farm.model.fetch import Fetcher
 from farm.units import target_files
-from runtime.evaluate import evaluate
 from runtime.native.model_code import c_name
+from runtime.oracle.evaluate import evaluate
 from tests.farm.emulated_units import EmulatedUnits
 from tests.farm.jobs.fleet.test_unit import probe
 from tests.farm.model.tiny_model import write_deployment

@@ -23,8 +23,8 @@ from farm.jobs.models.prepare import TestData, prepare
 from farm.model import fetch
 from farm.units import tried_kernels
 from farm.workspace import Workspace, refused_file
-from runtime.artifacts import KernelSet, decode_kernels, encode_kernels
 from runtime.errors import ProcessKilledError
+from runtime.plan.artifacts import KernelSet, decode_kernels, encode_kernels
 from tests import opencl
 from tests.farm.conftest import CallFarm
 from tests.farm.model.tiny_model import tiny_model, write_deployment

@@ -12,11 +12,11 @@ import pytest
 
 from farm.jobs.opbench import MAX_TIME_FACTOR, measure, ratio_in_pairs
 from farm.jobs.opbench_cases import CASES, Benchmark, benchmarks, spread_percent
-from runtime.evaluate import evaluate
 from runtime.kernels.spec import needs_half
 from runtime.kernels.table import KERNELS
-from runtime.operator_case import OperatorCase
 from runtime.operators import check_graph
+from runtime.operators.case import OperatorCase
+from runtime.oracle.evaluate import evaluate
 from runtime.target import Target
 from runtime.types import Precision
 

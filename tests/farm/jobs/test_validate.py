@@ -16,7 +16,7 @@ from farm.model.metrics import default_thresholds, thresholds_of_similarity
 from farm.rows.result import OK
 from farm.rows.row import Ending
 from farm.rows.status import Status
-from runtime.evaluate import evaluate
+from runtime.oracle.evaluate import evaluate
 from runtime.target import Target
 from runtime.types import Precision
 from tests.farm.model.tiny_model import write_deployment

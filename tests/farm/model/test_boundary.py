@@ -13,7 +13,7 @@ from farm.model.boundary import channel_axis, cut_at_boundary
 from farm.model.oracle import expected_outputs
 from runtime.convert import convert
 from runtime.errors import ModelError, NoReferenceError
-from runtime.evaluate import evaluate
+from runtime.oracle.evaluate import evaluate
 from tests.farm.model.tiny_model import FLOAT, model_of, tiny_model
 
 X = np.random.default_rng(0).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from farm.model.half_range import beyond_half
-from runtime.evaluate import evaluate
+from runtime.oracle.evaluate import evaluate
 from tests.runtime.graphs import GraphMaker
 
 FACTORS = [

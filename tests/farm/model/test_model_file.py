@@ -17,8 +17,8 @@ from farm.model import deployments
 from farm.model.fetch import Fetcher
 from farm.model.model_file import deployment_text, library_name
 from runtime.errors import ConfigError, FarmError, ModelError
-from runtime.evaluate import evaluate
 from runtime.frameworks import file_kinds
+from runtime.oracle.evaluate import evaluate
 from tests.farm.model.tiny_model import model_of, tiny_model
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64

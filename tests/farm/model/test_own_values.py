@@ -14,7 +14,7 @@ from farm.jobs.models.prepare import Prepared, TestData, prepare
 from farm.model.fetch import Fetcher
 from farm.model.own_values import deployed_inputs
 from runtime.errors import ConfigError, ModelError
-from runtime.evaluate import evaluate
+from runtime.oracle.evaluate import evaluate
 from tests.farm.model.tiny_model import model_of, tiny_model, write_deployment
 
 BARE = """library_name: lib

@@ -13,7 +13,6 @@ from onnx import TensorProto, helper
 
 from farm.operators import modules
 from farm.operators.modules import load_file
-from runtime import evaluate
 from runtime.convert import convert
 from runtime.custom.binding import BoundOperator
 from runtime.custom.c_kernel import c_kernel
@@ -26,6 +25,7 @@ from runtime.lowering.trial_inputs import trial_inputs
 from runtime.lowering.trials import trial_plan
 from runtime.native.toolchains import why_missing
 from runtime.operators import OPERATORS, check_graph
+from runtime.oracle import evaluate
 from runtime.target import Target
 from tests.farm.conftest import CallFarm
 from tests.farm.operators.conftest import FORMS

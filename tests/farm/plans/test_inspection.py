@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from farm.jobs.inspect import inspect_plan_file
 from farm.plans.inspection import inspection, inspection_of_file
-from runtime.artifacts import encode_tuned
 from runtime.errors import FormatError
 from runtime.graph import Graph
 from runtime.lowering.lower import Options, lower
+from runtime.plan.artifacts import encode_tuned
 from runtime.plan.container import HEADER
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan

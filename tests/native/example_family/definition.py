@@ -8,9 +8,9 @@ from runtime.graph import Array
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
 from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div
-from runtime.operator_row import Operator
-from runtime.oracle import first_input
-from runtime.shape_functions import Attributes, same
+from runtime.operators.row import Operator
+from runtime.oracle.shared import first_input
+from runtime.semantics.shape_functions import Attributes, same
 
 
 def _cube(arguments: Sequence[Array | None], attributes: Attributes) -> Array:

@@ -8,7 +8,7 @@ from runtime.graph import Node
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.onnx_node import OnnxNode
 from runtime.lowering.builder import Builder
-from runtime.operator_case import IMAGE, sized
+from runtime.operators.case import IMAGE, sized
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 

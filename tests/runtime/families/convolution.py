@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
-from runtime.unary import ACTIVATIONS, Unary
+from runtime.semantics.unary import ACTIVATIONS, Unary
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, finish, taps
 from tests.runtime.kernel_cases import EPILOGUE, SAME, SPATIAL, TABLE, UNBOUNDED, WINDOW, Case, fused, window
 

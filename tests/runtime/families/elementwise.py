@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from runtime.kernels.codes import Binary
-from runtime.unary import Unary
+from runtime.semantics.unary import Unary
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, activate, indexed, nest, unary_function
 from tests.runtime.kernel_cases import ACTIVATION_FLOATS, EXTENTS, TABLE, UNBOUNDED, Case, numbered, row_major
 

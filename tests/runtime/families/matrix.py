@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.unary import Unary
+from runtime.semantics.unary import Unary
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, activate, indexed, nest
 from tests.runtime.kernel_cases import TABLE, UNBOUNDED, Case, fused
 

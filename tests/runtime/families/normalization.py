@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from runtime.unary import Unary
+from runtime.semantics.unary import Unary
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, activate, nest
 from tests.runtime.kernel_cases import EXTENTS, TABLE, UNBOUNDED, Case, fused, row_major
 

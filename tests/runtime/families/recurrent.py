@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from runtime.families.recurrent.oracle import COMPUTE
-from runtime.recurrence import GATES, RecurrentFunction, RecurrentKind
+from runtime.semantics.recurrence import GATES, RecurrentFunction, RecurrentKind
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats
 from tests.runtime.kernel_cases import TABLE, Case
 

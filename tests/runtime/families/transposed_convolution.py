@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.unary import Unary
+from runtime.semantics.unary import Unary
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, finish
 from tests.runtime.kernel_cases import EPILOGUE, SAME, UNBOUNDED, WINDOW, Case, fused
 

@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 
 from runtime.errors import ModelError, UnsupportedError
+from runtime.frameworks.model_tensors import ModelTensor, ModelTensors
 from runtime.frameworks.programs import program
 from runtime.frameworks.request import FrameworkRequest
-from runtime.model_tensors import ModelTensor, ModelTensors
 
 
 def describe(request: FrameworkRequest, folder: Path) -> ModelTensors:

@@ -13,8 +13,8 @@ import pytest
 from runtime.errors import ModelError, UnsupportedError
 from runtime.frameworks import process
 from runtime.frameworks.frameworks import FRAMEWORKS
+from runtime.frameworks.model_tensors import ModelTensor, ModelTensors
 from runtime.frameworks.request import FrameworkRequest
-from runtime.model_tensors import ModelTensor, ModelTensors
 
 PLATFORM = "misbehaving"
 

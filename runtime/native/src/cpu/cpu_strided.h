@@ -1,4 +1,4 @@
-/* Strided views of tensors of every element type: what the generic operators (runtime/generic.py) are made of.
+/* Strided views of tensors of every element type: what the generic operators (runtime/semantics/generic.py) are made of.
  *
  * The ints of such an operator are its own (the head), then RT_LOOPS extents, then for each tensor its element
  * type and RT_LOOPS strides in elements. Arithmetic is done on pieces of a row, in double or in int64_t, whatever the

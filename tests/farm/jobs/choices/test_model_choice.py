@@ -23,8 +23,8 @@ from farm.model.fetch import Fetcher
 from farm.tables.inspect import inspect_tables
 from farm.units.target_files import read_target_file
 from farm.workspace import Workspace
-from runtime.artifacts import fingerprint_of
 from runtime.lowering.choice import Place, graph_choice
+from runtime.plan.artifacts import fingerprint_of
 from runtime.selection.listing import find_candidates
 from runtime.target import Target
 from tests.farm.model.tiny_model import write_deployment

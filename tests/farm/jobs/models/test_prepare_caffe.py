@@ -13,7 +13,7 @@ from farm.config import deployment
 from farm.jobs.models.prepare import Prepared, TestData, prepare
 from farm.model.fetch import Fetcher
 from runtime.errors import ConfigError
-from runtime.evaluate import evaluate
+from runtime.oracle.evaluate import evaluate
 from tests.runtime.caffe_networks import CaffeNet
 
 DEPLOYMENT = """library_name: caffelib

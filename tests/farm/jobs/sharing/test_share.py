@@ -14,9 +14,9 @@ from farm.jobs.sharing.share import Shared, own_files, share_results
 from farm.rows.latency import Latency
 from farm.store.shared_place import SharedPlace
 from farm.workspace import Workspace, journal_file
-from runtime.artifacts import Fingerprint, KernelSet, TunedEntry, TunedSet
 from runtime.errors import ConfigError, FarmError
 from runtime.kernels.source import all_sources_hash
+from runtime.plan.artifacts import Fingerprint, KernelSet, TunedEntry, TunedSet
 from tuner.journal import HEADER_LINE
 
 DEVICE = Fingerprint("sdm845", "adreno", "3.1", "OpenCL 2.0", "adreno-630", all_sources_hash(), "0.1.0")

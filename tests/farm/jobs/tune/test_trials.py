@@ -14,8 +14,8 @@ from farm.jobs.fleet.progress import UnitProgress
 from farm.jobs.tune import trials
 from farm.jobs.tune.trials import RAMP_MS, UnitTrials
 from farm.rows.device_state import DeviceState
-from runtime.artifacts import Fingerprint, KernelSet, decode_kernels, encode_kernels
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, ProcessEndedError
+from runtime.plan.artifacts import Fingerprint, KernelSet, decode_kernels, encode_kernels
 from tests.tuner.simulated_device import CONV, launch
 from tuner.build_ahead import NO_BUILD, BuildBeside, TrialProgram
 from tuner.space import default_candidate

@@ -22,7 +22,7 @@ from farm.jobs.models.prepare import Prepared, TestData, prepare
 from farm.jobs.tune.tuned_check import TunedCheck, check_tuned, verdict
 from farm.model import fetch
 from farm.rows.row import Throttling
-from runtime.artifacts import decode_tuned, encode_tuned
+from runtime.plan.artifacts import decode_tuned, encode_tuned
 from tests.farm.model.tiny_model import write_deployment
 from tuner.statistics import Ratio
 

@@ -1,6 +1,6 @@
 """Shapes that operators give: functions from the shapes of the inputs and the attributes to the shape of the output.
 
-All raise ModelError where shapes and attributes do not fit each other. Attributes are those of runtime/operators.py.
+All raise ModelError where shapes and attributes do not fit each other. Attributes are those of runtime/operators.
 """
 
 from __future__ import annotations

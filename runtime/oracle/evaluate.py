@@ -11,9 +11,9 @@ import numpy as np
 
 from runtime.errors import ModelError
 from runtime.graph import Array, Graph
-from runtime.oracle import Compute
+from runtime.oracle.shared import Compute
 from runtime.registry import collect
-from runtime.shape_functions import Attributes
+from runtime.semantics.shape_functions import Attributes
 
 COMPUTE: Mapping[str, Compute] = collect("COMPUTE")
 COMPUTE_GENERIC: Mapping[str, Compute] = collect("COMPUTE_GENERIC")

@@ -9,16 +9,16 @@ from typing import Any
 import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 
-from runtime.activations import ACTIVATION_ATTRIBUTES, ACTIVATION_PARAMETERS
 from runtime.errors import ModelError, UnsupportedError
 from runtime.formats.category import FormatCategory
 from runtime.formats.permutation import Permutation
 from runtime.formats.rewriting import Rewriting
 from runtime.graph import Graph, Node, TensorInfo
-from runtime.operator_row import Operator, fits_kind
-from runtime.quantization import Quantization
+from runtime.operators.activations import ACTIVATION_ATTRIBUTES, ACTIVATION_PARAMETERS
+from runtime.operators.row import Operator, fits_kind
 from runtime.registry import collect
-from runtime.shape_functions import Attributes, Shape
+from runtime.semantics.quantization import Quantization
+from runtime.semantics.shape_functions import Attributes, Shape
 
 # Users' operators are added by runtime/custom/registry.py.
 OPERATORS: dict[str, Operator] = collect("OPERATORS")

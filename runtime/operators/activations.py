@@ -1,4 +1,4 @@
-"""Activations: the operators that they are, and their parameters, by what `runtime/unary.py` says.
+"""Activations: the operators that they are, and their parameters, by what `runtime/semantics/unary.py` says.
 
 Parameters, both as attributes of the unary operator and of an operator that it is fused into:
 clip: alpha = low, beta = high; leaky_relu, elu: alpha; hard_sigmoid: max(0, min(1, alpha * x + beta));
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from runtime.graph import ACTIVATIONS
-from runtime.operator_row import AttributeKind
-from runtime.unary import ACTIVATIONS as FUNCTIONS
+from runtime.operators.row import AttributeKind
+from runtime.semantics.unary import ACTIVATIONS as FUNCTIONS
 
 ACTIVATION_OF = {"Relu": "relu", **{code.function.operator: code.function.activation for code in FUNCTIONS}}
 ACTIVATION_PARAMETERS: Mapping[str, tuple[str, ...]] = {

@@ -11,7 +11,7 @@ import numpy as np
 
 from runtime.graph import Graph, Node, TensorInfo
 from runtime.operators import infer_shape
-from runtime.shape_functions import Shape
+from runtime.semantics.shape_functions import Shape
 from runtime.types import Algorithm
 
 SEED = 7

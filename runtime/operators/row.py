@@ -1,7 +1,7 @@
 """A row of the operator table: what holds for every node of one operator.
 
 Every attribute of a row is present in every node of that operator; the only optional ones are the activation
-attributes of a `fusible` operator (runtime/activations.py). A kind says what an attribute may be: `count` is an int of
+attributes of a `fusible` operator (activations.py). A kind says what an attribute may be: `count` is an int of
 at least 1, `pair` two counts, `sides` four ints that are not negative, a tuple of strings lists the values of a str.
 Attributes:
 
@@ -24,8 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from runtime.formats.category import FIXED, SOURCE, OperatorFormat, transposable
-from runtime.quantization import QuantizationRule, not_carried
-from runtime.shape_functions import Shape, ShapeFunction
+from runtime.semantics.quantization import QuantizationRule, not_carried
+from runtime.semantics.shape_functions import Shape, ShapeFunction
 from runtime.types import ELEMENT_TYPES
 
 __all__ = [

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from runtime.unary import Parameter, Unary, UnaryFunction
+from runtime.semantics.unary import Parameter, Unary, UnaryFunction
 
 Shape = tuple[int, ...]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.generic import Shape, broadcast_view, row_major_strides
+from runtime.semantics.generic import Shape, broadcast_view, row_major_strides
 
 Attributes = Mapping[str, Any]
 Form = tuple[str, dict[str, Any]]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from runtime.graph import Array
-from runtime.shape_functions import Attributes, Shape
+from runtime.semantics.shape_functions import Attributes, Shape
 
 Compute = Callable[[Sequence[Array | None], Attributes], Array]
 

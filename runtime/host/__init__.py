@@ -1,0 +1,1 @@
+"""The machine that farm runs on: files, processes, optional packages."""

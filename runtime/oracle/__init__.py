@@ -1,0 +1,1 @@
+"""Executes graphs in NumPy: what passes, lowering and kernels are judged by."""

@@ -1,0 +1,1 @@
+"""What operators mean, whatever runs them: functions, shapes, recurrences, generic loops."""
