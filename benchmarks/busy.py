@@ -34,7 +34,7 @@ from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.models.prepare import Prepared
 from farm.rows.record import Record
 from farm.tables.table import Table, show
-from tuner.statistics import MINIMUM_ROUNDS, ratio_of_pairs
+from runtime.statistics.ratios import MINIMUM_ROUNDS, ratio_of_pairs
 
 LIMIT_S = 120.0  # of one comparison in turns
 COMPUTE = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(1000))"

@@ -28,8 +28,8 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.models.prepare import Prepared
 from farm.jobs.tune.cpu import tune_cpu
+from runtime.statistics.ratios import MINIMUM_ROUNDS
 from tuner.budget import Deadline
-from tuner.statistics import MINIMUM_ROUNDS
 
 LIMIT_S = 20.0  # of one comparison in turns
 

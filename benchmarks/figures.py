@@ -5,8 +5,8 @@ from __future__ import annotations
 from farm.rows.latency import Latency
 from farm.rows.record import Figure, Record
 from farm.rows.status import Status
+from runtime.statistics.ratios import Ratio
 from runtime.types import Winograd
-from tuner.statistics import Ratio
 
 ONNX_RUNTIME = "ONNX Runtime"
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from benchmarks.failures import Failures
 from farm.jobs.compare.interleaved import warmup_rounds
-from tuner.statistics import MINIMUM_ROUNDS, ratio_of_pairs
+from runtime.statistics.ratios import MINIMUM_ROUNDS, ratio_of_pairs
 
 TURN_MS = 60.0  # rounds of a turn aim at so much time
 MOST_ROUNDS = 10

@@ -27,7 +27,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.models.prepare import Prepared, prepare
 from farm.model import fetch
-from tuner.statistics import MINIMUM_ROUNDS
+from runtime.statistics.ratios import MINIMUM_ROUNDS
 
 NETWORKS = ("MobileNet", "MobileNetV2", "ResNet50", "InceptionV3")
 LIMIT_S = 20.0  # of one comparison in turns

@@ -29,8 +29,8 @@ from farm.rows.latency import Latency
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome, TuneRow
 from runtime.lowering.lower import lower
+from runtime.statistics.ratios import ratio_of_medians
 from runtime.types import Winograd
-from tuner.statistics import ratio_of_medians
 
 DEFAULT, TUNED = "default", "tuned"
 WINOGRAD_TILES: tuple[Winograd, ...] = (2, 4)

@@ -28,8 +28,8 @@ from farm import atomic_file
 from farm.farmrt import drivers, working_drivers
 from runtime import zoo
 from runtime.errors import FarmError
+from runtime.statistics.ratios import MINIMUM_ROUNDS
 from tuner.search import LEVELS
-from tuner.statistics import MINIMUM_ROUNDS
 
 LIMIT_S = 12.0  # of one comparison in turns
 

@@ -31,8 +31,8 @@ from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.search import SearchOptions
 from farm.rows.tune import TuneRow
+from runtime.statistics.ratios import MINIMUM_ROUNDS
 from tuner.search import LEVELS
-from tuner.statistics import MINIMUM_ROUNDS
 
 LIMIT_S = 20.0  # of one comparison in turns
 UNTUNED = LoadOptions(tuned=NO_ARTIFACT, kernels=NO_ARTIFACT, selection=NO_ARTIFACT)

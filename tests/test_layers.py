@@ -73,7 +73,7 @@ ORDER = {
         "graph target",
         "semantics",
         "host",
-        "errors registry signed_ranks types version",
+        "errors registry statistics types version",
     ],
 }
 # Packages that only these may import: the tuner measures what it is given, and never knows the controller.

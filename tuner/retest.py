@@ -17,8 +17,8 @@ import statistics
 from collections.abc import Sequence
 
 from runtime.lowering.trials import TrialLaunch
+from runtime.statistics.ratios import Ratio, chance_of_pairs, ratio_of_medians
 from tuner.space import default_candidate
-from tuner.statistics import Ratio, chance_of_pairs, ratio_of_medians
 from tuner.trial import Candidate, TrialStatus
 from tuner.trial_runner import BudgetSpent, TrialRunner
 from tuner.verdict import LaunchVerdict, default_kept, nothing_runs

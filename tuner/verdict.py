@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 
 from runtime.lowering.trials import TrialLaunch
+from runtime.statistics.ratios import Ratio, true_discoveries
 from tuner.space import default_candidate
-from tuner.statistics import Ratio, true_discoveries
 from tuner.trial import Candidate
 
 FALSE_DISCOVERY_RATE = 0.05  # of the launches that win

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from farm.decision.medians import Array, row_medians
+from runtime.statistics.medians import Array, row_medians
 
 BASELINE_NIGHTS, LEAST_BASELINE = 30, 5
 

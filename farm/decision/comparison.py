@@ -12,7 +12,7 @@ from farm.rows.compare import CompareFigures, CompareRow, ComparisonOutcome, Sid
 from farm.rows.core_waits import MOSTLY, busy_text, highest_share, is_mostly_waiting
 from farm.rows.nightly import Block
 from farm.rows.status import Status
-from runtime import signed_ranks
+from runtime.statistics import signed_ranks
 
 SIGNIFICANT = 0.01
 LEAST_BLOCKS = 5  # of each: with fewer, Mann-Whitney's p cannot fall below SIGNIFICANT

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from farm.decision.judgement import Judgement, Verdict
 from farm.rows.duet import SoftwareVerdict
-from runtime import signed_ranks
+from runtime.statistics import signed_ranks
 
 Pairs = Sequence[tuple[float, float]]
 TAIL_95 = 0.025

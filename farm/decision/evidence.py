@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from farm.decision.judgement import OnsetTest
-from farm.decision.medians import Array
 from farm.decision.noise import WINSOR_LIMIT, NoiseModel, trimmed_level
 from farm.decision.normal_equations import NormalEquations
 from farm.decision.rules import Rules
+from runtime.statistics.medians import Array
 
 OUTLIER_VARIANCE = 1.0  # so large that an outlier has no weight in the baseline
 TRIMMED_LOSS = 1.07  # variance of a mean without its ends, over that of the mean

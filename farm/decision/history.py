@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from farm.decision.level_shifts import LevelShift, find_level_shifts
-from farm.decision.medians import Array, means, median, trimmed_means
 from farm.decision.noise import MAD_TO_SIGMA, NoiseModel, fit_noise, trimmed_level
 from farm.decision.precedents import Moves, moves
 from farm.decision.rules import Rules
 from farm.rows.series import Point, trimmed_mean
 from farm.rows.status import Status
+from runtime.statistics.medians import Array, means, median, trimmed_means
 
 MEASURED = (str(Status.OK), str(Status.WRONG_RESULT))  # texts are compared quicker than members
 KNOWN_TIMES = 3

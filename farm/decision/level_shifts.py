@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from farm.decision.medians import Array, median
+from runtime.statistics.medians import Array, median
 
 LEAST_NIGHTS = 5  # on either side
 THRESHOLD = 5.0  # standard errors

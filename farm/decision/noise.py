@@ -18,8 +18,8 @@ import math
 import numpy as np
 
 from farm.decision.judgement import Noise
-from farm.decision.medians import Array, median
 from farm.decision.rules import Rules
+from runtime.statistics.medians import Array, median
 
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
 LEAST_VARIANCE = 0.001**2  # no clock and no phone is steadier than a tenth of a percent

@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from farm.decision.medians import Array
+from runtime.statistics.medians import Array
 
 LEVELS, ONES, NIGHTS = 0, 1, 2  # columns of a Gram matrix; each of the last nights follows
 

@@ -12,8 +12,8 @@ import dataclasses
 import numpy as np
 
 from farm.decision.baseline import distances
-from farm.decision.medians import Array, median
 from farm.decision.noise import MAD_TO_SIGMA, WINSOR_LIMIT
+from runtime.statistics.medians import Array, median
 
 HALF_LIFE_NIGHTS = 15.0
 LEAST_SIGMA = 0.001

@@ -1,6 +1,6 @@
 """Compares two groups of measurements: is the second larger, by how much, and how sure is that?
 
-What was measured in pairs is compared by pairs (`runtime/signed_ranks.py`), so that a drift of the unit, which moves
+What was measured in pairs is compared by pairs (`statistics/signed_ranks.py`), so that a drift of the unit, which moves
 both of a pair, hides nothing. For groups that were measured apart there is Mann-Whitney's test (H. B. Mann and D. R.
 Whitney, 1947), which needs no distribution; the ratio of medians and its interval are Hodges and Lehmann's estimate of
 the shift between the logarithms (1963); the effect is Cliff's delta (1993).
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from runtime import signed_ranks
+from runtime.statistics import signed_ranks
 
 Array = npt.NDArray[np.float64]
 CONFIDENCE = 0.95

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from farm.decision.medians import Array, trimmed_means
 from farm.decision.operator_changes import Times, summed_times
 from farm.nightly.night import CaseReport, SeriesReport
 from farm.nightly.words import case_title
@@ -24,6 +23,7 @@ from farm.rows.nightly import Block, NightlyRow
 from farm.rows.series import Point, trimmed_mean
 from farm.rows.status import Status
 from farm.safe_text import word
+from runtime.statistics.medians import Array, trimmed_means
 
 Chart = dict[str, Any]
 MOST_SAMPLES = 400

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from farm.decision.medians import Array
+from runtime.statistics.medians import Array
 
 POWERS = np.array([float(f"1e{exponent}") for exponent in range(23)])  # the powers of ten that floats have exactly
 NEAR_HALF = 1e-6  # of the last digit: there only decimal arithmetic knows which way to round

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.busy import Beside, BusyProcesses, slowdowns
 from benchmarks.interleaving import measure_interleaved
-from tuner.statistics import MINIMUM_ROUNDS
+from runtime.statistics.ratios import MINIMUM_ROUNDS
 
 
 class Processes(BusyProcesses):

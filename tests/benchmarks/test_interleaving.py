@@ -7,7 +7,7 @@ import pytest
 from benchmarks.failures import Failures
 from benchmarks.interleaving import MOST_ROUNDS, measure_interleaved
 from runtime.errors import DeviceLostError
-from tuner.statistics import MINIMUM_ROUNDS
+from runtime.statistics.ratios import MINIMUM_ROUNDS
 
 
 class Steady:

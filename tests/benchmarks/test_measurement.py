@@ -13,10 +13,10 @@ from benchmarks.measurement import DEFAULT, TUNED, Options, measure
 from benchmarks.networks import Network, light_network
 from farm.farmrt.drivers import Driver
 from farm.rows.status import Status
+from runtime.statistics.ratios import MINIMUM_ROUNDS
 from tests import opencl
 from tests.farm.model.tiny_model import tiny_model
 from tests.farm.played_tuning import PlayedTuning
-from tuner.statistics import MINIMUM_ROUNDS
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from benchmarks.worlds.page import BEGIN, END, tables, written
 from benchmarks.worlds.results import Results
 from benchmarks.worlds.unit_pair import ALONE, DUET, DUET_TWIN
 from benchmarks.worlds.unseen import GROUND, UNSEEN
-from tuner.statistics import ratio_of_pairs
+from runtime.statistics.ratios import ratio_of_pairs
 
 SHORT = UNSEEN[-1]
 BY_NAME = {world.name: world for world in UNSEEN}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runtime import signed_ranks
+from runtime.statistics import signed_ranks
 
 
 @pytest.mark.parametrize("count", [3, 6, 11, 20])

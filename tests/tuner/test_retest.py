@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from runtime.lowering.trials import TrialLaunch
+from runtime.statistics.ratios import Ratio, true_discoveries
 from tests.tuner.simulated_device import CONV, TARGET, launch
 from tuner import space
 from tuner.budget import Budget
@@ -17,7 +18,6 @@ from tuner.device_pool import pool_of_one
 from tuner.journal import Journal
 from tuner.retest import Retest, RunningRetest
 from tuner.search import LEVELS, search
-from tuner.statistics import Ratio, true_discoveries
 from tuner.surroundings import Surroundings
 from tuner.trial import Candidate, Trial, TrialStatus
 from tuner.trial_runner import TrialRunner

@@ -21,7 +21,7 @@ from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.rows.compare import CompareRow
 from farm.rows.status import Status
 from runtime.errors import BuildError, ConfigError, DeviceLostError, FarmError, JobError
-from tuner.statistics import MINIMUM_ROUNDS, ratio_of_pairs
+from runtime.statistics.ratios import MINIMUM_ROUNDS, ratio_of_pairs
 
 PROFILED_TURNS = 6
 _AWAY = (Status.DEVICE_LOST,)

@@ -28,8 +28,8 @@ from farm.jobs.models.prepare import TestData
 from farm.rows.latency import Latency
 from farm.rows.row import Throttling
 from runtime.plan.plan import Plan
+from runtime.statistics.ratios import Ratio, ratio_of_pairs
 from tuner.budget import NO_DEADLINE, Deadline
-from tuner.statistics import Ratio, ratio_of_pairs
 
 NS_PER_MS, MS_PER_S = 1e6, 1e3
 PROCESS_MS, LEAST_TURNS = 250.0, 2

@@ -16,8 +16,8 @@ from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome
+from runtime.statistics.ratios import Ratio
 from tuner.budget import Deadline
-from tuner.statistics import Ratio
 
 ONE_EACH = Effort(processes=1, turns=4)  # all launch the same: there is no gain to make sure of
 NOTHING_TO_PROVE_S = 5.0  # after which a model whose rounds take seconds is not run again for it

@@ -50,11 +50,11 @@ from runtime.selection.precisions import (
 )
 from runtime.selection.selection import GraphSelection
 from runtime.selection.trials import nodes_with
+from runtime.statistics.ratios import Ratio
 from runtime.target import Target
 from runtime.types import Precisions
 from tuner.budget import NO_DEADLINE, Budget, Deadline
 from tuner.journal import Journal
-from tuner.statistics import Ratio
 
 BUDGET_SHARE = 0.25  # of the device time for a model: the rest is for tuning the kernels of the chosen plan
 MOST_SHARES = 2  # of that size, one for each precision that is allowed

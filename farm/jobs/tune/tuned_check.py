@@ -16,7 +16,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Ending
-from tuner.statistics import Ratio
+from runtime.statistics.ratios import Ratio
 
 QUICK = Effort(processes=8)
 NOTICEABLE = 0.01  # what is slower by less costs nobody anything

@@ -12,7 +12,7 @@ from farm.jobs.tune.proof import tuning_outcome
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome
-from tuner.statistics import Ratio, ratio_of_pairs
+from runtime.statistics.ratios import Ratio, ratio_of_pairs
 
 TRIES = 1000
 PROCESSES = Effort().processes

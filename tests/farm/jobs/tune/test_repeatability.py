@@ -16,12 +16,12 @@ from farm.jobs.tune import repeatability
 from farm.jobs.tune.search import ModelTuning
 from farm.rows.tune import TuneRow, TuningAgreement
 from farm.tables.tune import agreement_lines
+from runtime.statistics.ratios import Ratio
 from tests.farm.jobs.tune.test_publication import Planted
 from tests.farm.model.tiny_model import write_deployment
 from tests.farm.played_tuning import PlayedTuning
 from tests.tuner.simulated_device import CONV, launch
 from tuner.space import default_candidate
-from tuner.statistics import Ratio
 from tuner.trial import Candidate
 from tuner.verdict import LaunchVerdict
 

@@ -23,8 +23,8 @@ from farm.jobs.tune.tuned_check import TunedCheck, check_tuned, verdict
 from farm.model import fetch
 from farm.rows.row import Throttling
 from runtime.plan.artifacts import decode_tuned, encode_tuned
+from runtime.statistics.ratios import Ratio
 from tests.farm.model.tiny_model import write_deployment
-from tuner.statistics import Ratio
 
 LITTLE = Effort(processes=5, turns=1, turn_ms=1.0)
 

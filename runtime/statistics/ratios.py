@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from runtime import signed_ranks
+from runtime.statistics import signed_ranks
 
 MINIMUM_ROUNDS = 5  # with fewer, an interval says nothing
 _RESAMPLES = 2000

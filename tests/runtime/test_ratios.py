@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tuner.statistics import Ratio, ratio_of_medians, ratio_of_pairs
+from runtime.statistics.ratios import Ratio, ratio_of_medians, ratio_of_pairs
 
 
 def rounds(median: float, noise: float, random: np.random.Generator, drift: np.ndarray) -> list[list[float]]:

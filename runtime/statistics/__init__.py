@@ -1,0 +1,1 @@
+"""What samples, pairs and medians say: statistics that farm, tuner and benchmarks share."""
