@@ -59,9 +59,10 @@ def read_windows(node: OnnxNode, size: Shape, kernel: Shape) -> Windows:
     spans = tuple(step * (extent - 1) + 1 for step, extent in zip(dilations, kernel, strict=True))
     pads = resolve_pads(node, size, spans, strides)
     ceil = node.integer("ceil_mode", 0)
-    if ceil and node.text("auto_pad", "NOTSET") != "NOTSET":
-        raise node.unsupported("ceil_mode", ceil, "0 together with auto_pad, whose sizes ONNX leaves open otherwise")
     excess = ceil_excess(size, spans, strides, pads) if ceil else (0,) * rank
+    if any(excess) and node.text("auto_pad", "NOTSET") == "VALID":
+        # ONNX's formula then rounds down all the same, ONNX Runtime rounds up.
+        raise node.unsupported("ceil_mode", ceil, "0 where windows of auto_pad VALID do not end with the input")
     ends = (pad + more for pad, more in zip(pads[rank:], excess, strict=True))
     return Windows(kernel, strides, dilations, (*pads[:rank], *ends), pads)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from farm.model.custom_stages import run_stages
 from runtime.graph import Array
 from tests.runtime.onnx_models import run_onnxruntime
 
@@ -94,22 +95,39 @@ class Maker:
         return names
 
     def _computed(self, node: onnx.NodeProto) -> list[Array]:
+        model, inputs = self._alone(node)
+        try:
+            return run_onnxruntime(model, inputs)
+        except Exception as error:  # ONNX Runtime has many classes of errors
+            raise Refused(str(error)) from error
+
+    def _alone(self, node: onnx.NodeProto) -> tuple[onnx.ModelProto, dict[str, Array]]:
+        """The model of one node, and its inputs."""
         read = [name for name in dict.fromkeys([*node.input, *_outer_names(node)]) if name in self.values]
         fixed = [self.constants[name] for name in read if name in self.constants]
         open_ = [name for name in read if name not in self.constants]
         infos = [value_info(name, self.values[name]) for name in open_]
         results = [onnx.ValueInfoProto(name=name) for name in node.output]
-        model = model_of([node], infos, results, fixed)
-        try:
-            return run_onnxruntime(model, {name: self.values[name] for name in open_})
-        except Exception as error:  # ONNX Runtime has many classes of errors
-            raise Refused(str(error)) from error
+        return model_of([node], infos, results, fixed), {name: self.values[name] for name in open_}
+
+    def make_exact(self) -> None:
+        """Computes every tensor again from the inputs, products of integers by NumPy, as the reference of farm does.
+
+        Node by node: of a whole model ONNX Runtime believes the shapes that ONNX infers, and refuses some valid ones.
+        """
+        for node in self.nodes:
+            self.values |= run_stages(*self._alone(node), {}, _by_onnxruntime)
 
     def finish(self, outputs: Sequence[str]) -> onnx.ModelProto:
         """The model with these outputs, which are float32."""
         inputs = [value_info(name, self.values[name]) for name in self.inputs]
         found = [value_info(name, self.values[name]) for name in outputs]
         return model_of(self.nodes, inputs, found, list(self.constants.values()))
+
+
+def _by_onnxruntime(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    results = run_onnxruntime(model, inputs)
+    return {value.name: result for value, result in zip(model.graph.output, results, strict=True)}
 
 
 def _is_useful(value: Array) -> bool:

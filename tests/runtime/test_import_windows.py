@@ -34,8 +34,8 @@ def windows(draw: st.DrawFn, *, dilated: bool) -> dict[str, Any]:
 
 
 def _ceil(draw_ceil: bool, attributes: dict[str, Any]) -> dict[str, int]:
-    """ceil_mode, where the window has explicit padding."""
-    return {"ceil_mode": int(draw_ceil and "pads" in attributes)}
+    """ceil_mode, unless of VALID padding."""
+    return {"ceil_mode": int(draw_ceil and attributes.get("auto_pad") != "VALID")}
 
 
 def _fits(image: tuple[int, int], attributes: dict[str, Any]) -> bool:
@@ -103,7 +103,10 @@ def test_average_over_the_whole_image_is_a_reduction() -> None:
 @pytest.mark.parametrize(
     ("attributes", "text"),
     [
-        ({"kernel_shape": [3, 3], "auto_pad": "VALID", "ceil_mode": 1}, "ceil_mode is 1; supported: 0 together with"),
+        (
+            {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "VALID", "ceil_mode": 1},
+            "ceil_mode is 1; supported: 0 where windows of auto_pad VALID do not end with the input",
+        ),
         ({"kernel_shape": [3, 3], "auto_pad": "FULL"}, "auto_pad is 'FULL'; supported: NOTSET, SAME_UPPER"),
         ({"kernel_shape": [3, 3], "pads": [-1, 0, 0, 0]}, "pads is [-1, 0, 0, 0]; supported: values that are not neg"),
         (
@@ -117,6 +120,15 @@ def test_unsupported_window(attributes: dict[str, Any], text: str) -> None:
         import_onnx(one_op("MaxPool", {"x": (1, 2, 8, 8)}, **attributes))
     assert str(caught.value).startswith("node 'node' (MaxPool): ")
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("mode", ["VALID", "SAME_UPPER", "SAME_LOWER"])
+def test_ceil_mode_changes_nothing_where_windows_end_with_the_input(op: str, mode: str) -> None:
+    attributes = {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": mode}
+    models = [one_op(op, {"x": (1, 2, 9, 8)}, opset=18, ceil_mode=ceil, **attributes) for ceil in (0, 1)]
+    without, rounded_up = (assert_matches_onnxruntime(model) for model in models)
+    assert without.shape("y") == rounded_up.shape("y")
 
 
 def test_window_of_another_rank() -> None:

@@ -27,7 +27,7 @@ from tests.runtime.onnx_models import NEAREST_RESIZES, inputs_of, nearest_resize
 # Where a coordinate in exact or reciprocal arithmetic falls on the other side of a tie or an integer.
 KNOWN = [(68, 36), (5, 205), (52, 182), (2, 7), (1, 1), (1, 9), (9, 1), (5000, 5000)]
 SCALES = [0.6, 2.5, 0.3, 1.7, 3.3333333, 0.1, 1.0, 1.05, 2.0, 0.5, 7.77]
-MODES = list(itertools.product(RESIZE_COORDINATES, RESIZE_ROUNDING))
+MODES = list(itertools.product((*RESIZE_COORDINATES, "half_pixel_symmetric"), RESIZE_ROUNDING))
 each_mode = pytest.mark.parametrize("modes", MODES, ids="-".join)
 Modes = tuple[str, str]
 
@@ -47,7 +47,7 @@ def session(modes: Modes, given: str) -> onnxruntime.InferenceSession:
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, "n", 1])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph([node], "g", [x, helper.make_tensor_value_info(given, kind, [4])], [y])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=8)
     return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
 
 

@@ -1,8 +1,8 @@
 """Computes which input row or column each output row or column of a nearest Resize takes.
 
 Nothing else computes it: NumPy's oracle takes these indices, and a plan holds them as a table that every kernel and CPU
-operator reads, so that no device rounds for itself. The arithmetic is float32, operation by operation as ONNX writes
-its formulas, since a coordinate in exact arithmetic may fall on the other side of an integer or of a tie.
+operator reads, so that no device rounds for itself. The arithmetic is that of ONNX Runtime, operation by operation: in
+any other, a coordinate may fall on the other side of an integer or of a tie.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def _positions(extent: int, size: int, scale: np.float32, coordinates: str) -> F
     if coordinates == "half_pixel_symmetric":
         length = np.float32(extent)
         offset = length / np.float32(2) * (np.float32(1) - np.float32(size) / (scale * length))
-        return offset + (outputs + half) / scale - half
+        # ONNX Runtime adds these in float64, unlike those of `half_pixel`.
+        return (float(offset) + (outputs + 0.5).astype(np.float64) / float(scale) - 0.5).astype(np.float32)
     return (outputs + half) / scale - half
 
 
