@@ -60,18 +60,19 @@ write_beat() {
   rm -f "$1.$$"; [ -s "$1.beat" ] && echo "$2" 1<>"$1.beat"
 }
 read_clock() { read -r boot </proc/sys/kernel/random/boot_id; read -r uptime rest </proc/uptime; } 2>/dev/null
-forget_before() {
+forget() {
   for name in *; do [ "${name%%.*}" -lt "$1" ] 2>/dev/null && rm -f -- "$name"; done
 }
+link() { why=$(ln -s "$2" "$1" 2>&1); }
 claim() {
-  failure=$(ln -s -- "$2" "$1" 2>&1) || { rm .room 2>/dev/null && failure=$(ln -s -- "$2" "$1" 2>&1); } || {
-    [ -L "$1" ] || { ln -s -- "$2" ".$$" && rm -f ".$$"; } 2>/dev/null && return
-    echo "$failure" >&2
+  link "$@" || { rm .room && link "$@"; } 2>/dev/null || {
+    [ -L "$1" ] || { link .$$ "$2" && rm .$$; } && return
+    echo "$why" >&2
     exit 1
   }
   read_beat "$3"
-  if [ "$beat" = "$4" ]; then forget_before "$1"; else rm -f -- "$1"; fi
-  [ -s .room ] || { echo "$2" >.room; } 2>/dev/null
+  if [ "$beat" = "$4" ]; then forget "$1"; else rm -f -- "$1"; fi
+  [ -s .room ] || echo "$2" >.room
 }
 read_clock
 text=
