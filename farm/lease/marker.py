@@ -4,6 +4,7 @@ In the folder `.lease` on the unit:
 
     <token>        a dangling symbolic link, whose target is the claim's text (JSON). The highest token holds the unit
     <token>.beat   the unit's uptime when the holder last renewed, or `ended`
+    .room          as long as a claim, which takes its room where the storage is full
 
 A symbolic link is created with its text in one atomic step, and never replaces another. So of two controllers that
 claim one token exactly one wins, on every file system of phones and boards (Android's shell may make symbolic links,
@@ -40,7 +41,7 @@ MAX_RESERVATION_S = 14 * 86_400.0
 # action; for `claim` the token, the claim's text, the token before it, and the beat that was seen of that one; for
 # `take`, which claims a unit that certainly nobody holds, the text before, between and after boot id and uptime.
 # A full storage has no room for a new beat, but for one that is written over the last. Where `ln` fails, another was
-# faster, and may have gone on already: then any other name can still be made.
+# faster, and may have gone on already: then another name with this text can still be made.
 SCRIPT = r"""
 mkdir -p .lease && cd .lease || exit 1
 find_top() {
@@ -59,17 +60,19 @@ write_beat() {
   rm -f "$1.$$"; [ -s "$1.beat" ] && echo "$2" 1<>"$1.beat"
 }
 read_clock() { read -r boot </proc/sys/kernel/random/boot_id; read -r uptime rest </proc/uptime; } 2>/dev/null
-forget_before() {
+forget() {
   for name in *; do [ "${name%%.*}" -lt "$1" ] 2>/dev/null && rm -f -- "$name"; done
 }
+link() { why=$(ln -s "$2" "$1" 2>&1); }
 claim() {
-  failure=$(ln -s -- "$2" "$1" 2>&1) || {
-    [ -L "$1" ] || { ln -s -- . ".$$" && rm -f ".$$"; } 2>/dev/null && return
-    echo "$failure" >&2
+  link "$@" || { rm .room && link "$@"; } 2>/dev/null || {
+    [ -L "$1" ] || { link .$$ "$2" && rm .$$; } && return
+    echo "$why" >&2
     exit 1
   }
   read_beat "$3"
-  if [ "$beat" = "$4" ]; then forget_before "$1"; else rm -f -- "$1"; fi
+  if [ "$beat" = "$4" ]; then forget "$1"; else rm -f -- "$1"; fi
+  [ -s .room ] || echo "$2" >.room
 }
 read_clock
 text=

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
@@ -83,7 +83,7 @@ def create_app(service: FarmService, hosts: Collection[str] = ()) -> Starlette:
     app = Starlette(
         routes=[*PAGES, *API, Route("/metrics", metrics), Route("/assets/{name}", asset)],
         middleware=middleware,
-        exception_handlers={HTTPException: _refused},
+        exception_handlers={HTTPException: _refused, ClientDisconnect: _left},
         lifespan=lifespan,
     )
     app.state.service = service
@@ -111,3 +111,8 @@ def _refused(request: Request, error: Exception) -> Response:
     if request.url.path.startswith("/api/"):
         return json_answers.problem(text, error.status_code)
     return problem_page(request, text, error.status_code)
+
+
+def _left(request: Request, error: Exception) -> Response:
+    """What nobody reads: the client left in the middle of its own request."""
+    return Response(status_code=400)

@@ -138,6 +138,9 @@ class Recorder:
                 change(self.store)
             except FarmError as error:  # damage, too, may come to light only now
                 self._leave_store(error)
+            except KeyboardInterrupt:  # what it was being given is rolled back
+                self._leave_store(StoreError("interrupted before it had taken all"))
+                raise
 
     def _leave_store(self, error: FarmError) -> None:
         """Records the rest of the run in a file: a store that is locked would cost half a minute a row."""

@@ -194,16 +194,27 @@ def test_compiled_kernels(gpu: Farmrt) -> None:
     assert "SoC differs" in other["reason"]
 
 
-def test_a_binary_that_does_not_build_is_told_with_the_drivers_code(farmrt_program: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("setting", "value", "told"),
+    [
+        ("FAIL", "clCreateProgramWithBinary:1", "CL_OUT_OF_RESOURCES"),
+        ("FAIL", "clBuildProgram:1", "CL_OUT_OF_RESOURCES"),
+        ("BINARY_STATUS", "-42", "CL_INVALID_BINARY"),
+        ("BINARY_STATUS", "-44", "CL_INVALID_PROGRAM"),
+        ("BINARY_STATUS", "0", "CL_INVALID_BINARY"),
+    ],
+)
+def test_a_binary_that_does_not_build_is_told_with_the_drivers_code(
+    setting: str, value: str, told: str, farmrt_program: Path, tmp_path: Path
+) -> None:
     library, plan, path = str(fake_driver()), dense_plan()[0], tmp_path / "kernels"
     with Farmrt(farmrt_program, tmp_path, library) as saving:
         assert saving.load(plan, soc="host")["ok"]
         saving.done("save_kernels", file=path)
-    for call in ("clCreateProgramWithBinary", "clBuildProgram"):
-        with Farmrt(farmrt_program, tmp_path, library, {"FAKE_OPENCL_FAIL": f"{call}:1"}) as loading:
-            kernels = loading.load(plan, kernels=path, soc="host")["kernels"]
-        assert (kernels["loaded"], kernels["built"]) == (0, 1)
-        assert kernels["reason"] == "the driver refused a binary (CL_OUT_OF_RESOURCES)"
+    with Farmrt(farmrt_program, tmp_path, library, {f"FAKE_OPENCL_{setting}": value}) as loading:
+        kernels = loading.load(plan, kernels=path, soc="host")["kernels"]
+    assert (kernels["loaded"], kernels["built"]) == (0, 1)
+    assert kernels["reason"] == f"the driver refused a binary ({told})"
 
 
 def test_lazy_builds_at_the_first_run(gpu: Farmrt) -> None:

@@ -22,6 +22,7 @@ from farm.lease.lease import Lease
 from farm.transport import Patience, Transport, connect
 from farm.transport.interruption import Interruption
 from farm.units import facts_cache, health
+from farm.units.facts import Facts, read_facts
 from runtime.errors import DeviceError
 
 
@@ -47,15 +48,14 @@ def open_unit(
         round_limit_s: how long a round of a model may go without progress; None: by deployment file or work.
     """
     interruption = interruption or Interruption()
-    if obstacle := facts_cache.read(unit).facts.obstacle:
-        raise DeviceError(f"{unit.name}: {obstacle}", "unsupported")
+    _refuse_obstacle(unit, facts_cache.read(unit).facts)
     library = find_opencl(unit, opencl)
     progress = progress or UnitProgress(unit.name)
     say = progress.stage
     say("connecting")
     health.HealthRecords().admit(unit, lambda: check_unit(unit))
     with (
-        contextlib.closing(_reached(unit, progress, interruption)) as transport,
+        _reached(unit, progress, interruption) as transport,
         lease.acquire(
             unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=progress.waiting
         ) as held,
@@ -72,10 +72,20 @@ def open_unit(
             yield OpenUnit(connection, session)
 
 
-def _reached(unit: Unit, progress: UnitProgress, interruption: Interruption) -> Transport:
-    transport = connect(unit, interruption=interruption, patience=Patience(interruption.sleep, progress.waiting))
-    progress.reached = True
-    return transport
+@contextlib.contextmanager
+def _reached(unit: Unit, progress: UnitProgress, interruption: Interruption) -> Iterator[Transport]:
+    """Connects; a unit that was never looked at is, before anything is done there that its system may lack."""
+    patience = Patience(interruption.sleep, progress.waiting)
+    with contextlib.closing(connect(unit, interruption=interruption, patience=patience)) as transport:
+        progress.reached = True
+        if not unit.kind.is_local and facts_cache.read(unit).facts == Facts():
+            _refuse_obstacle(unit, facts_cache.update(unit, read_facts(transport)).facts)
+        yield transport
+
+
+def _refuse_obstacle(unit: Unit, facts: Facts) -> None:
+    if facts.obstacle:
+        raise DeviceError(f"{unit.name}: {facts.obstacle}", "unsupported")
 
 
 @contextlib.contextmanager

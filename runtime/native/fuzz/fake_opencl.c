@@ -5,6 +5,8 @@
  * compiler. A build takes FAKE_OPENCL_BUILD_MS (0). Time is a counter; a launch takes FAKE_OPENCL_LAUNCH_NS (500) of it;
  * with FAKE_OPENCL_CLOCK=stands every event tells the same.
  *
+ * With FAKE_OPENCL_BINARY_STATUS no program is made of a binary, which this is the status of, and the call succeeds.
+ *
  * FAKE_OPENCL_EXTENSIONS are what the device lists, FAKE_OPENCL_VERSION the platform's version (1.1). A context or queue
  * with the property FAKE_OPENCL_REFUSE (hexadecimal) is refused. To the file FAKE_OPENCL_RECORD goes a line for each
  * context (`context 40c2=40c3`), queue (`queue 1093=2 1096=1`), build (`build -DA=1`) and launch (`launch 0,20 4,20`:
@@ -318,8 +320,9 @@ EXPORT cl_program clCreateProgramWithBinary(cl_context context, cl_uint count, c
                                             cl_int *code) {
     (void)context, (void)count, (void)devices;
     MAY_FAIL_TO_CREATE("clCreateProgramWithBinary", code);
-    *status = 0;
-    return program_create((const char *)binaries[0], sizes[0]);
+    const char *refusal = getenv("FAKE_OPENCL_BINARY_STATUS");
+    *status = (cl_int)strtol(refusal ? refusal : "0", NULL, 10);
+    return refusal ? NULL : program_create((const char *)binaries[0], sizes[0]);
 }
 
 EXPORT cl_int clReleaseProgram(cl_program object) {

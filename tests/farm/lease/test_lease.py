@@ -26,6 +26,7 @@ from farm.lease import host_lock, lease
 from farm.lease import marker as lease_marker
 from farm.lease.lease import Lease, LeaseTerms
 from farm.lease.marker import Claim, Marker, MarkerState
+from farm.transport import storage
 from farm.transport.base import CompletedProgram, Transport
 from farm.transport.local import LocalTransport
 from runtime.errors import DeviceError, DeviceLostError, LeaseLostError, UnitBusyError
@@ -173,7 +174,7 @@ def test_old_markers_are_cleared_away(rig: Rig) -> None:
     for host in "abcde":
         with rig.acquire(host):
             pass
-    assert sorted(path.name for path in (rig.folder / "unit" / ".lease").iterdir()) == ["5", "5.beat"]
+    assert sorted(path.name for path in (rig.folder / "unit" / ".lease").iterdir()) == [".room", "5", "5.beat"]
 
 
 def test_the_lock_file_excludes_other_processes_even_without_a_marker(rig: Rig) -> None:
@@ -738,7 +739,7 @@ def test_a_lease_is_renewed_on_a_storage_that_is_full(tmp_path: Path) -> None:
         while marker.renew(token).heartbeat == before:
             time.sleep(0.01)
         assert marker.end(token).remaining_s == 0
-        assert sorted(path.name for path in (disk / ".lease").iterdir()) == [str(token), f"{token}.beat"]
+        assert sorted(path.name for path in (disk / ".lease").iterdir()) == [".room", str(token), f"{token}.beat"]
 
 
 def test_a_unit_without_room_for_a_claim_says_so(tmp_path: Path) -> None:
@@ -752,3 +753,21 @@ def test_a_unit_without_room_for_a_claim_says_so(tmp_path: Path) -> None:
         Marker(unit).take(claim, "")
     with pytest.raises(DeviceError, match=r"the lease cannot be kept on the unit: ln: .*No space left on device"):
         Marker(unit).claim(claim, Marker(unit).read())
+
+
+def test_a_claim_has_its_room_on_a_storage_that_is_full(tmp_path: Path) -> None:
+    claims = (Claim("me", 1, "j" * 200, str(nonce), "lock", "", 0.0, 60.0) for nonce in range(4))
+    with disk_at(tmp_path / "disk", 1) as disk:
+        marker = Marker(LocalTransport(disk))
+        marker.end(marker.take(next(claims), "")[0].token)
+        fill(disk / "film")
+        for claim in (next(claims), next(claims)):
+            state = marker.claim(claim, marker.read())
+            assert state.claim and state.claim.nonce == claim.nonce
+            assert marker.renew(state.token).heartbeat
+            marker.end(state.token)
+        (disk / ".lease/.room").unlink()
+        fill(disk / "music")
+        with pytest.raises(DeviceError, match="No space left on device") as refused:
+            marker.claim(next(claims), marker.read())
+    assert refused.value.kind == storage.NO_ROOM

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from farm.report import kept_nights
 from farm.serve import connections, server
 from farm.serve.server import ServeOptions
 from runtime.errors import ConfigError
@@ -142,6 +144,45 @@ def test_handshakes_that_never_end_shut_nobody_out(tmp_path: Path) -> None:
         process.terminate()
         _, said = process.communicate(timeout=60)
     assert len(said.splitlines()) < 10, said[-2000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["http", "https"])
+def test_clients_that_leave_in_mid_answer_are_no_traceback(is_encrypted: bool, tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    encrypted = ("--certificate", str(certificate), "--key", str(key)) if is_encrypted else ()
+    trusting = ssl.create_default_context(cafile=str(certificate))
+    (tmp_path / "devices.yml").write_text("adb: {discover: listed}\ndevices: {host: {transport: local}}\n")
+    report = tmp_path / "reports/large"
+    report.mkdir(parents=True)
+    (report / kept_nights.JSON).write_text("{}")
+    (report / kept_nights.INDEX).write_bytes(bytes(32_000_000))  # more than the buffers of both ends hold
+
+    def leave(connection: socket.socket, request: str, wanted: bytes, reset: bool) -> None:
+        if reset:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.sendall(f"{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n".encode())
+        assert connection.recv(len(wanted)) == wanted
+        connection.close()
+
+    with _serving(tmp_path, "127.0.0.1:0", "", *encrypted) as process:
+        assert process.stdout
+        port = httpx.URL(process.stdout.readline().split()[0]).port
+
+        def connected() -> socket.socket:
+            plain = socket.create_connection(("127.0.0.1", port), 30)
+            return trusting.wrap_socket(plain, server_hostname="localhost") if is_encrypted else plain
+
+        for request in ("GET /reports/large/", "GET /events", "GET /"):
+            for reset in (False, True):
+                leave(connected(), request, b"HTTP/1.1 200", reset)
+        leave(connected(), "POST /sign-in", b"", reset=True)  # in the middle of its own request
+        with connected() as last:  # and all of it is answered by now
+            last.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert last.recv(12) == b"HTTP/1.1 200"
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+    assert said == ""
 
 
 def test_a_message_is_logged_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

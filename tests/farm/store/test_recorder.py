@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import click
 import pytest
 
 from farm import cli
-from farm.cli import options, store_options
+from farm.cli import INTERRUPTED, options, store_options
 from farm.cli.commands import options as declared
 from farm.rows.row import Row
 from farm.rows.status import Status
@@ -121,7 +122,7 @@ def test_an_imported_file_says_how_its_command_ended(recorder: Recorder) -> None
 KILLED = """
 import os, signal
 from farm.store import Store
-from farm.store.adding import new_run
+from farm.store.lines import new_run
 from farm.store.recorder import Recorder
 from tests.farm.store.rows import a_row
 Store.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
@@ -173,6 +174,44 @@ def test_a_frozen_server_costs_no_row(postgresql_url: str, told: list[str], monk
         assert (len(list(store.rows())), store.run(1).state) == (1, "finished")
 
 
+FROZEN = """
+import os, signal, sys
+from farm.cli import interruption
+from farm.store.lines import new_run
+from farm.store.recorder import Recorder
+from tests.farm.store.rows import a_row
+with interruption.announced("told"), Recorder(sys.argv[1], new_run("run", "", ""), print) as recorder:
+    with recorder.store.reading() as connection:
+        session = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+    os.kill(session, signal.SIGSTOP)
+    print(session, flush=True)
+    recorder.record(a_row())
+"""
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_at_a_frozen_server_ends_within_a_second_and_costs_no_row(postgresql_url: str) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", FROZEN, postgresql_url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdout
+        session = int(process.stdout.readline())
+        try:
+            while not (spilled := list(Path("reports").glob("unsaved-*.jsonl"))):
+                assert process.poll() is None
+            for _ in range(2):
+                time.sleep(0.5)
+                process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)  # of a busy machine; far below what the store may take to answer
+            assert process.poll() in (-signal.SIGINT, INTERRUPTED)
+        finally:
+            process.kill()
+            os.kill(session, signal.SIGCONT)
+    with Store.open() as store, store.writing() as connection:
+        assert import_file(connection, *spilled).rows == 1
+
+
 def test_rows_are_recorded_in_a_file_when_the_store_cannot_be_created(
     told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +236,22 @@ def test_rows_are_recorded_in_a_file_when_damage_is_found_while_measuring(
         recorder.record(a_row())
     assert told[0] == "not kept in the store: reports/farm.db: damaged" and recorder.exit_status == 1
     assert len(list(Path("reports").glob("unsaved-*.jsonl"))) == 1
+
+
+def test_a_row_whose_writing_is_interrupted_stays_in_a_file(
+    recorder: Recorder, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), recorder, monkeypatch.context() as patch:
+        patch.setattr(Store, "add", interrupted)
+        recorder.record(a_row())
+    (spilled,) = Path("reports").glob("unsaved-*.jsonl")
+    assert told[0] == "not kept in the store: interrupted before it had taken all" and str(spilled) in told[1]
+    with Store.open() as store, store.writing() as connection:
+        assert import_file(connection, spilled).rows == 1
+    assert states() == ["interrupted"]
 
 
 def test_the_wrong_store_is_refused_before_anything_is_measured(recorder: Recorder) -> None:

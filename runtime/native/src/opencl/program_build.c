@@ -36,6 +36,7 @@ static bool binary_load(rt_program_build *build) {
         cl->CreateProgramWithBinary(device->context, 1, &device->opencl.device, &size, &binary, &status, &code);
     bool created = code == CL_SUCCESS;
     if (created && status != CL_SUCCESS) code = status;
+    if (code == CL_SUCCESS && build->object == NULL) code = CL_INVALID_BINARY; /* no program, and no word of why */
     if (code == CL_SUCCESS) code = object_compile(build, build->object);
     if (code == CL_SUCCESS) return true;
     if (created && build->object != NULL) cl->ReleaseProgram(build->object);

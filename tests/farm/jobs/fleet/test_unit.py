@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from farm.config.inventory import HOST
 from farm.farmrt import drivers, working_drivers
 from farm.farmrt.answers import ProbeAnswer
 from farm.farmrt.drivers import Driver
+from farm.jobs.fleet import opening
 from farm.jobs.fleet.opencl_library import check_opencl, find_opencl
 from farm.jobs.fleet.opening import open_unit
 from farm.jobs.fleet.plan_files import write_changed
@@ -20,7 +22,9 @@ from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.models.prepare import Prepared, prepare
 from farm.model.fetch import Fetcher
-from farm.units import facts_cache
+from farm.transport.base import CompletedProgram
+from farm.transport.local import LocalTransport
+from farm.units import facts, facts_cache
 from farm.units.facts import Facts
 from runtime.errors import ConfigError, DeviceError, UnsupportedError
 from runtime.types import Precision
@@ -153,9 +157,30 @@ def test_deadlines_grow_with_the_rounds() -> None:
     assert rounds_deadline_s(1, 1.0) < 70 < rounds_deadline_s(1000, 100.0)
 
 
+TOO_OLD = r"^s5: Android 6.0.1 \(API 23\) is too old: farm needs Android 7"
+S5 = dataclasses.replace(HOST, name="s5", transport="adb", serial="0123", soc="msm8974")  # as devices.yml has it
+
+
 def test_a_phone_that_is_too_old_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    phone = dataclasses.replace(HOST, name="s5", transport="adb", serial="0123")
-    facts_cache.update(phone, Facts(os="Android 6.0.1 (API 23)"))
-    with pytest.raises(DeviceError, match=r"^s5: Android 6.0.1 \(API 23\) is too old: farm needs Android 7"):
-        open_unit(phone).__enter__()
+    facts_cache.update(S5, Facts(os="Android 6.0.1 (API 23)"))
+    with pytest.raises(DeviceError, match=TOO_OLD):
+        open_unit(S5).__enter__()
+
+
+class OldPhone(LocalTransport):
+    """Tells what it is, and can do nothing else."""
+
+    def run(self, argv: Sequence[str], *_: Any, **__: Any) -> CompletedProgram:
+        assert argv[-1] == facts.SCRIPT
+        return CompletedProgram(0, b"\n@farm ro.build.version.release\n6.0.1\n\n@farm ro.build.version.sdk\n23\n", b"")
+
+
+def test_so_is_one_that_nobody_has_looked_at_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(opening, "connect", lambda unit, **_: OldPhone(tmp_path / "unit"))
+    with pytest.raises(DeviceError, match=TOO_OLD):
+        open_unit(S5).__enter__()
+    monkeypatch.setattr(opening, "connect", None)
+    with pytest.raises(DeviceError, match=TOO_OLD):  # now it is known
+        open_unit(S5).__enter__()
