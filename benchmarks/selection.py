@@ -26,7 +26,7 @@ from runtime.graph import Graph, Node, TensorInfo
 from runtime.lowering.builder import Builder
 from runtime.lowering.choice import GraphChoice, Place
 from runtime.lowering.lower import Options, emit_launches
-from runtime.operators import infer_shape
+from runtime.operators.table import infer_shape
 from runtime.peaks import peaks_of
 from runtime.selection.baselines import everywhere, node_by_node
 from runtime.selection.candidates import Candidates

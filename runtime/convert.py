@@ -9,7 +9,7 @@ import onnx
 from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.onnx_importer import OnnxImport
-from runtime.operators import carry_quantization, check_graph
+from runtime.operators.table import carry_quantization, check_graph
 from runtime.passes.expansion import expand_operators
 from runtime.passes.origins import carried_origins, origin_lines, trace_origins
 from runtime.passes.pipeline import PassReport, run_passes

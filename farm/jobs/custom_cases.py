@@ -15,8 +15,8 @@ from runtime.custom.binding import BoundOperator
 from runtime.custom.declaration import CaseDeclaration, Shapes
 from runtime.custom.registry import register
 from runtime.graph import Graph, Node, TensorInfo
-from runtime.operators import infer_dtype, infer_shape
 from runtime.operators.case import SEED, OperatorCase
+from runtime.operators.table import infer_dtype, infer_shape
 
 
 @dataclasses.dataclass(frozen=True)

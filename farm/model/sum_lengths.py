@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from runtime.graph import Graph, Node
-from runtime.operators import node_macs
+from runtime.operators.table import node_macs
 
 _MEANS = frozenset({"ReduceSum", "ReduceMean"})
 

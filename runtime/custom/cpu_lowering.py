@@ -16,7 +16,7 @@ from runtime.kernels.spec import ArgumentForm, Variant
 from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Launch
 from runtime.lowering.value import Value
-from runtime.operators import node_macs
+from runtime.operators.table import node_macs
 from runtime.plan.plan import ProfileInfo
 from runtime.plan.records import StepKind
 from runtime.types import ElementType, Storage

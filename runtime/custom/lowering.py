@@ -18,7 +18,7 @@ from runtime.lowering.assembly import image_size_of
 from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Tensors
 from runtime.lowering.value import Value
-from runtime.operators import node_macs
+from runtime.operators.table import node_macs
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 

@@ -7,16 +7,16 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from runtime import operators
 from runtime.custom.binding import BoundOperator
 from runtime.custom.lowering import lower_to_buffers, lower_to_images
 from runtime.errors import ConfigError
 from runtime.importers.custom_nodes import CustomNames
 from runtime.lowering.tables import IMAGE_LOWERINGS, LOWERINGS
+from runtime.operators.table import OPERATORS
 from runtime.oracle import evaluate
 
 _registered: dict[tuple[str, str], tuple[str, BoundOperator]] = {}  # title and digest -> the graph's name, operator
-_TABLES: tuple[dict[str, Any], ...] = (operators.OPERATORS, evaluate.CUSTOM, LOWERINGS, IMAGE_LOWERINGS)
+_TABLES: tuple[dict[str, Any], ...] = (OPERATORS, evaluate.CUSTOM, LOWERINGS, IMAGE_LOWERINGS)
 _lock = threading.Lock()
 
 
@@ -55,7 +55,7 @@ def _name(bound: BoundOperator) -> str:
     key = bound.title, bound.digest
     with _lock:
         if key not in _registered:
-            op = bound.title if bound.title not in operators.OPERATORS else f"{bound.title}@{bound.digest}"
+            op = bound.title if bound.title not in OPERATORS else f"{bound.title}@{bound.digest}"
             _registered[key] = op, bound
             lowerings = functools.partial(lower_to_buffers, bound), functools.partial(lower_to_images, bound)
             for table, entry in zip(_TABLES, (bound.row(), bound.compute, *lowerings), strict=True):

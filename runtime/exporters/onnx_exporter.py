@@ -16,8 +16,8 @@ from onnx import AttributeProto, helper, numpy_helper
 from runtime.families.elementwise.rows import BINARY, UNARY
 from runtime.graph import Array, Graph, Node
 from runtime.importers.farm_domain import DOMAIN, VERSION
-from runtime.operators import OPERATORS
 from runtime.operators.activations import ACTIVATION_ATTRIBUTES
+from runtime.operators.table import OPERATORS
 from runtime.version import RUNTIME_VERSION
 
 OPSET = 17

@@ -13,7 +13,7 @@ from runtime.errors import ModelError, UnsupportedError
 from runtime.graph import Array, Graph, Node, TensorInfo, UniqueNames
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.tensors import LARGEST_BYTES, is_float
-from runtime.operators import OPERATORS, check_attributes, infer_dtype, infer_quantization, infer_shape
+from runtime.operators.table import OPERATORS, check_attributes, infer_dtype, infer_quantization, infer_shape
 from runtime.oracle.evaluate import compute
 from runtime.semantics.generic import GENERIC_OPERATORS
 from runtime.semantics.generic_forms import generic_form

@@ -11,8 +11,8 @@ from runtime.errors import ModelError, UnsupportedError
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.farm_domain import read_attribute
 from runtime.importers.onnx_node import OnnxNode
-from runtime.operators import OPERATORS
 from runtime.operators.row import CustomOperator
+from runtime.operators.table import OPERATORS
 
 CustomNames = Mapping[tuple[str, str], str]  # domain and name in an ONNX file -> the graph's operator
 

@@ -9,9 +9,9 @@ from runtime.errors import ModelError, UnsupportedError
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.handlers import FARM_HANDLERS
 from runtime.importers.onnx_node import OnnxNode
-from runtime.operators import OPERATORS
 from runtime.operators.activations import ACTIVATION_ATTRIBUTES
 from runtime.operators.row import AttributeKind
+from runtime.operators.table import OPERATORS
 
 DOMAIN = "farm"
 VERSION = 1

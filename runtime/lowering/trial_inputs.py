@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from runtime.graph import Array, Graph
-from runtime.operators import OPERATORS
+from runtime.operators.table import OPERATORS
 
 _RANGE = (-1.0, 1.0)
 

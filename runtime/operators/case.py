@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from runtime.graph import Graph, Node, TensorInfo
-from runtime.operators import infer_shape
+from runtime.operators.table import infer_shape
 from runtime.semantics.shape_functions import Shape
 from runtime.types import Algorithm
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from runtime.graph import Graph
-from runtime.operators import OPERATORS
 from runtime.operators.activations import ACTIVATION_OF
+from runtime.operators.table import OPERATORS
 from runtime.passes.editor import GraphEditor
 
 _FUSIBLE = tuple(op for op, operator in OPERATORS.items() if operator.fusible)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from runtime.graph import Array, Graph, Node, TensorInfo, unused_name
-from runtime.operators import infer_shape, input_shapes
 from runtime.operators.activations import ACTIVATION_ATTRIBUTES
+from runtime.operators.table import infer_shape, input_shapes
 
 
 class GraphEditor:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from runtime.formats.category import FormatCategory
 from runtime.formats.permutation import inverse
 from runtime.graph import Graph, Node, OrderedOrigin
-from runtime.operators import format_category, rewritten
+from runtime.operators.table import format_category, rewritten
 from runtime.types import Origin, OriginFormat
 
 _RANK = 4

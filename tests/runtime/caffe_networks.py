@@ -13,7 +13,7 @@ from runtime.graph import Array
 from runtime.importers.caffe.caffe_importer import CaffeModel, load_caffe
 from runtime.importers.caffe.schema import WeightsParameter
 from runtime.importers.onnx_importer import import_onnx
-from runtime.operators import check_graph
+from runtime.operators.table import check_graph
 from runtime.oracle.evaluate import evaluate
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from runtime.graph import Array, Graph, Node, TensorInfo
-from runtime.operators import infer_dtype, infer_shape
+from runtime.operators.table import infer_dtype, infer_shape
 
 
 class GraphMaker:

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from runtime.families.resize.definition import RESIZE_COORDINATES, RESIZE_ROUNDING
 from runtime.graph import Array, Graph
 from runtime.importers.onnx_importer import import_onnx
-from runtime.operators import check_graph
+from runtime.operators.table import check_graph
 from runtime.oracle.evaluate import evaluate
 
 NEWEST_RUNTIME_OPSET = 26  # the newest that the installed ONNX Runtime runs

@@ -9,7 +9,7 @@ from runtime.convert import convert
 from runtime.errors import ModelError
 from runtime.graph import Graph, Node
 from runtime.importers.onnx_importer import import_onnx
-from runtime.operators import OPERATORS, infer_shape
+from runtime.operators.table import OPERATORS, infer_shape
 from runtime.oracle.evaluate import evaluate
 from runtime.passes.attention_fusion import fuse_attention
 from runtime.passes.transposed_operands import absorb_transposed_operands

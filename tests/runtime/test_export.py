@@ -20,7 +20,7 @@ from runtime.importers.farm_domain import DOMAIN
 from runtime.importers.handlers import EXPANSIONS
 from runtime.importers.onnx_file import load_onnx, whole
 from runtime.importers.onnx_importer import import_onnx
-from runtime.operators import OPERATORS
+from runtime.operators.table import OPERATORS
 from runtime.oracle.evaluate import evaluate
 from runtime.passes.pipeline import run_passes
 from runtime.semantics.generic import GENERIC_OPERATORS

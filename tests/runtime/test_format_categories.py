@@ -14,9 +14,9 @@ from runtime.formats.category import FormatCategory, transposable
 from runtime.formats.permutation import composed, inverse, moves_elements, permuted
 from runtime.formats.rewriting import broadcasting
 from runtime.graph import Array, Node
-from runtime.operators import OPERATORS, format_category, rewritten
 from runtime.operators.activations import ACTIVATION_OF, ACTIVATION_PARAMETERS
 from runtime.operators.row import Operator
+from runtime.operators.table import OPERATORS, format_category, rewritten
 from runtime.oracle.evaluate import compute
 from runtime.semantics.generic_forms import element_form, gather_form, reduction_form, view_form
 from runtime.semantics.shape_functions import same

@@ -10,7 +10,7 @@ import pytest
 from runtime.errors import ModelError
 from runtime.exporters.onnx_exporter import export_onnx
 from runtime.importers.onnx_importer import import_onnx
-from runtime.operators import check_graph, infer_shape
+from runtime.operators.table import check_graph, infer_shape
 from runtime.oracle.evaluate import compute, evaluate
 from runtime.semantics.generic import GENERIC_OPERATORS
 from runtime.semantics.generic_forms import generic_form

@@ -16,7 +16,7 @@ from runtime.families.elementwise.rows import BINARY, UNARY
 from runtime.families.resize.interpolation import COORDINATES
 from runtime.importers.handlers import EXPANSIONS
 from runtime.importers.onnx_importer import HANDLERS, import_onnx
-from runtime.operators import OPERATORS, check_graph
+from runtime.operators.table import OPERATORS, check_graph
 from runtime.oracle.evaluate import evaluate
 from runtime.semantics.recurrence import GATES
 from tests.runtime.onnx_models import (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from runtime.graph import Graph
-from runtime.operators import check_graph
+from runtime.operators.table import check_graph
 from runtime.oracle.evaluate import evaluate
 from runtime.passes.gated_activations import fuse_gated_activations
 from runtime.passes.normalization_fusion import fuse_normalizations

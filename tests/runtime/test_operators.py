@@ -10,8 +10,8 @@ import pytest
 
 from runtime.errors import ModelError
 from runtime.graph import ACTIVATIONS, Graph, Node, TensorInfo
-from runtime.operators import OPERATORS, check_graph, node_macs
 from runtime.operators.activations import ACTIVATION_OF, ACTIVATION_PARAMETERS
+from runtime.operators.table import OPERATORS, check_graph, node_macs
 from runtime.oracle.evaluate import COMPUTE, COMPUTE_GENERIC
 from runtime.semantics.generic import GENERIC_OPERATORS, SHAPE_FUNCTIONS
 from tests.runtime.graphs import GraphMaker

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 
 from runtime.graph import Graph
-from runtime.operators import check_graph
+from runtime.operators.table import check_graph
 from runtime.oracle.evaluate import evaluate
 from runtime.passes.pipeline import PASSES, run_passes
 from tests.opencl import EXHAUSTIVE

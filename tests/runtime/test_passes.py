@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from runtime.graph import Graph
-from runtime.operators import check_graph
+from runtime.operators.table import check_graph
 from runtime.oracle.evaluate import evaluate
 from runtime.passes.activation_fusion import fuse_activations
 from runtime.passes.batch_norm_folding import fold_batch_norms

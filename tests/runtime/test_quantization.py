@@ -16,7 +16,7 @@ from runtime.exporters.onnx_exporter import export_onnx
 from runtime.graph import Array, Graph
 from runtime.importers.handlers import EXPANSIONS
 from runtime.importers.onnx_importer import import_onnx
-from runtime.operators import OPERATORS, check_graph
+from runtime.operators.table import OPERATORS, check_graph
 from runtime.oracle.evaluate import evaluate
 from runtime.passes.expansion import expand_operators
 from runtime.semantics.quantization import Quantization

@@ -17,7 +17,7 @@ from runtime.graph import Array, Graph
 from runtime.importers.onnx_importer import import_onnx
 from runtime.lowering.lower import lower
 from runtime.lowering.trials import trial_plan
-from runtime.operators import check_graph, node_macs
+from runtime.operators.table import check_graph, node_macs
 from runtime.oracle.evaluate import evaluate
 from runtime.passes.pipeline import run_passes
 from runtime.plan.encode import encode_plan

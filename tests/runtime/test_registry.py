@@ -14,7 +14,7 @@ from runtime.kernels.source import source_files
 from runtime.kernels.spec import MemoryType
 from runtime.kernels.table import KERNELS, PROBES, find_kernel
 from runtime.native.features import FAMILIES
-from runtime.operators import OPERATORS
+from runtime.operators.table import OPERATORS
 from tests.runtime import families as kernel_families
 
 KINDS = sorted({kind for kinds in registry.TABLES.values() for kind in kinds})

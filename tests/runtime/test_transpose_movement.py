@@ -15,7 +15,7 @@ from hypothesis import given, settings
 
 from runtime.formats.permutation import inverse
 from runtime.graph import Array, Graph
-from runtime.operators import check_graph
+from runtime.operators.table import check_graph
 from runtime.oracle.evaluate import evaluate
 from runtime.passes.dead_code import remove_dead_code
 from runtime.passes.editor import GraphEditor

@@ -13,7 +13,7 @@ from collections.abc import Hashable
 from runtime.formats.category import FormatCategory
 from runtime.formats.permutation import Permutation, moves_elements
 from runtime.graph import Graph, Node
-from runtime.operators import format_category
+from runtime.operators.table import format_category
 from runtime.passes.editor import GraphEditor
 
 

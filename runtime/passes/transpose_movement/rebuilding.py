@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from runtime.formats.permutation import Permutation, composed, moves_elements, permuted
 from runtime.graph import Graph, MovedTensor, Node, TensorInfo, unused_name
-from runtime.operators import infer_dtype, infer_shape, input_shapes
+from runtime.operators.table import infer_dtype, infer_shape, input_shapes
 from runtime.passes.transpose_movement.regions import Movable, Region, aligned
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from runtime.formats.permutation import Permutation, inverse, moves_elements, permuted
 from runtime.formats.rewriting import Rewriting, writing_permuted
 from runtime.graph import Graph, Node
-from runtime.operators import rewritten
+from runtime.operators.table import rewritten
 from runtime.passes.editor import GraphEditor
 from runtime.passes.transpose_movement.cost import is_fixed, transpose_bytes
 

@@ -14,8 +14,8 @@ from farm.jobs.opbench import MAX_TIME_FACTOR, measure, ratio_in_pairs
 from farm.jobs.opbench_cases import CASES, Benchmark, benchmarks, spread_percent
 from runtime.kernels.spec import needs_half
 from runtime.kernels.table import KERNELS
-from runtime.operators import check_graph
 from runtime.operators.case import OperatorCase
+from runtime.operators.table import check_graph
 from runtime.oracle.evaluate import evaluate
 from runtime.target import Target
 from runtime.types import Precision

@@ -24,7 +24,7 @@ from runtime.lowering.lower import lower
 from runtime.lowering.trial_inputs import trial_inputs
 from runtime.lowering.trials import trial_plan
 from runtime.native.toolchains import why_missing
-from runtime.operators import OPERATORS, check_graph
+from runtime.operators.table import OPERATORS, check_graph
 from runtime.oracle import evaluate
 from runtime.target import Target
 from tests.farm.conftest import CallFarm
