@@ -32,8 +32,10 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 def converted(name: str) -> onnx.ModelProto:
     model = catalogue.build(name, width=0.25, size=75)
-    (value,) = model.graph.input
-    return export_onnx(convert(model, {value.name: (1, 3, 75, 75)})[0])
+    shapes = {
+        value.name: tuple(dim.dim_value or 1 for dim in value.type.tensor_type.shape.dim) for value in model.graph.input
+    }
+    return export_onnx(convert(model, shapes)[0])
 
 
 @pytest.mark.parametrize("name", catalogue.names())
