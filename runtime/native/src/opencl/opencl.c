@@ -20,28 +20,28 @@ enum { MAX_PLATFORMS = 16 };
 /* Stores a symbol in a function pointer; C has no conversion between the two. */
 static void symbol_store(void *slot, void *symbol) { memcpy(slot, &symbol, sizeof symbol); }
 
-/* A function of the library by its name; of Pixel's own loader, which gives nothing before it was enabled, by its
- * entries `enableOpenCL` and `loadOpenCLPointer`. NULL where there is none. */
-static void *function_find(void *library, const char *name) {
+/* Enables Pixel's own loader, which gives its functions by an entry of its own; any other library has no such entry. */
+static void loader_enable(rt_opencl *opencl, void *library) {
     void (*enable)(void) = NULL;
-    void *(*load)(const char *) = NULL;
-    void *symbol = dlsym(library, name);
-    if (symbol != NULL) return symbol;
     symbol_store(&enable, dlsym(library, "enableOpenCL"));
-    symbol_store(&load, dlsym(library, "loadOpenCLPointer"));
-    if (enable == NULL || load == NULL) return NULL;
-    enable();
-    return load(name);
+    symbol_store(&opencl->load, enable != NULL ? dlsym(library, "loadOpenCLPointer") : NULL);
+    if (opencl->load != NULL) enable();
+}
+
+/* A function of the library by its name; NULL where there is none. */
+static void *function_find(const rt_opencl *opencl, void *library, const char *name) {
+    void *symbol = dlsym(library, name);
+    return symbol == NULL && opencl->load != NULL ? opencl->load(name) : symbol;
 }
 
 /* Fills the table by name; false when a function is missing. */
 static bool functions_by_name(rt_opencl *opencl, void *library) {
     bool complete = true;
-#define LOOK_UP(index, name, result, parameters)           \
-    {                                                      \
-        void *symbol = function_find(library, "cl" #name); \
-        complete = complete && symbol != NULL;             \
-        symbol_store(&opencl->cl.name, symbol);            \
+#define LOOK_UP(index, name, result, parameters)                   \
+    {                                                              \
+        void *symbol = function_find(opencl, library, "cl" #name); \
+        complete = complete && symbol != NULL;                     \
+        symbol_store(&opencl->cl.name, symbol);                    \
     }
     RT_OPENCL_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
@@ -71,7 +71,8 @@ static platform_ids_function *driver_platforms(void *library) {
 /* The platforms of a library, with the function table filled; 0 where it has none. */
 static cl_uint library_platforms(rt_opencl *opencl, void *library, cl_platform_id *platforms) {
     cl_uint count = 0;
-    opencl->is_driver = function_find(library, "clGetPlatformIDs") == NULL;
+    loader_enable(opencl, library);
+    opencl->is_driver = function_find(opencl, library, "clGetPlatformIDs") == NULL;
     if (!opencl->is_driver) {
         if (!functions_by_name(opencl, library)) return 0;
         if (opencl->cl.GetPlatformIDs(MAX_PLATFORMS, platforms, &count) != CL_SUCCESS) return 0;
@@ -109,7 +110,7 @@ static bool platform_is_2(const rt_opencl *opencl) {
 /* Looks up what only newer platforms have. */
 static void newer_functions_find(rt_opencl *opencl, void *library) {
     if (!platform_is_2(opencl)) return;
-    void *symbol = function_find(library, "clCreateCommandQueueWithProperties");
+    void *symbol = function_find(opencl, library, "clCreateCommandQueueWithProperties");
     if (opencl->is_driver) {
         symbol = (*(void **const *)(const void *)opencl->platform)[RT_QUEUE_FUNCTION_INDEX];
     }

@@ -160,6 +160,7 @@ enum { RT_QUEUE_FUNCTION_INDEX = 123 };
 typedef struct {
     rt_opencl_functions cl;
     rt_queue_function *queue_with_properties; /* NULL where the platform is older than OpenCL 2.0 */
+    void *(*load)(const char *name);          /* Pixel's entry for functions; NULL in any other library */
     bool is_driver; /* opened as an ICD driver, not through a loader */
     char path[512];
     char searched[4096]; /* paths that were tried, each ended by a newline */

@@ -65,31 +65,28 @@ static void allowed_read(cpu_set_t *allowed) {
 
 /* --- a policy --- */
 
-/* The mean of the highest frequencies of these cores, of those that tell one; 0 where none does. */
-static uint64_t mean_max_khz(const cpu_set_t *cores) {
+/* The mean of what the allowed cores tell of their highest frequencies; 0 where none tells one. */
+static uint64_t mean_khz(const cpu_set_t *allowed, const uint32_t *khz, uint32_t count) {
     uint64_t sum = 0, told = 0;
-    for (uint32_t i = 0; i < rt_topology_cores(); i++) {
-        uint32_t khz = CPU_ISSET(i, cores) ? rt_topology_max_khz(i) : 0;
-        sum += khz;
-        told += khz > 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!CPU_ISSET(i, allowed)) continue;
+        sum += khz[i];
+        told += khz[i] > 0;
     }
     return told > 0 ? sum / told : 0;
 }
 
-/* A core is big where its highest frequency is no lower than the mean, so that a phone with one prime core has several;
- * little otherwise. */
-static bool core_is(uint32_t core, rt_affinity affinity, uint64_t mean_khz) {
-    if (affinity == RT_AFFINITY_NONE) return true;
-    return (rt_topology_max_khz(core) >= mean_khz) == (affinity == RT_AFFINITY_BIG);
-}
-
-/* The allowed cores of a policy; all where they do not differ, or tell no frequency. */
+/* The allowed cores of a policy: big ones have a highest frequency no lower than the mean, so that a phone with one
+ * prime core has several; little ones are the others. All where they do not differ, or tell no frequency. */
 static void policy_choose(rt_cores *cores, rt_affinity affinity) {
     cpu_set_t allowed;
+    uint32_t khz[RT_MAX_CORES], count = rt_topology_cores();
     allowed_read(&allowed);
-    uint64_t mean_khz = mean_max_khz(&allowed);
-    for (uint32_t i = 0; i < rt_topology_cores(); i++) {
-        if (CPU_ISSET(i, &allowed) && core_is(i, affinity, mean_khz)) CPU_SET(i, &cores->set);
+    for (uint32_t i = 0; i < count; i++) khz[i] = rt_topology_max_khz(i);
+    uint64_t mean = mean_khz(&allowed, khz, count);
+    for (uint32_t i = 0; i < count; i++) {
+        bool chosen = affinity == RT_AFFINITY_NONE || (khz[i] >= mean) == (affinity == RT_AFFINITY_BIG);
+        if (CPU_ISSET(i, &allowed) && chosen) CPU_SET(i, &cores->set);
     }
     if (CPU_COUNT(&cores->set) == 0) cores->set = allowed;
     cores->is_pinned = affinity != RT_AFFINITY_NONE;
