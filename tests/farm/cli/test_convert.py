@@ -77,7 +77,7 @@ def test_socs_of_the_table_need_no_unit(convert: Any) -> None:
     for row in rows:
         assert_written(row)
     families = {row["soc"]: row["fingerprint"]["gpu_family"] for row in rows if row["runtime"] == "gpu"}
-    assert families == {"sdm845": "adreno", "sm8150": "adreno", "kirin970": "mali-bifrost"}
+    assert families == {"sdm845": "adreno-6xx", "sm8150": "adreno-6xx", "kirin970": "mali-bifrost"}
 
 
 def test_a_gpu_that_nothing_is_known_of_is_a_failure_with_a_remedy(convert: Any) -> None:
