@@ -11,7 +11,6 @@ from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.onnx_importer import OnnxImport
 from runtime.operators.table import carry_quantization, check_graph
 from runtime.passes.expansion import expand_operators
-from runtime.passes.fake_quantization import join_quantizations
 from runtime.passes.origins import carried_origins, origin_lines, trace_origins
 from runtime.passes.pipeline import PassReport, run_passes
 from runtime.types import OriginFormat
@@ -39,12 +38,7 @@ def convert(
     described = [f"{name}: {info.quantization}" for name, info in graph.tensors.items() if info.quantization]
     if described:
         reports.append(PassReport("quantised tensors", described))
-    joined = join_quantizations(graph)
-    if joined:
-        reports.append(PassReport("quantised and dequantised in one step", joined))
-    expanded = expand_operators(graph)
-    if expanded:
-        reports.append(PassReport("quantised operators in integer steps", expanded))
+    reports += [PassReport(title, changes) for title, changes in expand_operators(graph).items() if changes]
     origins = trace_origins(graph, formats or {})
     if formats is not None:
         reports.append(PassReport("origin formats", list(origin_lines(origins))))
