@@ -145,6 +145,11 @@ class Graph:
         self.tensors[unique] = TensorInfo(tuple(value.shape), value.dtype)
         return unique
 
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """What each operator writes."""
+        return tuple(node.output for node in self.nodes)
+
     def activations(self) -> Iterator[str]:
         """Names of the tensors that are computed at run time: inputs, then node outputs."""
         yield from self.inputs

@@ -80,10 +80,10 @@ def load_model(
     runtime: Runtime,
     target: Target,
     options: LoadOptions,
-    keep_layers: bool = False,
+    keep: tuple[str, ...] = (),
 ) -> Loaded:
     """Brings a model to the unit and loads it, with the artifacts of the build folder unless others are named."""
-    ready = ready_model(opened, prepared, runtime, target, options, keep_layers)
+    ready = ready_model(opened, prepared, runtime, target, options, keep)
     answer = opened.load(
         ready.model.plan_file,
         ready.model.tuned,
@@ -119,13 +119,13 @@ def ready_model(
     runtime: Runtime,
     target: Target,
     options: LoadOptions,
-    keep_layers: bool = False,
+    keep: tuple[str, ...] = (),
 ) -> ReadyModel:
     """Lowers a model, and finds the files of tuning that fit it."""
     way = _way(opened, prepared, runtime, target, options)
     planned, cpu = way.planned, way.cpu
-    plan, plan_file = opened.planner.plan(prepared, runtime, way.target(target), keep_layers, planned.choice, cpu=cpu)
-    if not keep_layers:
+    plan, plan_file = opened.planner.plan(prepared, runtime, way.target(target), keep, planned.choice, cpu=cpu)
+    if not keep:
         plan = plans.sharing(plan, prepared, lambda sibling: _lowered(opened, sibling, runtime, options))
     tuned, kernels = _artifacts(opened, prepared.deployment.library_name, runtime, options)
     write_plan(plan, plan_file)

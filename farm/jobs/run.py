@@ -23,6 +23,7 @@ from farm.jobs.fleet.placement import measured_placement, placement_of
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.further import judge_further
 from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of, ready_model
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all, validation_data
 from farm.jobs.samples import OnUnit, Samples, run_samples
@@ -39,6 +40,7 @@ from farm.rows.run import Placement, RunFigures, RunResult, RunRow
 from farm.workspace import file_part
 from runtime.errors import ConfigError
 from runtime.oracle.evaluate import evaluate
+from runtime.plan.plan import Plan
 
 Array = npt.NDArray[Any]
 
@@ -245,7 +247,17 @@ def _compared(
     validation = compare_with_reference(loaded.prepared, loaded.plan.target, lambda: data.expected, outputs)
     if options.layers:
         validation = _with_layers(opened, loaded, data, options.load, validation)
-    return with_half_range(validation, loaded.plan.target.precision, data)
+    validation = with_half_range(validation, loaded.plan.target.precision, data)
+    if options.example:
+        return validation
+
+    def load(keep: tuple[str, ...]) -> Plan:
+        if not (keep or options.layers):
+            return loaded.plan  # still loaded
+        target = loaded.plan.target
+        return load_model(opened, loaded.prepared, loaded.runtime, target, options.load, keep).plan
+
+    return judge_further(opened, loaded.prepared, data, validation, load)
 
 
 def _with_layers(
@@ -253,7 +265,7 @@ def _with_layers(
 ) -> Validation:
     """Compares every operator's output with NumPy's in one run of a plan that keeps them all."""
     prepared, runtime = loaded.prepared, loaded.runtime
-    with_layers = load_model(opened, prepared, runtime, loaded.plan.target, options, keep_layers=True)
+    with_layers = load_model(opened, prepared, runtime, loaded.plan.target, options, keep=prepared.graph.layers)
     opened.write_inputs(data.inputs)
     opened.first_round()
     outputs = opened.read_outputs(with_layers.plan)

@@ -20,6 +20,7 @@ from farm.config.platforms import PLATFORMS, DataFormat
 from farm.jobs.models.custom import custom_names, custom_report
 from farm.model import boundary, data_formats, fetch, own_values
 from farm.model.framework_model import FrameworkModel
+from farm.model.further_cases import FurtherCases, further_cases
 from farm.model.half_range import beyond_half
 from farm.model.oracle import expected_outputs
 from farm.model.padded_outputs import filled
@@ -90,10 +91,10 @@ class Prepared:
     framework: FrameworkModel | None = None
     siblings: tuple[Prepared, ...] = ()
 
-    def options(self, keep_layers: bool = False, choice: GraphChoice | None = None) -> Options:
+    def options(self, keep: tuple[str, ...] = (), choice: GraphChoice | None = None) -> Options:
         """What the deployment file asks of the lowering, and the choice that it obeys; None: its own rules."""
         algorithms, obfuscate = asked_algorithms(self.settings.winograd), self.settings.obfuscate
-        return Options(algorithms, obfuscate, keep_layers, separate_weights=self.shares_weights, choice=choice)
+        return Options(algorithms, obfuscate, keep, separate_weights=self.shares_weights, choice=choice)
 
     @property
     def shares_weights(self) -> bool:
@@ -219,7 +220,7 @@ class TestData:
     __test__ = False
 
     def __init__(self, prepared: Prepared, given: Mapping[str, Array]) -> None:
-        self._prepared = prepared
+        self._prepared, self._given = prepared, frozenset(given)
         self.inputs = {tensor.name: given.get(tensor.name, random_input(tensor)) for tensor in prepared.inputs}
 
     @property
@@ -241,6 +242,14 @@ class TestData:
         except NoReferenceError as error:
             return error
         return filled(prepared.graph, found, self.inputs)
+
+    @functools.cached_property
+    def further(self) -> FurtherCases:
+        """What else a plan is judged by: squashed tensors, and other values of inputs that are not given."""
+        prepared = self._prepared
+        return further_cases(
+            prepared.source, prepared.graph, prepared.custom, prepared.inputs, self.inputs, self._given
+        )
 
     @functools.cached_property
     def beyond_half(self) -> str:

@@ -1,0 +1,64 @@
+"""Judges a plan by more than the outputs of a model's own inputs, in one place for all jobs.
+
+What is compared is in farm/model/further_cases.py. A plan that keeps squashed tensors is another one than the plan that
+was measured, so that timings are not touched: it is loaded when all else is done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy.typing as npt
+
+from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.models.prepare import Prepared, TestData
+from farm.jobs.validate import Validation, further_thresholds, with_half_range
+from farm.model import metrics
+from farm.model.further_cases import OWN, FurtherCase
+from farm.rows.row import Ending
+from farm.rows.status import Status
+from runtime.plan.plan import Plan
+from runtime.target import Target
+
+Array = npt.NDArray[Any]
+# Loads the plan of the model that is judged, with these tensors among its outputs.
+LoadKeeping = Callable[[tuple[str, ...]], Plan]
+
+
+def judge_further(
+    opened: OpenUnit, prepared: Prepared, data: TestData, validation: Validation, load: LoadKeeping
+) -> Validation:
+    """A validation of a plan's outputs that also judges the further cases of a model; as it is where it is not ok.
+
+    Further cases stop at the first that is wrong: the reason names its input and tensors. Figures stay those of the
+    model's own inputs.
+    """
+    further = data.further
+    if not validation.is_ok or not further.cases:
+        return validation
+    opened.progress.stage(f"{prepared.name}: {len(further.cases)} further comparisons")
+    plan = load(further.kept)
+    for case in further.cases:
+        opened.write_inputs(case.inputs)
+        opened.first_round()
+        reason = "; ".join(_objections(prepared, plan.target, case, opened.read_outputs(plan)))
+        if reason:
+            ending = Ending(status=Status.WRONG_RESULT, reason=f"{_prefix(case)}{reason}")
+            wrong = dataclasses.replace(validation, ending=ending)
+            return with_half_range(wrong, plan.target.precision, TestData(prepared, case.inputs))
+    return validation
+
+
+def _prefix(case: FurtherCase) -> str:
+    return "" if case.name == OWN else f"with {case.name} as inputs: "
+
+
+def _objections(prepared: Prepared, target: Target, case: FurtherCase, actual: Mapping[str, Array]) -> Iterator[str]:
+    thresholds = further_thresholds(prepared, target)
+    for name, tensor in case.expected.items():
+        if tensor.is_evidence(target.precision, 10.0 ** (-thresholds.sqnr_db / 10.0)):
+            verdict = metrics.judge_output(tensor.value, actual[name], thresholds)
+            if verdict.status == Status.WRONG_RESULT:
+                yield f"{tensor.what}: {verdict.reason}"
