@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
-from farm.jobs.validate import Validation, further_thresholds, with_half_range
+from farm.jobs.validate import Validation, further_thresholds, thresholds_for, with_half_range
 from farm.model import metrics
 from farm.model.further_cases import OWN, FurtherCase
+from farm.model.stepwise import departures
 from farm.rows.row import Ending
 from farm.rows.status import Status
 from runtime.plan.plan import Plan
@@ -48,6 +49,27 @@ def judge_further(
             ending = Ending(status=Status.WRONG_RESULT, reason=f"{_prefix(case)}{reason}")
             wrong = dataclasses.replace(validation, ending=ending)
             return with_half_range(wrong, plan.target.precision, TestData(prepared, case.inputs))
+    return validation
+
+
+def judge_steps(
+    opened: OpenUnit, prepared: Prepared, data: TestData, validation: Validation, load: LoadKeeping
+) -> Validation:
+    """A validation of a quantised model's outputs that also judges each operator by its own inputs on the unit.
+
+    It stops at the first that departs, in run order: the reason names it.
+    """
+    if not validation.is_ok:
+        return validation
+    opened.progress.stage(f"{prepared.name}: each operator by its own inputs")
+    plan = load(prepared.graph.layers)
+    opened.write_inputs(data.inputs)
+    opened.first_round()
+    values = {**data.inputs, **opened.read_outputs(plan)}
+    thresholds = thresholds_for(prepared, plan.target)
+    for departure in departures(prepared.graph, values, plan.target.precision, thresholds):
+        reason = f"operator {departure.node.name!r} ({departure.node.op}) departs by itself: {departure.reason}"
+        return dataclasses.replace(validation, ending=Ending(status=Status.WRONG_RESULT, reason=reason))
     return validation
 
 

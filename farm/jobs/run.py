@@ -23,7 +23,7 @@ from farm.jobs.fleet.placement import measured_placement, placement_of
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.further import judge_further
+from farm.jobs.further import judge_further, judge_steps
 from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of, ready_model
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all, validation_data
 from farm.jobs.samples import OnUnit, Samples, run_samples
@@ -248,8 +248,6 @@ def _compared(
     if options.layers:
         validation = _with_layers(opened, loaded, data, options.load, validation)
     validation = with_half_range(validation, loaded.plan.target.precision, data)
-    if options.example:
-        return validation
 
     def load(keep: tuple[str, ...]) -> Plan:
         if not (keep or options.layers):
@@ -257,7 +255,9 @@ def _compared(
         target = loaded.plan.target
         return load_model(opened, loaded.prepared, loaded.runtime, target, options.load, keep).plan
 
-    return judge_further(opened, loaded.prepared, data, validation, load)
+    if loaded.prepared.is_quantized:
+        return judge_steps(opened, loaded.prepared, data, validation, load)
+    return validation if options.example else judge_further(opened, loaded.prepared, data, validation, load)
 
 
 def _with_layers(

@@ -51,7 +51,8 @@ def further_thresholds(prepared: Prepared, target: Target) -> Thresholds:
 
 
 def _default_thresholds(prepared: Prepared, runtime: Runtime, precision: Precision) -> Thresholds:
-    return metrics.for_sums(metrics.default_thresholds(runtime, precision), longest_sum(prepared.graph))
+    thresholds = metrics.for_sums(metrics.default_thresholds(runtime, precision), longest_sum(prepared.graph))
+    return metrics.for_movement(thresholds, prepared.moved_by_rounding(precision))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,7 +25,7 @@ _CLAMPS = ("Clip", "Relu")
 def join_quantizations(graph: Graph) -> list[str]:
     """Pairs of QuantizeLinear and DequantizeLinear, of eight bits and one scale, become FakeQuantize."""
     editor = GraphEditor(graph)
-    changes = []
+    changes, joined = [], dict[str, str]()
     for node in editor.nodes("DequantizeLinear"):
         quantize = editor.producer(node.inputs[0], "QuantizeLinear")
         if quantize is None or graph.tensors[quantize.inputs[0]].dtype != np.float32:
@@ -34,7 +34,11 @@ def join_quantizations(graph: Graph) -> list[str]:
         if before is None or before != after or not before.is_whole or before.integers not in _EIGHT_BITS:
             continue
         low, high = limits_of(before)
-        editor.rewrite(node, "FakeQuantize", quantize.inputs[:1], {"alpha": low, "beta": high})
+        if quantize.output in joined:
+            editor.rewrite(node, "Identity", [joined[quantize.output]], {})
+        else:
+            editor.rewrite(node, "FakeQuantize", quantize.inputs[:1], {"alpha": low, "beta": high})
+            joined[quantize.output] = node.output
         changes.append(f"{quantize.name} with {node.name}")
         if not editor.readers(quantize.output) and quantize.output not in graph.outputs:
             editor.drop(quantize)
@@ -70,7 +74,7 @@ def _is_quantized(editor: GraphEditor, tensor: str, limits: Limits) -> bool:
     while pending:
         name = pending.pop()
         node = editor.producer(name)
-        if node is None or (node.op not in _CARRIERS and _fake_limits(node) != limits):
+        if node is None or (node.op not in _CARRIERS and fake_limits(node) != limits):
             return False
         if node.op in _CARRIERS and name not in seen:
             pending += node.inputs
@@ -78,8 +82,8 @@ def _is_quantized(editor: GraphEditor, tensor: str, limits: Limits) -> bool:
     return True
 
 
-def _fake_limits(node: Node) -> Limits | None:
-    """The limits of a node that quantises its result."""
+def fake_limits(node: Node) -> Limits | None:
+    """The limits of a node that rounds its result to steps of eight bits; None of any other."""
     if node.op == "FakeQuantize" or node.attrs.get("activation") == "fake_quantize":
         return node.attrs["alpha"], node.attrs["beta"]
     return None
