@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
+from farm.config.deployment import Runtime
+from farm.config.execution import Execution
+from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import Validation, further_thresholds, with_half_range
 from farm.model import metrics
 from farm.model.further_cases import OWN, FurtherCase
 from farm.rows.row import Ending
 from farm.rows.status import Status
+from runtime.lowering.choice import GraphChoice
 from runtime.plan.plan import Plan
 from runtime.target import Target
 
@@ -49,6 +55,35 @@ def judge_further(
             wrong = dataclasses.replace(validation, ending=ending)
             return with_half_range(wrong, plan.target.precision, TestData(prepared, case.inputs))
     return validation
+
+
+def keeping(
+    opened: OpenUnit,
+    prepared: Prepared,
+    target: Target,
+    choice: GraphChoice | None = None,
+    files: tuple[Path | None, Path | None] = (None, None),
+    cpu: CpuChoice | None = None,
+    execution: Execution | None = None,
+) -> LoadKeeping:
+    """For a plan that was made by these choices; `files`: tuned parameters, then compiled kernels."""
+
+    def load(keep: tuple[str, ...]) -> Plan:
+        settings = prepared.settings
+        runtime: Runtime = "cpu" if target.memory == "cpu" else "gpu"
+        kind = f"{runtime}.further"
+        plan, plan_file = opened.planner.plan(prepared, runtime, target, keep, choice, kind, cpu)
+        write_plan(plan, plan_file)
+        opened.load(
+            plan_file,
+            *files,
+            limit_kernel_time=settings.limit_opencl_kernel_time,
+            round_limit_s=settings.round_limit,
+            execution=execution or settings.execution,
+        )
+        return plan
+
+    return load
 
 
 def _prefix(case: FurtherCase) -> str:

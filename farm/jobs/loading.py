@@ -14,6 +14,7 @@ from farm.jobs.choices.model_choice import ModelChoice
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.plan_files import given_operators, write_plan
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.further import LoadKeeping
 from farm.jobs.models import plans
 from farm.jobs.models.cpu_choice import with_choice
 from farm.jobs.models.prepare import Prepared, plan_data_type
@@ -93,6 +94,17 @@ def load_model(
         execution=ready.execution,
     )
     return ready.loaded(runtime, answer)
+
+
+def loaded_keeping(opened: OpenUnit, loaded: Loaded, options: LoadOptions, still_there: bool = True) -> LoadKeeping:
+    """Loads a loaded model again, with tensors among its outputs; without any that is not needed while it is there."""
+
+    def load(keep: tuple[str, ...]) -> Plan:
+        if still_there and not keep:
+            return loaded.plan
+        return load_model(opened, loaded.prepared, loaded.runtime, loaded.plan.target, options, keep).plan
+
+    return load
 
 
 @dataclasses.dataclass(frozen=True)

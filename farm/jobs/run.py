@@ -24,7 +24,7 @@ from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.further import judge_further
-from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of, ready_model
+from farm.jobs.loading import Loaded, LoadOptions, load_model, loaded_keeping, provenance_of, ready_model
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all, validation_data
 from farm.jobs.samples import OnUnit, Samples, run_samples
 from farm.jobs.validate import (
@@ -40,7 +40,6 @@ from farm.rows.run import Placement, RunFigures, RunResult, RunRow
 from farm.workspace import file_part
 from runtime.errors import ConfigError
 from runtime.oracle.evaluate import evaluate
-from runtime.plan.plan import Plan
 
 Array = npt.NDArray[Any]
 
@@ -168,7 +167,8 @@ def _sampled(
     target = opened.planner.target(prepared, runtime, options.load.memory)
     loaded = load_model(opened, prepared, runtime, target, options.load)
     provenance = provenance_of(opened, loaded)
-    on_unit = OnUnit(opened, prepared, runtime, loaded.plan, provenance.hashes, options.output_folder)
+    load = loaded_keeping(opened, loaded, options.load)
+    on_unit = OnUnit(opened, prepared, runtime, loaded.plan, provenance.hashes, options.output_folder, load)
     run = run_samples(on_unit, samples)
     executed = execution_figures(loaded.answer, loaded.execution, memory=peak_memory(opened, runtime))
     return RunResult(
@@ -250,13 +250,7 @@ def _compared(
     validation = with_half_range(validation, loaded.plan.target.precision, data)
     if options.example:
         return validation
-
-    def load(keep: tuple[str, ...]) -> Plan:
-        if not (keep or options.layers):
-            return loaded.plan  # still loaded
-        target = loaded.plan.target
-        return load_model(opened, loaded.prepared, loaded.runtime, target, options.load, keep).plan
-
+    load = loaded_keeping(opened, loaded, options.load, still_there=not options.layers)
     return judge_further(opened, loaded.prepared, data, validation, load)
 
 
