@@ -21,31 +21,37 @@ from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import Validation, further_thresholds, with_half_range
 from farm.model import metrics
-from farm.model.further_cases import OWN, FurtherCase
+from farm.model.further_cases import OWN, FurtherCase, FurtherCases
 from farm.rows.row import Ending
 from farm.rows.status import Status
-from runtime.lowering.choice import GraphChoice
+from runtime.lowering.choice import GraphChoice, graph_choice
 from runtime.plan.plan import Plan
 from runtime.target import Target
+from runtime.types import Algorithm
 
 Array = npt.NDArray[Any]
-# Loads the plan of the model that is judged, with these tensors among its outputs.
-LoadKeeping = Callable[[tuple[str, ...]], Plan]
+# Loads the plan that is judged as it is made of the cases' graph, with their tensors among its outputs.
+LoadKeeping = Callable[[FurtherCases], Plan]
 
 
 def judge_further(
-    opened: OpenUnit, prepared: Prepared, data: TestData, validation: Validation, load: LoadKeeping
+    opened: OpenUnit,
+    prepared: Prepared,
+    data: TestData,
+    validation: Validation,
+    load: LoadKeeping,
+    loaded: Plan | None = None,
 ) -> Validation:
     """A validation of a plan's outputs that also judges the further cases of a model; as it is where it is not ok.
 
     Further cases stop at the first that is wrong: the reason names its input and tensors. Figures stay those of the
-    model's own inputs.
+    model's own inputs. `loaded`: the plan that is judged, where the unit still has it.
     """
     further = data.further
     if not validation.is_ok or not further.cases:
         return validation
     opened.progress.stage(f"{prepared.name}: {len(further.cases)} further comparisons")
-    plan = load(further.kept)
+    plan = loaded if loaded and not further.kept else load(further)
     for case in further.cases:
         opened.write_inputs(case.inputs)
         opened.first_round()
@@ -68,11 +74,11 @@ def keeping(
 ) -> LoadKeeping:
     """For a plan that was made by these choices; `files`: tuned parameters, then compiled kernels."""
 
-    def load(keep: tuple[str, ...]) -> Plan:
-        settings = prepared.settings
+    def load(further: FurtherCases) -> Plan:
+        settings, own = prepared.settings, dataclasses.replace(prepared, graph=further.graph)
         runtime: Runtime = "cpu" if target.memory == "cpu" else "gpu"
-        kind = f"{runtime}.further"
-        plan, plan_file = opened.planner.plan(prepared, runtime, target, keep, choice, kind, cpu)
+        chosen = choice and _for_cases(choice, further)
+        plan, plan_file = opened.planner.plan(own, runtime, target, further.kept, chosen, f"{runtime}.further", cpu)
         write_plan(plan, plan_file)
         opened.load(
             plan_file,
@@ -86,13 +92,23 @@ def keeping(
     return load
 
 
+def _for_cases(choice: GraphChoice, further: FurtherCases) -> GraphChoice:
+    """A choice for the graph of the cases: nodes and their activations run as both together were chosen to."""
+    nodes = dict(choice.nodes)
+    for tensor, result in further.apart.items():
+        nodes[tensor] = nodes[result]
+        nodes[result] = dataclasses.replace(nodes[result], algorithm=Algorithm.DIRECT)
+    return graph_choice(further.graph, nodes)
+
+
 def _prefix(case: FurtherCase) -> str:
     return "" if case.name == OWN else f"with {case.name} as inputs: "
 
 
 def _objections(prepared: Prepared, target: Target, case: FurtherCase, actual: Mapping[str, Array]) -> Iterator[str]:
-    thresholds = further_thresholds(prepared, target)
+    of_outputs, of_inner = further_thresholds(prepared, target)
     for name, tensor in case.expected.items():
+        thresholds = of_inner if tensor.inner else of_outputs
         if tensor.is_evidence(target.precision, 10.0 ** (-thresholds.sqnr_db / 10.0)):
             verdict = metrics.judge_output(tensor.value, actual[name], thresholds)
             if verdict.status == Status.WRONG_RESULT:

@@ -24,7 +24,7 @@ from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.further import judge_further
-from farm.jobs.loading import Loaded, LoadOptions, load_model, loaded_keeping, provenance_of, ready_model
+from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of, ready_model
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all, validation_data
 from farm.jobs.samples import OnUnit, Samples, run_samples
 from farm.jobs.validate import (
@@ -167,8 +167,8 @@ def _sampled(
     target = opened.planner.target(prepared, runtime, options.load.memory)
     loaded = load_model(opened, prepared, runtime, target, options.load)
     provenance = provenance_of(opened, loaded)
-    load = loaded_keeping(opened, loaded, options.load)
-    on_unit = OnUnit(opened, prepared, runtime, loaded.plan, provenance.hashes, options.output_folder, load)
+    load, folder = loaded.keeping(opened), options.output_folder
+    on_unit = OnUnit(opened, prepared, runtime, loaded.plan, provenance.hashes, folder, load)
     run = run_samples(on_unit, samples)
     executed = execution_figures(loaded.answer, loaded.execution, memory=peak_memory(opened, runtime))
     return RunResult(
@@ -250,8 +250,8 @@ def _compared(
     validation = with_half_range(validation, loaded.plan.target.precision, data)
     if options.example:
         return validation
-    load = loaded_keeping(opened, loaded, options.load, still_there=not options.layers)
-    return judge_further(opened, loaded.prepared, data, validation, load)
+    still_there = None if options.layers else loaded.plan
+    return judge_further(opened, loaded.prepared, data, validation, loaded.keeping(opened), still_there)
 
 
 def _with_layers(

@@ -15,7 +15,7 @@ from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.further import judge_further
-from farm.jobs.loading import Loaded, LoadOptions, load_model, loaded_keeping, provenance_of
+from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of
 from farm.jobs.models.prepare import Failed, Prepared, TestData
 from farm.jobs.run import RoundTimes, run_rounds
 from farm.jobs.tune.tuned_check import TunedCheck, check_tuned
@@ -91,7 +91,7 @@ def _validated(opened: OpenUnit, subject: Subject, loaded: Loaded) -> Validation
     prepared, data = _ready(subject)
     validation = compare_outputs(prepared, loaded.plan.target, data.expected, opened.read_outputs(loaded.plan))
     validation = with_half_range(validation, loaded.plan.target.precision, data)
-    return judge_further(opened, prepared, data, validation, loaded_keeping(opened, loaded, subject.load))
+    return judge_further(opened, prepared, data, validation, loaded.keeping(opened), loaded.plan)
 
 
 def _tuned_checked(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -> TunedCheck:
