@@ -8,39 +8,54 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
+from farm.config.deployment import Runtime
+from farm.config.execution import Execution
+from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import Validation, further_thresholds, thresholds_for, with_half_range
 from farm.model import metrics
-from farm.model.further_cases import OWN, FurtherCase
+from farm.model.further_cases import OWN, FurtherCase, FurtherCases
 from farm.model.stepwise import departures
 from farm.rows.row import Ending
 from farm.rows.status import Status
+from runtime.lowering.choice import GraphChoice, graph_choice
 from runtime.plan.plan import Plan
 from runtime.target import Target
+from runtime.types import Algorithm
 
 Array = npt.NDArray[Any]
-# Loads the plan of the model that is judged, with these tensors among its outputs.
-LoadKeeping = Callable[[tuple[str, ...]], Plan]
+# Loads the plan that is judged as it is made of the cases' graph, with their tensors among its outputs.
+LoadKeeping = Callable[[FurtherCases], Plan]
 
 
 def judge_further(
-    opened: OpenUnit, prepared: Prepared, data: TestData, validation: Validation, load: LoadKeeping
+    opened: OpenUnit,
+    prepared: Prepared,
+    data: TestData,
+    validation: Validation,
+    load: LoadKeeping,
+    loaded: Plan | None = None,
 ) -> Validation:
     """A validation of a plan's outputs that also judges the further cases of a model; as it is where it is not ok.
 
     Further cases stop at the first that is wrong: the reason names its input and tensors. Figures stay those of the
-    model's own inputs.
+    model's own inputs. A quantised model, which may turn one step into many, is judged by its operators instead, each
+    by what it reads on the unit. `loaded`: the plan that is judged, where the unit still has it.
     """
+    if validation.is_ok and prepared.is_quantized:
+        return _judged_by_steps(opened, prepared, data, validation, load)
     further = data.further
     if not validation.is_ok or not further.cases:
         return validation
     opened.progress.stage(f"{prepared.name}: {len(further.cases)} further comparisons")
-    plan = load(further.kept)
+    plan = loaded if loaded and not further.kept else load(further)
     for case in further.cases:
         opened.write_inputs(case.inputs)
         opened.first_round()
@@ -52,25 +67,59 @@ def judge_further(
     return validation
 
 
-def judge_steps(
+def _judged_by_steps(
     opened: OpenUnit, prepared: Prepared, data: TestData, validation: Validation, load: LoadKeeping
 ) -> Validation:
-    """A validation of a quantised model's outputs that also judges each operator by its own inputs on the unit.
-
-    It stops at the first that departs, in run order: the reason names it.
-    """
-    if not validation.is_ok:
-        return validation
-    opened.progress.stage(f"{prepared.name}: each operator by its own inputs")
-    plan = load(prepared.graph.layers)
+    """The first operator that departs, in run order, is named."""
+    graph = prepared.graph
+    opened.progress.stage(f"{prepared.name}: {len(graph.layers)} operators, each by what it reads")
+    plan = load(FurtherCases(graph, graph.layers))
     opened.write_inputs(data.inputs)
     opened.first_round()
     values = {**data.inputs, **opened.read_outputs(plan)}
-    thresholds = thresholds_for(prepared, plan.target)
-    for departure in departures(prepared.graph, values, plan.target.precision, thresholds):
-        reason = f"operator {departure.node.name!r} ({departure.node.op}) departs by itself: {departure.reason}"
-        return dataclasses.replace(validation, ending=Ending(status=Status.WRONG_RESULT, reason=reason))
+    found = departures(graph, values, plan.target.precision, thresholds_for(prepared, plan.target))
+    for node, reason in found:
+        told = f"operator {node.name!r} ({node.op}) departs from what it makes of its inputs: {reason}"
+        return dataclasses.replace(validation, ending=Ending(status=Status.WRONG_RESULT, reason=told))
     return validation
+
+
+def keeping(
+    opened: OpenUnit,
+    prepared: Prepared,
+    target: Target,
+    choice: GraphChoice | None = None,
+    files: tuple[Path | None, Path | None] = (None, None),
+    cpu: CpuChoice | None = None,
+    execution: Execution | None = None,
+) -> LoadKeeping:
+    """For a plan that was made by these choices; `files`: tuned parameters, then compiled kernels."""
+
+    def load(further: FurtherCases) -> Plan:
+        settings, own = prepared.settings, dataclasses.replace(prepared, graph=further.graph)
+        runtime: Runtime = "cpu" if target.memory == "cpu" else "gpu"
+        chosen = choice and _for_cases(choice, further)
+        plan, plan_file = opened.planner.plan(own, runtime, target, further.kept, chosen, f"{runtime}.further", cpu)
+        write_plan(plan, plan_file)
+        opened.load(
+            plan_file,
+            *files,
+            limit_kernel_time=settings.limit_opencl_kernel_time,
+            round_limit_s=settings.round_limit,
+            execution=execution or settings.execution,
+        )
+        return plan
+
+    return load
+
+
+def _for_cases(choice: GraphChoice, further: FurtherCases) -> GraphChoice:
+    """A choice for the graph of the cases: nodes and their activations run as both together were chosen to."""
+    nodes = dict(choice.nodes)
+    for tensor, result in further.apart.items():
+        nodes[tensor] = nodes[result]
+        nodes[result] = dataclasses.replace(nodes[result], algorithm=Algorithm.DIRECT)
+    return graph_choice(further.graph, nodes)
 
 
 def _prefix(case: FurtherCase) -> str:
@@ -78,8 +127,9 @@ def _prefix(case: FurtherCase) -> str:
 
 
 def _objections(prepared: Prepared, target: Target, case: FurtherCase, actual: Mapping[str, Array]) -> Iterator[str]:
-    thresholds = further_thresholds(prepared, target)
+    of_outputs, of_inner = further_thresholds(prepared, target)
     for name, tensor in case.expected.items():
+        thresholds = of_inner if tensor.inner else of_outputs
         if tensor.is_evidence(target.precision, 10.0 ** (-thresholds.sqnr_db / 10.0)):
             verdict = metrics.judge_output(tensor.value, actual[name], thresholds)
             if verdict.status == Status.WRONG_RESULT:

@@ -23,7 +23,7 @@ from farm.jobs.fleet.placement import measured_placement, placement_of
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.further import judge_further, judge_steps
+from farm.jobs.further import judge_further
 from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of, ready_model
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all, validation_data
 from farm.jobs.samples import OnUnit, Samples, run_samples
@@ -40,7 +40,6 @@ from farm.rows.run import Placement, RunFigures, RunResult, RunRow
 from farm.workspace import file_part
 from runtime.errors import ConfigError
 from runtime.oracle.evaluate import evaluate
-from runtime.plan.plan import Plan
 
 Array = npt.NDArray[Any]
 
@@ -168,7 +167,8 @@ def _sampled(
     target = opened.planner.target(prepared, runtime, options.load.memory)
     loaded = load_model(opened, prepared, runtime, target, options.load)
     provenance = provenance_of(opened, loaded)
-    on_unit = OnUnit(opened, prepared, runtime, loaded.plan, provenance.hashes, options.output_folder)
+    load, folder = loaded.keeping(opened), options.output_folder
+    on_unit = OnUnit(opened, prepared, runtime, loaded.plan, provenance.hashes, folder, load)
     run = run_samples(on_unit, samples)
     executed = execution_figures(loaded.answer, loaded.execution, memory=peak_memory(opened, runtime))
     return RunResult(
@@ -248,16 +248,10 @@ def _compared(
     if options.layers:
         validation = _with_layers(opened, loaded, data, options.load, validation)
     validation = with_half_range(validation, loaded.plan.target.precision, data)
-
-    def load(keep: tuple[str, ...]) -> Plan:
-        if not (keep or options.layers):
-            return loaded.plan  # still loaded
-        target = loaded.plan.target
-        return load_model(opened, loaded.prepared, loaded.runtime, target, options.load, keep).plan
-
-    if loaded.prepared.is_quantized:
-        return judge_steps(opened, loaded.prepared, data, validation, load)
-    return validation if options.example else judge_further(opened, loaded.prepared, data, validation, load)
+    if options.example:
+        return validation
+    still_there = None if options.layers else loaded.plan
+    return judge_further(opened, loaded.prepared, data, validation, loaded.keeping(opened), still_there)
 
 
 def _with_layers(

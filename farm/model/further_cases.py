@@ -21,11 +21,13 @@ from farm.model import metrics
 from farm.model.further_inputs import NUDGE, Inputs, further_inputs, nudged
 from farm.model.half_range import LARGEST_HALF
 from farm.model.oracle import Oracle
-from farm.model.squashed import squashed_tensors
+from farm.model.squashed import Squashed, squashed_tensors
 from runtime.errors import NoReferenceError
 from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.farm_domain import DOMAIN
+from runtime.operators.activations import ACTIVATION_OF
+from runtime.passes.activation_fusion import with_activation_apart
 from runtime.types import Precision
 
 Array = npt.NDArray[Any]
@@ -69,9 +71,15 @@ class FurtherCase:
 
 @dataclasses.dataclass(frozen=True)
 class FurtherCases:
-    """All cases of a model; `kept`: tensors of its graph that are no outputs of it."""
+    """All cases of a model.
 
+    `graph`: the model's, with activations of their own where they are fused and squash. `kept`: its squashed tensors.
+    `apart`: of these, those that such activations read -> what these write.
+    """
+
+    graph: Graph
     kept: tuple[str, ...] = ()
+    apart: Mapping[str, str] = dataclasses.field(default_factory=dict)
     cases: tuple[FurtherCase, ...] = ()
 
 
@@ -89,28 +97,41 @@ def further_cases(
     finite value of, or the same everywhere, is left out, and so are integers of further inputs.
     """
     if graph.padded or any(node.domain == DOMAIN for node in source.graph.node):
-        return FurtherCases()
+        return FurtherCases(graph)
     reference = _Reference(source, graph, custom)
     found = [_own_case(reference, own)] if reference.kept else []
     for name, inputs in further_inputs(tensors, own, given).items():
         found.append(_further_case(reference, name, inputs, nudged(tensors, inputs, given)))
-    return FurtherCases(reference.kept, tuple(case for case in found if case.expected))
+    cases = tuple(case for case in found if case.expected)
+    return FurtherCases(reference.graph, reference.kept, reference.apart, cases)
 
 
 class _Reference:
     """The oracle of a model whose squashed tensors are outputs too, as far as the graph still has them."""
 
     def __init__(self, source: onnx.ModelProto, graph: Graph, custom: CustomNames) -> None:
-        self._graph = graph
-        self.readers = squashed_tensors(source)
-        forms = {name: _form(graph, name) for name in self.readers}
-        self._forms = {name: form for name, form in forms.items() if form}
-        self._oracle = Oracle(_with_outputs(source, self._forms), custom)
+        self.graph = graph
+        self.apart: dict[str, str] = {}
+        self._squashed = {form: each for each in squashed_tensors(source) if (form := self._form(each))}
+        names = {each.tensor for each in self._squashed.values()}
+        self._oracle = Oracle(_with_outputs(source, names), custom)
 
     @property
     def kept(self) -> tuple[str, ...]:
         """The graph's names of the squashed tensors."""
-        return tuple(self._forms.values())
+        return tuple(self._squashed)
+
+    def _form(self, squashed: Squashed) -> str:
+        """The graph's name of a squashed tensor, which then has one; empty where passes have dissolved it."""
+        if form := _form(self.graph, squashed.tensor):
+            return form
+        result = _form(self.graph, squashed.result)
+        node = self.graph.producer(result)
+        if node is None or node.attrs.get("activation") != ACTIVATION_OF.get(squashed.operator, ""):
+            return ""
+        self.graph, form = with_activation_apart(self.graph, result, squashed.tensor)
+        self.apart[form] = result
+        return form
 
     def values(self, inputs: Inputs) -> dict[str, FurtherTensor]:
         """The tensors that show something, by the graph's names; none where there is no reference."""
@@ -120,15 +141,16 @@ class _Reference:
         return {}
 
     def _named(self, found: Mapping[str, Array]) -> Iterator[tuple[str, FurtherTensor]]:
-        for name in self._graph.outputs:
+        for name in self.graph.outputs:
             yield name, FurtherTensor(name, found[name], inner=False)
-        for name, form in self._forms.items():
-            moved = self._graph.moved.get(form)
-            value = found[name].transpose(moved.perm) if moved else found[name]
-            yield form, FurtherTensor(f"{name}, the input of {self.readers[name]}", value, inner=True)
+        for form, squashed in self._squashed.items():
+            moved, value = self.graph.moved.get(form), found[squashed.tensor]
+            if moved:
+                value = value.transpose(moved.perm)
+            yield form, FurtherTensor(f"{squashed.tensor}, the input of {squashed.operator}", value, inner=True)
 
     def _shows(self, name: str, value: Array) -> bool:
-        if value.shape != self._graph.shape(name) or value.dtype != self._graph.tensors[name].dtype or not value.size:
+        if value.shape != self.graph.shape(name) or value.dtype != self.graph.tensors[name].dtype or not value.size:
             return False
         return bool(np.isfinite(value).all()) and bool((value != value.flat[0]).any())
 

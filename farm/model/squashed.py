@@ -5,6 +5,8 @@ A dropped bias moves a probability of 0.001 by a tenth of itself, which no thres
 
 from __future__ import annotations
 
+import dataclasses
+
 import onnx
 
 from runtime.importers.functions import domain_of
@@ -17,10 +19,19 @@ PASSING = frozenset(
 )
 
 
-def squashed_tensors(model: onnx.ModelProto) -> dict[str, str]:
-    """What squashing operators read that only PASSING ones, or other squashing ones, follow: tensor -> operator."""
+@dataclasses.dataclass(frozen=True)
+class Squashed:
+    """A tensor that an operator of this type reads, and what that writes of it."""
+
+    tensor: str
+    operator: str
+    result: str
+
+
+def squashed_tensors(model: onnx.ModelProto) -> tuple[Squashed, ...]:
+    """What squashing operators read that only PASSING or squashing ones follow; outputs of the model are none."""
     writers = {name: node for node in model.graph.node for name in node.output if name}
-    found: dict[str, str] = {}
+    found: dict[str, Squashed] = {}
     seen, ahead = set(), [value.name for value in model.graph.output]
     while ahead:
         name = ahead.pop()
@@ -29,9 +40,8 @@ def squashed_tensors(model: onnx.ModelProto) -> dict[str, str]:
             continue
         seen.add(name)
         if node.op_type in SQUASHING and node.input[0] in writers:
-            found[node.input[0]] = node.op_type
+            found[node.input[0]] = Squashed(node.input[0], node.op_type, name)
         if node.op_type in SQUASHING | PASSING:
             ahead += node.input if node.op_type == "Concat" else node.input[:1]
-    for value in model.graph.output:
-        found.pop(value.name, None)
-    return found
+    outputs = {value.name for value in model.graph.output}
+    return tuple(each for each in found.values() if each.tensor not in outputs)

@@ -6,7 +6,6 @@ sums round the other way, results differ by one step, in few elements.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -27,21 +26,13 @@ Array = npt.NDArray[Any]
 # steps, summed values by some times that.
 _ONE_STEP_AWAY = {False: 1e-3, True: 0.1}
 _FEW = 2  # elements that may be so in any tensor
-STEP_SLACK = 1.01  # of single steps, which are floats
-
-
-@dataclasses.dataclass(frozen=True)
-class Departure:
-    """An operator whose result is not what it makes of its inputs, and why."""
-
-    node: Node
-    reason: str
+_STEP_SLACK = 1.01  # of single steps, which are floats
 
 
 def departures(
     graph: Graph, values: Mapping[str, Array], precision: Precision, thresholds: Thresholds
-) -> Iterator[Departure]:
-    """The operators that depart; `values`: inputs of the graph, and results of its operators on the unit.
+) -> Iterator[tuple[Node, str]]:
+    """The operators whose results are not what they make of their inputs, and why; `values`: inputs of the graph, and results of its operators on the unit.
 
     What the unit does not tell is as NumPy computes it.
     """
@@ -51,7 +42,7 @@ def departures(
         found = known.setdefault(node.output, wanted)
         reason = _objection(node, wanted, found, precision, thresholds)
         if reason:
-            yield Departure(node, reason)
+            yield node, reason
 
 
 def _objection(node: Node, wanted: Array, found: Array, precision: Precision, thresholds: Thresholds) -> str:
@@ -63,6 +54,6 @@ def _objection(node: Node, wanted: Array, found: Array, precision: Precision, th
     steps = np.abs(found.astype(np.float64) - wanted) / step
     away = int((steps > 0.5).sum())
     allowed = max(_FEW, int(_ONE_STEP_AWAY[precision.stores_half] * steps.size))
-    if not steps.max(initial=0.0) <= STEP_SLACK:  # a NaN, too
+    if not steps.max(initial=0.0) <= _STEP_SLACK:  # a NaN, too
         return f"it is {steps.max():.1f} steps of {step:.3g} away"
     return f"{away} of {steps.size} elements are a step of {step:.3g} away" if away > allowed else ""
