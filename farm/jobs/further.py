@@ -19,7 +19,7 @@ from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData
-from farm.jobs.validate import Validation, further_thresholds, thresholds_for, with_half_range
+from farm.jobs.validate import Validation, further_thresholds, with_half_range
 from farm.model import metrics
 from farm.model.further_cases import OWN, FurtherCase, FurtherCases
 from farm.model.stepwise import departures
@@ -77,8 +77,9 @@ def _judged_by_steps(
     opened.write_inputs(data.inputs)
     opened.first_round()
     values = {**data.inputs, **opened.read_outputs(plan)}
-    found = departures(graph, values, plan.target.precision, thresholds_for(prepared, plan.target))
-    for node, reason in found:
+    target = plan.target
+    thresholds = metrics.default_thresholds("cpu" if target.memory == "cpu" else "gpu", target.precision)
+    for node, reason in departures(graph, values, target.precision, thresholds):
         told = f"operator {node.name!r} ({node.op}) departs from what it makes of its inputs: {reason}"
         return dataclasses.replace(validation, ending=Ending(status=Status.WRONG_RESULT, reason=told))
     return validation

@@ -26,15 +26,16 @@ Array = npt.NDArray[Any]
 # steps, summed values by some times that.
 _ONE_STEP_AWAY = {False: 1e-3, True: 0.1}
 _FEW = 2  # elements that may be so in any tensor
-_STEP_SLACK = 1.01  # of single steps, which are floats
+_ONE_STEP = {False: 1.01, True: 1.2}  # as the floats have it that stand for integers of up to 255
 
 
 def departures(
     graph: Graph, values: Mapping[str, Array], precision: Precision, thresholds: Thresholds
 ) -> Iterator[tuple[Node, str]]:
-    """The operators whose results are not what they make of their inputs, and why; `values`: inputs of the graph, and results of its operators on the unit.
+    """The operators whose results are not what they make of their inputs, and why.
 
-    What the unit does not tell is as NumPy computes it.
+    `values`: inputs of the graph, and results of its operators on the unit; what that does not tell is as NumPy
+    computes it. `thresholds`: for results that are not rounded to steps.
     """
     known: dict[str, Array] = dict(graph.constants) | dict(values)
     for node in graph.nodes:
@@ -46,14 +47,21 @@ def departures(
 
 
 def _objection(node: Node, wanted: Array, found: Array, precision: Precision, thresholds: Thresholds) -> str:
-    limits = fake_limits(node)
-    if limits is None or wanted.shape != found.shape:
+    step = _step(node, wanted)
+    if step is None or wanted.shape != found.shape:
         verdict = metrics.judge_output(wanted, found, thresholds)
         return verdict.reason if verdict.status == Status.WRONG_RESULT else ""
-    step = (limits[1] - limits[0]) / 255
     steps = np.abs(found.astype(np.float64) - wanted) / step
     away = int((steps > 0.5).sum())
     allowed = max(_FEW, int(_ONE_STEP_AWAY[precision.stores_half] * steps.size))
-    if not steps.max(initial=0.0) <= _STEP_SLACK:  # a NaN, too
+    if not steps.max(initial=0.0) <= _ONE_STEP[precision.stores_half]:  # a NaN, too
         return f"it is {steps.max():.1f} steps of {step:.3g} away"
     return f"{away} of {steps.size} elements are a step of {step:.3g} away" if away > allowed else ""
+
+
+def _step(node: Node, result: Array) -> float | None:
+    """The step that an operator rounds its result to; None where it does not."""
+    limits = fake_limits(node)
+    if limits is not None:
+        return (limits[1] - limits[0]) / 255
+    return 1.0 if node.op == "Round" or result.dtype.kind in "iu" else None

@@ -50,7 +50,7 @@ PRECISIONS: Mapping[DataType, Precision] = {
 }
 DATA_TYPES: Mapping[Precision, DataType] = {precision: data_type for data_type, precision in PRECISIONS.items()}
 SEED = 1
-FLOAT_NUDGE = 2.0**-20  # some roundings of float32
+FLOAT_NUDGE = 2.0**-13  # moves some steps of small inputs, too
 MOVEMENTS = 3  # one alone may chance to move no step that counts
 
 
