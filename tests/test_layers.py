@@ -54,6 +54,7 @@ ORDER = {
         "benchmark build convert forecast inspect opbench operator_check",
         "run",
         "example loading samples",
+        "further",
         "custom_cases fleet sample_journal targets validate",
         "opbench_cases choices",
         "commit models",

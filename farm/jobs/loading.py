@@ -14,8 +14,9 @@ from farm.jobs.choices.model_choice import ModelChoice
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.plan_files import given_operators, write_plan
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.further import LoadKeeping, keeping
 from farm.jobs.models import plans
-from farm.jobs.models.cpu_choice import with_choice
+from farm.jobs.models.cpu_choice import CpuChoice, with_choice
 from farm.jobs.models.prepare import Prepared, plan_data_type
 from farm.rows.row import Provenance, row_fingerprint
 from farm.workspace import data_file
@@ -72,6 +73,12 @@ class Loaded:
     execution: Execution
     answer: LoadAnswer
     planned: PlannedChoice = DEFAULT_PLAN
+    cpu: CpuChoice | None = None
+
+    def keeping(self, opened: OpenUnit) -> LoadKeeping:
+        """Loads the model as it was, with further tensors among its outputs."""
+        files, target = (self.tuned, self.kernels), self.plan.target
+        return keeping(opened, self.prepared, target, self.planned.choice, files, self.cpu, self.execution)
 
 
 def load_model(
@@ -80,10 +87,10 @@ def load_model(
     runtime: Runtime,
     target: Target,
     options: LoadOptions,
-    keep_layers: bool = False,
+    keep: tuple[str, ...] = (),
 ) -> Loaded:
     """Brings a model to the unit and loads it, with the artifacts of the build folder unless others are named."""
-    ready = ready_model(opened, prepared, runtime, target, options, keep_layers)
+    ready = ready_model(opened, prepared, runtime, target, options, keep)
     answer = opened.load(
         ready.model.plan_file,
         ready.model.tuned,
@@ -104,13 +111,14 @@ class ReadyModel:
     chosen: kernel_trial.ChosenKernels
     execution: Execution
     planned: PlannedChoice = DEFAULT_PLAN
+    cpu: CpuChoice | None = None
 
     def loaded(self, runtime: Runtime, answer: LoadAnswer) -> Loaded:
         """Returns the loaded model: this one with farmrt's answer and the kernels that it took."""
         model = self.model
         parts = (model.prepared, runtime, model.plan, model.plan_file, model.tuned)
         told = self.chosen.told(answer)
-        return Loaded(*parts, self.given_kernels, self.chosen.file, self.execution, told, self.planned)
+        return Loaded(*parts, self.given_kernels, self.chosen.file, self.execution, told, self.planned, self.cpu)
 
 
 def ready_model(
@@ -119,13 +127,13 @@ def ready_model(
     runtime: Runtime,
     target: Target,
     options: LoadOptions,
-    keep_layers: bool = False,
+    keep: tuple[str, ...] = (),
 ) -> ReadyModel:
     """Lowers a model, and finds the files of tuning that fit it."""
     way = _way(opened, prepared, runtime, target, options)
     planned, cpu = way.planned, way.cpu
-    plan, plan_file = opened.planner.plan(prepared, runtime, way.target(target), keep_layers, planned.choice, cpu=cpu)
-    if not keep_layers:
+    plan, plan_file = opened.planner.plan(prepared, runtime, way.target(target), keep, planned.choice, cpu=cpu)
+    if not keep:
         plan = plans.sharing(plan, prepared, lambda sibling: _lowered(opened, sibling, runtime, options))
     tuned, kernels = _artifacts(opened, prepared.deployment.library_name, runtime, options)
     write_plan(plan, plan_file)
@@ -134,7 +142,7 @@ def ready_model(
     files = f"tuned parameters: {tuned or 'none'}, compiled kernels: {chosen.file or 'none'}"
     LOG.info("%s: %s (%s): %s, selection: %s", opened.unit.name, prepared.name, runtime, files, planned.file or "none")
     execution = with_choice(options.execution.over(prepared.settings.execution), cpu)
-    return ReadyModel(model, kernels, chosen, execution, planned)
+    return ReadyModel(model, kernels, chosen, execution, planned, cpu)
 
 
 def _lowered(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: LoadOptions) -> Plan:

@@ -23,6 +23,7 @@ from farm.jobs.fleet.placement import measured_placement, placement_of
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.further import judge_further
 from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of, ready_model
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all, validation_data
 from farm.jobs.samples import OnUnit, Samples, run_samples
@@ -166,7 +167,8 @@ def _sampled(
     target = opened.planner.target(prepared, runtime, options.load.memory)
     loaded = load_model(opened, prepared, runtime, target, options.load)
     provenance = provenance_of(opened, loaded)
-    on_unit = OnUnit(opened, prepared, runtime, loaded.plan, provenance.hashes, options.output_folder)
+    load, folder = loaded.keeping(opened), options.output_folder
+    on_unit = OnUnit(opened, prepared, runtime, loaded.plan, provenance.hashes, folder, load)
     run = run_samples(on_unit, samples)
     executed = execution_figures(loaded.answer, loaded.execution, memory=peak_memory(opened, runtime))
     return RunResult(
@@ -245,7 +247,11 @@ def _compared(
     validation = compare_with_reference(loaded.prepared, loaded.plan.target, lambda: data.expected, outputs)
     if options.layers:
         validation = _with_layers(opened, loaded, data, options.load, validation)
-    return with_half_range(validation, loaded.plan.target.precision, data)
+    validation = with_half_range(validation, loaded.plan.target.precision, data)
+    if options.example:
+        return validation
+    still_there = None if options.layers else loaded.plan
+    return judge_further(opened, loaded.prepared, data, validation, loaded.keeping(opened), still_there)
 
 
 def _with_layers(
@@ -253,7 +259,7 @@ def _with_layers(
 ) -> Validation:
     """Compares every operator's output with NumPy's in one run of a plan that keeps them all."""
     prepared, runtime = loaded.prepared, loaded.runtime
-    with_layers = load_model(opened, prepared, runtime, loaded.plan.target, options, keep_layers=True)
+    with_layers = load_model(opened, prepared, runtime, loaded.plan.target, options, keep=prepared.graph.layers)
     opened.write_inputs(data.inputs)
     opened.first_round()
     outputs = opened.read_outputs(with_layers.plan)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from farm import atomic_file
 from farm.config.deployment import Runtime
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.further import LoadKeeping, judge_further
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.sample_journal import SampleJournal, SampleOutcome
 from farm.jobs.validate import Validation, compare_with_reference, thresholds_for, with_half_range
@@ -61,6 +62,7 @@ class OnUnit:
     plan: Plan
     hashes: Mapping[str, str]
     output_folder: Path | None
+    load: LoadKeeping
 
     @property
     def name(self) -> str:
@@ -92,8 +94,10 @@ def run_samples(model: OnUnit, samples: Samples) -> SampledRun:
     outcomes, throttling = _outcomes(model, samples, journal)
     validation = _validation(outcomes) if samples.compares else Validation()
     report = _report(samples, outcomes)
-    if not validation.is_ok:
-        validation = with_half_range(validation, model.plan.target.precision, _data(model, samples, report.worst))
+    if samples.compares:
+        worst = _data(model, samples, report.worst)
+        validation = with_half_range(validation, model.plan.target.precision, worst)
+        validation = judge_further(model.opened, model.prepared, worst, validation, model.load)
     journal.remove()
     return SampledRun(first_ms, Latency.of([each.round_ms for each in outcomes]), validation, report, throttling)
 

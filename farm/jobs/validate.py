@@ -36,7 +36,19 @@ def thresholds_of(prepared: Prepared, runtime: Runtime, precision: Precision) ->
     similarity = prepared.settings.validation_threshold.get(runtime)
     if similarity is not None:
         return metrics.thresholds_of_similarity(similarity)
-    return metrics.for_sums(metrics.default_thresholds(runtime, precision), longest_sum(prepared.graph))
+    thresholds = metrics.for_sums(metrics.default_thresholds(runtime, precision), longest_sum(prepared.graph))
+    return metrics.for_movement(thresholds, prepared.moved_by_rounding(precision))
+
+
+def further_thresholds(prepared: Prepared, target: Target) -> tuple[Thresholds, Thresholds]:
+    """Of outputs for further inputs, and of inner tensors: the default, or the file's similarity if that is looser."""
+    key = ("cpu" if target.memory == "cpu" else "gpu", target.precision)
+    asked, terms = thresholds_for(prepared, target), longest_sum(prepared.graph)
+    outputs, inner = (
+        metrics.loosest(asked, metrics.for_sums(table[key], terms))
+        for table in (metrics.DEFAULT_THRESHOLDS, metrics.INNER_THRESHOLDS)
+    )
+    return outputs, inner
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,6 +21,7 @@ Array = npt.NDArray[Any]
 
 SQNR_LIMIT_DB = 300.0  # stands for "no noise at all": double precision resolves no more, and JSON has no infinity
 SUM_MARGIN = 16
+MOVEMENT_MARGIN = 9  # power of the noise of a plan over that of one rounding of its input
 RELATIVE_FLOOR = 1e-3  # elements below this share of the largest drown in rounding and have no relative error
 
 
@@ -90,6 +91,23 @@ def default_thresholds(runtime: str, precision: Precision) -> Thresholds:
     return DEFAULT_THRESHOLDS[runtime, precision]
 
 
+# Of what Softmax and its like read. In half: a quarter of the least SQNR that single inputs gave, as power.
+INNER_THRESHOLDS = {
+    **DEFAULT_THRESHOLDS,
+    ("gpu", Precision.FP16_STORAGE): Thresholds(0.997, 22.0, 0.1),
+    ("gpu", Precision.FP16): Thresholds(0.994, 19.0, 0.14),
+}
+
+
+def loosest(*thresholds: Thresholds) -> Thresholds:
+    """What passes where one of several lets it pass."""
+    return Thresholds(
+        min(each.cosine for each in thresholds),
+        min(each.sqnr_db for each in thresholds),
+        max(each.scaled_error for each in thresholds),
+    )
+
+
 def for_sums(thresholds: Thresholds, terms: int) -> Thresholds:
     """Thresholds for outputs that are sums of so many terms, or of sums of them.
 
@@ -98,10 +116,19 @@ def for_sums(thresholds: Thresholds, terms: int) -> Thresholds:
     is more than the thresholds allow anyway: from some 18 million terms on in float32 on a CPU.
     """
     share = SUM_MARGIN * terms * 2.0**-48
+    of_sums = Thresholds(1.0 / math.sqrt(1.0 + share), _decibel(1.0, share), math.sqrt(share))
+    return loosest(thresholds, of_sums)
+
+
+def for_movement(thresholds: Thresholds, movement: Metrics | None) -> Thresholds:
+    """Thresholds for outputs whose reference itself moves so far by rounding: `MOVEMENT_MARGIN` times its power."""
+    if movement is None or movement.nan_count or movement.inf_count or movement.expected_nan_count:
+        return thresholds
+    share = MOVEMENT_MARGIN * 10.0 ** (-movement.sqnr_db / 10.0)
     return Thresholds(
         min(thresholds.cosine, 1.0 / math.sqrt(1.0 + share)),
         min(thresholds.sqnr_db, _decibel(1.0, share)),
-        max(thresholds.scaled_error, math.sqrt(share)),
+        max(thresholds.scaled_error, math.sqrt(MOVEMENT_MARGIN) * movement.scaled_error),
     )
 
 

@@ -33,7 +33,7 @@ def lower(graph: Graph, target: Target, options: Options | None = None) -> Plan:
 def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     """Emits the launches of every node, in order."""
     _check_ranks(graph)
-    builder = Builder(graph, target, options)
+    builder, kept = Builder(graph, target, options), frozenset(options.keep).difference(graph.outputs)
     blocked = Blocked()
     if options.choice:
         options.choice.check(graph)
@@ -51,7 +51,7 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
             BLOCKED_OPERATORS[node.op].lower(builder, node)
         else:
             _lower_node(builder, node)
-        if options.keep_layers and node.output not in graph.outputs:
+        if node.output in kept:
             builder.output(node.output)
     for name in graph.outputs:
         builder.output(name)

@@ -28,7 +28,7 @@ class Options:
     """What a deployment file asks of the lowering.
 
     `algorithms`: those of which a convolution that Winograd's serves has one, the best of several by what is modelled.
-    `keep_layers`: every operator's output is an output of the plan too. `reuse_memory`: off for trials, whose
+    `keep`: tensors of the graph that are outputs of the plan too. `reuse_memory`: off for trials, whose
     operators run in any order. `separate_weights`: each constant is a memory object of its own, so that plans can
     share a data file (runtime/plan/shared_data.py). `cpu`: how plans for the CPU alone are made. `choice`: where each
     node runs and how; None: where the target's memory type says.
@@ -36,7 +36,7 @@ class Options:
 
     algorithms: tuple[Algorithm, ...] = (Algorithm.DIRECT,)
     obfuscate: bool = False
-    keep_layers: bool = False
+    keep: tuple[str, ...] = ()
     reuse_memory: bool = True
     separate_weights: bool = False
     cpu: CpuOptions = CPU_DEFAULT

@@ -97,10 +97,10 @@ def trial_plan(graphs: Sequence[Graph], target: Target, options: Options | None 
 
     Launches that differ only in names are one, so that it is measured once for all models.
     """
-    chosen = dataclasses.replace(options or Options(), reuse_memory=False, keep_layers=False)
+    chosen = dataclasses.replace(options or Options(), reuse_memory=False, keep=())
     uses = _uses(graphs, target, chosen)
     merged, as_merged = _merged(graphs, target, chosen)
-    return plan_of_trials(emit_launches(merged, target, dataclasses.replace(as_merged, keep_layers=True)), uses)
+    return plan_of_trials(emit_launches(merged, target, dataclasses.replace(as_merged, keep=merged.layers)), uses)
 
 
 def plan_of_trials(builder: Builder, uses: Mapping[str, Sequence[Use]]) -> TrialPlan:

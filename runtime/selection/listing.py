@@ -60,7 +60,7 @@ class _Finder:
     def __init__(self, graph: Graph, target: Target, options: Options, precisions: Collection[Precision]) -> None:
         self.graph, self.target = graph, target
         self.precisions: Sequence[Precision | None] = sorted(precisions) or [None]
-        self.options = dataclasses.replace(options, choice=None, keep_layers=False)
+        self.options = dataclasses.replace(options, choice=None, keep=())
         self.planned = plan_concats(graph)
         self.states: dict[str, tuple[State, ...]] = {}
         self._known: dict[Any, _Outcome | UnsupportedError] = {}

@@ -114,7 +114,7 @@ def candidate_plan(nodes: Sequence[CandidateNode], target: Target, options: Opti
     alone_nodes = [alone(each.graph, each.node, f"{index}:") for index, each in enumerate(nodes)]
     for single in alone_nodes:
         append(merged, single)
-    plain = dataclasses.replace(options, choice=None, reuse_memory=False, keep_layers=False, obfuscate=False)
+    plain = dataclasses.replace(options, choice=None, reuse_memory=False, keep=(), obfuscate=False)
     builder = Builder(merged, target, plain)
     for name in merged.inputs:
         builder.add_input(name)

@@ -260,7 +260,7 @@ def test_cpu_operators_compute_the_graph(cpu: Farmrt, network: NetworkMaker) -> 
     graph = network(maker)
     inputs = maker.noise()
     expected = evaluate(graph, inputs)
-    plan = lower(graph, CPU, Options(keep_layers=True))
+    plan = lower(graph, CPU, Options(keep=graph.layers))
     for name, values in run_on(cpu, plan, inputs).items():
         assert_close(values, expected[name], 2e-5)
 

@@ -101,7 +101,7 @@ def test_cpu_plans_compute_the_graph(farmrt: Farmrt, network: NetworkMaker) -> N
     graph = network(maker)
     inputs = maker.noise()
     expected = evaluate(graph, inputs)
-    plan = lower(graph, CPU, Options(keep_layers=True))
+    plan = lower(graph, CPU, Options(keep=graph.layers))
     for name, values in run_on(farmrt, plan, inputs).items():
         assert_close(values, expected[name], 2e-5)
 

@@ -60,7 +60,7 @@ def test_blocked_steps_compute_the_graph(network: NetworkMaker, block: int) -> N
 def test_every_layer_can_be_an_output(block: int) -> None:
     maker = GraphMaker()
     graph = aligned_concat(maker)
-    assert_computes(plan_of(graph, block, keep_layers=True), graph, maker.noise())
+    assert_computes(plan_of(graph, block, keep=graph.layers), graph, maker.noise())
 
 
 @pytest.mark.slow

@@ -59,7 +59,8 @@ def test_images_compute_the_graph(network: Callable[[GraphMaker], Graph], precis
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
 def test_every_layer_can_be_kept(network: Callable[[GraphMaker], Graph]) -> None:
     maker = GraphMaker()
-    check(maker, network(maker), options=Options(keep_layers=True))
+    graph = network(maker)
+    check(maker, graph, options=Options(keep=graph.layers))
 
 
 @pytest.mark.slow

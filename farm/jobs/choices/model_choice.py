@@ -24,9 +24,9 @@ class ModelChoice:
     planned: PlannedChoice = DEFAULT_PLAN
     cpu: CpuChoice | None = None
 
-    def options(self, prepared: Prepared, keep_layers: bool = False) -> Options:
+    def options(self, prepared: Prepared, keep: tuple[str, ...] = ()) -> Options:
         """For the lowering."""
-        options = prepared.options(keep_layers, self.planned.choice)
+        options = prepared.options(keep, self.planned.choice)
         return dataclasses.replace(options, cpu=self.cpu.options) if self.cpu else options
 
     def target(self, target: Target) -> Target:

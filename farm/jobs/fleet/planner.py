@@ -76,7 +76,7 @@ class Planner:
         prepared: Prepared,
         runtime: Runtime,
         target: Target,
-        keep_layers: bool = False,
+        keep: tuple[str, ...] = (),
         choice: GraphChoice | None = None,
         kind: str = "",
         cpu: CpuChoice | None = None,
@@ -85,8 +85,8 @@ class Planner:
 
         Returns the plan and the file below the build folder that is its own, or that of another `kind`.
         """
-        plan = plans.lowered(prepared, target, ModelChoice(PlannedChoice(choice), cpu).options(prepared, keep_layers))
-        kind = kind or (f"{runtime}.layers" if keep_layers else runtime)
+        plan = plans.lowered(prepared, target, ModelChoice(PlannedChoice(choice), cpu).options(prepared, keep))
+        kind = kind or (f"{runtime}.layers" if keep else runtime)
         workspace = Workspace(prepared.deployment.library_name)
         path = workspace.plan_file(prepared.name, self.unit.abi, self.unit.soc, kind)
         return plan, plans.own_file(path, target, self.unit.name)

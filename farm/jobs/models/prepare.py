@@ -20,7 +20,10 @@ from farm.config.platforms import PLATFORMS, DataFormat
 from farm.jobs.models.custom import custom_names, custom_report
 from farm.model import boundary, data_formats, fetch, own_values
 from farm.model.framework_model import FrameworkModel
+from farm.model.further_cases import FurtherCases, further_cases
+from farm.model.further_inputs import NUDGE, nudged
 from farm.model.half_range import beyond_half
+from farm.model.metrics import Metrics, compare, worst
 from farm.model.oracle import expected_outputs
 from farm.model.padded_outputs import filled
 from farm.model.source_model import READERS, read_source_model
@@ -33,6 +36,7 @@ from runtime.importers.stand_ins import needs_stand_in
 from runtime.lowering.choice import GraphChoice
 from runtime.lowering.lower import Options
 from runtime.oracle.evaluate import evaluate
+from runtime.passes.fake_quantization import fake_limits
 from runtime.passes.pipeline import PassReport
 from runtime.plan.plan import Plan
 from runtime.types import OriginFormat, Precision, Precisions, asked_algorithms
@@ -46,6 +50,8 @@ PRECISIONS: Mapping[DataType, Precision] = {
 }
 DATA_TYPES: Mapping[Precision, DataType] = {precision: data_type for data_type, precision in PRECISIONS.items()}
 SEED = 1
+FLOAT_NUDGE = 2.0**-13  # moves some steps of small inputs, too
+MOVEMENTS = 3  # one alone may chance to move no step that counts
 
 
 def data_types(precisions: Iterable[Precision]) -> str:
@@ -90,10 +96,10 @@ class Prepared:
     framework: FrameworkModel | None = None
     siblings: tuple[Prepared, ...] = ()
 
-    def options(self, keep_layers: bool = False, choice: GraphChoice | None = None) -> Options:
+    def options(self, keep: tuple[str, ...] = (), choice: GraphChoice | None = None) -> Options:
         """What the deployment file asks of the lowering, and the choice that it obeys; None: its own rules."""
         algorithms, obfuscate = asked_algorithms(self.settings.winograd), self.settings.obfuscate
-        return Options(algorithms, obfuscate, keep_layers, separate_weights=self.shares_weights, choice=choice)
+        return Options(algorithms, obfuscate, keep, separate_weights=self.shares_weights, choice=choice)
 
     @property
     def shares_weights(self) -> bool:
@@ -115,6 +121,29 @@ class Prepared:
         """What the file allows on a GPU, which has arithmetic in half or not; the first runs until tuning chooses."""
         allowed = (PRECISIONS[data_type] for data_type in self.settings.data_types_on("gpu"))
         return tuple(each for each in allowed if has_half or not each.computes_in_half)
+
+    @functools.cached_property
+    def is_quantized(self) -> bool:
+        """Whether activations are rounded to eight bits, so that a difference in the last digit becomes a step."""
+        graph = self.graph
+        is_known = any(graph.tensors[name].quantization for name in graph.activations())
+        return is_known or any(fake_limits(node) for node in graph.nodes)
+
+    def moved_by_rounding(self, precision: Precision) -> Metrics | None:
+        """How far the reference moves where a quantised model's input moves by the precision's rounding.
+
+        A model may turn few steps that fall the other way to any difference: that is its own, not a runtime's. None for
+        a model that is not quantised, or without a reference.
+        """
+        if not self.is_quantized:
+            return None
+        if precision.stores_half not in self._movements:
+            self._movements[precision.stores_half] = _movement(self, NUDGE if precision.stores_half else FLOAT_NUDGE)
+        return self._movements[precision.stores_half]
+
+    @functools.cached_property
+    def _movements(self) -> dict[bool, Metrics | None]:
+        return {}
 
     @property
     def data_formats(self) -> Mapping[str, DataFormat]:
@@ -219,7 +248,7 @@ class TestData:
     __test__ = False
 
     def __init__(self, prepared: Prepared, given: Mapping[str, Array]) -> None:
-        self._prepared = prepared
+        self._prepared, self._given = prepared, frozenset(given)
         self.inputs = {tensor.name: given.get(tensor.name, random_input(tensor)) for tensor in prepared.inputs}
 
     @property
@@ -243,10 +272,30 @@ class TestData:
         return filled(prepared.graph, found, self.inputs)
 
     @functools.cached_property
+    def further(self) -> FurtherCases:
+        """What else a plan is judged by: squashed tensors, and other values of inputs that are not given."""
+        prepared = self._prepared
+        return further_cases(
+            prepared.source, prepared.graph, prepared.custom, prepared.inputs, self.inputs, self._given
+        )
+
+    @functools.cached_property
     def beyond_half(self) -> str:
         """What leaves half's range for these inputs, empty where nothing does: computes the whole graph in NumPy."""
         graph = self._prepared.graph
         return beyond_half(graph, evaluate(graph, self.inputs))
+
+
+def _movement(prepared: Prepared, share: float) -> Metrics | None:
+    """The worst figures of outputs where the inputs are moved, some times, by up to a share of their range."""
+    data = TestData(prepared, {})
+    moves = [nudged(prepared.inputs, data.inputs, (), share, number) for number in range(MOVEMENTS)]
+    try:
+        after = [TestData(prepared, inputs).expected for inputs in moves]
+        pairs = [(data.expected[name], found[name]) for name in prepared.graph.outputs for found in after]
+    except NoReferenceError:
+        return None
+    return worst(compare(before, after) for before, after in pairs if before.shape == after.shape)
 
 
 def validation_data(prepared: Prepared, given: Mapping[str, Array] | None = None) -> TestData:

@@ -14,6 +14,7 @@ from farm.jobs.benchmark import profile
 from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.further import judge_further
 from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of
 from farm.jobs.models.prepare import Failed, Prepared, TestData
 from farm.jobs.run import RoundTimes, run_rounds
@@ -80,8 +81,8 @@ def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -
         ),
         file_bytes=_file_bytes(opened, loaded),
         state=read_state(opened.transport),
-        validation=_validated(opened, subject, loaded) if "validate" in nightly.jobs else Validation(),
         ops=_operator_times(opened, loaded, first.first_ms) if "benchmark" in nightly.jobs else (),
+        validation=_validated(opened, subject, loaded) if "validate" in nightly.jobs else Validation(),
         tuned_check=_tuned_checked(opened, subject, nightly),
     )
 
@@ -89,7 +90,8 @@ def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -
 def _validated(opened: OpenUnit, subject: Subject, loaded: Loaded) -> Validation:
     prepared, data = _ready(subject)
     validation = compare_outputs(prepared, loaded.plan.target, data.expected, opened.read_outputs(loaded.plan))
-    return with_half_range(validation, loaded.plan.target.precision, data)
+    validation = with_half_range(validation, loaded.plan.target.precision, data)
+    return judge_further(opened, prepared, data, validation, loaded.keeping(opened), loaded.plan)
 
 
 def _tuned_checked(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -> TunedCheck:

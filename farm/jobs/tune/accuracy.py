@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.further import judge_further, keeping
 from farm.jobs.models.prepare import Prepared, TestData, plan_data_type, validation_data
 from farm.jobs.validate import compare_outputs, excess_of_outputs
 from runtime.graph import Array
@@ -51,9 +52,13 @@ class Accuracy:
         """Checks the outputs of a plan. Where they are wrong, its precisions are dropped or limited for later plans."""
         self.opened.progress.stage(f"{self.prepared.name}: accuracy of {plan_data_type(plan)}")
         outputs = self._outputs(plan, plan_file)
-        reason = compare_outputs(self.prepared, plan.target, self.data.expected, outputs).ending.reason
-        if not reason:
-            return True
+        validation = compare_outputs(self.prepared, plan.target, self.data.expected, outputs)
+        reason = validation.ending.reason
+        if validation.is_ok:
+            load = keeping(self.opened, self.prepared, plan.target, choice)
+            reason = judge_further(self.opened, self.prepared, self.data, validation, load).ending.reason
+            self.dropped |= {precisions: reason} if reason else {}
+            return not reason
         is_mixed = len(precisions) > 1
         if is_mixed:
             self.inaccurate.append(reason)

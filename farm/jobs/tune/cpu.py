@@ -11,6 +11,7 @@ from farm.config.execution import Execution
 from farm.jobs.compare.interleaved import Effort, Measured
 from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.further import judge_further, keeping
 from farm.jobs.models import cpu_choice
 from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData, validation_data
@@ -68,11 +69,16 @@ def tune_cpu(opened: OpenUnit, prepared: Prepared, deadline: Deadline) -> TuneRe
             proof = _prove(opened, prepared, ways, data, Path(folder), deadline)
             outcome, reason = proof.outcome()
             reason = reason and f"{UNCONFIRMED}: {reason}"
+    execution = cpu_choice.with_choice(prepared.settings.execution, found.choice)
+    if outcome == TuneOutcome.NEW:
+        load = keeping(opened, prepared, _target(opened, prepared), cpu=found.choice, execution=execution)
+        validation = judge_further(opened, prepared, data, proof.validation, load)
+        proof = dataclasses.replace(proof, validation=validation)
+        outcome, reason = proof.outcome()
     path = opened.planner.cpu_choice_file(prepared)
     if outcome == TuneOutcome.NEW:
         medians = {"default_ms": proof.default.latency_ms.median, "tuned_ms": proof.new.latency_ms.median}
         cpu_choice.write(path, found.choice.model_copy(update=medians))
-    execution = cpu_choice.with_choice(prepared.settings.execution, found.choice)
     return TuneResult(
         ending=proof.validation.ending,
         device_model=opened.device_model,

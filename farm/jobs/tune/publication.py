@@ -10,6 +10,7 @@ from typing import Any
 
 from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.further import judge_further, keeping
 from farm.jobs.models.prepare import TestData, validation_data
 from farm.jobs.tune.collect import Draft, draft, publish_draft
 from farm.jobs.tune.keeping import keep_choice
@@ -93,8 +94,17 @@ def _proof(
         return error
     if proof.outcome == TuneOutcome.NEW and not changes:
         return dataclasses.replace(proof, outcome=TuneOutcome.KEPT, reason=THE_SAME)
-    return proof
+    return _judged_further(opened, proof, tuned, new, data) if proof.outcome == TuneOutcome.NEW else proof
 
 
-def _data(tuned: ModelTuning) -> TestData:
-    return validation_data(tuned.prepared)
+def _judged_further(opened: OpenUnit, proof: Proof, tuned: ModelTuning, new: TunedFiles, data: TestData) -> Proof:
+    """What is about to be published is also right before squashing operators and with further inputs, or is not."""
+    version = tuned.version
+    load = keeping(opened, tuned.prepared, version.plan.target, version.choice, (new.tuned, new.kernels))
+    validation = judge_further(opened, tuned.prepared, data, proof.validation, load)
+    if validation.is_ok:
+        return proof
+    ending = validation.ending
+    return dataclasses.replace(
+        proof, outcome=TuneOutcome.KEPT, reason=ending.reason, ending=ending, validation=validation
+    )

@@ -13,6 +13,7 @@ from farm.jobs.compare.interleaved import DEFAULTS, Effort, PlanFile, TunedFiles
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.further import judge_further, keeping
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Ending
@@ -72,6 +73,9 @@ def check_tuned(
     measured, throttling = measure_in_turns(opened, one_plan, ways, data, effort, rest)
     default, with_files = measured
     validation = compare_outputs(prepared, plan.target, data.expected, with_files.outputs)
+    files = (tuned_file, kernels_file)
+    load = keeping(opened, prepared, plan.target, planned.choice, files, execution=execution)
+    validation = judge_further(opened, prepared, data, validation, load)
     return _checked(validation, with_files.over(default), throttling.throttled)
 
 

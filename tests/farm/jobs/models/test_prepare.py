@@ -26,7 +26,7 @@ def test_a_model_is_converted_with_the_files_shapes_and_settings(tmp_path: Path)
     assert found.graph.shape("y") == (2, 5)
     options = found.options()
     assert (options.algorithms, options.obfuscate) == ((Algorithm.WINOGRAD_4,), True)
-    assert found.options(True).keep_layers
+    assert found.options(("y",)).keep == ("y",)
     assert sum(len(report.changes) for report in found.reports) > 0
 
 

@@ -1,0 +1,149 @@
+"""Faults that outputs hide, planted between a model's graph and its plan, and models that are right."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import farm
+from farm.jobs.models import plans
+from farm.rows.run import RunRow
+from farm.rows.status import Status
+from runtime.graph import Array, Graph
+from runtime.lowering.lower import Options, lower
+from runtime.plan.plan import Plan
+from runtime.target import Target
+from tests.farm.model.tiny_model import FLOAT, model_of, write_deployment
+
+Constants = dict[str, Array]
+Fault = Callable[[Array, Array], tuple[Array, Array]]
+
+CLASSES = 10
+SOME = np.random.default_rng(8).normal(0, 1, CLASSES)
+CERTAIN, SATURATED = SOME.copy(), np.where(SOME > 0, 40.0, -40.0)
+CERTAIN[0] += 14.0  # Softmax gives 1 for class 0; Sigmoid of SATURATED gives 1 and 0
+WITH_AXIS = ("Softmax", "LogSoftmax", "ArgMax", "Flatten")
+MEAN = ("GlobalAveragePool", "Flatten")
+RUNTIMES = [("cpu", "fp32_fp32"), ("gpu", "fp32_fp32"), ("gpu", "fp16_fp32")]
+each_runtime = pytest.mark.parametrize(("runtime", "data_type"), RUNTIMES, ids=[f"{a}-{b}" for a, b in RUNTIMES])
+
+
+def classifier(*tail: str, bias: Array = CERTAIN) -> onnx.ModelProto:
+    """Two convolutions, of which the last has this bias, then the operators of `tail`."""
+    random = np.random.default_rng(7)
+    constants = {
+        "w": random.normal(0, 0.3, (16, 3, 3, 3)),
+        "b": random.normal(0, 0.1, 16),
+        "last": random.normal(0, 1, (CLASSES, 16, 1, 1)),
+        "shift": bias,
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["first"], "first", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["first"], ["act"], "act"),
+        helper.make_node("Conv", ["act", "last", "shift"], ["scores"], "scores"),
+    ]
+    names = ["scores", *(f"tail{number}" for number in range(1, len(tail))), "y"]
+    for op, (read, written) in zip(tail, itertools.pairwise(names), strict=True):
+        attributes = {"perm": [0, 2, 3, 1]} if op == "Transpose" else {"axis": 1} if op in WITH_AXIS else {}
+        nodes.append(helper.make_node(op, [read], [written], written, **attributes))
+    kind = onnx.TensorProto.INT64 if tail[-1] == "ArgMax" else FLOAT
+    return model_of(
+        nodes,
+        [helper.make_tensor_value_info("x", FLOAT, [1, 3, 8, 8])],
+        [helper.make_tensor_value_info("y", kind, None)],
+        constants,
+    )
+
+
+def dropped_bias(weights: Array, bias: Array) -> tuple[Array, Array]:
+    """Those of all classes but the certain one, so that the outputs hide it."""
+    return weights, np.where(np.arange(CLASSES) == 0, bias, 0).astype(np.float32)
+
+
+def zeroed_tap(weights: Array, bias: Array) -> tuple[Array, Array]:
+    spoiled = weights.copy()
+    spoiled[3, np.abs(weights[3]).reshape(16).argmax()] = 0
+    return spoiled, bias
+
+
+def swapped_channels(weights: Array, bias: Array) -> tuple[Array, Array]:
+    """Those with the least and the largest bias, but for the certain one."""
+    order, (least, *_, most) = np.arange(CLASSES), 1 + bias[1:].argsort()
+    order[[least, most]] = most, least
+    return weights[order], bias[order]
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, fault: Fault) -> None:
+    """Plans have the fault in the last convolution; graph and reference are right."""
+
+    def spoiled_plan(graph: Graph, target: Target, options: Options | None = None) -> Plan:
+        convolution = [node for node in graph.nodes if node.op == "Conv"][-1]
+        _, weights, bias = convolution.inputs
+        spoiled = fault(graph.constants[weights], graph.constants[bias])
+        constants = graph.constants | dict(zip((weights, bias), spoiled, strict=True))
+        return lower(dataclasses.replace(graph, constants=constants), target, options)
+
+    monkeypatch.setattr(plans, "lower", spoiled_plan)
+
+
+def run(model: onnx.ModelProto, runtime: str, data_type: str, **keys: str) -> RunRow:
+    path = write_deployment(Path(), model, runtime=runtime, data_type=data_type, **keys)
+    (row,) = farm.run(path, ["host"], rounds=1, validate=True)
+    return row
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(own_folder: Path) -> None:
+    pass
+
+
+# The largest tap of one class is less than what half may be wrong by.
+SEEN = [
+    (fault, *runtime)
+    for fault, runtime in itertools.product((dropped_bias, zeroed_tap, swapped_channels), RUNTIMES)
+    if not (fault is zeroed_tap and runtime[1] == "fp16_fp32")
+]
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("fault", "runtime", "data_type"), SEEN, ids=["-".join([fault.__name__, *rest]) for fault, *rest in SEEN]
+)
+def test_a_fault_that_softmax_hides_is_found(
+    monkeypatch: pytest.MonkeyPatch, fault: Fault, runtime: str, data_type: str
+) -> None:
+    plant(monkeypatch, fault)
+    row = run(classifier(*MEAN, "Softmax"), runtime, data_type)
+    assert row.outputs and row.outputs[0].status == Status.OK
+    assert row.status == Status.WRONG_RESULT
+    assert "tail2, the input of Softmax: " in row.reason
+
+
+TAILS = {
+    "argmax": ((*MEAN, "ArgMax"), CERTAIN, swapped_channels, "tail2, the input of ArgMax: "),
+    "softmax-argmax": ((*MEAN, "Softmax", "ArgMax"), CERTAIN, swapped_channels, "tail2, the input of Softmax: "),
+    "views": ((*MEAN, "Softmax", "Identity", "Flatten"), CERTAIN, swapped_channels, "tail2, the input of Softmax: "),
+    "moved": (("Softmax", "Transpose"), 4 * CERTAIN, zeroed_tap, "scores, the input of Softmax: "),
+    "fused": (("Sigmoid",), SATURATED, zeroed_tap, "scores, the input of Sigmoid: "),
+    "fused-moved": (("Sigmoid", "Transpose"), SATURATED, zeroed_tap, "scores, the input of Sigmoid: "),
+}
+ON = [(tail, runtime) for tail in TAILS for runtime in ("cpu", "gpu") if "argmax" not in tail or runtime == "cpu"]
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.parametrize(("tail", "runtime"), ON)
+def test_what_other_operators_hide_is_found(monkeypatch: pytest.MonkeyPatch, tail: str, runtime: str) -> None:
+    operators, bias, fault, told = TAILS[tail]
+    assert run(classifier(*operators, bias=bias), runtime, "fp32_fp32").status == Status.OK
+    plant(monkeypatch, fault)
+    row = run(classifier(*operators, bias=bias), runtime, "fp32_fp32")
+    assert row.outputs and row.outputs[0].status == Status.OK
+    assert row.status == Status.WRONG_RESULT and told in row.reason
