@@ -42,10 +42,10 @@ def thresholds_of(prepared: Prepared, runtime: Runtime, precision: Precision) ->
 
 def further_thresholds(prepared: Prepared, target: Target) -> tuple[Thresholds, Thresholds]:
     """Of outputs for further inputs, and of inner tensors: the default, or the file's similarity if that is looser."""
-    key = ("cpu" if target.memory == "cpu" else "gpu", target.precision)
-    asked, terms = thresholds_for(prepared, target), longest_sum(prepared.graph)
+    runtime: Runtime = "cpu" if target.memory == "cpu" else "gpu"
+    asked = [thresholds_for(prepared, target)] if runtime in prepared.settings.validation_threshold else []
     outputs, inner = (
-        metrics.loosest(asked, metrics.for_sums(table[key], terms))
+        metrics.loosest(metrics.for_sums(table[runtime, target.precision], longest_sum(prepared.graph)), *asked)
         for table in (metrics.DEFAULT_THRESHOLDS, metrics.INNER_THRESHOLDS)
     )
     return outputs, inner

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,16 +14,26 @@ import pytest
 from onnx import helper
 
 import farm
+from farm.config import deployment, inventory
+from farm.jobs.fleet.opening import open_unit
+from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.loading import LoadOptions
 from farm.jobs.models import plans
+from farm.jobs.models.prepare import prepare, validation_data
+from farm.jobs.nightly.case import Subject, examine
+from farm.jobs.tune.accuracy import Accuracy
+from farm.model import fetch
+from farm.nightly.configuration import NightlyConfiguration
 from farm.rows.run import RunRow
 from farm.rows.status import Status
 from runtime.graph import Array, Graph
 from runtime.lowering.lower import Options, lower
 from runtime.plan.plan import Plan
 from runtime.target import Target
+from runtime.types import Precision
 from tests.farm.model.tiny_model import FLOAT, model_of, write_deployment
+from tuner.budget import NO_DEADLINE
 
-Constants = dict[str, Array]
 Fault = Callable[[Array, Array], tuple[Array, Array]]
 
 CLASSES = 10
@@ -124,6 +135,7 @@ def test_a_fault_that_softmax_hides_is_found(
     assert row.outputs and row.outputs[0].status == Status.OK
     assert row.status == Status.WRONG_RESULT
     assert "tail2, the input of Softmax: " in row.reason
+    assert ("< 22.0 dB" in row.reason) == (data_type == "fp16_fp32")
 
 
 TAILS = {
@@ -147,3 +159,46 @@ def test_what_other_operators_hide_is_found(monkeypatch: pytest.MonkeyPatch, tai
     row = run(classifier(*operators, bias=bias), runtime, "fp32_fp32")
     assert row.outputs and row.outputs[0].status == Status.OK
     assert row.status == Status.WRONG_RESULT and told in row.reason
+
+
+@pytest.mark.opencl
+def test_other_jobs_judge_by_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A night's examination, tuning's choice of a precision, and samples."""
+    plant(monkeypatch, zeroed_tap)
+    path = write_deployment(Path(), classifier(*MEAN, "Softmax"))
+    source = deployment.load(path)
+    prepared = prepare(source, "tiny", fetch.Fetcher(source))
+    told = "tail2, the input of Softmax: "
+    with open_unit(inventory.HOST) as opened:
+        nothing: Any = None
+        subject = Subject(nothing, prepared, "gpu", LoadOptions(), validation_data(prepared))
+        configuration = NightlyConfiguration(models=("tiny.yml",), jobs=("validate",))
+        assert told in examine(opened, subject, configuration).ending.reason
+        plan, plan_file = opened.planner.plan(prepared, "gpu", opened.planner.target(prepared, "gpu"))
+        write_plan(plan, plan_file)
+        accuracy = Accuracy(opened, prepared, NO_DEADLINE)
+        assert not accuracy.is_enough((Precision.FP32,), plan, plan_file, None)
+        assert told in accuracy.dropped[Precision.FP32,]
+    np.save("x_1.npy", np.ones((1, 3, 8, 8), np.float32))
+    (row,) = farm.run(path, ["host"], input_folder=Path(), validate=True)
+    assert row.status == Status.WRONG_RESULT and told in row.reason
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("given", [True, False])
+def test_a_further_input_shows_what_the_own_one_does_not(monkeypatch: pytest.MonkeyPatch, given: bool) -> None:
+    """Noise drowns a small bias, which is all that is left of zeros; inputs that are given are the only ones."""
+    plant(monkeypatch, lambda weights, bias: (weights, 0 * bias))
+    small = 1e-3 * SOME
+    model = classifier("Relu", bias=small)
+    for initializer in model.graph.initializer:
+        if initializer.name == "b":
+            initializer.CopyFrom(onnx.numpy_helper.from_array(np.zeros(16, np.float32), "b"))
+    np.save("x.npy", np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32))
+    keys = {"validation_inputs_data": "[x.npy]"} if given else {}
+    row = run(model, "gpu", "fp32_fp32", **keys)
+    assert row.outputs and row.outputs[0].status == Status.OK
+    if given:
+        assert row.status == Status.OK
+    else:
+        assert row.status == Status.WRONG_RESULT and row.reason.startswith("with zeros as inputs: y: ")
