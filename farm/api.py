@@ -191,6 +191,7 @@ def run(
     output_folder: File | None = None,
     input_folder: File | None = None,
     example: bool = False,
+    engines: Sequence[str] = (),
     **given: Unpack[RunKeywords],
 ) -> Iterator[RunRow]:
     """Runs the models of a deployment file and times them; a row for each unit, model and runtime.
@@ -198,12 +199,13 @@ def run(
     `validate` compares the outputs with those of the model's framework, `layers` every operator's. `inputs` are
     `FILE.npy` or `NAME=FILE.npy`; outputs are kept in `output_folder`. `input_folder` holds many samples instead, each
     of which runs once; the row's `samples` has their means and names the worst. `example` has the example application
-    of the C API run the model, and compares its outputs.
+    of the C API run the model, and compares its outputs. `engines` run it, farmrt among them or not (docs/engines.md);
+    default: those of the deployment file.
     """
     deployment = _load(model, given)
-    load = _loading(given)
+    load, named = _loading(given), tuple(engines)
     folders = _path(output_folder), _path(input_folder)
-    options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), folders[0], load, folders[1], example)
+    options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), folders[0], load, folders[1], example, named)
     return _kept(given["store"], "run", run_job(deployment, _units_for(deployment, units), options, given["fleet"]))
 
 

@@ -40,6 +40,7 @@ def run(
     input_dir: Path | None,
     output_dir: Path | None,
     example: bool,
+    engines: tuple[str, ...],
     load: LoadOptions,
     fleet: FleetOptions,
     store: str | None,
@@ -48,7 +49,7 @@ def run(
 ) -> CommandResult:
     """`farm run`; returns the exit status."""
     source = options.load(model)
-    wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load, input_dir, example)
+    wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load, input_dir, example, engines)
     said = GOES_ON if input_dir else interruption.INTERRUPTED
     if cluster and cluster.detach:
         works = sent_jobs.all_models("run", [source], run_settings(wanted))

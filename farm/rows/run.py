@@ -126,7 +126,10 @@ class Placement(Record):
 
 
 class RunFigures(ExecutionFigures):
-    """Times of a model, what farmrt allocated for it, whether it used the files of tuning, and how it was executed."""
+    """Times of a model, what farmrt allocated for it, whether it used the files of tuning, and how it was executed.
+
+    `file_bytes` is the size on disk of another engine and of the model in its form.
+    """
 
     init_ms: Figure = None
     first_ms: Figure = None
@@ -136,6 +139,7 @@ class RunFigures(ExecutionFigures):
     kernels: KernelsUse | NoFile = NoFile()
     selection: SelectionUse | NoFile = NoFile()
     placement: Placement | None = None
+    file_bytes: dict[str, int] = Field(default_factory=dict)
 
 
 class RunRow(RunFigures, OutputComparison, Row):
