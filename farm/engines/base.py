@@ -115,6 +115,7 @@ class EngineRun:
     hashes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     size_bytes: Mapping[str, int] = dataclasses.field(default_factory=dict)
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    fingerprint: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Engine(ABC):
@@ -130,3 +131,7 @@ class Engine(ABC):
         Entering it, or calling what it gives, raises UnsupportedError or a DeviceError of that kind where the engine
         cannot take the model, DeviceError with its last words where it fails, DeadlineError where it hangs.
         """
+
+    def missing(self) -> str:
+        """Why it cannot run on this machine, with the command that installs it; empty where it can."""
+        return ""

@@ -19,8 +19,8 @@ from farm.config.inventory import Unit
 from farm.engines.base import EngineModel
 from farm.engines.registry import named_engines
 from farm.farmrt.answers import RunAnswer, waited_share
-from farm.jobs.engines.contender import EngineModels, contender, runtimes_of
-from farm.jobs.engines.result import engine_result, engine_validation
+from farm.jobs.engines.ready import EngineModels, ready_engine, runtimes_of
+from farm.jobs.engines.result import engine_figures, engine_provenance, engine_validation
 from farm.jobs.example import ExampleModel, run_example
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures, peak_memory
@@ -136,6 +136,7 @@ def run_job(
             for model in models
             for engine in options.engines_of(model)
             for runtime in runtimes_of(engine, model.settings.runtimes)
+            or model.settings.runtimes[:1]  # it refuses that
         ]
         yield from rows_of_measures(RunRow, each, units, run_settings(options), fleet, progress)
 
@@ -239,12 +240,21 @@ def _in_engine(
     options: RunOptions,
 ) -> RunResult:
     """The result of a model in another engine."""
-    with contender(opened, engine, prepared, model, runtime, data, options.load.execution) as rounds:
-        run, throttling = opened.cool(lambda: rounds(options.rounds, options.warmup))
+    with ready_engine(opened, engine, prepared, model, runtime, data, options.load.execution) as other:
+        run, throttling = opened.cool(lambda: other.run(options.rounds, options.warmup))
+        precision = other.precision
     if options.output_folder:
         _save(run.outputs, options.output_folder, f"{prepared.name}.{opened.unit.name}.{runtime}.{engine}")
-    validation = engine_validation(engine, prepared, runtime, data, run) if options.compares else Validation()
-    return engine_result(engine, run, opened.device_model, throttling, validation)
+    compared = options.compares
+    validation = engine_validation(engine, prepared, runtime, precision, data, run) if compared else Validation()
+    return RunResult(
+        ending=validation.ending,
+        device_model=opened.device_model,
+        provenance=engine_provenance(engine, run),
+        throttling=throttling,
+        figures=engine_figures(run, run.samples_ms),
+        comparison=validation.comparison,
+    )
 
 
 def _figures(

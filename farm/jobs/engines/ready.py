@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,8 +19,18 @@ from farm.model.fetch import Fetcher
 from runtime.errors import UnsupportedError
 from runtime.importers.onnx_file import whole
 from runtime.importers.onnx_importer import with_stand_ins
+from runtime.types import Precision
 
-Rounds = Callable[[int, int], EngineRun]  # runs so many, after so many that warm up
+
+@dataclasses.dataclass(frozen=True)
+class ReadyEngine:
+    """A model in an engine on a unit: `run` runs so many rounds, after so many that warm up, in a fresh process.
+
+    `precision` is what its outputs are judged by.
+    """
+
+    run: Callable[[int, int], EngineRun]
+    precision: Precision = Precision.FP32
 
 
 class EngineModels:
@@ -52,13 +63,13 @@ def _engine_model(prepared: Prepared, folder: Path) -> EngineModel:
 
 
 def runtimes_of(engine: str, runtimes: tuple[Runtime, ...]) -> tuple[Runtime, ...]:
-    """Those of a model's runtimes on which an engine runs models; where there are none the first, which it refuses."""
+    """Those of a model's runtimes on which an engine runs models."""
     known = runtimes if engine == FARMRT else engines()[engine].runtimes
-    return tuple(each for each in runtimes if each in known) or runtimes[:1]
+    return tuple(each for each in runtimes if each in known)
 
 
 @contextlib.contextmanager
-def contender(
+def ready_engine(
     opened: OpenUnit,
     engine: str,
     prepared: Prepared,
@@ -66,15 +77,20 @@ def contender(
     runtime: Runtime,
     data: TestData,
     execution: Execution,
-) -> Iterator[Rounds]:
-    """Brings an engine to a unit; what it gives runs the model there, in a fresh process each time."""
+) -> Iterator[ReadyEngine]:
+    """Brings an engine other than farmrt to a unit."""
     adapter = engines()[engine]
     if runtime not in adapter.runtimes:
         raise UnsupportedError(f"engine {engine} runs models on {' and '.join(adapter.runtimes)}, not on {runtime}")
     threads = execution.over(prepared.settings.execution).num_threads
     unit = _engine_unit(opened, prepared)
-    with round_limit.named(unit.round_limit_s), adapter.ready(unit) as run:
-        yield lambda rounds, warmup: run(EngineTask(model, runtime, data.inputs, rounds, warmup, threads))
+    with adapter.ready(unit) as start:
+
+        def run(rounds: int, warmup: int) -> EngineRun:
+            with round_limit.named(unit.round_limit_s):
+                return start(EngineTask(model, runtime, data.inputs, rounds, warmup, threads))
+
+        yield ReadyEngine(run)
 
 
 def _engine_unit(opened: OpenUnit, prepared: Prepared) -> EngineUnit:
