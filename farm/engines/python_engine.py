@@ -1,4 +1,4 @@
-"""Engines that come as a package of Python: on this machine as it is installed here, run in a process of its own."""
+"""Engines that come as a package of Python: installed on this machine, wheels for their own Python on ARM boards."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from farm import safe_text
 from farm.engines import unit_program
 from farm.engines.base import Engine, EngineModel, EngineRun, EngineTask, EngineUnit
+from farm.engines.wheels import PYTHON, ask_python, fetch_wheels, unpacked_wheels
 from farm.transport.base import Process
 from farm.transport.file_digest import sha256
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError, ProcessKilledError
@@ -78,6 +79,7 @@ class PythonEngine(Engine):
     Attributes:
         package: the package's name where it is installed from.
         module: its name in Python.
+        needs: what else it takes on a unit that is not this machine.
         program: a class that runs on the unit. It is sent there as text, so that its methods import what they need.
             `program(files, threads)` loads a model from the paths of `files`, threads None for the engine's default;
             `run(inputs)` takes arrays by name and returns the outputs by name.
@@ -86,6 +88,7 @@ class PythonEngine(Engine):
     package: str
     module: str
     program: type
+    needs: tuple[str, ...] = ("numpy",)
 
     @abstractmethod
     def files(self, model: EngineModel) -> Mapping[str, Path]:
@@ -102,8 +105,14 @@ class PythonEngine(Engine):
     @contextlib.contextmanager
     def ready(self, unit: EngineUnit) -> Iterator[Callable[[EngineTask], EngineRun]]:
         """See Engine.ready."""
-        place = self._here()
-        yield lambda task: self._run(unit, place, task)
+        if unit.is_here:
+            place = self._here()
+            yield lambda task: self._run(unit, place, task)
+            return
+        wheels = fetch_wheels([self.package, *self.needs], ask_python(unit, self.name))
+        with unpacked_wheels(unit, wheels) as there:
+            place = PythonPlace(PYTHON, (there.folder,), there.sha256, there.size_bytes)
+            yield lambda task: self._run(unit, place, task)
 
     def _here(self) -> PythonPlace:
         if text := self.missing():

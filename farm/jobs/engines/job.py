@@ -120,7 +120,7 @@ class _Match:
 
     @property
     def lanes(self) -> list[_Lane]:
-        """Those that can be; of an engine that the user named, and that has none of the runtimes, one that it refuses."""
+        """Those that can be, and one of an engine that the user named although it has none of the runtimes."""
         runtimes = self.model.settings.runtimes
         refused = runtimes[:1] if self.options.engines else ()
         return [
