@@ -17,6 +17,7 @@ from farm.safe_text import one_line
 from farm.tables import table
 from farm.tables.engines import engine_tables, fastest_lines
 from farm.tables.execution import execution_lines
+from farm.tables.run import figure_lines
 from farm.units import lookup
 from farm.units.selection import Selection
 
@@ -46,5 +47,5 @@ def show(rows: Sequence[EnginesRow]) -> None:
     """What people see of the rows: a table a model and unit, then a line that says which is the fastest."""
     table.show(engine_tables(rows))
     click.echo()
-    for line in (*execution_lines(rows), *fastest_lines(rows)):
+    for line in (*execution_lines(rows), *figure_lines(rows), *fastest_lines(rows)):
         click.echo(one_line(line))

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from farm.config.deployment import Runtime
 from farm.farmrt.unit_file_store import UnitFileStore
+from farm.rows.run import EngineFigure
 from farm.transport.base import Transport
 
 Array = npt.NDArray[Any]
@@ -102,12 +103,13 @@ class EngineRun:
     """What a fresh process of an engine did.
 
     `samples_ms` has one time a round, the very first round and the warm-up apart; `hashes` are the SHA-256 of the files
-    that it worked with by their role, `engine` and `model` among them; `size_bytes` their size on disk by role.
+    that it worked with by their role, `engine` and `model` among them; `size_bytes` their size on disk by role. What an
+    engine does not tell is None or empty: without `outputs` nothing is compared.
     """
 
     version: str
-    init_ms: float
-    first_ms: float
+    init_ms: float | None
+    first_ms: float | None
     samples_ms: tuple[float, ...]
     outputs: Mapping[str, Array]
     peak_bytes: int | None = None
@@ -116,6 +118,7 @@ class EngineRun:
     size_bytes: Mapping[str, int] = dataclasses.field(default_factory=dict)
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     fingerprint: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    figures: tuple[EngineFigure, ...] = ()
 
 
 class Engine(ABC):

@@ -1,4 +1,4 @@
-"""Collects the engines: those of farm, and entry points of the group `farm.engines` of what is installed."""
+"""Collects the engines: those of farm, entry points `farm.engines` of what is installed, programs of engines.yml."""
 
 from __future__ import annotations
 
@@ -7,17 +7,28 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 
 from farm.config.deployment import FARMRT
+from farm.config.engine_file import DEFAULT_FILE, load_engine_file
 from farm.config.suggestion import suggestion
 from farm.engines.base import Engine
+from farm.engines.command import CommandEngine
 from farm.engines.onnxruntime import OnnxRuntime
 from runtime.errors import ConfigError
 
 GROUP = "farm.engines"
 
 
-@functools.cache
 def engines() -> Mapping[str, Engine]:
-    """All adapters by their names; ConfigError where an installed package offers what is none."""
+    """All by their names; ConfigError where engines.yml is wrong, or an installed package offers what is no engine."""
+    programs = {name: CommandEngine(name, section) for name, section in load_engine_file().items()}
+    for name in programs:
+        if name in (FARMRT, *adapters()):
+            raise ConfigError(f"{DEFAULT_FILE}: engines.{name}: there is an engine of this name; give it another")
+    return {**adapters(), **programs}
+
+
+@functools.cache
+def adapters() -> Mapping[str, Engine]:
+    """Those that need no file."""
     found: dict[str, Engine] = {each.name: each for each in (OnnxRuntime(),)}
     for point in entry_points(group=GROUP):
         try:

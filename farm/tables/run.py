@@ -134,3 +134,12 @@ def _kernels_line(row: RunRow) -> str:
     counts = f"{kernels.loaded} loaded, {kernels.built} built in {kernels.build_ms:.0f} ms"
     reason = f" ({kernels.reason})" if kernels.reason else ""
     return f"{row.model} on {row.unit}: compiled kernels: match {kernels.match}, {counts}{reason}"
+
+
+def figure_lines(rows: Sequence[RunRow]) -> list[str]:
+    """What users' programs say of themselves, a line each."""
+    return [
+        f"{row.model} on {row.unit} ({row.engine}): {figure.name} {figure.value:g} {figure.unit}".rstrip()
+        for row in rows
+        for figure in row.figures
+    ]

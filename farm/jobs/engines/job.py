@@ -211,8 +211,9 @@ class _Match:
 
 
 def _is_in(found: _Measured) -> bool:
-    """Whether a lane takes part in the turns: it runs, and answers rightly as far as that is known."""
-    return found.error is None and found.validation.ending.status in (Status.OK, Status.NO_REFERENCE)
+    """Whether a lane takes part in the turns: it tells its rounds' times, and answers rightly as far as is known."""
+    is_right = found.validation.ending.status in (Status.OK, Status.NO_REFERENCE)
+    return found.error is None and is_right and found.first is not None and bool(found.first.samples_ms)
 
 
 @contextlib.contextmanager

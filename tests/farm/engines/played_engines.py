@@ -110,7 +110,7 @@ def offer(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """Lets an installed package offer some of these for the rest of a test."""
     points = [EntryPoint(name, f"{__name__}:{name}", registry.GROUP) for name in names]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
-    registry.engines.cache_clear()
+    registry.adapters.cache_clear()
 
 
 @pytest.fixture
@@ -118,4 +118,4 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """All of these are installed."""
     offer(monkeypatch, "WRONG", "MISSHAPEN", "REFUSES", "CRASHES", "HANGS", "BABBLES", "ABSENT")
     yield
-    registry.engines.cache_clear()
+    registry.adapters.cache_clear()

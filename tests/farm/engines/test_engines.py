@@ -121,4 +121,4 @@ def test_installed_packages_offer_engines(monkeypatch: pytest.MonkeyPatch) -> No
     played_engines.offer(monkeypatch, "NONE")
     with pytest.raises(ConfigError, match=r"entry point NONE of farm\.engines"):
         registry.engines()
-    registry.engines.cache_clear()
+    registry.adapters.cache_clear()
