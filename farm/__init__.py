@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Built,
         CompareRow,
         ConvertRow,
+        EnginesRow,
         FarmError,
         FleetOptions,
         ForecastRow,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         build,
         compare,
         convert,
+        engines,
         forecast,
         inspect,
         nightly,
@@ -50,6 +52,7 @@ __all__ = [
     "Built",
     "CompareRow",
     "ConvertRow",
+    "EnginesRow",
     "FarmError",
     "FleetOptions",
     "ForecastRow",
@@ -65,6 +68,7 @@ __all__ = [
     "build",
     "compare",
     "convert",
+    "engines",
     "forecast",
     "inspect",
     "nightly",
@@ -75,7 +79,7 @@ __all__ = [
     "units",
 ]
 
-_NAMED_AS_MODULES = ("nightly", "report", "units")
+_NAMED_AS_MODULES = ("engines", "nightly", "report", "units")
 
 
 class _CallableModule(ModuleType):

@@ -53,6 +53,7 @@ from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
 from farm.jobs.convert import ConvertOptions, convert_job
 from farm.jobs.custom_cases import cases_of_files
+from farm.jobs.engines.job import EnginesOptions, engines_job
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_job
 from farm.jobs.inspect import inspect_for_file, inspect_job, inspect_plan_file
@@ -75,6 +76,7 @@ from farm.report.write import ReportFiles, ReportFormat, write_reports
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.compare import CompareRow
 from farm.rows.convert import ConvertRow
+from farm.rows.engines import EnginesRow
 from farm.rows.forecast import ForecastRow
 from farm.rows.inspect import InspectRow
 from farm.rows.opbench import OpbenchRow
@@ -96,6 +98,7 @@ __all__ = [
     "Built",
     "CompareRow",
     "ConvertRow",
+    "EnginesRow",
     "FarmError",
     "FleetOptions",
     "ForecastRow",
@@ -111,6 +114,7 @@ __all__ = [
     "build",
     "compare",
     "convert",
+    "engines",
     "forecast",
     "inspect",
     "nightly",
@@ -191,6 +195,7 @@ def run(
     output_folder: File | None = None,
     input_folder: File | None = None,
     example: bool = False,
+    engines: Sequence[str] = (),
     **given: Unpack[RunKeywords],
 ) -> Iterator[RunRow]:
     """Runs the models of a deployment file and times them; a row for each unit, model and runtime.
@@ -198,13 +203,37 @@ def run(
     `validate` compares the outputs with those of the model's framework, `layers` every operator's. `inputs` are
     `FILE.npy` or `NAME=FILE.npy`; outputs are kept in `output_folder`. `input_folder` holds many samples instead, each
     of which runs once; the row's `samples` has their means and names the worst. `example` has the example application
-    of the C API run the model, and compares its outputs.
+    of the C API run the model, and compares its outputs. `engines` run it, farmrt among them or not (docs/engines.md);
+    default: those of the deployment file.
     """
     deployment = _load(model, given)
-    load = _loading(given)
+    load, named = _loading(given), tuple(engines)
     folders = _path(output_folder), _path(input_folder)
-    options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), folders[0], load, folders[1], example)
+    options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), folders[0], load, folders[1], example, named)
     return _kept(given["store"], "run", run_job(deployment, _units_for(deployment, units), options, given["fleet"]))
+
+
+@accepts(RunKeywords, trust_models=False, fleet=FLEET)
+def engines(
+    model: File,
+    units: Units = None,
+    *,
+    engines: Sequence[str] = (),
+    turns: int = 8,
+    rounds: int = 10,
+    warmup: int = 1,
+    **given: Unpack[RunKeywords],
+) -> Iterator[EnginesRow]:
+    """Runs the models of a deployment file in all engines, in turns; a row for each unit, model, engine and runtime.
+
+    `engines`: farmrt and others (docs/engines.md); default: all that are installed here. A row's `standing` says how
+    much slower than the leader it is, and of the leader whether it is the fastest.
+    """
+    deployment, load = _load(model, given), _loading(given)
+    options = EnginesOptions(tuple(engines), turns, rounds, warmup, load)
+    return _kept(
+        given["store"], "engines", engines_job(deployment, _units_for(deployment, units), options, given["fleet"])
+    )
 
 
 @accepts(RunKeywords, trust_models=False, fleet=FLEET)

@@ -43,6 +43,7 @@ COMMANDS = {
     "inspect": "farm.cli.commands.inspect",
     "run": "farm.cli.commands.run",
     "benchmark": "farm.cli.commands.benchmark",
+    "engines": "farm.cli.commands.engines",
     "opbench": "farm.cli.commands.opbench",
     "operators": "farm.cli.commands.operators",
     "tune": "farm.cli.commands.tune",

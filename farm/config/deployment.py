@@ -75,6 +75,7 @@ ELEMENT_TYPES: tuple[str, ...] = get_args(ElementType)
 Form = Literal["file", "code"]
 DataType = Literal["fp16_fp32", "fp32_fp32", "fp16_fp16"]
 Runtime = Literal["cpu", "gpu"]
+FARMRT = "farmrt"  # farm's own engine; others are adapters, see farm.engines
 ONNX_ORDER: DataFormat = "NCHW"
 UNKNOWN_TYPE: ElementType = "float32"  # of a tensor within the model, whose type nobody says
 FLOATS = "models run in fp32 and fp16"
@@ -255,6 +256,7 @@ class Model(ExecutionKeys):
     change_concat_ranges: Annotated[bool, _only_off(FLOATS)] = False
     round_limit: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     custom_operators: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
+    engine: Annotated[tuple[Text, ...], BeforeValidator(split_text), AfterValidator(not_empty)] = (FARMRT,)
 
     @field_validator("platform")
     @classmethod

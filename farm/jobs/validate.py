@@ -102,14 +102,17 @@ def compare_within(
 
 
 def compare_with_reference(
-    prepared: Prepared, target: Target, reference: Callable[[], Mapping[str, Array]], actual: Mapping[str, Array]
+    prepared: Prepared,
+    thresholds: Thresholds,
+    reference: Callable[[], Mapping[str, Array]],
+    actual: Mapping[str, Array],
 ) -> Validation:
     """Compares all outputs with what the reference computes; where it has none, that is the ending."""
     try:
         expected = reference()
     except NoReferenceError as error:
         return Validation(Ending(status=Status.NO_REFERENCE, reason=str(error)))
-    return compare_outputs(prepared, target, expected, actual)
+    return compare_within(thresholds, prepared, expected, actual)
 
 
 def _ending_of(verdicts: Mapping[str, metrics.OutputVerdict]) -> Ending:

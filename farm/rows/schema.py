@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.compare import CompareRow
 from farm.rows.convert import ConvertRow
+from farm.rows.engines import EnginesRow
 from farm.rows.forecast import ForecastRow
 from farm.rows.inspect import InspectRow
 from farm.rows.nightly import NightlyRow
@@ -22,6 +23,7 @@ ROW_TYPES: tuple[type[Row], ...] = (
     BenchmarkRow,
     CompareRow,
     ConvertRow,
+    EnginesRow,
     ForecastRow,
     InspectRow,
     NightlyRow,

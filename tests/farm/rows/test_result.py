@@ -11,6 +11,7 @@ from farm.rows.benchmark import BenchmarkResult
 from farm.rows.compare import CompareResult
 from farm.rows.convert import ConvertResult
 from farm.rows.device_state import DeviceState
+from farm.rows.engines import EnginesResult
 from farm.rows.forecast import ForecastResult
 from farm.rows.inspect import InspectResult
 from farm.rows.nightly import NightlyResult
@@ -27,6 +28,7 @@ RESULTS = (
     BenchmarkResult,
     CompareResult,
     ConvertResult,
+    EnginesResult,
     ForecastResult,
     InspectResult,
     NightlyResult,
