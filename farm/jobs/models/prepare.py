@@ -29,6 +29,7 @@ from runtime.convert import convert
 from runtime.errors import ConfigError, FarmError, ModelError, NoReferenceError, UnsupportedError
 from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
+from runtime.importers.onnx_file import whole
 from runtime.importers.stand_ins import needs_stand_in
 from runtime.lowering.choice import GraphChoice
 from runtime.lowering.lower import Options
@@ -46,6 +47,7 @@ PRECISIONS: Mapping[DataType, Precision] = {
 }
 DATA_TYPES: Mapping[Precision, DataType] = {precision: data_type for data_type, precision in PRECISIONS.items()}
 SEED = 1
+STANDARD_DOMAINS = ("", "ai.onnx")
 
 
 def data_types(precisions: Iterable[Precision]) -> str:
@@ -115,6 +117,12 @@ class Prepared:
         """What the file allows on a GPU, which has arithmetic in half or not; the first runs until tuning chooses."""
         allowed = (PRECISIONS[data_type] for data_type in self.settings.data_types_on("gpu"))
         return tuple(each for each in allowed if has_half or not each.computes_in_half)
+
+    def standard(self) -> onnx.ModelProto:
+        """The model of ONNX's own operators, before any are fused; UnsupportedError where it holds others."""
+        if own := {node.op_type for node in self.source.graph.node if node.domain not in STANDARD_DOMAINS}:
+            raise UnsupportedError(f"{self.deployment.path}: no operators of ONNX: {', '.join(sorted(own))}")
+        return whole(self.source)
 
     @property
     def data_formats(self) -> Mapping[str, DataFormat]:
