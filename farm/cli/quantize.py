@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from farm import atomic_file
 from farm.cli import options, view
 from farm.cli.envelope import CommandResult
 from farm.cli.next_step import next_command
@@ -32,6 +33,7 @@ def quantize(
     budget_accuracy: float | None,
     ranges: Path | None,
     output: Path | None,
+    html: Path,
     as_json: bool,
 ) -> CommandResult:
     """`farm quantize`; returns the exit status."""
@@ -44,6 +46,9 @@ def quantize(
         rows = list(quantize_job(source, wanted, lambda text: progress.stage("host", text), notes.append))
     for note in notes:
         click.echo(f"note: {one_line(note)}", err=True)
+    from farm.report.quantize_page import quantize_page
+
+    atomic_file.write(html, quantize_page(rows).encode())
     return options.finish(rows, as_json, _show)
 
 

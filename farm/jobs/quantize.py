@@ -15,6 +15,7 @@ import onnx
 
 from farm import atomic_file
 from farm.config.deployment import Deployment
+from farm.config.suggestion import suggestion
 from farm.jobs.models.prepare import Prepared, prepare
 from farm.model.boundary import channel_axis
 from farm.model.fetch import Fetcher
@@ -26,7 +27,7 @@ from farm.quantization.calibration import Calibration
 from farm.quantization.histogram import Histogram
 from farm.quantization.judge import NO_BUDGET, Fidelity, LossBudget, fewest_in_float, fidelity, sqnr_by_tensor
 from farm.quantization.layers import LayerNodes
-from farm.quantization.methods import Range, chosen_range
+from farm.quantization.methods import METHODS, Range, chosen_range
 from farm.quantization.switches import SwitchedModel
 from farm.rows.quantize import QuantizedLayer, QuantizeFigures, QuantizeResult, QuantizeRow
 from farm.rows.result import Conditions, make_row
@@ -68,7 +69,11 @@ class QuantizeOptions:
     output: Path | None = None
 
     def check(self) -> None:
-        """Raises ConfigError where options do not go together."""
+        """Raises ConfigError where an option is none, or options do not go together."""
+        if self.method not in METHODS:
+            raise ConfigError(f"method {self.method!r}: there is no such{suggestion(self.method, METHODS)}")
+        if self.weights_only and self.weights_only not in qdq.LARGEST:
+            raise ConfigError(f"weights_only {self.weights_only!r}: write {' or '.join(qdq.LARGEST)}")
         if self.data is None and not (self.ranges or self.weights_only):
             raise ConfigError("--data DIR is needed: the samples whose values show each tensor's range")
         if self.data is None and self.budget.is_set:

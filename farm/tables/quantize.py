@@ -45,7 +45,7 @@ def decibels(value: float | None) -> str:
     return "exact" if value > NO_NOISE_DB else f"{value:.1f}"
 
 
-def span(low: float | None, high: float | None) -> str:
+def range_text(low: float | None, high: float | None) -> str:
     """`-1.5 to 6`."""
     return "-" if low is None or high is None else f"{low:.4g} to {high:.4g}"
 
@@ -53,4 +53,4 @@ def span(low: float | None, high: float | None) -> str:
 def _cells(layer: QuantizedLayer) -> list[str]:
     clipped = "-" if layer.clipped_percent is None else f"{layer.clipped_percent:.2f} %"
     noise = (decibels(value) for value in (layer.alone_db, layer.before_db, layer.after_db))
-    return [layer.name, layer.op, span(layer.low, layer.high), clipped, *noise, layer.in_float]
+    return [layer.name, layer.op, range_text(layer.low, layer.high), clipped, *noise, layer.in_float]

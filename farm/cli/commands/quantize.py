@@ -10,6 +10,10 @@ from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
 from farm.cli.ranges import Number
 
+METHODS = ("minmax", "percentile", "entropy", "mse")  # these two are the job's
+BITS = ("int8", "int4")
+PAGE = "reports/quantize.html"
+
 
 @click.command(name="quantize")
 @options.model_argument
@@ -23,7 +27,7 @@ from farm.cli.ranges import Number
 @click.option("--quantize_stat", is_flag=True, hidden=True, expose_value=False, help="MACE's name for this command.")
 @click.option(
     "--method",
-    type=click.Choice(["minmax", "percentile", "entropy", "mse"]),
+    type=click.Choice(METHODS),
     default="minmax",
     show_default=True,
     help="How a range is chosen: all values, all but outliers, least divergence, or least square error.",
@@ -31,7 +35,7 @@ from farm.cli.ranges import Number
 @click.option("--per-channel", is_flag=True, help="A scale for each output channel of a weight.")
 @click.option(
     "--weights-only",
-    type=click.Choice(["int8", "int4"]),
+    type=click.Choice(BITS),
     default=None,
     help="Only weights become integers; the model computes in float.",
 )
@@ -55,6 +59,9 @@ from farm.cli.ranges import Number
     help="Ranges in place of those that samples show: MACE's quantize_range_file.",
 )
 @click.option("-o", "--output", metavar="FILE", type=paths.NEW_FILE, help="The ONNX file.  [default: below build/]")
+@click.option(
+    "--html", metavar="FILE", type=paths.NEW_FILE, default=PAGE, show_default=True, help="The page of all layers."
+)
 @options.model_file_options
 @options.json_option
 def command(**given: Any) -> CommandResult:
@@ -62,8 +69,7 @@ def command(**given: Any) -> CommandResult:
 
     ONNX Runtime runs the float model on the samples of --data. Each layer is then quantised alone, which shows what it
     loses; those that lose most stay in float where a budget asks for it. Beside the file lie the ranges, in MACE's form
-    (quantize_range_file), and reports/ has a page of all layers. An interrupted call goes on with the samples that are
-    missing.
+    (quantize_range_file). An interrupted call goes on with the samples that are missing.
 
     Without --data, where --ranges or --weights-only make it needless, nothing is measured.
     """
