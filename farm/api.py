@@ -318,7 +318,6 @@ def quantize(
     options = QuantizeOptions(
         _path(data), method, per_channel, weights_only or "", tuple(keep), budget, _path(ranges), _path(output)
     )
-    options.check()
     return quantize_job(_load(model, given), options, note=LOG.warning)
 
 

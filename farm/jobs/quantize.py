@@ -40,7 +40,7 @@ Inputs = dict[str, Array]
 Tell = Callable[[str], None]
 
 MOST_JUDGED = 32  # samples that outputs are compared on
-MOST_ALONE = 4  # samples that each layer is tried alone on
+MOST_ALONE, MOST_TRIALS = 4, 100  # samples that each layer is tried alone on, at most so many runs or one a layer
 MOST_CLIPPED = 0.01
 BARS = 48
 
@@ -89,20 +89,33 @@ def quantize_job(
 
     `tell` gets how far it is, `note` what the user should know of the result.
     """
-    options.check()
     if options.output and len(deployment.models) > 1:
         raise ConfigError(f"{deployment.path}: -o is one file, there are {', '.join(deployment.models)}")
-    fetcher = Fetcher(deployment)
-    for name in deployment.models:
-        prepared = prepare(deployment, name, fetcher)
+    floats = _in_float(deployment)
+    fetcher = Fetcher(floats)
+    for name in floats.models:
+        prepared = prepare(floats, name, fetcher)
+        wanted = options if options.data or options.ranges else _with_own_ranges(options, fetcher.range_file(name))
+        wanted.check()
         identity = Identity(
             unit="", soc="", device_model="", library=deployment.library_name, model=name, runtime="onnxruntime"
         )
         try:
-            outcome: QuantizeResult | Failure = _Quantization(prepared, options, tell, note).result()
+            outcome: QuantizeResult | Failure = _Quantization(prepared, wanted, tell, note).result()
         except JobError as error:
             outcome = Failure.of(error)
-        yield make_row(QuantizeRow, identity, Conditions(_settings(options)), outcome)
+        yield make_row(QuantizeRow, identity, Conditions(_settings(wanted)), outcome)
+
+
+def _in_float(deployment: Deployment) -> Deployment:
+    """The deployment file, as if it had not asked for eight bits itself."""
+    models = {name: model.model_copy(update={"quantize": False}) for name, model in deployment.models.items()}
+    return deployment.model_copy(update={"models": models})
+
+
+def _with_own_ranges(options: QuantizeOptions, ranges: Path | None) -> QuantizeOptions:
+    """The options with the ranges that the deployment file names, where activations are quantised."""
+    return options if options.weights_only else dataclasses.replace(options, ranges=ranges)
 
 
 def _settings(options: QuantizeOptions) -> dict[str, Any]:
@@ -190,7 +203,7 @@ class _Quantization:
         quantised = self._quantized(every, ranges)
         switched = SwitchedModel(self._process, self._model, quantised, every)
         names = [layer.name for layer in every]
-        alone = self._spread(MOST_ALONE)
+        alone = self._spread(max(1, min(MOST_ALONE, MOST_TRIALS // len(every))))
         references = [self._expected(sample) for sample in alone]
 
         def sqnr_db(layer: LayerNodes) -> float:

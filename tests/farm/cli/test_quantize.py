@@ -11,6 +11,9 @@ import onnx
 import pytest
 
 from farm import cli
+from farm.config import deployment
+from farm.jobs.models.prepare import prepare
+from farm.model.fetch import Fetcher
 from farm.quantization import calibration, range_file
 from runtime.host.onnx_runtime import onnxruntime
 from tests.farm.model.tiny_model import tiny_model, write_deployment
@@ -219,3 +222,19 @@ def test_a_model_that_is_quantised_already_is_refused(quantize: Any) -> None:
     quantize("-o", "tiny.onnx")
     status, error, _ = quantize("-o", "q.onnx")
     assert status == 2 and "quantised already" in error
+
+
+@pytest.mark.slow
+def test_a_deployment_file_with_ranges_runs_in_eight_bits(quantize: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    quantize("-o", "q.onnx")
+    keys = {"quantize_range_file": "q.ranges", "quantize": "1"}
+    write_deployment(Path(), runtime="cpu", **keys)
+    assert cli.call(["run", "tiny.yml", "--validate", "--device", "host"]) == 0
+    capsys.readouterr()
+    prepared = prepare(deployment.load(Path("tiny.yml")), "tiny", Fetcher(deployment.load(Path("tiny.yml"))))
+    assert prepared.source.SerializeToString() == onnx.load("q.onnx").SerializeToString()
+    status, row, _ = quantize("-o", "again.onnx", data="")
+    assert (status, row["settings"]["ranges"]) == (0, "q.ranges")
+    assert Path("again.onnx").read_bytes() == Path("q.onnx").read_bytes()
+    Path("q.ranges").write_text("x@@0,1\n")
+    assert cli.call(["run", "tiny.yml", "--device", "host"]) == 2
