@@ -302,6 +302,7 @@ def quantize(
     per_channel: bool = False,
     weights_only: str | None = None,
     keep: Sequence[str] = (),
+    correct_bias: bool = False,
     budget_sqnr_db: float | None = None,
     budget_accuracy_percent: float | None = None,
     ranges: File | None = None,
@@ -315,8 +316,9 @@ def quantize(
     that lose most until the budgets hold. `output` is the file, of one model; default: below build/.
     """
     budget = LossBudget(budget_sqnr_db, budget_accuracy_percent)
+    files = _path(ranges), _path(output)
     options = QuantizeOptions(
-        _path(data), method, per_channel, weights_only or "", tuple(keep), budget, _path(ranges), _path(output)
+        _path(data), method, per_channel, weights_only or "", tuple(keep), correct_bias, budget, *files
     )
     return quantize_job(_load(model, given), options, note=LOG.warning)
 

@@ -23,6 +23,7 @@ from farm.model.reference_process import ReferenceProcess
 from farm.model.sample_folder import Sample, find_samples, read_sample
 from farm.quantization import layers as model_layers
 from farm.quantization import qdq, range_file
+from farm.quantization.bias import bias_errors, with_biases
 from farm.quantization.calibration import Calibration
 from farm.quantization.histogram import Histogram
 from farm.quantization.judge import NO_BUDGET, Fidelity, LossBudget, fewest_in_float, fidelity, sqnr_by_tensor
@@ -55,6 +56,7 @@ class QuantizeOptions:
         per_channel: a scale for each channel of a weight, instead of one for all of it.
         weights_only: `int8` or `int4`: activations stay floats; empty: they do not.
         keep: names of layers that stay in float.
+        correct_bias: biases take away the mean error of their weights, as the samples show it.
         ranges: a file of ranges in MACE's form, instead of those that samples show.
         output: the file to write; None: below build/.
     """
@@ -64,6 +66,7 @@ class QuantizeOptions:
     per_channel: bool = False
     weights_only: str = ""
     keep: tuple[str, ...] = ()
+    correct_bias: bool = False
     budget: LossBudget = NO_BUDGET
     ranges: Path | None = None
     output: Path | None = None
@@ -78,6 +81,8 @@ class QuantizeOptions:
             raise ConfigError("--data DIR is needed: the samples whose values show each tensor's range")
         if self.data is None and self.budget.is_set:
             raise ConfigError("a budget needs --data DIR: the samples that it is measured on")
+        if self.data is None and self.correct_bias:
+            raise ConfigError("--correct-bias needs --data DIR: the samples that errors are measured on")
         if self.ranges and self.weights_only:
             raise ConfigError("--ranges are of activations, which --weights-only leaves in float: give one of them")
 
@@ -152,6 +157,7 @@ class _Quantization:
         self._in_float = dict.fromkeys(
             model_layers.named_layers(self._layers, self._model, options.keep), "kept by --keep"
         )
+        self._bias_errors: dict[str, Array] = {}
         self._file = options.output or Workspace(prepared.deployment.library_name).quantized_file(prepared.name)
 
     def result(self) -> QuantizeResult:
@@ -161,6 +167,10 @@ class _Quantization:
         every = [layer for layer in self._layers if layer.name not in self._in_float]
         if not every:
             raise JobError("no layer is left to be quantised")
+        if self._options.correct_bias:
+            self._tell("biases")
+            whole, judged = self._quantized(every, ranges), map(self._read, self._spread(MOST_JUDGED))
+            self._bias_errors = bias_errors(self._process, self._model, whole, every, judged)
         measured = self._measured(every, ranges) if self._samples else _Measured()
         written = self._quantized([layer for layer in self._layers if layer.name not in self._in_float], ranges)
         if self._samples:
@@ -237,9 +247,10 @@ class _Quantization:
         return _Measured(alone_db, before_db, after_db, before)
 
     def _quantized(self, layers: Sequence[LayerNodes], ranges: Mapping[str, Range]) -> onnx.ModelProto:
+        model = with_biases(self._model, layers, self._bias_errors)
         if self._options.weights_only:
-            return qdq.weights_only(self._model, layers, self._options.weights_only)
-        return qdq.quantized(self._model, layers, ranges, self._options.per_channel)
+            return qdq.weights_only(model, layers, self._options.weights_only)
+        return qdq.quantized(model, layers, ranges, self._options.per_channel)
 
     def _run(self, model: onnx.ModelProto) -> Callable[[Inputs], dict[str, Array]]:
         content = model.SerializeToString()

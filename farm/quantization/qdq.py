@@ -81,6 +81,28 @@ def weights_only(model: onnx.ModelProto, layers: Sequence[LayerNodes], bits: str
     return _finished(made)
 
 
+def dequantized_weights(model: onnx.ModelProto) -> dict[str, Array]:
+    """The weights of a quantised model as floats again, by the names that they had."""
+    values = {each.name: each for each in model.graph.initializer}
+    found = {}
+    for node in added_dequantizations(model):
+        if node.input[0] in values:
+            integers, scale, *zero = (numpy_helper.to_array(values[name]) for name in node.input)
+            given = {each.name: each.i for each in node.attribute}
+            axis, group = given.get("axis", 1), given.get("block_size", 0)
+            wide = [_spread(each.astype(np.float32), axis, group, integers.ndim) for each in (scale, *zero)]
+            whole = integers.astype(np.float32)
+            found[dequantized_name(node.output[0])] = (whole - wide[1] if zero else whole) * wide[0]
+    return found
+
+
+def _spread(parameter: Array, axis: int, group: int, rank: int) -> Array:
+    """A scale or zero point with a value for each weight, or one that broadcasts."""
+    if group:
+        return np.repeat(parameter, group, axis)
+    return _along(parameter, axis, rank) if parameter.ndim else parameter
+
+
 def dequantized_name(name: str) -> str:
     """The tensor that what a DequantizeLinear writes stands for."""
     return name.removesuffix(DEQUANTIZED)

@@ -14,7 +14,7 @@ from farm import cli
 from farm.config import deployment
 from farm.jobs.models.prepare import prepare
 from farm.model.fetch import Fetcher
-from farm.quantization import calibration, range_file
+from farm.quantization import calibration, qdq, range_file
 from runtime.host.onnx_runtime import onnxruntime
 from tests.farm.model.tiny_model import tiny_model, write_deployment
 
@@ -126,6 +126,42 @@ def test_weights_alone_need_no_samples(quantize: Any, samples: list[np.ndarray],
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("words", ["--weights-only int4", "--weights-only int8", "--per-channel"])
+def test_corrected_biases_leave_no_mean_error(quantize: Any, samples: list[np.ndarray], words: str) -> None:
+    """Of the first layer, which reads what it reads in float: its other errors are those of the activation alone."""
+    assert quantize("-o", "plain.onnx", *words.split())[0] == 0
+    assert quantize("-o", "corrected.onnx", "--correct-bias", *words.split())[0] == 0
+    errors = []
+    for file in ("plain.onnx", "corrected.onnx"):
+        weight, bias = first_layer(file)
+        exact, own = first_layer_of_float()
+        products = [convolved(array, weight - exact) for array in samples]
+        errors.append(np.abs(np.mean(products, (0, 1, 3, 4)) + bias - own).max())
+    step = 0.001 if "only" not in words else 1e-6
+    assert errors[1] < step and errors[0] > 3 * errors[1]
+
+
+def first_layer(file: str) -> tuple[np.ndarray, np.ndarray]:
+    """Filters and bias of the convolution in a quantised file, as floats."""
+    model = onnx.load(file)
+    values = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    values |= qdq.dequantized_weights(model)
+    (node,) = (each for each in model.graph.node if each.op_type == "Conv")
+    return tuple(values[qdq.dequantized_name(name)] for name in node.input[1:3])  # type: ignore[return-value]
+
+
+def first_layer_of_float() -> tuple[np.ndarray, np.ndarray]:
+    weight, bias = (onnx.numpy_helper.to_array(each) for each in tiny_model().graph.initializer[:2])
+    return weight, bias
+
+
+def convolved(image: np.ndarray, filters: np.ndarray) -> np.ndarray:
+    padded = np.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    return np.einsum("nchwij,ocij->nohw", windows, filters)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["", "--per-channel --method mse", "--weights-only int8", "--weights-only int4"])
 def test_what_is_written_runs_and_is_right(quantize: Any, words: str) -> None:
     _, row, _ = quantize("-o", "q.onnx", *words.split())
@@ -198,6 +234,7 @@ def test_bad_samples_are_one_line(quantize: Any, name: str) -> None:
 WRONG = {
     "no data": ([], "", "--data DIR is needed"),
     "a budget without data": (["--weights-only", "int8", "--budget-sqnr", "30"], "", "a budget needs --data DIR"),
+    "biases without data": (["--weights-only", "int8", "--correct-bias"], "", "--correct-bias needs --data DIR"),
     "a name of nothing": (["--keep", "comv"], "data", "--keep comv: no layer that is quantised has this name"),
     "a line that is no range": (["--ranges", "broken"], "data", "broken:2: NAME@@LOWEST,HIGHEST is expected"),
     "a missing range": (["--ranges", "short"], "data", "short: no range of 'act'"),
