@@ -64,6 +64,7 @@ from farm.jobs.nightly.matrix import nightly_job
 from farm.jobs.nightly.places import places_of
 from farm.jobs.nightly.stored_night import load_night
 from farm.jobs.opbench import OpbenchOptions, opbench_job
+from farm.jobs.quantize import QuantizeOptions, quantize_job
 from farm.jobs.run import RunOptions, run_job
 from farm.jobs.targets import TargetFiles, units_to_ask
 from farm.jobs.tune.job import TuneOptions, tune_job
@@ -72,6 +73,7 @@ from farm.model import deployments
 from farm.nightly import configuration
 from farm.nightly.configuration import SERIES
 from farm.nightly.night import Night
+from farm.quantization.judge import LossBudget
 from farm.report.write import ReportFiles, ReportFormat, write_reports
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.compare import CompareRow
@@ -80,6 +82,7 @@ from farm.rows.engines import EnginesRow
 from farm.rows.forecast import ForecastRow
 from farm.rows.inspect import InspectRow
 from farm.rows.opbench import OpbenchRow
+from farm.rows.quantize import QuantizeRow
 from farm.rows.row import Row
 from farm.rows.run import RunRow
 from farm.rows.status import Status
@@ -105,6 +108,7 @@ __all__ = [
     "InspectRow",
     "Night",
     "OpbenchRow",
+    "QuantizeRow",
     "ReportFiles",
     "RunRow",
     "Status",
@@ -119,6 +123,7 @@ __all__ = [
     "inspect",
     "nightly",
     "opbench",
+    "quantize",
     "report",
     "run",
     "tune",
@@ -315,6 +320,36 @@ def convert(
     chosen = units_to_ask(deployment, TargetFiles(files)) if units is None else _units_for(deployment, units)
     options = ConvertOptions(files, without_units=units is None, skip_missing=skip_missing)
     return convert_job(deployment, chosen, given["fleet"], options, LOG.warning)
+
+
+@accepts(ModelKeywords, trust_models=False)
+def quantize(
+    model: File,
+    data: File | None = None,
+    *,
+    method: str = "minmax",
+    per_channel: bool = False,
+    weights_only: str | None = None,
+    keep: Sequence[str] = (),
+    correct_bias: bool = False,
+    budget_sqnr_db: float | None = None,
+    budget_accuracy_percent: float | None = None,
+    ranges: File | None = None,
+    output: File | None = None,
+    **given: Unpack[ModelKeywords],
+) -> Iterator[QuantizeRow]:
+    """Writes each model in eight bits, as ONNX of QuantizeLinear and DequantizeLinear; a row for each.
+
+    `data` is a folder of samples, whose values show each tensor's range; `ranges` a file of ranges instead. `method` is
+    minmax, percentile, entropy or mse; `weights_only` int8 or int4. The layers named in `keep` stay in float, and those
+    that lose most until the budgets hold. `output` is the file, of one model; default: below build/.
+    """
+    budget = LossBudget(budget_sqnr_db, budget_accuracy_percent)
+    files = _path(ranges), _path(output)
+    options = QuantizeOptions(
+        _path(data), method, per_channel, weights_only or "", tuple(keep), correct_bias, budget, *files
+    )
+    return quantize_job(_load(model, given), options, note=LOG.warning)
 
 
 @accepts(ModelKeywords, trust_models=False)

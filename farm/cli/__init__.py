@@ -39,6 +39,7 @@ COMMANDS = {
     "init": "farm.cli.commands.init",
     "zoo": "farm.cli.commands.zoo",
     "convert": "farm.cli.commands.convert",
+    "quantize": "farm.cli.commands.quantize",
     "forecast": "farm.cli.commands.forecast",
     "inspect": "farm.cli.commands.inspect",
     "run": "farm.cli.commands.run",

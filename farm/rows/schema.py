@@ -15,6 +15,7 @@ from farm.rows.forecast import ForecastRow
 from farm.rows.inspect import InspectRow
 from farm.rows.nightly import NightlyRow
 from farm.rows.opbench import OpbenchRow
+from farm.rows.quantize import QuantizeRow
 from farm.rows.row import Row
 from farm.rows.run import RunRow
 from farm.rows.tune import TuneRow
@@ -28,6 +29,7 @@ ROW_TYPES: tuple[type[Row], ...] = (
     InspectRow,
     NightlyRow,
     OpbenchRow,
+    QuantizeRow,
     RunRow,
     TuneRow,
 )

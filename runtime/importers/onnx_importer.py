@@ -14,6 +14,7 @@ from runtime.importers.branches import chosen_branch
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.custom_nodes import CustomNames, import_custom_node
 from runtime.importers.farm_domain import DOMAIN, VERSION, import_farm_node
+from runtime.importers.four_bits import widened
 from runtime.importers.functions import (
     FunctionKey,
     check_written_once,
@@ -95,7 +96,7 @@ class OnnxImport:
         model = _modern(model)
         self.proto = model.graph
         self.opsets = _opsets(model)
-        self.initializers = constant_tensors(model.graph)
+        self.initializers = widened(constant_tensors(model.graph), model.graph)
         self._functions = own_functions(model)
         self._open: list[FunctionKey] = []
         self.producers = _producers(model.graph)

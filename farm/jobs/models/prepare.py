@@ -32,6 +32,7 @@ from runtime.convert import convert
 from runtime.errors import ConfigError, FarmError, ModelError, NoReferenceError, UnsupportedError
 from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
+from runtime.importers.onnx_file import whole
 from runtime.importers.stand_ins import needs_stand_in
 from runtime.lowering.choice import GraphChoice
 from runtime.lowering.lower import Options
@@ -52,6 +53,7 @@ DATA_TYPES: Mapping[Precision, DataType] = {precision: data_type for data_type, 
 SEED = 1
 FLOAT_NUDGE = 2.0**-13  # moves some steps of small inputs, too
 MOVEMENTS = 3  # one alone may chance to move no step that counts
+STANDARD_DOMAINS = ("", "ai.onnx")
 
 
 def data_types(precisions: Iterable[Precision]) -> str:
@@ -145,6 +147,12 @@ class Prepared:
     def _movements(self) -> dict[bool, Metrics | None]:
         return {}
 
+    def standard(self) -> onnx.ModelProto:
+        """The model of ONNX's own operators, before any are fused; UnsupportedError where it holds others."""
+        if own := {node.op_type for node in self.source.graph.node if node.domain not in STANDARD_DOMAINS}:
+            raise UnsupportedError(f"{self.deployment.path}: no operators of ONNX: {', '.join(sorted(own))}")
+        return whole(self.source)
+
     @property
     def data_formats(self) -> Mapping[str, DataFormat]:
         """Format of each output."""
@@ -182,12 +190,24 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
         if outputs != named:
             model = boundary.cut_at_boundary(read.model, inputs, outputs, own)
             graph, reports = convert(model, formats=_known_formats(inputs, outputs), custom=custom)
+        if settings.quantize:
+            model = _quantized(model, fetcher.range_file(name))
+            graph, reports = convert(model, formats=_known_formats(inputs, outputs), custom=custom)
         reports = [*_import_report(settings.platform, read.notes), *custom_report(graph), *reports]
         graph.name = name
         _check_outputs(graph, outputs)
     # The random numbers that a framework draws are not those of the plan.
-    oracle = None if settings.oracle == "onnxruntime" or needs_stand_in(model) else found
+    is_own = settings.oracle == "onnxruntime" or settings.quantize or needs_stand_in(model)
+    oracle = None if is_own else found
     return Prepared(source, name, settings, inputs, outputs, model, graph, tuple(reports), custom, oracle)
+
+
+def _quantized(model: onnx.ModelProto, ranges: Path | None) -> onnx.ModelProto:
+    """The model in eight bits, by a file of ranges."""
+    from farm.quantization.by_ranges import quantized_by_file
+
+    assert ranges, "deployment files are checked for it"
+    return quantized_by_file(whole(model), ranges)
 
 
 def _known_formats(inputs: Sequence[Input], outputs: Sequence[Output]) -> dict[str, OriginFormat]:

@@ -16,6 +16,7 @@ from farm.rows.forecast import ForecastResult
 from farm.rows.inspect import InspectResult
 from farm.rows.nightly import NightlyResult
 from farm.rows.opbench import OpbenchFigures, OpbenchResult, OpbenchRow
+from farm.rows.quantize import QuantizeResult
 from farm.rows.record import Record
 from farm.rows.result import Conditions, Result, make_row
 from farm.rows.row import Ending, Failure, Identity, Provenance, Row, Throttling, UnitStates
@@ -33,6 +34,7 @@ RESULTS = (
     InspectResult,
     NightlyResult,
     OpbenchResult,
+    QuantizeResult,
     RunResult,
     TuneResult,
 )
