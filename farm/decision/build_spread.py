@@ -15,10 +15,11 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-PRIOR_VARIANCE = 0.01**2  # of a build's logarithm, where no nights before tell what they vary by
-PRIOR_DUETS = 4  # so many duets weigh as much as what nights vary by
+UNKNOWN_VARIANCE = 0.025**2  # of a build's logarithm, where no nights before tell what they vary by
+LEAST_PRIOR = 0.012**2  # a short history has seen few builds
+PRIOR_DUETS = 10  # so many duets weigh as much as what nights vary by
 LEAST_VARIANCE = 0.003**2
-BEYOND = 3.3  # standard errors: one equal build in 1,000
+BEYOND = 3.9  # standard errors: one equal build in 10,000
 
 
 class ChangeByPairs(NamedTuple):

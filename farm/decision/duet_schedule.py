@@ -14,7 +14,7 @@ import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 
-from farm.decision.build_spread import PRIOR_VARIANCE, Difference, variance_of_builds
+from farm.decision.build_spread import LEAST_PRIOR, UNKNOWN_VARIANCE, Difference, variance_of_builds
 from farm.decision.duet import CHANGED_SOFTWARE, DUET_RULES, IF_CERTAIN, DuetRules, Pairs, looks_changed
 from farm.decision.judgement import Judgement, Verdict
 from farm.rows.duet import SoftwareVerdict
@@ -167,8 +167,8 @@ def build_variance(past: Sequence[PastNight], judgement: Judgement) -> float:
     changed = {night.claim for night in past if night.verdict in CHANGED_SOFTWARE}
     unsettled = {*changed, _open_claim(past)} - {None}
     equal = [night for night in past if night.verdict not in CHANGED_SOFTWARE and night.claim not in unsettled]
-    prior = (judgement.noise.between_percent / 100) ** 2 if judgement.noise else PRIOR_VARIANCE
-    return variance_of_builds(_differences(past, equal), prior)
+    between = (judgement.noise.between_percent / 100) ** 2 if judgement.noise else UNKNOWN_VARIANCE
+    return variance_of_builds(_differences(past, equal), max(between, LEAST_PRIOR))
 
 
 def _differences(past: Sequence[PastNight], nights: Sequence[PastNight]) -> list[Difference]:

@@ -55,8 +55,10 @@ def followed(layout: Callable[[int], float], step: float, judgement: Judgement, 
 
 
 def test_what_no_build_differs_by_is_called_at_once() -> None:
-    (said,) = followed(lambda run: 0.0, 0.05, STEADY, 1)
+    (said,) = followed(lambda run: 0.0, 0.09, STEADY, 1)
     assert said.verdict == SoftwareVerdict.SLOWER and not said.claimed
+    known = DuetPlan(20, False, variance=0.003**2)
+    assert judged(known, 0.05, np.random.default_rng(1)).verdict == SoftwareVerdict.SLOWER, "by duets of builds"
     (said,) = followed(lambda run: 0.0, 0.3, UNCHANGED, 1)
     assert said.verdict == SoftwareVerdict.SLOWER, "far beyond what nights vary by"
 
