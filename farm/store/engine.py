@@ -7,6 +7,7 @@ systems); a transaction that writes takes the lock at its beginning, and waits f
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import shutil
 import sqlite3
 import time
@@ -28,11 +29,29 @@ from runtime.host import extras
 LOCK_WAIT_S = 30.0
 ANSWER_S = 60.0
 CONNECT_S = 10
+HURRIED_S = 2  # the least that libpq takes for a limit
 PAGE_BYTES = 4096
 MAX_WORD = 200
 WRITES = "farm_writes"
 POSTGRESQL_STORE = "A PostgreSQL store"
 LOCK_NOT_AVAILABLE = "55P03"  # sqlstate, see PostgreSQL's appendix of error codes
+
+
+_is_hurried = contextvars.ContextVar("is_hurried", default=False)
+
+
+@contextlib.contextmanager
+def hurried() -> Iterator[None]:
+    """Within it a server has `HURRIED_S` to answer, and as long to take a connection: somebody waits for the end."""
+    token = _is_hurried.set(True)
+    try:
+        yield
+    finally:
+        _is_hurried.reset(token)
+
+
+def _limit_s(usual_s: float) -> float:
+    return min(usual_s, HURRIED_S) if _is_hurried.get() else usual_s
 
 
 def sqlite_engine(url: URL, is_shared: bool = False) -> Engine:
@@ -61,8 +80,9 @@ def postgresql_engine(url: URL) -> Engine:
     Raises ConfigError where its driver is missing.
     """
     psycopg = extras.load(POSTGRESQL_STORE, "psycopg")
-    arguments = {"connect_timeout": CONNECT_S, "application_name": "farm"}
-    engine = create_engine(url, connect_args=arguments, json_serializer=json_text, pool_pre_ping=True)
+    engine = create_engine(
+        url, connect_args={"application_name": "farm"}, json_serializer=json_text, pool_pre_ping=True
+    )
 
     class _Connection(psycopg.Connection):  # type: ignore[name-defined, misc]
         """Ends where the server gives no answer: one that is frozen keeps its sockets open."""
@@ -72,7 +92,8 @@ def postgresql_engine(url: URL) -> Engine:
 
         def _answered(self, generator: Any) -> Generator[Any, Any, Any]:
             """The steps of a request, which psycopg takes ten times a second or oftener while there is no answer."""
-            end_s, ready = time.monotonic() + ANSWER_S, None
+            limit_s = _limit_s(ANSWER_S)
+            end_s, ready = time.monotonic() + limit_s, None
             while True:
                 try:
                     wanted = generator.send(ready)
@@ -81,11 +102,11 @@ def postgresql_engine(url: URL) -> Engine:
                 ready = yield wanted
                 if not ready and time.monotonic() > end_s:
                     self.pgconn.finish()  # what it would still do, the server drops
-                    raise psycopg.OperationalError(f"no answer for {ANSWER_S:g} s; look whether the server is frozen")
+                    raise psycopg.OperationalError(f"no answer for {limit_s:g} s; look whether the server is frozen")
 
     @event.listens_for(engine, "do_connect")
     def _connect(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
-        return _Connection.connect(*arguments, **options)
+        return _Connection.connect(*arguments, **options | {"connect_timeout": _limit_s(CONNECT_S)})
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:

@@ -95,11 +95,15 @@ class Recorder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         with self._lock:
             state = FINISHED if error is None else INTERRUPTED
+            is_awaited = error is None or isinstance(error, Exception)  # who is interrupted does not wait for a store
             if self.store:
-                self._try(lambda store: store.end(self.number, state))
+                from farm.store.engine import hurried
+
+                with contextlib.nullcontext() if is_awaited else hurried():
+                    self._try(lambda store: store.end(self.number, state))
             if self._failure and self._journal.is_begun:
                 self._journal.add(RunLine(run=self.run.model_copy(update={"state": state, "ended": now()})))
-                if error is None or isinstance(error, Exception):  # who is interrupted does not wait for a store
+                if is_awaited:
                     self._offer_again()
                 self._tell_where()
             if self.is_kept:

@@ -15,7 +15,10 @@ from farm.decision.duet_schedule import MENDED_NIGHTS, DuetPlan, PastNight, buil
 from farm.decision.duet_verdict import with_duet
 from farm.decision.judgement import Judgement, Noise, Verdict
 from farm.decision.planned_duet import judge_planned
+from farm.jobs.nightly.bundles import past_night
+from farm.rows.bundle import BundleManifest
 from farm.rows.duet import DuetFigures, SoftwareVerdict
+from tests.farm.store.bundles import manifest
 
 UNCHANGED = Judgement(Verdict.UNCHANGED, "as before", noise=Noise(2.4, 2.5))
 STEADY = dataclasses.replace(UNCHANGED, noise=Noise(2.4, 0.3))
@@ -146,3 +149,21 @@ def test_a_difference_that_builds_may_make_is_told_as_provisional() -> None:
     told = with_duet(UNCHANGED, duet)
     assert told.verdict == Verdict.PROVISIONAL_REGRESSION and not told.cause and told.ratio == 1.05
     assert "+5.0 %" in told.reason and "builds vary by 2.3 % by themselves" in told.reason
+
+
+def test_a_manifest_keeps_what_the_next_night_asks_of_builds() -> None:
+    kept = manifest(
+        21,
+        build="new",
+        against=13,
+        verdict=SoftwareVerdict.UNDECIDED,
+        change=0.05,
+        change_variance=1e-4,
+        claim=21,
+    )
+    read = past_night(BundleManifest.model_validate_json(kept.model_dump_json()))
+    assert (read.build, read.change, read.variance, read.claim) == ("new", 0.05, 1e-4, 21)
+    plan = suspected_duet([*nights(), read], UNCHANGED)
+    assert plan and plan.claim and plan.claim.differences == (Difference(0.05, 1e-4, "new", "b13"),)
+    accepted = kept.model_copy(update={"build": "", "files": {"farmrt": "old"}})
+    assert past_night(accepted).build == "old", "kept before builds were named"

@@ -174,6 +174,34 @@ def test_a_frozen_server_costs_no_row(postgresql_url: str, told: list[str], monk
         assert (len(list(store.rows())), store.run(1).state) == (1, "finished")
 
 
+def test_ctrl_c_between_rows_waits_for_no_frozen_server_and_costs_no_row(
+    postgresql_url: str, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "HURRIED_S", 0.3)
+    sessions = list[int]()
+    try:
+        with (
+            pytest.raises(KeyboardInterrupt),
+            Recorder(postgresql_url, new_run("run", "", ""), told.append) as recorder,
+        ):
+            recorder.record(a_row())
+            assert recorder.store
+            with recorder.store.reading() as connection:
+                sessions.append(connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one())
+            recorder.store.engine.pool._pre_ping = False  # as if no other session were to be had
+            os.kill(sessions[0], signal.SIGSTOP)
+            raise KeyboardInterrupt
+    finally:
+        for session in sessions:
+            os.kill(session, signal.SIGCONT)
+    assert "no answer for 0.3 s" in told[0] and recorder.exit_status == 1
+    (spilled,) = Path("reports").glob("unsaved-*.jsonl")
+    with Store.open() as store, store.writing() as connection:
+        import_file(connection, spilled)
+    with Store.open() as store:
+        assert (len(list(store.rows())), store.run(1).state) == (1, "interrupted")
+
+
 FROZEN = """
 import os, signal, sys
 from farm.cli import interruption
