@@ -8,7 +8,7 @@ import numpy as np
 from onnx import helper
 
 from farm.config.deployment import Input
-from farm.model.further_cases import FurtherCases, FurtherTensor, further_cases
+from farm.model.further_cases import OWN, FurtherCases, FurtherTensor, further_cases
 from farm.model.further_inputs import further_inputs, nudged
 from runtime.convert import convert
 from runtime.types import Precision
@@ -76,3 +76,15 @@ def test_a_mask_beyond_halfs_range_is_no_evidence_in_half() -> None:
     scores = FurtherTensor("scores", np.array([1.0, -1e9], np.float32), inner=True)
     assert not scores.is_evidence(Precision.FP16_STORAGE, ALLOWED)
     assert scores.is_evidence(Precision.FP32, ALLOWED)
+
+
+def test_a_step_of_a_quantised_tensor_that_falls_the_other_way_is_no_evidence() -> None:
+    """Sums in another order move a value over the edge of a step, and with it the tensor by a whole step."""
+    constants = {"weights": np.random.default_rng(2).normal(size=(3, 3))}
+    plain = cases_of("MatMul", "Softmax", MatMul_inputs=["weights"], constants=constants)
+    stepped = cases_of(
+        "MatMul", "Floor", "Softmax", MatMul_inputs=["weights"], constants={"weights": 1000 * constants["weights"]}
+    )
+    for found, tensor, is_evidence in ((plain, "t1", True), (stepped, "t2", False)):
+        own = found.cases[0]
+        assert own.name == OWN and own.expected[tensor].is_evidence(Precision.FP32, 1e-6) == is_evidence
