@@ -1,20 +1,24 @@
 """The duets of a simulated unit's nights, by the schedule and the verdicts of `farm nightly` themselves.
 
-The software is another one every night: bundles that are the same to the byte would cost nothing. A pair costs as much
+The plan is another one every night: bundles that are the same to the byte would cost nothing. farmrt is another build
+where the world says so. A pair costs as much
 as `PAIR_BLOCKS` blocks.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Callable
 
 from benchmarks.detection_rules import SIGNS, Alarm
 from benchmarks.simulated_series import BLOCKS
-from farm.decision.duet import Pairs, judge_duet, looks_changed
+from farm.decision.build_spread import measured_change
+from farm.decision.duet import Pairs, looks_changed
 from farm.decision.duet_schedule import (
     DuetPlan,
     PastNight,
+    build_variance,
     is_hint,
     is_spent,
     looks_tonight,
@@ -23,6 +27,7 @@ from farm.decision.duet_schedule import (
 )
 from farm.decision.duet_verdict import with_duet
 from farm.decision.judgement import Judgement, Verdict
+from farm.decision.planned_duet import judge_planned
 from farm.rows.duet import DuetFigures, SoftwareVerdict
 from farm.rows.series import Case
 
@@ -38,19 +43,20 @@ GOOD = (
 
 Counts = dict[str, float]
 MeasurePairs = Callable[[int, int, int], Pairs]  # of tonight, against a night, so many
+NameBuild = Callable[[int], str]  # of a night
 
 
 class DuetLedger:
     """What a unit's nights said and spent, and so which duet comes next."""
 
-    def __init__(self, measure: MeasurePairs) -> None:
-        self._measure = measure
+    def __init__(self, measure: MeasurePairs, build: NameBuild) -> None:
+        self._measure, self._build = measure, build
         self._past: list[PastNight] = []
         self.counts: Counts = defaultdict(float)
 
     def branched(self, measure: MeasurePairs) -> DuetLedger:
         """A ledger with the same past, whose pairs to come are others."""
-        branch = DuetLedger(measure)
+        branch = DuetLedger(measure, self._build)
         branch._past, branch.counts = list(self._past), defaultdict(float, self.counts)
         return branch
 
@@ -66,7 +72,7 @@ class DuetLedger:
         duet, pairs = self._duet(number, own, busy) if own else (None, [])
         cost = len(pairs) * PAIR_BLOCKS
         told = with_duet(joint, duet) if joint and duet else joint
-        self._past.append(_past_night(number, told is None or told.verdict in GOOD, duet, pairs, busy))
+        self._past.append(_past_night(number, told is None or told.verdict in GOOD, duet, pairs, busy, self._build))
         changed = duet is not None and duet.verdict in (SoftwareVerdict.SLOWER, SoftwareVerdict.FASTER)
         self.counts["nights"] += 1
         self.counts["busy"] += busy
@@ -82,11 +88,14 @@ class DuetLedger:
         if plan is None:
             fallback = "no bundle" if looks_changed(judgement) else ""
             return DuetFigures(fallback=fallback), []
+        plan = dataclasses.replace(plan, variance=build_variance(self._past, judgement))
         pairs: list[tuple[float, float]] = []
-        verdict = judge_duet(pairs, plan.is_thorough, plan.rules, plan.change, plan.earlier)
+        builds = self._build(number), self._build(plan.against)
+        verdict = judge_planned(pairs, plan, *builds)
         while verdict.more:
             pairs += self._measure(number, plan.against, verdict.more)
-            verdict = judge_duet(pairs, plan.is_thorough, plan.rules, plan.change, plan.earlier)
+            verdict = judge_planned(pairs, plan, *builds)
+        claim = plan.claim.begun if plan.claim else number if verdict.claimed else None
         found = DuetFigures(
             against=plan.against,
             suspected=plan.suspected,
@@ -94,12 +103,16 @@ class DuetLedger:
             verdict=verdict.verdict,
             ratio=verdict.ratio,
             ratio_ci=(verdict.low or 0.0, verdict.high or 0.0),
+            claim=claim,
         )
         return found, pairs
 
 
-def _past_night(number: int, is_good: bool, duet: DuetFigures | None, pairs: Pairs, busy: float) -> PastNight:
+def _past_night(
+    number: int, is_good: bool, duet: DuetFigures | None, pairs: Pairs, busy: float, build: NameBuild
+) -> PastNight:
     made = duet is not None and duet.against is not None
+    found = measured_change(pairs)
     return PastNight(
         run=number,
         has_bundle=is_good,
@@ -110,4 +123,8 @@ def _past_night(number: int, is_good: bool, duet: DuetFigures | None, pairs: Pai
         duet_s=len(pairs) * PAIR_BLOCKS,
         busy_s=busy,
         times=pairs if duet and duet.left_open else (),
+        build=build(number),
+        change=found.change if found else None,
+        variance=found.variance if found else 0.0,
+        claim=duet.claim if duet else None,
     )

@@ -36,6 +36,7 @@ HOT_LOW, HOT_HIGH = 0.08, 0.25
 SPIKE = 2.0
 BASE_MS = 10.0
 YEAR = 365
+BUILD = 1  # of the random numbers of what a build does on a unit
 ROOM = 99  # no unit has this number: the random numbers of what all units share
 
 
@@ -46,7 +47,8 @@ class World:
     Attributes:
         noise: the scale of a night's figure by its blocks.
         blocks: the noise of blocks of a scale.
-        nights: effects of nights, of each unit its own; `room`: of all units together.
+        nights: effects of nights, of each unit its own; `room`: of all units together; `builds`: of the build of
+            equal sources that a night runs, on each unit its own.
         grown: by what factor blocks and nights vary more after a year, growing steadily.
         later: by how much blocks that are measured again are slower.
         timer_ms: the clock's resolution; 0: as fine as can be. `base_ms`: bounds of a series' level.
@@ -64,6 +66,7 @@ class World:
     blocks: Callable[[np.random.Generator, Shape, float], Array] = gaussian
     nights: NightEffect = nothing
     room: NightEffect = nothing
+    builds: NightEffect = nothing
     grown: float = 1.0
     later: float = 0.0
     timer_ms: float = 0.0
@@ -135,7 +138,8 @@ class SimulatedSeries:
         self._heat = np.log1p(self._random.uniform(HOT_LOW, HOT_HIGH, nights))
         self._missing = self._random.random(nights) < world.missing
         self._growth = world.grown ** (np.arange(nights) / YEAR)
-        self._software = np.log(scenario.level(nights))
+        self._builds = world.builds(np.random.default_rng([seed, unit, BUILD]), nights)
+        self._software = np.log(scenario.level(nights)) + self._builds
         self._level = np.log(self._random.uniform(*world.base_ms)) + self._software + self._night_effects(seed)
         self._level += np.where(self._hot | self._slow, self._heat, 0.0)
 
@@ -150,7 +154,7 @@ class SimulatedSeries:
         """The same series from here on, noise and all, but with another scenario: for steps after one history."""
         branch = copy.copy(self)
         branch._scenario, branch._random = scenario, copy.deepcopy(self._random)
-        branch._software = np.log(scenario.level(self.nights))
+        branch._software = self._software + np.log(scenario.level(self.nights) / self._scenario.level(self.nights))
         branch._level = self._level + branch._software - self._software
         return branch
 
@@ -170,6 +174,10 @@ class SimulatedSeries:
             identity="second" if self._scenario.swap and number >= self._scenario.at else "first",
             passive=self._world.passive,
         )
+
+    def build(self, number: int) -> str:
+        """Names the build that a night runs: one and the same in a world that says nothing of builds."""
+        return str(self._builds[number])
 
     def has(self, number: int) -> bool:
         """Whether a night has a figure."""

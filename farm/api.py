@@ -53,6 +53,7 @@ from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
 from farm.jobs.convert import ConvertOptions, convert_job
 from farm.jobs.custom_cases import cases_of_files
+from farm.jobs.engines.job import EnginesOptions, engines_job
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_job
 from farm.jobs.inspect import inspect_for_file, inspect_job, inspect_plan_file
@@ -63,6 +64,7 @@ from farm.jobs.nightly.matrix import nightly_job
 from farm.jobs.nightly.places import places_of
 from farm.jobs.nightly.stored_night import load_night
 from farm.jobs.opbench import OpbenchOptions, opbench_job
+from farm.jobs.quantize import QuantizeOptions, quantize_job
 from farm.jobs.run import RunOptions, run_job
 from farm.jobs.targets import TargetFiles, units_to_ask
 from farm.jobs.tune.job import TuneOptions, tune_job
@@ -71,13 +73,16 @@ from farm.model import deployments
 from farm.nightly import configuration
 from farm.nightly.configuration import SERIES
 from farm.nightly.night import Night
+from farm.quantization.judge import LossBudget
 from farm.report.write import ReportFiles, ReportFormat, write_reports
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.compare import CompareRow
 from farm.rows.convert import ConvertRow
+from farm.rows.engines import EnginesRow
 from farm.rows.forecast import ForecastRow
 from farm.rows.inspect import InspectRow
 from farm.rows.opbench import OpbenchRow
+from farm.rows.quantize import QuantizeRow
 from farm.rows.row import Row
 from farm.rows.run import RunRow
 from farm.rows.status import Status
@@ -96,12 +101,14 @@ __all__ = [
     "Built",
     "CompareRow",
     "ConvertRow",
+    "EnginesRow",
     "FarmError",
     "FleetOptions",
     "ForecastRow",
     "InspectRow",
     "Night",
     "OpbenchRow",
+    "QuantizeRow",
     "ReportFiles",
     "RunRow",
     "Status",
@@ -111,10 +118,12 @@ __all__ = [
     "build",
     "compare",
     "convert",
+    "engines",
     "forecast",
     "inspect",
     "nightly",
     "opbench",
+    "quantize",
     "report",
     "run",
     "tune",
@@ -191,6 +200,7 @@ def run(
     output_folder: File | None = None,
     input_folder: File | None = None,
     example: bool = False,
+    engines: Sequence[str] = (),
     **given: Unpack[RunKeywords],
 ) -> Iterator[RunRow]:
     """Runs the models of a deployment file and times them; a row for each unit, model and runtime.
@@ -198,13 +208,37 @@ def run(
     `validate` compares the outputs with those of the model's framework, `layers` every operator's. `inputs` are
     `FILE.npy` or `NAME=FILE.npy`; outputs are kept in `output_folder`. `input_folder` holds many samples instead, each
     of which runs once; the row's `samples` has their means and names the worst. `example` has the example application
-    of the C API run the model, and compares its outputs.
+    of the C API run the model, and compares its outputs. `engines` run it, farmrt among them or not (docs/engines.md);
+    default: those of the deployment file.
     """
     deployment = _load(model, given)
-    load = _loading(given)
+    load, named = _loading(given), tuple(engines)
     folders = _path(output_folder), _path(input_folder)
-    options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), folders[0], load, folders[1], example)
+    options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), folders[0], load, folders[1], example, named)
     return _kept(given["store"], "run", run_job(deployment, _units_for(deployment, units), options, given["fleet"]))
+
+
+@accepts(RunKeywords, trust_models=False, fleet=FLEET)
+def engines(
+    model: File,
+    units: Units = None,
+    *,
+    engines: Sequence[str] = (),
+    turns: int = 8,
+    rounds: int = 10,
+    warmup: int = 1,
+    **given: Unpack[RunKeywords],
+) -> Iterator[EnginesRow]:
+    """Runs the models of a deployment file in all engines, in turns; a row for each unit, model, engine and runtime.
+
+    `engines`: farmrt and others (docs/engines.md); default: all that are installed here. A row's `standing` says how
+    much slower than the leader it is, and of the leader whether it is the fastest.
+    """
+    deployment, load = _load(model, given), _loading(given)
+    options = EnginesOptions(tuple(engines), turns, rounds, warmup, load)
+    return _kept(
+        given["store"], "engines", engines_job(deployment, _units_for(deployment, units), options, given["fleet"])
+    )
 
 
 @accepts(RunKeywords, trust_models=False, fleet=FLEET)
@@ -286,6 +320,36 @@ def convert(
     chosen = units_to_ask(deployment, TargetFiles(files)) if units is None else _units_for(deployment, units)
     options = ConvertOptions(files, without_units=units is None, skip_missing=skip_missing)
     return convert_job(deployment, chosen, given["fleet"], options, LOG.warning)
+
+
+@accepts(ModelKeywords, trust_models=False)
+def quantize(
+    model: File,
+    data: File | None = None,
+    *,
+    method: str = "minmax",
+    per_channel: bool = False,
+    weights_only: str | None = None,
+    keep: Sequence[str] = (),
+    correct_bias: bool = False,
+    budget_sqnr_db: float | None = None,
+    budget_accuracy_percent: float | None = None,
+    ranges: File | None = None,
+    output: File | None = None,
+    **given: Unpack[ModelKeywords],
+) -> Iterator[QuantizeRow]:
+    """Writes each model in eight bits, as ONNX of QuantizeLinear and DequantizeLinear; a row for each.
+
+    `data` is a folder of samples, whose values show each tensor's range; `ranges` a file of ranges instead. `method` is
+    minmax, percentile, entropy or mse; `weights_only` int8 or int4. The layers named in `keep` stay in float, and those
+    that lose most until the budgets hold. `output` is the file, of one model; default: below build/.
+    """
+    budget = LossBudget(budget_sqnr_db, budget_accuracy_percent)
+    files = _path(ranges), _path(output)
+    options = QuantizeOptions(
+        _path(data), method, per_channel, weights_only or "", tuple(keep), correct_bias, budget, *files
+    )
+    return quantize_job(_load(model, given), options, note=LOG.warning)
 
 
 @accepts(ModelKeywords, trust_models=False)

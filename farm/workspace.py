@@ -9,6 +9,7 @@
     build/<library>/opencl/<abi>/<...>.bin.refused       compiled kernels that failed when they were tried
     build/<library>/opencl/<abi>/manifest.json
     build/<library>/cpu/<abi>/<model>.<device model>.<soc>.json   how tuning executes a model on the CPU
+    build/<library>/quantized/<model>.onnx, .ranges and .npz     what farm quantize makes, and counts between calls
     build/tuning/<soc>.jsonl                             every trial of a SoC
 
 On the unit, files lie in the store of farm.farmrt.unit_file_store. Tensors travel as numbered files, since their names
@@ -40,6 +41,10 @@ class Workspace:
     def graph_file(self, model: str) -> Path:
         """The converted graph as ONNX."""
         return self.folder / "model" / f"{model}.onnx"
+
+    def quantized_file(self, model: str) -> Path:
+        """The quantised model as ONNX."""
+        return self.folder / "quantized" / f"{model}.onnx"
 
     def plan_file(self, model: str, abi: str, soc: str, runtime: str) -> Path:
         """The plan of a model for a SoC and runtime; its weights lie beside it, see `data_file`."""

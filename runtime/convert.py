@@ -38,9 +38,7 @@ def convert(
     described = [f"{name}: {info.quantization}" for name, info in graph.tensors.items() if info.quantization]
     if described:
         reports.append(PassReport("quantised tensors", described))
-    expanded = expand_operators(graph)
-    if expanded:
-        reports.append(PassReport("quantised operators in integer steps", expanded))
+    reports += [PassReport(title, changes) for title, changes in expand_operators(graph).items() if changes]
     origins = trace_origins(graph, formats or {})
     if formats is not None:
         reports.append(PassReport("origin formats", list(origin_lines(origins))))

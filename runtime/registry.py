@@ -34,6 +34,7 @@ TABLES = {
     },
     "HANDLERS": ("imports", TRANSLATION),
     "EXPANSIONS": ("expansions", TRANSLATION),
+    "ONNX_FUNCTIONS": ("onnx_functions", TRANSLATION),
     "FARM_HANDLERS": ("farm_domain", TRANSLATION),
     "BUFFER_LOWERINGS": ("buffer_lowering", TRANSLATION),
     "IMAGE_LOWERINGS": ("image_lowering", TRANSLATION),

@@ -47,9 +47,19 @@ def clock_nights(random: np.random.Generator, nights: int, share: float, apart: 
 
 def levels(random: np.random.Generator, nights: int, scale: float, lasting: float) -> Array:
     """A level that each reboot draws anew, after so many nights on average."""
-    is_drawn = random.random(nights) < 1 / lasting
+    return _lasting(random, gaussian(random, nights, scale), lasting)
+
+
+def even_levels(random: np.random.Generator, nights: int, most: float, lasting: float) -> Array:
+    """The same, evenly within a bound on either side."""
+    return _lasting(random, random.uniform(-most, most, nights), lasting)
+
+
+def _lasting(random: np.random.Generator, drawn: Array, lasting: float) -> Array:
+    """Of what was drawn for nights each in turn, for so many nights on average."""
+    is_drawn = random.random(len(drawn)) < 1 / lasting
     is_drawn[0] = True
-    return gaussian(random, nights, scale)[np.maximum.accumulate(np.where(is_drawn, np.arange(nights), 0))]
+    return np.asarray(drawn[np.maximum.accumulate(np.where(is_drawn, np.arange(len(drawn)), 0))])
 
 
 def autoregressive(random: np.random.Generator, nights: int, scale: float, coefficient: float) -> Array:

@@ -24,7 +24,7 @@ class UnitPair:
     def __init__(self, pair: Sequence[SimulatedSeries], witnesses: Sequence[SimulatedSeries]) -> None:
         self._pair, self._rooms = pair, witnesses
         self._units, self._witnesses = [FarmUnit(each) for each in pair], [FarmUnit(each) for each in witnesses]
-        self._ledgers = {name: [DuetLedger(_pairs_of(each)) for each in pair] for name in (DUET, DUET_TWIN)}
+        self._ledgers = {name: [DuetLedger(_pairs_of(each), each.build) for each in pair] for name in (DUET, DUET_TWIN)}
 
     def branched(self, scenario: Scenario) -> UnitPair:
         """Both with their past, and another scenario from now on."""

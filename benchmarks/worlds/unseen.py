@@ -16,6 +16,7 @@ from benchmarks.worlds.nights import (
     NightEffect,
     autoregressive,
     clock_nights,
+    even_levels,
     gaussian_nights,
     levels,
     lognormal_nights,
@@ -50,6 +51,14 @@ def _with(name: str, *effects: NightEffect, room: NightEffect | None = None) -> 
     return dataclasses.replace(world, room=room) if room else world
 
 
+def _built(name: str, most: float, lasting: float, world: World = GROUND) -> World:
+    """A world with builds of farmrt that are faster or slower by up to so much, each for so many nights."""
+    return dataclasses.replace(world, name=name, builds=of(even_levels, most=most, lasting=lasting))
+
+
+AUTOREGRESSIVE = _with("AR(1) 0.9", of(autoregressive, scale=0.015, coefficient=0.9))
+
+
 UNSEEN = (
     GROUND,
     World("Student t(3) blocks and nights", 0.01, blocks=student, nights=of(student_nights, scale=0.01)),
@@ -62,8 +71,11 @@ UNSEEN = (
     _with("outlier nights, 3 %", of(slow_nights, share=0.03, low=HOT_LOW, high=HOT_HIGH)),
     _with("reboot levels 2 %, 1 in 14", of(levels, scale=0.02, lasting=14)),
     _with("reboot levels 2 %, 1 in 30", of(levels, scale=0.02, lasting=30)),
-    _with("AR(1) 0.9", of(autoregressive, scale=0.015, coefficient=0.9)),
+    AUTOREGRESSIVE,
     _with("random walk 0.3 %", of(random_walk, scale=0.003)),
+    _built("a build every night, ±4 %", 0.04, 1),
+    _built("a build each week, ±4 %", 0.04, 7),
+    _built("a build every night, alike, AR(1) 0.9", 1e-9, 1, AUTOREGRESSIVE),
     _with("seasons of year and week", seasons),
     dataclasses.replace(GROUND, name="30 % missing nights", missing=0.3),
     dataclasses.replace(GROUND, name="1 ms timer on 6 ms", timer_ms=1.0, base_ms=(5.6, 6.4)),

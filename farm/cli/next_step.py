@@ -12,8 +12,13 @@ from farm.config import samples
 CARRIED = ("--device", "--soc", "--tag", "--shape", "--weights", "--device_yml", "--device-yml")
 
 
-def next_command(command: str, *options: str) -> str:
-    """`farm COMMAND MODEL OPTIONS`; empty where the command that was called has no model file."""
+def next_command(command: str, *options: str, model: Path | None = None) -> str:
+    """`farm COMMAND MODEL OPTIONS`; empty where the command that was called has no model file.
+
+    `model` is a file that the command has made, and needs none of what was said of the given one.
+    """
+    if model:
+        return shlex.join(["farm", command, str(model), *options])
     context = click.get_current_context()
     model_file = context.params.get("model_file")
     if not isinstance(model_file, Path):

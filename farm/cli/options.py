@@ -66,5 +66,5 @@ def tell_failures(rows: Iterable[Row]) -> None:
     for row in rows:
         if row.status != Status.OK:
             reason = " ".join(row.reason.split())
-            line = f"{row.model} on {row.unit or row.soc} ({row.runtime}): {row.status}: {reason}"
+            line = f"{row.model} on {row.unit or row.soc} ({row.runner}): {row.status}: {reason}"
             click.echo(safe_text.one_line(line), err=True)

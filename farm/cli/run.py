@@ -22,7 +22,7 @@ from farm.rows.run import RunRow
 from farm.safe_text import one_line
 from farm.tables import table
 from farm.tables.execution import execution_lines
-from farm.tables.run import artifact_lines, run_tables
+from farm.tables.run import artifact_lines, figure_lines, run_tables
 from farm.tables.run_end import end_lines, end_tables, next_step
 from farm.units.selection import Selection
 
@@ -40,6 +40,7 @@ def run(
     input_dir: Path | None,
     output_dir: Path | None,
     example: bool,
+    engines: tuple[str, ...],
     load: LoadOptions,
     fleet: FleetOptions,
     store: str | None,
@@ -48,7 +49,7 @@ def run(
 ) -> CommandResult:
     """`farm run`; returns the exit status."""
     source = options.load(model)
-    wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load, input_dir, example)
+    wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load, input_dir, example, engines)
     said = GOES_ON if input_dir else interruption.INTERRUPTED
     if cluster and cluster.detach:
         works = sent_jobs.all_models("run", [source], run_settings(wanted))
@@ -67,7 +68,12 @@ def show(rows: Sequence[RunRow]) -> None:
     verbose = verbosity.is_wanted()
     tables = run_tables(rows) if verbose else end_tables(rows)
     table.show(tables)
-    lines = [*artifact_lines(rows, only_unused=not verbose), *execution_lines(rows), *end_lines(rows)]
+    lines = [
+        *artifact_lines(rows, only_unused=not verbose),
+        *execution_lines(rows),
+        *figure_lines(rows),
+        *end_lines(rows),
+    ]
     step = next_step(rows)
     following = next_command(*step) if step else ""
     if following and len(rows) == 1:

@@ -88,6 +88,8 @@ def _model_files(deployment: Deployment, model: str, fetcher: fetch.Fetcher) -> 
     weights = fetcher.weight_file(model)
     if settings.weight_file_path and weights and not settings.weight_file_path.startswith("zoo://"):
         yield "weight_file_path", _file_name(settings.weight_file_path), weights
+    if settings.quantize_range_file and (ranges := fetcher.range_file(model)):
+        yield "quantize_range_file", _file_name(settings.quantize_range_file), ranges
 
 
 def _file_name(location: str) -> str:

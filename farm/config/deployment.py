@@ -75,6 +75,7 @@ ELEMENT_TYPES: tuple[str, ...] = get_args(ElementType)
 Form = Literal["file", "code"]
 DataType = Literal["fp16_fp32", "fp32_fp32", "fp16_fp16"]
 Runtime = Literal["cpu", "gpu"]
+FARMRT = "farmrt"  # farm's own engine; others are adapters, see farm.engines
 ONNX_ORDER: DataFormat = "NCHW"
 UNKNOWN_TYPE: ElementType = "float32"  # of a tensor within the model, whose type nobody says
 FLOATS = "models run in fp32 and fp16"
@@ -222,9 +223,8 @@ class Model(ExecutionKeys):
     """One model with the settings of its deployment."""
 
     not_yet: ClassVar = {
-        "quantize_range_file": f"{FLOATS}, so leave it out",
-        "quantize_schema": f"{FLOATS}, so leave it out",
-        "quantize_stat": f"{FLOATS}, so leave it out",
+        "quantize_schema": "activations are quantised unsigned with a zero point, weights signed, so leave it out",
+        "quantize_stat": "`farm quantize MODEL.yml --data DIR` finds the ranges, so leave it out",
         "nnlib_graph_mode": "runtimes are cpu and gpu, so leave it out",
         "hexagon_api": "runtimes are cpu and gpu, so leave it out",
         "cl_mem_type": "images or buffers are chosen for each GPU family",
@@ -250,11 +250,13 @@ class Model(ExecutionKeys):
     winograd: Winograd = 0
     activation_limit_mb: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     activation_slowdown: Annotated[float, Field(ge=0, le=1)] | None = None
-    quantize: Annotated[bool, _only_off(FLOATS)] = False
+    quantize_range_file: Location | None = None
+    quantize: bool = False
     quantize_large_weights: Annotated[bool, _only_off(FLOATS)] = False
     change_concat_ranges: Annotated[bool, _only_off(FLOATS)] = False
     round_limit: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     custom_operators: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
+    engine: Annotated[tuple[Text, ...], BeforeValidator(split_text), AfterValidator(not_empty)] = (FARMRT,)
 
     @field_validator("platform")
     @classmethod
@@ -269,6 +271,14 @@ class Model(ExecutionKeys):
             raise ValueError(f"the file of platform {platform} holds its weights; leave it out")
         if info.field_name == "weight_sha256_checksum" and info.data.get("weight_file_path", "") is None:
             raise ValueError("there is no weight_file_path that it could be of")
+        return value
+
+    @field_validator("quantize")
+    @classmethod
+    def _ranges_are_known(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and info.data.get("quantize_range_file") is None:
+            how = "`farm quantize MODEL.yml --data DIR` writes one; a model that is quantised already needs neither"
+            raise ValueError(f"quantize_range_file has to name a file of ranges: {how}")
         return value
 
     @field_validator("backend")
@@ -420,7 +430,7 @@ class Deployment(YamlSection):
         """The deployment file; what was made of a model file is written into the folder."""
         if not isinstance(self._source, WrittenSource):
             return self.path
-        paths = ("model_file_path", "weight_file_path")
+        paths = ("model_file_path", "weight_file_path", "quantize_range_file")
         models = {
             name: {
                 key: str(self.path.parent.absolute() / value) if key in paths else value for key, value in keys.items()

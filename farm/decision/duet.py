@@ -74,6 +74,7 @@ class DuetJudgement:
     Attributes:
         chance: how likely equal software looks at least so different (two-sided).
         more: how many further pairs would tell more; 0: it is settled.
+        claimed: it is changed by the pairs alone, but builds differ as much: the nights to come decide.
     """
 
     verdict: SoftwareVerdict
@@ -82,6 +83,7 @@ class DuetJudgement:
     high: float | None = None
     chance: float = 1.0
     more: int = 0
+    claimed: bool = False
 
 
 def judge_duet(

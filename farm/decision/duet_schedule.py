@@ -14,6 +14,7 @@ import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 
+from farm.decision.build_spread import LEAST_PRIOR, UNKNOWN_VARIANCE, Difference, variance_of_builds
 from farm.decision.duet import CHANGED_SOFTWARE, DUET_RULES, IF_CERTAIN, DuetRules, Pairs, looks_changed
 from farm.decision.judgement import Judgement, Verdict
 from farm.rows.duet import SoftwareVerdict
@@ -38,7 +39,9 @@ class PastNight:
     """What a case's earlier night left: whether its bundle is there, the duet that it made, and seconds.
 
     `against` is the run that its duet was made against (None: it made none), `busy_s` what its `blocks` took. `times`
-    are those of the pairs of a suspicion that stayed undecided.
+    are those of the pairs of a suspicion that stayed undecided. `build` names the program that ran; `change` is the
+    logarithm that its duet measured and `variance` that by the pairs; `claim` is the run that began the claim which
+    the duet is part of (build_spread.py; None: of none).
     """
 
     run: int
@@ -51,11 +54,23 @@ class PastNight:
     busy_s: float = 0.0
     blocks: int = 6
     times: Pairs = ()
+    build: str = ""
+    change: float | None = None
+    variance: float = 0.0
+    claim: int | None = None
 
     @property
     def left_open(self) -> bool:
         """Whether it asked a suspicion without an answer."""
-        return self.suspected and self.verdict == SoftwareVerdict.UNDECIDED
+        return self.suspected and self.verdict == SoftwareVerdict.UNDECIDED and self.claim is None
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildClaim:
+    """A difference that is not beyond what builds differ by yet: the run that began it, what nights found so far."""
+
+    begun: int
+    differences: tuple[Difference, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +81,8 @@ class DuetPlan:
     `certain`: the nights before are certain that something changed, so that the pairs need to prove less.
     `change` is the logarithm of what they suspect; 0: nothing, or what a duet has found already.
     `brief`: the allowance is spent, so that this begins with a glance too. `earlier` are pairs that the nights before
-    left undecided, to be judged with tonight's.
+    left undecided, to be judged with tonight's. `claim` is to be decided beyond what builds differ by, whose
+    `variance` this is; `is_known`: a duet has called the change already, and other builds are not asked again.
     """
 
     against: int
@@ -76,6 +92,9 @@ class DuetPlan:
     change: float = 0.0
     brief: bool = False
     earlier: Pairs = ()
+    variance: float = 0.0
+    claim: BuildClaim | None = None
+    is_known: bool = False
 
     @property
     def is_thorough(self) -> bool:
@@ -98,7 +117,9 @@ def suspected_duet(past: Sequence[PastNight], judgement: Judgement, is_spent: bo
     """
     certain = judgement.verdict in CERTAIN
     if (unmended := _unmended(past)) is not None:
-        return DuetPlan(unmended, True, certain=certain)
+        return DuetPlan(unmended, True, certain=certain, is_known=True)
+    if claimed := _claimed_duet(past):
+        return claimed
     bundles = _comparable(past)
     if bundles and judgement.verdict == Verdict.NEW and not is_spent:
         return DuetPlan(bundles[-1], False)
@@ -116,6 +137,52 @@ def suspected_duet(past: Sequence[PastNight], judgement: Judgement, is_spent: bo
     elif _last_asked(past, SoftwareVerdict.UNDECIDED):  # what creeps shows against older software
         against = min(against, _aged(past, bundles, max(ROTATION)))
     return DuetPlan(against, True, certain=certain, change=change, brief=is_spent, earlier=earlier)
+
+
+def _claimed_duet(past: Sequence[PastNight]) -> DuetPlan | None:
+    """The duet that an open claim asks for: against a bundle that it has not asked yet, of another build if one is."""
+    claim = _open_claim(past)
+    if claim is None:
+        return None
+    nights = [night for night in past if night.claim == claim]
+    kept = set(_comparable(past))
+    before = [night for night in past if night.run in kept and night.run <= (nights[0].against or 0)]
+    found = _differences(past, nights)
+    asked, builds = {night.against for night in nights}, {each.against for each in found}
+    left = [night for night in before if night.run not in asked]
+    chosen = [night for night in left if _build(night) not in builds] or left or before[:1]
+    return DuetPlan(chosen[-1].run, True, claim=BuildClaim(claim, tuple(found))) if chosen else None
+
+
+def _open_claim(past: Sequence[PastNight]) -> int | None:
+    """The run that began the claim which is not decided yet; None: there is none, or it is eight nights old."""
+    last = next((night for night in reversed(past) if night.claim is not None), None)
+    is_open = last is not None and last.verdict == SoftwareVerdict.UNDECIDED
+    is_young = last is not None and any(night.run == last.claim for night in past[1 - MENDED_NIGHTS :])
+    return last.claim if last and is_open and is_young else None
+
+
+def build_variance(past: Sequence[PastNight], judgement: Judgement) -> float:
+    """The variance of a build's logarithm: what duets of unchanged software showed, beside what nights vary by."""
+    changed = {night.claim for night in past if night.verdict in CHANGED_SOFTWARE}
+    unsettled = {*changed, _open_claim(past)} - {None}
+    equal = [night for night in past if night.verdict not in CHANGED_SOFTWARE and night.claim not in unsettled]
+    between = (judgement.noise.between_percent / 100) ** 2 if judgement.noise else UNKNOWN_VARIANCE
+    return variance_of_builds(_differences(past, equal), max(between, LEAST_PRIOR))
+
+
+def _differences(past: Sequence[PastNight], nights: Sequence[PastNight]) -> list[Difference]:
+    """What the duets of some of the nights measured."""
+    builds = {night.run: _build(night) for night in past}
+    return [
+        Difference(night.change, night.variance, _build(night), builds.get(night.against, f"run {night.against}"))
+        for night in nights
+        if night.change is not None and night.against is not None
+    ]
+
+
+def _build(night: PastNight) -> str:
+    return night.build or f"run {night.run}"
 
 
 def _left_open(past: Sequence[PastNight], bundles: Collection[int]) -> Pairs:

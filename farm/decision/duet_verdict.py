@@ -15,6 +15,8 @@ UNPROVEN = {
     Verdict.IMPROVEMENT: Verdict.PROVISIONAL_IMPROVEMENT,
 }
 
+UNSETTLED = (Verdict.UNCHANGED, Verdict.NEW, *UNPROVEN, *UNPROVEN.values())
+
 
 def with_duet(judgement: Judgement, duet: DuetFigures | None) -> Judgement:
     """The verdict on a latency when the software was asked too; only a duet can say that it is the software.
@@ -23,13 +25,8 @@ def with_duet(judgement: Judgement, duet: DuetFigures | None) -> Judgement:
     """
     if duet is None:
         return judgement
-    if duet.verdict in OF_SOFTWARE and judgement.verdict in (
-        Verdict.UNCHANGED,
-        Verdict.NEW,
-        *UNPROVEN,
-        *UNPROVEN.values(),
-    ):
-        return _of_software(judgement, duet)
+    if judgement.verdict in UNSETTLED and (verdict := _software_verdict(duet)):
+        return _of_software(judgement, duet, verdict)
     if not looks_changed(judgement):
         return judgement
     if duet.fallback:
@@ -44,11 +41,21 @@ def with_duet(judgement: Judgement, duet: DuetFigures | None) -> Judgement:
     return dataclasses.replace(judgement, verdict=verdict, reason=f"{judgement.reason}; {why}")
 
 
-def _of_software(judgement: Judgement, duet: DuetFigures) -> Judgement:
+def _software_verdict(duet: DuetFigures) -> Verdict | None:
+    """What it says of the software; None: no change. A difference as large as that of builds is not proven."""
+    if duet.is_claim and duet.ratio is not None:
+        return Verdict.PROVISIONAL_REGRESSION if duet.ratio > 1 else Verdict.PROVISIONAL_IMPROVEMENT
+    return OF_SOFTWARE.get(duet.verdict)
+
+
+def _of_software(judgement: Judgement, duet: DuetFigures, verdict: Verdict) -> Judgement:
     """The software changed, by what the duet says."""
     low, high = duet.ratio_ci or (None, None)
-    verdict = OF_SOFTWARE[duet.verdict]
     said = dataclasses.replace(judgement, verdict=verdict, ratio=duet.ratio, low=low, high=high, more=0)
+    if duet.is_claim:
+        spread = "" if duet.builds is None else f" by {100 * duet.builds:.1f} %"
+        why = f"the build differs: {duet_text(duet)}; builds vary{spread} by themselves, the next ones decide"
+        return dataclasses.replace(said, reason=why)
     return dataclasses.replace(said, reason=f"{SOFTWARE}: {duet_text(duet)}", cause=SOFTWARE)
 
 

@@ -37,9 +37,8 @@ from farm.rows.run import NoFile, SelectionUse
 from farm.rows.status import Status
 from farm.workspace import Workspace, data_file
 from runtime.custom.c_library import linked_operators
-from runtime.errors import BuildError, ConfigError, FarmError, UnsupportedError
+from runtime.errors import BuildError, ConfigError, FarmError
 from runtime.exporters.onnx_exporter import export_onnx, is_large
-from runtime.importers.onnx_file import whole
 from runtime.native.model_code import c_name, write_model_code
 from runtime.native.toolchains import why_missing
 from runtime.plan.plan import Plan
@@ -66,7 +65,6 @@ class ConvertOptions:
 
 
 DEFAULT = ConvertOptions()
-STANDARD_DOMAINS = ("", "ai.onnx")
 Tell = Callable[[str], None]
 
 
@@ -119,10 +117,7 @@ def write_standard(deployment: Deployment, path: Path) -> int:
     if len(deployment.models) > 1:
         raise ConfigError(f"{deployment.path}: --standard writes one model, there are {', '.join(deployment.models)}")
     prepared = prepare(deployment, next(iter(deployment.models)), Fetcher(deployment))
-    own = {node.op_type for node in prepared.source.graph.node if node.domain not in STANDARD_DOMAINS}
-    if own:
-        raise UnsupportedError(f"{deployment.path}: no operators of ONNX: {', '.join(sorted(own))}")
-    model = onnx.shape_inference.infer_shapes(whole(prepared.source))
+    model = onnx.shape_inference.infer_shapes(prepared.standard())
     onnx.checker.check_model(model)
     content = model.SerializeToString(deterministic=True)
     atomic_file.write(path, content)

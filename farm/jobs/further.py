@@ -22,6 +22,7 @@ from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import Validation, further_thresholds, with_half_range
 from farm.model import metrics
 from farm.model.further_cases import OWN, FurtherCase, FurtherCases
+from farm.model.stepwise import departures
 from farm.rows.row import Ending
 from farm.rows.status import Status
 from runtime.lowering.choice import GraphChoice, graph_choice
@@ -45,8 +46,11 @@ def judge_further(
     """A validation of a plan's outputs that also judges the further cases of a model; as it is where it is not ok.
 
     Further cases stop at the first that is wrong: the reason names its input and tensors. Figures stay those of the
-    model's own inputs. `loaded`: the plan that is judged, where the unit still has it.
+    model's own inputs. A quantised model, which may turn one step into many, is judged by its operators instead, each
+    by what it reads on the unit. `loaded`: the plan that is judged, where the unit still has it.
     """
+    if validation.is_ok and prepared.is_quantized:
+        return _judged_by_steps(opened, prepared, data, validation, load)
     further = data.further
     if not validation.is_ok or not further.cases:
         return validation
@@ -60,6 +64,24 @@ def judge_further(
             ending = Ending(status=Status.WRONG_RESULT, reason=f"{_prefix(case)}{reason}")
             wrong = dataclasses.replace(validation, ending=ending)
             return with_half_range(wrong, plan.target.precision, TestData(prepared, case.inputs))
+    return validation
+
+
+def _judged_by_steps(
+    opened: OpenUnit, prepared: Prepared, data: TestData, validation: Validation, load: LoadKeeping
+) -> Validation:
+    """The first operator that departs, in run order, is named."""
+    graph = prepared.graph
+    opened.progress.stage(f"{prepared.name}: {len(graph.layers)} operators, each by what it reads")
+    plan = load(FurtherCases(graph, graph.layers))
+    opened.write_inputs(data.inputs)
+    opened.first_round()
+    values = {**data.inputs, **opened.read_outputs(plan)}
+    target = plan.target
+    thresholds = metrics.default_thresholds("cpu" if target.memory == "cpu" else "gpu", target.precision)
+    for node, reason in departures(graph, values, target.precision, thresholds):
+        told = f"operator {node.name!r} ({node.op}) departs from what it makes of its inputs: {reason}"
+        return dataclasses.replace(validation, ending=Ending(status=Status.WRONG_RESULT, reason=told))
     return validation
 
 

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from farm import atomic_file
-from farm.config.deployment import Deployment, Model, Runtime
+from farm.config.deployment import FARMRT, Deployment, Model, Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
+from farm.engines.base import EngineModel
+from farm.engines.registry import named_engines
 from farm.farmrt.answers import RunAnswer, waited_share
+from farm.jobs.engines.ready import EngineModels, ready_engine, runtimes_of
+from farm.jobs.engines.result import engine_figures, engine_provenance, engine_validation
 from farm.jobs.example import ExampleModel, run_example
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures, peak_memory
-from farm.jobs.fleet.job_rows import KnownSettings, Settings, rows_of_each
+from farm.jobs.fleet.job_rows import KnownSettings, Settings, rows_of_measures
 from farm.jobs.fleet.placement import measured_placement, placement_of
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.further import judge_further
 from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of, ready_model
-from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all, validation_data
+from farm.jobs.models.prepare import Failed, Prepared, TestData, given_inputs, prepare_all, validation_data
 from farm.jobs.samples import OnUnit, Samples, run_samples
 from farm.jobs.validate import (
     Validation,
@@ -59,6 +65,7 @@ class RunOptions:
     load: LoadOptions = dataclasses.field(default_factory=LoadOptions)
     input_folder: Path | None = None  # many samples, each of which runs once
     example: bool = False  # the example application of the C API runs the model in place of farmrt
+    engines: tuple[str, ...] = ()  # none: those of the deployment file
 
     def __post_init__(self) -> None:
         if self.example and (self.layers or self.input_folder):
@@ -67,6 +74,19 @@ class RunOptions:
         if self.input_folder and (self.inputs or self.layers):
             other = "--input" if self.inputs else "--layers"
             raise ConfigError(f"--input_dir runs over many samples, {other} is for one; name one of the two")
+        named_engines(self.engines)
+
+    def engines_of(self, model: Prepared | Failed) -> tuple[str, ...]:
+        """The engines that a model runs in; ConfigError where another than farmrt is asked for what it cannot do."""
+        try:
+            wanted = named_engines(self.engines or model.settings.engine)
+        except ConfigError as error:
+            raise model.deployment.error(("models", model.name, "engine"), str(error)) from None
+        own = {"--layers": self.layers, "--input_dir": self.input_folder, "--example": self.example}
+        others = [engine for engine in wanted if engine != FARMRT]
+        for option in (option for option, given in own.items() if given and others):
+            raise ConfigError(f"{option} is for farmrt alone, and the engine {others[0]} is asked for")
+        return wanted
 
     @property
     def compares(self) -> bool:
@@ -107,7 +127,19 @@ def run_job(
             return _example(opened, model, runtime, data[model.name], options)
         return _measured(opened, model, runtime, data[model.name], options)
 
-    yield from rows_of_each(RunRow, models, units, measure, run_settings(options), fleet, progress)
+    def in_engine(engine: str, opened: OpenUnit, model: Prepared, runtime: Runtime) -> RunResult:
+        return _in_engine(opened, engine, model, engine_models.of(model), runtime, data[model.name], options)
+
+    with TemporaryDirectory() as scratch:
+        engine_models = EngineModels(Path(scratch))
+        each = [
+            (model, runtime, engine, measure if engine == FARMRT else functools.partial(in_engine, engine))
+            for model in models
+            for engine in options.engines_of(model)
+            for runtime in runtimes_of(engine, model.settings.runtimes)
+            or model.settings.runtimes[:1]  # it refuses that
+        ]
+        yield from rows_of_measures(RunRow, each, units, run_settings(options), fleet, progress)
 
 
 def run_settings(options: RunOptions) -> KnownSettings:
@@ -200,6 +232,33 @@ def _example(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: TestD
     )
 
 
+def _in_engine(
+    opened: OpenUnit,
+    engine: str,
+    prepared: Prepared,
+    model: EngineModel,
+    runtime: Runtime,
+    data: TestData,
+    options: RunOptions,
+) -> RunResult:
+    """The result of a model in another engine."""
+    with ready_engine(opened, engine, prepared, model, runtime, data, options.load.execution) as other:
+        run, throttling = opened.cool(lambda: other.run(options.rounds, options.warmup))
+        precision = other.precision
+    if options.output_folder:
+        _save(run.outputs, options.output_folder, f"{prepared.name}.{opened.unit.name}.{runtime}.{engine}")
+    compared = options.compares
+    validation = engine_validation(engine, prepared, runtime, precision, data, run) if compared else Validation()
+    return RunResult(
+        ending=validation.ending,
+        device_model=opened.device_model,
+        provenance=engine_provenance(engine, run),
+        throttling=throttling,
+        figures=engine_figures(run, run.samples_ms),
+        comparison=validation.comparison,
+    )
+
+
 def _figures(
     loaded: Loaded,
     first_ms: float,
@@ -244,7 +303,8 @@ def _compared(
         _save(outputs, options.output_folder, f"{loaded.prepared.name}.{opened.unit.name}.{loaded.runtime}")
     if not options.compares:
         return Validation()
-    validation = compare_with_reference(loaded.prepared, loaded.plan.target, lambda: data.expected, outputs)
+    thresholds = thresholds_for(loaded.prepared, loaded.plan.target)
+    validation = compare_with_reference(loaded.prepared, thresholds, lambda: data.expected, outputs)
     if options.layers:
         validation = _with_layers(opened, loaded, data, options.load, validation)
     validation = with_half_range(validation, loaded.plan.target.precision, data)

@@ -127,8 +127,8 @@ def _run_sample(model: OnUnit, samples: Samples, sample: Sample, key: str) -> tu
         outputs = opened.read_outputs(model.plan)
         _keep_outputs(model, sample, outputs)
         if samples.compares:
-            target = model.plan.target
-            validation = compare_with_reference(model.prepared, target, lambda: samples.expected(inputs), outputs)
+            thresholds = thresholds_for(model.prepared, model.plan.target)
+            validation = compare_with_reference(model.prepared, thresholds, lambda: samples.expected(inputs), outputs)
     outcome = SampleOutcome(
         key=key,
         name=sample.name,

@@ -36,7 +36,8 @@ def thresholds_of(prepared: Prepared, runtime: Runtime, precision: Precision) ->
     similarity = prepared.settings.validation_threshold.get(runtime)
     if similarity is not None:
         return metrics.thresholds_of_similarity(similarity)
-    return metrics.for_sums(metrics.default_thresholds(runtime, precision), longest_sum(prepared.graph))
+    thresholds = metrics.for_sums(metrics.default_thresholds(runtime, precision), longest_sum(prepared.graph))
+    return metrics.for_movement(thresholds, prepared.moved_by_rounding(precision))
 
 
 def further_thresholds(prepared: Prepared, target: Target) -> tuple[Thresholds, Thresholds]:
@@ -101,14 +102,17 @@ def compare_within(
 
 
 def compare_with_reference(
-    prepared: Prepared, target: Target, reference: Callable[[], Mapping[str, Array]], actual: Mapping[str, Array]
+    prepared: Prepared,
+    thresholds: Thresholds,
+    reference: Callable[[], Mapping[str, Array]],
+    actual: Mapping[str, Array],
 ) -> Validation:
     """Compares all outputs with what the reference computes; where it has none, that is the ending."""
     try:
         expected = reference()
     except NoReferenceError as error:
         return Validation(Ending(status=Status.NO_REFERENCE, reason=str(error)))
-    return compare_outputs(prepared, target, expected, actual)
+    return compare_within(thresholds, prepared, expected, actual)
 
 
 def _ending_of(verdicts: Mapping[str, metrics.OutputVerdict]) -> Ending:

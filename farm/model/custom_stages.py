@@ -1,6 +1,7 @@
 """Computes a model by parts: what ONNX Runtime knows in stages, and between them operators that have another reference.
 
-These are users' operators, and products of integers, which ONNX Runtime lets saturate on some CPUs: NumPy's are exact.
+These are users' operators, products of integers, which ONNX Runtime lets saturate on some CPUs, and its Softmax of
+integers, which rounds sums of a table: NumPy's are exact.
 
 Every node belongs to the stage that it can be computed in: after as many users' operators as lie on the longest way to
 it. So each node is computed once.
@@ -28,7 +29,10 @@ Array = npt.NDArray[Any]
 Run = Callable[[onnx.ModelProto, Mapping[str, Array]], dict[str, Array]]
 
 
-INTEGER_PRODUCTS = frozenset({"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"})
+_INTEGER_OPERATORS = {
+    "": ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"),
+    "com.microsoft": ("QGemm", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QLinearSoftmax"),
+}
 
 
 def has_own_stages(model: onnx.ModelProto, custom: CustomNames) -> bool:
@@ -37,8 +41,8 @@ def has_own_stages(model: onnx.ModelProto, custom: CustomNames) -> bool:
 
 
 def _is_own(node: NodeProto, custom: CustomNames) -> bool:
-    is_product = domain_of(node) == "" and node.op_type in INTEGER_PRODUCTS
-    return is_product or (node.domain, node.op_type) in custom
+    is_exact = node.op_type in _INTEGER_OPERATORS.get(domain_of(node), ())
+    return is_exact or (node.domain, node.op_type) in custom
 
 
 def run_stages(model: onnx.ModelProto, inputs: Mapping[str, Array], custom: CustomNames, run: Run) -> dict[str, Array]:

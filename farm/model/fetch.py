@@ -76,6 +76,14 @@ class Fetcher:
         with self._errors_located_at(("models", model_name, "weight_file_path")):
             return self._resolve(model.weight_file_path, model.weight_sha256_checksum, "weight_sha256_checksum")
 
+    def range_file(self, model_name: str) -> Path | None:
+        """The file of ranges that a model is quantised by; None where the deployment file names none."""
+        location = self._deployment.models[model_name].quantize_range_file
+        if location is None:
+            return None
+        with self._errors_located_at(("models", model_name, "quantize_range_file")):
+            return self._resolve(location, None)
+
     def validation_inputs(self, model_name: str, inputs: Sequence[Input]) -> dict[str, Array]:
         """The arrays of `validation_inputs_data` by input name; empty when the file names none."""
         locations = self._deployment.models[model_name].subgraph.validation_inputs_data

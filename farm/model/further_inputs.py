@@ -38,12 +38,17 @@ def further_inputs(tensors: Sequence[Input], own: Inputs, given: Collection[str]
     return {what: {**own, **values} for what, values in changed.items() if values}
 
 
-def nudged(tensors: Sequence[Input], inputs: Inputs, given: Collection[str]) -> Inputs:
-    """The inputs, each element of free floats moved at random by up to NUDGE of the largest value of its range."""
+def nudged(
+    tensors: Sequence[Input], inputs: Inputs, given: Collection[str], share: float = NUDGE, number: int = 0
+) -> Inputs:
+    """The inputs, each element of free floats moved at random by up to a share of the largest value of its range.
+
+    `number`: of one such movement among others.
+    """
     moved = dict(inputs)
     for tensor in _floats([tensor for tensor in tensors if tensor.name not in given]):
-        reach = NUDGE * max(map(abs, tensor.value_range))
-        noise = _generator(NUDGE_SEED, tensor).uniform(-reach, reach, tensor.shape)
+        reach = share * max(map(abs, tensor.value_range))
+        noise = _generator(NUDGE_SEED + number, tensor).uniform(-reach, reach, tensor.shape)
         moved[tensor.name] = (inputs[tensor.name] + noise).astype(tensor.data_type)
     return moved
 

@@ -21,6 +21,7 @@ Array = npt.NDArray[Any]
 
 SQNR_LIMIT_DB = 300.0  # stands for "no noise at all": double precision resolves no more, and JSON has no infinity
 SUM_MARGIN = 16
+MOVEMENT_MARGIN = 9  # power of the noise of a plan over that of one rounding of its input
 RELATIVE_FLOOR = 1e-3  # elements below this share of the largest drown in rounding and have no relative error
 
 
@@ -117,6 +118,18 @@ def for_sums(thresholds: Thresholds, terms: int) -> Thresholds:
     share = SUM_MARGIN * terms * 2.0**-48
     of_sums = Thresholds(1.0 / math.sqrt(1.0 + share), _decibel(1.0, share), math.sqrt(share))
     return loosest(thresholds, of_sums)
+
+
+def for_movement(thresholds: Thresholds, movement: Metrics | None) -> Thresholds:
+    """Thresholds for outputs whose reference itself moves so far by rounding: `MOVEMENT_MARGIN` times its power."""
+    if movement is None or movement.nan_count or movement.inf_count or movement.expected_nan_count:
+        return thresholds
+    share = MOVEMENT_MARGIN * 10.0 ** (-movement.sqnr_db / 10.0)
+    return Thresholds(
+        min(thresholds.cosine, 1.0 / math.sqrt(1.0 + share)),
+        min(thresholds.sqnr_db, _decibel(1.0, share)),
+        max(thresholds.scaled_error, math.sqrt(MOVEMENT_MARGIN) * movement.scaled_error),
+    )
 
 
 def thresholds_of_similarity(similarity: float) -> Thresholds:

@@ -38,10 +38,15 @@ def memory_limit_bytes() -> int:
 
 
 class ReferenceProcess:
-    """Starts with the first model that it runs, and again after it ended; it ends with this object."""
+    """Starts with the first model that it runs, and again after it ended; it ends with this object.
 
-    def __init__(self, deadline_s: float = DEADLINE_S, memory_bytes: int | None = None) -> None:
-        self._deadline_s = deadline_s
+    Args:
+        is_exact: operators are run as the model has them. Else they are fused, which sums in another order: a
+            quantised value that lies near the middle of two steps then takes the other one.
+    """
+
+    def __init__(self, deadline_s: float = DEADLINE_S, memory_bytes: int | None = None, is_exact: bool = False) -> None:
+        self._deadline_s, self._is_exact = deadline_s, is_exact
         self._memory_bytes = memory_bytes or memory_limit_bytes()
         self._folder = Path(tempfile.mkdtemp(prefix="farm-reference-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -56,12 +61,24 @@ class ReferenceProcess:
             self._models[model].write_bytes(model)
         given, made = folder / "inputs.npz", folder / "outputs.npz"
         np.savez(given, allow_pickle=False, **{str(index): value for index, value in enumerate(inputs.values())})
-        request = {"model": str(self._models[model]), "inputs": str(given), "outputs": str(made), "names": [*inputs]}
+        files = {"model": str(self._models[model]), "inputs": str(given), "outputs": str(made)}
+        request = {**files, "names": [*inputs], "exact": self._is_exact}
+        answer = self._answer(request)
+        with np.load(made, allow_pickle=False) as values:
+            return {name: values[str(index)] for index, name in enumerate(answer["names"])}
+
+    def simplified(self, model: bytes) -> bytes:
+        """The model with constants folded and batch normalisations merged, of ONNX's operators; errors as in `run`."""
+        given, made = self._folder / "given.onnx", self._folder / "simplified.onnx"
+        given.write_bytes(model)
+        self._answer({"model": str(given), "simplified": str(made)})
+        return made.read_bytes()
+
+    def _answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         answer = self._ask(json.dumps(request))
         if "error" in answer:
             raise NoReferenceError(f"{WHO} refuses the model: {answer['error']}")
-        with np.load(made, allow_pickle=False) as values:
-            return {name: values[str(index)] for index, name in enumerate(answer["names"])}
+        return answer
 
     def _ask(self, request: str) -> dict[str, Any]:
         process = self._process or self._started()

@@ -34,26 +34,26 @@ class Sample:
     files: Mapping[str, Path]
 
 
-def find_samples(folder: Path, inputs: Sequence[Input]) -> tuple[Sample, ...]:
-    """The samples of a folder, in the order of their names.
+def find_samples(folder: Path, inputs: Sequence[Input], option: str = "--input_dir") -> tuple[Sample, ...]:
+    """The samples of a folder, in the order of their names; `option` named the folder.
 
     Raises ConfigError where there is none, where one lacks a file, or where a file is not as large as its input.
     """
     if not folder.is_dir():
-        raise ConfigError(f"--input_dir {folder}: no such folder")
+        raise ConfigError(f"{option} {folder}: no such folder")
     found: dict[str, dict[str, Path]] = {}
     for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
         if tensor := _owner(path, inputs):
             files = found.setdefault(path.name.removeprefix(file_prefix(tensor.name)).removesuffix(NUMPY), {})
             if tensor.name in files:
-                raise ConfigError(f"--input_dir: {files[tensor.name]} and {path} are the same input of one sample")
+                raise ConfigError(f"{option}: {files[tensor.name]} and {path} are the same input of one sample")
             files[tensor.name] = path
     if not found:
         names = " and ".join(f"{file_prefix(tensor.name)}*" for tensor in inputs)
-        raise ConfigError(f"--input_dir {folder}: no sample is there; each has files {names}")
+        raise ConfigError(f"{option} {folder}: no sample is there; each has files {names}")
     samples = tuple(Sample(name, files) for name, files in found.items())
     for sample in samples:
-        _check(folder, sample, inputs)
+        _check(f"{option} {folder}", sample, inputs)
     return samples
 
 
@@ -73,13 +73,13 @@ def _owner(path: Path, inputs: Sequence[Input]) -> Input | None:
     return max(owners, key=lambda tensor: len(tensor.name), default=None)
 
 
-def _check(folder: Path, sample: Sample, inputs: Sequence[Input]) -> None:
+def _check(where: str, sample: Sample, inputs: Sequence[Input]) -> None:
     for tensor in inputs:
         path = sample.files.get(tensor.name)
         if path is None:
             there = ", ".join(sorted(file.name for file in sample.files.values()))
             wanted = f"{file_prefix(tensor.name)}{sample.name}"
-            raise ConfigError(f"--input_dir {folder}: {wanted} is missing, the input {tensor.name!r} beside {there}")
+            raise ConfigError(f"{where}: {wanted} is missing, the input {tensor.name!r} beside {there}")
         if path.suffix == NUMPY:
             fetch.check_array(path, tensor)
         else:

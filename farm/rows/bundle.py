@@ -16,9 +16,12 @@ class BundleManifest(Record):
     `name` is that of the nightly run, `files` role -> SHA-256 (`farmrt`, `plan`, `weights`, `tuned`, `kernels`, and
     `selection`, by which the plan was made).
     `settings` is how they are loaded and executed, `facts` what the unit said of its system and drivers.
-    `against` to `pair_times` are the night's duet (the times of its pairs only where it left a suspicion undecided: the
-    next night judges them with its own), `busy_s` what its `blocks` took, `temperature_c` the highest meanwhile,
-    `waited_share` the share of their time that rounds waited for a core.
+    `build` is the SHA-256 of farmrt, whether or not its file is kept.
+    `against` to `claim` are the night's duet: the times of its pairs only where it left a suspicion undecided (the next
+    night judges them with its own), `change` the logarithm that they show, `change_variance` its variance by them,
+    `claim` the run that began the claim which it is part of.
+    `busy_s` is what its `blocks` took, `temperature_c` the highest meanwhile, `waited_share` the share of their time
+    that rounds waited for a core.
     """
 
     name: str
@@ -34,12 +37,16 @@ class BundleManifest(Record):
     files: dict[str, str] = Field(default_factory=dict)
     settings: dict[str, Any] = Field(default_factory=dict)
     facts: dict[str, str] = Field(default_factory=dict)
+    build: str = ""
     against: int | None = None
     verdict: SoftwareVerdict = SoftwareVerdict.NONE
     suspected: bool = False
     pairs: int = 0
     duet_s: float = 0.0
     pair_times: tuple[tuple[float, float], ...] = ()
+    change: Figure = None
+    change_variance: float = 0.0
+    claim: int | None = None
     busy_s: float = 0.0
     blocks: int = 0
     temperature_c: Figure = None

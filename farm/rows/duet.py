@@ -54,6 +54,8 @@ class DuetFigures(Record):
     `settled_by` is the run whose duet said of the same suspicion that it is not the software: a glance was enough.
     `environment` names what else of the unit is different. `fallback` says why no duet could be made.
     `earlier_pairs`: so many of the nights before, which left the same suspicion undecided, were judged with these.
+    `claim` is the run that began what other builds are to decide, since builds vary by `builds` (a share; one standard
+    deviation) and this difference is not beyond that.
     `seconds` is what it took, `share` that over the time of the case's blocks.
     """
 
@@ -70,6 +72,8 @@ class DuetFigures(Record):
     settled_by: int | None = None
     environment: tuple[str, ...] = ()
     fallback: str = ""
+    claim: int | None = None
+    builds: Figure = None
     seconds: float = Field(default=0.0, ge=0.0)
     share: Figure = None
 
@@ -81,7 +85,12 @@ class DuetFigures(Record):
     @property
     def left_open(self) -> bool:
         """Whether it asked a suspicion without an answer."""
-        return self.suspected and self.verdict == SoftwareVerdict.UNDECIDED
+        return self.suspected and self.verdict == SoftwareVerdict.UNDECIDED and not self.is_claim
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether it differs by no more than builds do, so that the nights to come decide."""
+        return self.claim is not None and self.verdict == SoftwareVerdict.UNDECIDED
 
     @property
     def busy(self) -> str:

@@ -49,7 +49,7 @@ class RowHeader(Record):
 
 
 class Identity(Record):
-    """Whose result it is."""
+    """Whose result it is; `engine` is what ran the model, farm's own or an adapter (farm/engines)."""
 
     unit: str
     soc: str
@@ -57,6 +57,7 @@ class Identity(Record):
     library: str
     model: str
     runtime: str
+    engine: str = "farmrt"
 
     def on(self, device_model: str) -> Identity:
         """The same on a unit that has told its model."""
@@ -67,7 +68,13 @@ class Identity(Record):
             library=self.library,
             model=self.model,
             runtime=self.runtime,
+            engine=self.engine,
         )
+
+    @property
+    def runner(self) -> str:
+        """The runtime for people, with the engine where that is not farm's own: `cpu`, `cpu of onnxruntime`."""
+        return self.runtime if self.engine == "farmrt" else f"{self.runtime} of {self.engine}"
 
 
 class Ending(Record):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
+from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import Field
 
@@ -125,8 +128,26 @@ class Placement(Record):
     cpu_types: tuple[str, ...] = ()
 
 
+class EngineFigure(Record):
+    """A figure that a user's program printed: what it is, which way is better, its samples and their median."""
+
+    name: str
+    unit: str
+    better: Literal["up", "down"]
+    value: float
+    samples: tuple[float, ...]
+
+    @classmethod
+    def of(cls, name: str, unit: str, better: Literal["up", "down"], samples: Sequence[float]) -> EngineFigure:
+        """A figure of at least one sample."""
+        return cls(name=name, unit=unit, better=better, value=statistics.median(samples), samples=tuple(samples))
+
+
 class RunFigures(ExecutionFigures):
-    """Times of a model, what farmrt allocated for it, whether it used the files of tuning, and how it was executed."""
+    """Times of a model, what farmrt allocated for it, whether it used the files of tuning, and how it was executed.
+
+    `file_bytes` is the size on disk of another engine and of the model in its form, `figures` what else it says.
+    """
 
     init_ms: Figure = None
     first_ms: Figure = None
@@ -136,6 +157,8 @@ class RunFigures(ExecutionFigures):
     kernels: KernelsUse | NoFile = NoFile()
     selection: SelectionUse | NoFile = NoFile()
     placement: Placement | None = None
+    file_bytes: dict[str, int] = Field(default_factory=dict)
+    figures: tuple[EngineFigure, ...] = ()
 
 
 class RunRow(RunFigures, OutputComparison, Row):

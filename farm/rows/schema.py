@@ -10,10 +10,12 @@ from pydantic.json_schema import models_json_schema
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.compare import CompareRow
 from farm.rows.convert import ConvertRow
+from farm.rows.engines import EnginesRow
 from farm.rows.forecast import ForecastRow
 from farm.rows.inspect import InspectRow
 from farm.rows.nightly import NightlyRow
 from farm.rows.opbench import OpbenchRow
+from farm.rows.quantize import QuantizeRow
 from farm.rows.row import Row
 from farm.rows.run import RunRow
 from farm.rows.tune import TuneRow
@@ -22,10 +24,12 @@ ROW_TYPES: tuple[type[Row], ...] = (
     BenchmarkRow,
     CompareRow,
     ConvertRow,
+    EnginesRow,
     ForecastRow,
     InspectRow,
     NightlyRow,
     OpbenchRow,
+    QuantizeRow,
     RunRow,
     TuneRow,
 )

@@ -27,14 +27,14 @@ def memory_table(rows: Sequence[ExecutedRow], title: str = "") -> list[Table]:
 
 def telling_columns(rows: Sequence[ExecutedRow]) -> tuple[str, ...]:
     """The columns that tell rows apart: each part of a table that is too wide has them, and no others."""
-    told = (("Unit", {row.unit for row in rows}), ("Runtime", {row.runtime for row in rows}))
+    told = (("Unit", {row.unit for row in rows}), ("Runtime", {row.runner for row in rows}))
     return ("Model", *(name for name, values in told if len(values) > 1))
 
 
 def _memory(row: ExecutedRow) -> list[str]:
     assert row.peak_memory
-    sizes = (sum(row.memory_bytes.values()), row.peak_memory.resident_bytes, row.peak_memory.gpu_bytes)
-    return [row.model, row.unit, row.runtime, *map(_megabytes, sizes)]
+    sizes = (sum(row.memory_bytes.values()) or None, row.peak_memory.resident_bytes, row.peak_memory.gpu_bytes)
+    return [row.model, row.unit, row.runner, *map(_megabytes, sizes)]
 
 
 def _megabytes(size_bytes: int | None) -> str:
@@ -43,7 +43,7 @@ def _megabytes(size_bytes: int | None) -> str:
 
 def execution_lines(rows: Sequence[ExecutedRow]) -> list[str]:
     """What slowed the unit down, and what came of what was asked for: nothing where nothing did, or was."""
-    return [f"{row.model} on {row.unit} ({row.runtime}): {line}" for row in rows for line in _lines(row)]
+    return [f"{row.model} on {row.unit} ({row.runner}): {line}" for row in rows for line in _lines(row)]
 
 
 def _lines(row: ExecutedRow) -> Iterator[str]:

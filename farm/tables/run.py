@@ -52,7 +52,7 @@ def run_tables(rows: Sequence[RunRow]) -> list[Table]:
 def _samples(row: RunRow, report: SampleReport) -> list[str]:
     mean = report.mean or MeanMetrics()
     return [
-        *(row.model, row.unit, row.runtime, str(report.count), str(report.wrong)),
+        *(row.model, row.unit, row.runner, str(report.count), str(report.wrong)),
         *(_figure(row.cosine, ".6f"), _figure(mean.cosine, ".6f")),
         *(_figure(row.sqnr_db, ".1f"), _figure(mean.sqnr_db, ".1f")),
         report.worst,
@@ -64,12 +64,12 @@ def _times(row: RunRow) -> list[str]:
     times = (latency.median, latency.p90, latency.min, latency.std) if latency else (None,) * 4
     init, first, median, *others = (milliseconds(value) for value in (row.init_ms, row.first_ms, *times))
     figures = (init, first, marked(median, latency), *others)
-    return [row.model, row.unit, row.soc, row.runtime, row.status.value, *figures]
+    return [row.model, row.unit, row.soc, row.runner, row.status.value, *figures]
 
 
 def _accuracy(row: RunRow, output: TensorComparison) -> list[str]:
     return [
-        *(row.model, row.unit, row.runtime),
+        *(row.model, row.unit, row.runner),
         _figure(output.cosine, ".6f"),
         _figure(output.sqnr_db, ".1f"),
         _figure(output.pixel_accuracy, ".4f"),
@@ -134,3 +134,12 @@ def _kernels_line(row: RunRow) -> str:
     counts = f"{kernels.loaded} loaded, {kernels.built} built in {kernels.build_ms:.0f} ms"
     reason = f" ({kernels.reason})" if kernels.reason else ""
     return f"{row.model} on {row.unit}: compiled kernels: match {kernels.match}, {counts}{reason}"
+
+
+def figure_lines(rows: Sequence[RunRow]) -> list[str]:
+    """What users' programs say of themselves, a line each."""
+    return [
+        f"{row.model} on {row.unit} ({row.engine}): {figure.name} {figure.value:g} {figure.unit}".rstrip()
+        for row in rows
+        for figure in row.figures
+    ]

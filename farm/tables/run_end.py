@@ -59,7 +59,7 @@ def next_step(rows: Sequence[RunRow]) -> tuple[str, ...]:
         return ("run", "--validate")
     if any(row.runtime == "gpu" and not _is_tuned(row) for row in measured):
         return ("tune",)
-    return ("benchmark",) if measured else ()
+    return ("benchmark",) if any(row.engine == "farmrt" for row in measured) else ()
 
 
 def _sentence(row: RunRow) -> str:
@@ -80,7 +80,7 @@ def _verdict(row: RunRow) -> str:
 
 
 def _figures(row: RunRow) -> Iterator[str]:
-    yield row.runtime
+    yield row.runner
     if row.samples and row.samples.mean:
         yield f"{row.samples.count - row.samples.wrong} of {row.samples.count} samples"
     if row.sqnr_db is not None:
@@ -106,7 +106,7 @@ def _cells(row: RunRow) -> list[str]:
     latency, placement = row.latency_ms, row.placement
     times = (marked(_shown(latency.median), latency), _shown(latency.p90)) if latency else ("-", "-")
     on_gpu = f"{placement.gpu} of {placement.gpu + placement.cpu}" if placement else "-"
-    return [row.model, row.unit, row.runtime, _outcome(row), *times, on_gpu]
+    return [row.model, row.unit, row.runner, _outcome(row), *times, on_gpu]
 
 
 def _outcome(row: RunRow) -> str:

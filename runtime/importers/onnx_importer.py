@@ -14,6 +14,7 @@ from runtime.importers.branches import chosen_branch
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.custom_nodes import CustomNames, import_custom_node
 from runtime.importers.farm_domain import DOMAIN, VERSION, import_farm_node
+from runtime.importers.four_bits import widened
 from runtime.importers.functions import (
     FunctionKey,
     check_written_once,
@@ -25,11 +26,12 @@ from runtime.importers.functions import (
     schema_defaults,
     versions_of,
 )
-from runtime.importers.handlers import HANDLERS
+from runtime.importers.handlers import HANDLERS, ONNX_FUNCTIONS
 from runtime.importers.inputs import bind_inputs, element_dtype, input_dtype
 from runtime.importers.loops import unrolled_loop, unrolled_scan
 from runtime.importers.onnx_file import whole
 from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.quantized_moves import moves_integers, nodes_in_floats
 from runtime.importers.refusals import Refusals
 from runtime.importers.scopes import constant_names, names_read
 from runtime.importers.stand_ins import StandIn, first_output, needs_stand_in, stand_in, with_nodes
@@ -94,7 +96,7 @@ class OnnxImport:
         model = _modern(model)
         self.proto = model.graph
         self.opsets = _opsets(model)
-        self.initializers = constant_tensors(model.graph)
+        self.initializers = widened(constant_tensors(model.graph), model.graph)
         self._functions = own_functions(model)
         self._open: list[FunctionKey] = []
         self.producers = _producers(model.graph)
@@ -179,7 +181,7 @@ class OnnxImport:
         unknown = [name for name in filter(None, node.inputs) if name not in self.builder.graph.tensors]
         if any(self._refusals.lacks(name) for name in unknown):
             known = domain in ("", CLASSIC, DOMAIN) and (node.op in HANDLERS or self._is_defined(proto, node))
-            own = (domain, node.op) in self._custom or function_key(proto) in self._functions
+            own = (domain, node.op) in (*self._custom, *ONNX_FUNCTIONS) or function_key(proto) in self._functions
             self._refusals.skip(node, known or bool(stand_in(proto)) or own)
             return
         if unknown:
@@ -201,8 +203,12 @@ class OnnxImport:
             self._call(proto, node)
         elif domain == "" and node.op in _WITH_BODIES:
             self._import_nodes(_WITH_BODIES[node.op](proto, node, self.builder), {**self.opsets, "": node.opset})
+        elif (domain, node.op) in ONNX_FUNCTIONS:
+            self._import_function(onnx.parser.parse_function(ONNX_FUNCTIONS[domain, node.op](proto)), proto, {})
         elif other := stand_in(proto):
             self._stand_in(proto, node, other)
+        elif domain == "" and moves_integers(node, self.builder):
+            self._import_nodes(nodes_in_floats(proto, node, self.builder), {**self.opsets, "": node.opset})
         elif domain in ("", CLASSIC) and node.op in HANDLERS:
             HANDLERS[node.op](node, self.builder)
             if node.unread():

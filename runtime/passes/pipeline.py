@@ -14,6 +14,7 @@ from runtime.passes.channel_shuffle import fuse_channel_shuffles
 from runtime.passes.constant_folding import fold_constants
 from runtime.passes.dead_code import remove_dead_code
 from runtime.passes.depth_to_space import fuse_depth_to_space
+from runtime.passes.fake_quantization import remove_needless_quantizations
 from runtime.passes.fully_connected import convert_fully_connected
 from runtime.passes.gated_activations import fuse_gated_activations
 from runtime.passes.hard_swish import fuse_hard_swishes
@@ -50,6 +51,7 @@ PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
     "batch-norm folding": fold_batch_norms,
     "bias fusion": fuse_biases,
     "pad fusion": fuse_pads,
+    "needless quantisation": remove_needless_quantizations,
     "residual fusion": fuse_residuals,
     "activation fusion": fuse_activations,
     "reshape to fully connected": convert_fully_connected,

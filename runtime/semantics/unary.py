@@ -110,6 +110,17 @@ def _polynomial(coefficients: tuple[float, ...]) -> str:
     return text
 
 
+# Real values of integers of eight bits: whole steps between the least and the greatest, of which there are 255. Zero,
+# being one of them, stays zero.
+_PER_STEP = "(255.0f / (b - a))"
+_FAKE_QUANTIZE = f"CLAMP(rint(v * {_PER_STEP}), rint(a * {_PER_STEP}), rint(b * {_PER_STEP})) * ((b - a) / 255.0f)"
+
+
+def _fake_quantize(x: Array, low: float, high: float) -> Array:
+    step = (high - low) / 255
+    return np.asarray(np.clip(np.round(x / step), round(low / step), round(high / step)) * step)
+
+
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 _ALPHA = Parameter("alpha", 1.0)
 # Fitted for the least relative error, 2e-8 before rounding; both are within 4e-7 in float.
@@ -213,6 +224,16 @@ class Unary(enum.IntEnum):
     THRESHOLDED_RELU = (
         27,
         _activation("ThresholdedRelu", "v <= a ? 0.0f : v", lambda x, a: np.where(x <= a, 0, x), _ALPHA),
+    )
+    FAKE_QUANTIZE = (
+        28,
+        _activation(
+            "FakeQuantize",
+            _FAKE_QUANTIZE,
+            _fake_quantize,
+            *(Parameter("alpha"), Parameter("beta", 1.0)),
+            in_onnx=False,
+        ),
     )
 
 

@@ -93,6 +93,17 @@ def test_a_duet_is_free_of_what_is_the_nights_own(name: str) -> None:
         assert found and found.low < ratio < found.high
 
 
+def test_a_duet_sees_what_builds_differ_by_and_nights_of_one_build_do_not_differ() -> None:
+    series = SimulatedSeries(BY_NAME["a build each week, ±4 %"], Scenario(), 2, nights=70)
+    builds = [series.build(night) for night in range(70)]
+    shown = [abs(np.log(series.duet(night, 0, 400)).mean()) for night in range(70)]
+    within = [one for one, build in zip(shown, builds, strict=True) if build == builds[0]]
+    assert max(within) < 0.008 and max(shown) > 0.02
+    assert 4 < len(set(builds)) < 25
+    steady = SimulatedSeries(GROUND, Scenario(), 2, nights=9)
+    assert len({steady.build(night) for night in range(9)}) == 1
+
+
 def test_a_branch_shares_the_noise_of_its_series_and_nothing_that_comes_later() -> None:
     series = SimulatedSeries(BY_NAME["AR(1) 0.9"], Scenario(), 4, nights=70)
     branch = series.branched(Scenario(step=0.1))

@@ -67,6 +67,7 @@ FORMS: dict[str, list[tuple[list[tuple[int, ...]], dict[str, Any]]]] = {
     "Swish": [([], {"alpha": 0.5})],
     "Selu": [([], {"alpha": 1.5, "beta": 0.5})],
     "Celu": [([], {"alpha": 1.5})],
+    "FakeQuantize": [([], {"alpha": -0.5, "beta": 2.0})],
     "LayerNormalization": [
         ([(5,), (5,)], {"axes": (3,), "epsilon": 0.125, "centered": True}),
         ([], {"axes": (1,), "epsilon": 0.125, "centered": False}),
@@ -133,7 +134,7 @@ def test_plain_operators_mean_what_onnx_says(
     model = checked(graph)
     if any(node.domain == DOMAIN for node in model.graph.node):
         own = {"BatchNormalization", "ChannelShuffle", "LayerNormalization", "GroupNormalization", "Attention"}
-        own |= {"Gelu", "GeluTanh", "Swish", "Mish", "Selu"}
+        own |= {"Gelu", "GeluTanh", "Swish", "Mish", "Selu", "FakeQuantize"}
         own |= {"FullyConnected", "MatMul", "SpaceToDepth"}  # of four axes; of mode CRD
         assert op in own or "activation" in attributes or "keepdims" in attributes
         return

@@ -190,10 +190,28 @@ def test_a_cast_to_a_type_that_the_graph_lacks_is_refused_by_name(name: str) -> 
         import_onnx(one_op("Cast", {"x": (3, 4)}, opset=23, to=number))
 
 
-@pytest.mark.parametrize("kind", ["FLOAT8E5M2", "FLOAT8E4M3FN", "INT4", "COMPLEX64"])
+@pytest.mark.parametrize("kind", ["FLOAT8E5M2", "FLOAT8E4M3FN", "COMPLEX64"])
 def test_a_constant_of_a_type_that_no_runtime_has_is_refused(kind: str) -> None:
     """NumPy takes some of them for floating-point numbers, and would cast them to integers."""
     model = onnx_model([node("DequantizeLinear", "w scale", "y")], {}, ["y"], {"scale": np.float32(2.0)}, 23)
     model.graph.initializer.append(helper.make_tensor("w", TensorProto.DataType.Value(kind), [2], [1.0, 0.0]))
     with pytest.raises(UnsupportedError, match=r"tensor 'w' holds \w+; supported: float32, "):
+        import_onnx(model)
+
+
+@pytest.mark.parametrize("kind", ["INT4", "UINT4"])
+def test_weights_of_four_bits_are_read_as_eight(kind: str) -> None:
+    nodes = [node("DequantizeLinear", "w scale zero", "v", axis=0, block_size=2), node("Mul", "x v", "y")]
+    model = onnx_model(nodes, {"x": (4, 3)}, ["y"], {"scale": random_array((2, 3), low=0.1)}, 21)
+    number, low = TensorProto.DataType.Value(kind), 0 if kind == "UINT4" else -8
+    values = np.random.default_rng(0).integers(low, low + 16, 12)
+    model.graph.initializer.append(helper.make_tensor("w", number, [4, 3], values))
+    model.graph.initializer.append(helper.make_tensor("zero", number, [2, 3], values[:6]))
+    assert_matches_onnxruntime(model)
+
+
+def test_four_bits_that_are_an_output_are_refused() -> None:
+    model = onnx_model([node("QuantizeLinear", "x scale w", "y")], {"x": (3,)}, ["y"], {"scale": np.float32(2.0)}, 21)
+    model.graph.initializer.append(helper.make_tensor("w", TensorProto.INT4, [], [1]))
+    with pytest.raises(UnsupportedError, match="tensor 'w' holds int4"):
         import_onnx(model)

@@ -251,6 +251,11 @@ def model_file_options(function: Function) -> Function:
     return _with_options(called, shape_option, weights_option, trust_model_option)  # type: ignore[no-any-return]
 
 
+def engine_option(purpose: str) -> Callable[[Function], Function]:
+    """`--engine`: what runs the models; the function gets their names as `engines`."""
+    return click.option("--engine", "engines", metavar="ENGINE", multiple=True, help=purpose)
+
+
 def share_option(purpose: str) -> Callable[[Function], Function]:
     """`--share`: what a command does with the place that hosts share."""
     text = f"{purpose}  [default: FARM_SHARE, else none]"

@@ -48,6 +48,7 @@ from farm.cli.envelope import CommandResult
 @click.option(
     "--example", is_flag=True, help="Build and run the example application of the C API instead; compares its outputs."
 )
+@options.engine_option("farmrt, or another that runs the model; repeat for several.  [default: the file's, farmrt]")
 @options.load_options
 @options.fleet_options("farm run", spreads=True)
 @options.cluster_options

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from farm import soc
 from farm.condition.device_state import read_state
 from farm.condition.readiness import BYTES_PER_MB
-from farm.config.deployment import Model, Runtime
+from farm.config.deployment import FARMRT, Model, Runtime
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs
 from farm.jobs.fleet.progress import SILENT, ProgressView
@@ -49,11 +49,20 @@ def rows_of_each(
     `measure` returns the result of a model; what it raises becomes a row with a status and a reason, except a
     ConfigError, which is the user's. `known_settings` gives the settings that are known before anything runs.
     """
-    runs = [
-        _ModelRun(row_type, model, runtime, measure, known_settings)
-        for model in models
-        for runtime in model.settings.runtimes
-    ]
+    each = ((model, runtime, FARMRT, measure) for model in models for runtime in model.settings.runtimes)
+    yield from rows_of_measures(row_type, list(each), units, known_settings, options, progress)
+
+
+def rows_of_measures(
+    row_type: type[RowType],
+    measures: Sequence[tuple[Prepared | Failed, Runtime, str, Measure[RowType]]],
+    units: Sequence[Unit],
+    known_settings: KnownSettings,
+    options: FleetOptions,
+    progress: ProgressView = SILENT,
+) -> Iterator[RowType]:
+    """The same, of each model, runtime and engine that is listed, with what measures it."""
+    runs = [_ModelRun(row_type, *each, known_settings) for each in measures]
     groups = unit_groups(units, options.spread)
     for run in runs:
         if isinstance(run.model, Failed):
@@ -109,6 +118,7 @@ class _ModelRun(Generic[RowType]):
     row_type: type[RowType]
     model: Prepared | Failed
     runtime: Runtime
+    engine: str
     measure: Measure[RowType]
     known_settings: KnownSettings
 
@@ -125,7 +135,8 @@ class _ModelRun(Generic[RowType]):
     def run(self, opened: OpenUnit) -> Iterator[RowType]:
         """The row of this unit. Raises what tells that the unit itself is gone."""
         assert isinstance(self.model, Prepared)
-        opened.progress.stage(f"{self.model.name} ({self.runtime})")
+        engine = "" if self.engine == FARMRT else f", {self.engine}"
+        opened.progress.stage(f"{self.model.name} ({self.runtime}{engine})")
         row = self._measured_row(opened, self.model)
         if row.status != Status.DEVICE_LOST:  # the unit answers still: it was farmrt that died
             opened.note_job(row.status, row.reason)
@@ -158,7 +169,8 @@ class _ModelRun(Generic[RowType]):
         return self.known_settings(self.model.settings, self.runtime)
 
     def _row(self, unit: Unit, conditions: Conditions, outcome: Result[RowType] | Failure) -> RowType:
-        return make_row(self.row_type, identity_of(unit, self.model, self.runtime), conditions, outcome)
+        identity = identity_of(unit, self.model, self.runtime, self.engine)
+        return make_row(self.row_type, identity, conditions, outcome)
 
 
 def _memory_text(before: DeviceState) -> str:
@@ -188,8 +200,8 @@ def is_beyond_row(error: FarmError, opened: OpenUnit) -> bool:
     return isinstance(error, DeviceLostError)
 
 
-def identity_of(unit: Unit, model: Prepared | Failed, runtime: Runtime) -> Identity:
-    """Whose row it is: a model's in a runtime on a unit."""
+def identity_of(unit: Unit, model: Prepared | Failed, runtime: Runtime, engine: str = FARMRT) -> Identity:
+    """Whose row it is: a model's in a runtime of an engine on a unit."""
     return Identity(
         unit=unit.name,
         soc=unit.soc,
@@ -197,4 +209,5 @@ def identity_of(unit: Unit, model: Prepared | Failed, runtime: Runtime) -> Ident
         library=model.deployment.library_name,
         model=model.name,
         runtime=runtime,
+        engine=engine,
     )

@@ -21,7 +21,9 @@ from farm.jobs.models.custom import custom_names, custom_report
 from farm.model import boundary, data_formats, fetch, own_values
 from farm.model.framework_model import FrameworkModel
 from farm.model.further_cases import FurtherCases, further_cases
+from farm.model.further_inputs import NUDGE, nudged
 from farm.model.half_range import beyond_half
+from farm.model.metrics import Metrics, compare, worst
 from farm.model.oracle import expected_outputs
 from farm.model.padded_outputs import filled
 from farm.model.source_model import READERS, read_source_model
@@ -30,10 +32,12 @@ from runtime.convert import convert
 from runtime.errors import ConfigError, FarmError, ModelError, NoReferenceError, UnsupportedError
 from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
+from runtime.importers.onnx_file import whole
 from runtime.importers.stand_ins import needs_stand_in
 from runtime.lowering.choice import GraphChoice
 from runtime.lowering.lower import Options
 from runtime.oracle.evaluate import evaluate
+from runtime.passes.fake_quantization import fake_limits
 from runtime.passes.pipeline import PassReport
 from runtime.plan.plan import Plan
 from runtime.types import OriginFormat, Precision, Precisions, asked_algorithms
@@ -47,6 +51,9 @@ PRECISIONS: Mapping[DataType, Precision] = {
 }
 DATA_TYPES: Mapping[Precision, DataType] = {precision: data_type for data_type, precision in PRECISIONS.items()}
 SEED = 1
+FLOAT_NUDGE = 2.0**-13  # moves some steps of small inputs, too
+MOVEMENTS = 3  # one alone may chance to move no step that counts
+STANDARD_DOMAINS = ("", "ai.onnx")
 
 
 def data_types(precisions: Iterable[Precision]) -> str:
@@ -117,6 +124,35 @@ class Prepared:
         allowed = (PRECISIONS[data_type] for data_type in self.settings.data_types_on("gpu"))
         return tuple(each for each in allowed if has_half or not each.computes_in_half)
 
+    @functools.cached_property
+    def is_quantized(self) -> bool:
+        """Whether activations are rounded to eight bits, so that a difference in the last digit becomes a step."""
+        graph = self.graph
+        is_known = any(graph.tensors[name].quantization for name in graph.activations())
+        return is_known or any(fake_limits(node) for node in graph.nodes)
+
+    def moved_by_rounding(self, precision: Precision) -> Metrics | None:
+        """How far the reference moves where a quantised model's input moves by the precision's rounding.
+
+        A model may turn few steps that fall the other way to any difference: that is its own, not a runtime's. None for
+        a model that is not quantised, or without a reference.
+        """
+        if not self.is_quantized:
+            return None
+        if precision.stores_half not in self._movements:
+            self._movements[precision.stores_half] = _movement(self, NUDGE if precision.stores_half else FLOAT_NUDGE)
+        return self._movements[precision.stores_half]
+
+    @functools.cached_property
+    def _movements(self) -> dict[bool, Metrics | None]:
+        return {}
+
+    def standard(self) -> onnx.ModelProto:
+        """The model of ONNX's own operators, before any are fused; UnsupportedError where it holds others."""
+        if own := {node.op_type for node in self.source.graph.node if node.domain not in STANDARD_DOMAINS}:
+            raise UnsupportedError(f"{self.deployment.path}: no operators of ONNX: {', '.join(sorted(own))}")
+        return whole(self.source)
+
     @property
     def data_formats(self) -> Mapping[str, DataFormat]:
         """Format of each output."""
@@ -154,12 +190,24 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
         if outputs != named:
             model = boundary.cut_at_boundary(read.model, inputs, outputs, own)
             graph, reports = convert(model, formats=_known_formats(inputs, outputs), custom=custom)
+        if settings.quantize:
+            model = _quantized(model, fetcher.range_file(name))
+            graph, reports = convert(model, formats=_known_formats(inputs, outputs), custom=custom)
         reports = [*_import_report(settings.platform, read.notes), *custom_report(graph), *reports]
         graph.name = name
         _check_outputs(graph, outputs)
     # The random numbers that a framework draws are not those of the plan.
-    oracle = None if settings.oracle == "onnxruntime" or needs_stand_in(model) else found
+    is_own = settings.oracle == "onnxruntime" or settings.quantize or needs_stand_in(model)
+    oracle = None if is_own else found
     return Prepared(source, name, settings, inputs, outputs, model, graph, tuple(reports), custom, oracle)
+
+
+def _quantized(model: onnx.ModelProto, ranges: Path | None) -> onnx.ModelProto:
+    """The model in eight bits, by a file of ranges."""
+    from farm.quantization.by_ranges import quantized_by_file
+
+    assert ranges, "deployment files are checked for it"
+    return quantized_by_file(whole(model), ranges)
 
 
 def _known_formats(inputs: Sequence[Input], outputs: Sequence[Output]) -> dict[str, OriginFormat]:
@@ -256,6 +304,18 @@ class TestData:
         """What leaves half's range for these inputs, empty where nothing does: computes the whole graph in NumPy."""
         graph = self._prepared.graph
         return beyond_half(graph, evaluate(graph, self.inputs))
+
+
+def _movement(prepared: Prepared, share: float) -> Metrics | None:
+    """The worst figures of outputs where the inputs are moved, some times, by up to a share of their range."""
+    data = TestData(prepared, {})
+    moves = [nudged(prepared.inputs, data.inputs, (), share, number) for number in range(MOVEMENTS)]
+    try:
+        after = [TestData(prepared, inputs).expected for inputs in moves]
+        pairs = [(data.expected[name], found[name]) for name in prepared.graph.outputs for found in after]
+    except NoReferenceError:
+        return None
+    return worst(compare(before, after) for before, after in pairs if before.shape == after.shape)
 
 
 def validation_data(prepared: Prepared, given: Mapping[str, Array] | None = None) -> TestData:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from farm.config.execution import Execution
+from farm.decision.build_spread import measured_change
 from farm.decision.duet_schedule import PastNight
 from farm.decision.judgement import Judgement, Verdict
 from farm.jobs.compare.bundle import Bundle
@@ -91,6 +92,10 @@ def past_night(manifest: BundleManifest) -> PastNight:
         busy_s=manifest.busy_s,
         blocks=max(manifest.blocks, 1),
         times=manifest.pair_times,
+        build=manifest.build or manifest.files.get("farmrt", ""),
+        change=manifest.change,
+        variance=manifest.change_variance,
+        claim=manifest.claim,
     )
 
 
@@ -179,15 +184,20 @@ def keep_bundles(archive: BundleArchive, night: Night) -> None:
 def _settled(manifest: BundleManifest, row: NightlyRow, latency: Judgement | None) -> BundleManifest:
     is_accepted = row.status == Status.OK and latency is not None and latency.verdict in ACCEPTED
     duet = row.duet or DuetFigures()
+    measured = measured_change(duet.good_pairs)
     return manifest.model_copy(
         update={
             "files": manifest.files if is_accepted else {},
+            "build": manifest.files.get("farmrt", ""),
             "against": duet.against if duet.verdict else None,
             "verdict": duet.verdict,
             "suspected": duet.suspected,
             "pairs": len(duet.pairs),
             "duet_s": duet.seconds,
             "pair_times": tuple(duet.good_pairs) if duet.left_open else (),
+            "change": measured.change if measured else None,
+            "change_variance": measured.variance if measured else 0.0,
+            "claim": duet.claim,
             "busy_s": row.busy_s,
             "blocks": len(row.blocks),
             "temperature_c": highest_temperature_c(row.blocks),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from farm.condition.throttling import RetryPolicy
-from farm.decision.duet import DuetJudgement, judge_duet
+from farm.decision.duet import DuetJudgement
 from farm.decision.duet_schedule import (
     DuetPlan,
+    build_variance,
     is_hint,
     is_spent,
     looks_tonight,
@@ -21,6 +23,7 @@ from farm.decision.duet_schedule import (
     suspected_duet,
 )
 from farm.decision.judgement import Judgement
+from farm.decision.planned_duet import judge_planned
 from farm.jobs.compare.duet import Entry, rehearse, run_turn
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.nightly.bundles import Inputs, NightBundles, changed_facts, duet_entry
@@ -61,7 +64,11 @@ def plans_of(bundles: NightBundles, cases: Mapping[Case, Judgement], busy_s: flo
     hints = [case for case in rest if is_hint(cases[case])]
     looks = looks_tonight(rest, hints, busy_s)
     by_calendar = {case: scheduled_against(rest[case]) for case in looks}
-    return {**asked, **{case: DuetPlan(against, False) for case, against in by_calendar.items() if against is not None}}
+    looked = {case: DuetPlan(against, False) for case, against in by_calendar.items() if against is not None}
+    return {
+        case: dataclasses.replace(plan, variance=build_variance(pasts[case], cases[case]))
+        for case, plan in (asked | looked).items()
+    }
 
 
 def without_duet(bundles: NightBundles, case: Case) -> DuetFigures:
@@ -104,8 +111,8 @@ class Duet:
 
     def _judged(self, pairs: Sequence[DuetPair]) -> DuetJudgement:
         good = [times for pair in pairs if (times := pair.times_ms)]
-        plan = self._plan
-        return judge_duet(good, plan.is_thorough, plan.rules, plan.change, plan.earlier)
+        builds = (one.files.get("farmrt", f"run {one.run}") for one in (self._about.tonight, self._before))
+        return judge_planned(good, self._plan, *builds)
 
     def _is_spoiled(self, pairs: Sequence[DuetPair]) -> bool:
         """Whether heat or other work spoils so many pairs that the duet will not come to an end."""
@@ -138,6 +145,7 @@ class Duet:
         self, pairs: Sequence[DuetPair], judgement: DuetJudgement, seconds: float, identical: bool = False
     ) -> DuetFigures:
         is_known = judgement.low is not None and judgement.high is not None
+        begun = self._plan.claim.begun if self._plan.claim else None
         return DuetFigures(
             against=self._before.run,
             against_time=self._before.started,
@@ -150,6 +158,8 @@ class Duet:
             pairs=tuple(pairs),
             earlier_pairs=len(self._plan.earlier) if pairs else 0,
             identical=identical,
+            claim=self._bundles.info.id if judgement.claimed and begun is None else begun,
+            builds=math.sqrt(self._plan.variance) if judgement.claimed else None,
             environment=changed_facts(self._before, self._about.tonight),
             seconds=round(seconds, 3),
         )

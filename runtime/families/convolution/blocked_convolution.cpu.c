@@ -36,5 +36,6 @@ rt_blocked_tile rt_conv_tile(const rt_cpu_call *call, const rt_conv_dims *d, int
         .activation = call->codes.activation,
         .a = d->act_a,
         .b = d->act_b,
+        .tiles = call->tiles,
     };
 }

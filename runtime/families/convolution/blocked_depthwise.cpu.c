@@ -60,6 +60,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
         .activation = call->codes.activation,
         .a = all->a,
         .b = all->b,
+        .tiles = call->tiles,
     };
     if (call->codes.residual) {
         rows.residual = rt_floats(&call->tensors[RESIDUAL]) + plane * window->out_h * window->out_w * lanes;

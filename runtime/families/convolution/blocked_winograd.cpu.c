@@ -158,6 +158,7 @@ static void outputs_transform(const division *all, const share *own, int64_t blo
                              .width = all->d.out_w,
                              .domain = own->sums,
                              .activation = call->codes.activation,
+                             .tiles = call->tiles,
                              .a = all->d.act_a,
                              .b = all->d.act_b};
     for (int64_t b = block; b < block + blocks; b++) {

@@ -72,7 +72,7 @@ INLINE void outputs_store(const rt_winograd_tile *at, const lanes *values, int64
         lanes value = values[j] + bias;
         if (at->residual != NULL) value += load(at->residual + out);
         store(at->y + out, clamp(value, low, high));
-        rt_stored_activate(at->y + out, LANES, at->activation, at->a, at->b);
+        if (at->activation != RT_UNARY_CLAMP) at->tiles->apply(at->activation, at->a, at->b, at->y + out, LANES);
     }
 }
 

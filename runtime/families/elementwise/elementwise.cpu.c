@@ -2,10 +2,12 @@
  * rt_cpu_operator. */
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "../../native/src/cpu/cpu_arguments.h"
 #include "../../native/src/cpu/cpu_math.h"
 #include "../../native/src/cpu/cpu_nests.h"
+#include "../../native/src/cpu/cpu_tile.h"
 
 /* --- unary --- */
 
@@ -29,13 +31,29 @@ static const char *unary_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
 #define EACH_CASE(code, call) \
     case code: EACH(call);
 
-/* One operation over the piece: the choice is made outside of the loop, so that it vectorizes. */
+/* Elements that stay in the first cache between the copy and the function. */
+enum { NEIGHBOURS = 2048 };
+
+/* Of neighbours, with the loops of this CPU's instruction set; y may be x. */
+static void unary_neighbours(const rt_cpu_call *call, const rt_unary_args *d, const float *x, float *y, int64_t count) {
+    for (int64_t i = 0; i < count; i += NEIGHBOURS) {
+        uint64_t part = (uint64_t)(count - i < NEIGHBOURS ? count - i : NEIGHBOURS);
+        memmove(y + i, x + i, part * sizeof *y);
+        call->tiles->apply(call->codes.unary, d->alpha, d->beta, y + i, part);
+    }
+}
+
+/* One operation over the piece: the choice is made outside of the loop. */
 static void unary_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
     rt_unary_args d = rt_unary_args_of(call);
     const float *x = rt_nest_element(&call->tensors[RT_UNARY_X], index, d.xs, 4);
     float *y = rt_nest_element(&call->tensors[RT_UNARY_Y], index, d.ys, 4);
     int64_t xs = d.xs[3], ys = d.ys[3];
     float a = d.alpha, b = d.beta;
+    if (xs == 1 && ys == 1) {
+        unary_neighbours(call, &d, x, y, count);
+        return;
+    }
     switch (call->codes.unary) { RT_UNARIES(EACH_CASE) }
 }
 
@@ -83,7 +101,12 @@ static void binary_piece(const rt_cpu_call *call, const int64_t *index, int64_t 
     }
     float low = d.act_a, high = d.act_b;
     bool none = call->codes.activation == RT_UNARY_CLAMP && low == -INFINITY && high == INFINITY;
-    for (int64_t i = 0; !none && i < count; i++) y[i * ys] = rt_activate(call->codes.activation, y[i * ys], low, high);
+    if (none) return;
+    if (ys == 1) {
+        call->tiles->apply(call->codes.activation, low, high, y, (uint64_t)count);
+    } else {
+        for (int64_t i = 0; i < count; i++) y[i * ys] = rt_activate(call->codes.activation, y[i * ys], low, high);
+    }
 }
 
 static void binary_run(const rt_cpu_call *call, rt_workers *workers) {

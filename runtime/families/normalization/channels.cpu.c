@@ -5,6 +5,7 @@
 #include "../../native/src/system/arithmetic.h"
 #include "../../native/src/cpu/cpu_arguments.h"
 #include "../../native/src/cpu/cpu_math.h"
+#include "../../native/src/cpu/cpu_tile.h"
 
 enum { PIXELS_PER_TURN = 64 };
 
@@ -58,7 +59,8 @@ static void scale_shift_pixel(const rt_cpu_call *call, int64_t pixel) {
     if (call->codes.activation == RT_UNARY_CLAMP) {
         for (int32_t c = 0; c < channels; c++) y[c] = rt_unary_clamp(x[c] * s[c] + t[c], a, b);
     } else {
-        for (int32_t c = 0; c < channels; c++) y[c] = rt_activate(call->codes.activation, x[c] * s[c] + t[c], a, b);
+        for (int32_t c = 0; c < channels; c++) y[c] = x[c] * s[c] + t[c];
+        call->tiles->apply(call->codes.activation, a, b, y, (uint64_t)channels);
     }
 }
 

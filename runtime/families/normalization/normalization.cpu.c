@@ -54,9 +54,14 @@ static float group_sum(const rt_tile_kernels *tiles, const dims *d, const float 
 }
 
 /* The activation over the channels of a pixel, unless it is none: a clamp without bounds. */
-static void channels_activate(uint32_t activation, const dims *d, float *y) {
+static void channels_activate(const rt_cpu_call *call, const dims *d, float *y) {
+    uint32_t activation = call->codes.activation;
     float a = d->act_a, b = d->act_b;
     if (activation == RT_UNARY_CLAMP && a == -INFINITY && b == INFINITY) return;
+    if (d->y_channel_stride == 1) {
+        call->tiles->apply(activation, a, b, y, (uint64_t)d->channels);
+        return;
+    }
     for (int64_t c = 0; c < d->channels; c++) {
         float *v = y + c * d->y_channel_stride;
         *v = rt_activate(activation, *v, a, b);
@@ -90,7 +95,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     for (int64_t p = 0; p < d.pixels; p++) {
         float *to = y + p * d.y_pixel_stride;
         channels_normalize(call->tiles, &d, x + p * d.x_pixel_stride, s, t, mean, factor, to);
-        channels_activate(call->codes.activation, &d, to);
+        channels_activate(call, &d, to);
     }
 }
 

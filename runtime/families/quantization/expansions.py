@@ -1,4 +1,4 @@
-"""Quantised operators as steps in int32 and float32, which give exactly what ONNX defines.
+"""Quantised operators as others: those that round their results as floats, all else in steps of int32 and float32.
 
 The importer has checked the shapes and types.
 """
@@ -6,19 +6,24 @@ The importer has checked the shapes and types.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from runtime.families.convolution.imports import HANDLERS as CONVOLUTION
 from runtime.families.convolution.imports import windowed_product
+from runtime.families.matrix.imports import HANDLERS as PRODUCTS
 from runtime.families.matrix.imports import product
+from runtime.families.quantization.imports import HANDLERS as QUANTIZED
 from runtime.families.quantization.rows import windows_of
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
 from runtime.semantics.generic import row_major_strides
+
+_OPSET = 21  # in which the operators that others are brought down to are meant
 
 
 def _spread(node: OnnxNode, emit: Emitter, x: str, parameter: str) -> str:
@@ -61,13 +66,6 @@ def _dequantize(node: OnnxNode, builder: GraphBuilder) -> None:
     emit.op("Mul", emit.cast(whole, np.float32), _spread(node, emit, x, scale), output=node.output)
 
 
-def _requantized(emit: Emitter, sums: str, multiplier: str, zero_point: str) -> None:
-    """Sums of products in int32 times a number, rounded half to even, plus the zero point."""
-    scaled = emit.op("Mul", emit.cast(sums, np.float32), multiplier)
-    steps = emit.op("Add", emit.op("Round", scaled), emit.cast(zero_point, np.float32))
-    _saturated(emit, steps, emit.builder.dtype(zero_point), emit.node.output)
-
-
 def _centred(emit: Emitter, x: str, zero_point: str, axis: int) -> str:
     """The tensor less its zero point, which may be one or one for each index of an axis, in int32."""
     x = emit.cast(x, "int32")
@@ -78,20 +76,40 @@ def _centred(emit: Emitter, x: str, zero_point: str, axis: int) -> str:
     return emit.op("Sub", x, emit.reshape(emit.cast(zero_point, "int32"), shape))
 
 
-def _column(emit: Emitter, parameter: str, behind: int) -> str:
-    """One number, or one for each index of an axis with so many axes behind it."""
-    count = math.prod(emit.shape(parameter))
-    return emit.reshape(parameter, () if count == 1 else (count, *(1,) * behind))
+def _called(
+    node: OnnxNode, builder: GraphBuilder, op: str, inputs: Sequence[str], output: str = "", **more: Any
+) -> str:
+    """Adds what an operator of ONNX means; returns the tensor that it writes."""
+    written = output or builder.fresh(f"{node.label}/{op}")
+    handlers = {**QUANTIZED, **CONVOLUTION, **PRODUCTS}
+    name = node.name if output else f"{node.name}/{op}"
+    handlers[op](OnnxNode(op, name, tuple(inputs), (written,), _OPSET, more), builder)
+    return written
+
+
+def _dequantized(node: OnnxNode, builder: GraphBuilder, first: int, axis: int) -> str:
+    """Real values of an operand that scale and zero point follow; `axis`: of several of these."""
+    x, scale, zero_point = node.inputs[first : first + 3]
+    if len(builder.shape(scale)) < 2 and len(builder.shape(zero_point)) < 2:
+        return _called(node, builder, "DequantizeLinear", (x, scale, zero_point), axis=axis)
+    emit = Emitter(node, builder)
+    whole = emit.op("Sub", emit.cast(x, "int32"), emit.cast(zero_point, "int32"))
+    return emit.op("Mul", emit.cast(whole, np.float32), scale)
+
+
+def _quantized(node: OnnxNode, builder: GraphBuilder, real: str) -> None:
+    _called(node, builder, "QuantizeLinear", (real, *node.inputs[6:8]), node.output)
 
 
 def _q_linear_conv(node: OnnxNode, builder: GraphBuilder) -> None:
-    emit = Emitter(node, builder)
-    x, w = _centred(emit, node.input(0), node.input(2), 0), _centred(emit, node.input(3), node.input(5), 0)
-    windows = windows_of(builder.shape(w), node.attributes)
-    sums = windowed_product(node, builder, x, w, windows, node.attributes["group"], node.optional(8))
-    filter_scale = _column(emit, node.input(4), len(windows.kernel))
-    multiplier = emit.op("Div", emit.op("Mul", emit.reshape(node.input(1), ()), filter_scale), node.input(6))
-    _requantized(emit, sums, multiplier, emit.reshape(node.input(7), ()))
+    x, w = _dequantized(node, builder, 0, 0), _dequantized(node, builder, 3, 0)
+    bias = node.optional(8)
+    if bias:
+        emit = Emitter(node, builder)
+        scale = emit.op("Mul", emit.reshape(node.input(1), ()), node.input(4))
+        bias = emit.op("Mul", emit.cast(bias, np.float32), scale)
+    windows = {name: node.attributes[name] for name in ("strides", "pads", "dilations")}
+    _quantized(node, builder, _called(node, builder, "Conv", (x, w, bias), **windows, group=node.attributes["group"]))
 
 
 def _matrix_zero_point(emit: Emitter, zero_point: str, is_left: bool) -> str:
@@ -120,11 +138,9 @@ def _matmul_integer(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 def _q_linear_matmul(node: OnnxNode, builder: GraphBuilder) -> None:
-    emit = Emitter(node, builder)
-    sums = _integer_product(emit, node.input(0), node.input(3), node.input(2), node.input(5), None)
-    left, right = (_matrix_zero_point(emit, node.input(index), index == 1) for index in (1, 4))
-    multiplier = emit.op("Div", emit.op("Mul", left, right), emit.reshape(node.input(6), ()))
-    _requantized(emit, sums, multiplier, emit.reshape(node.input(7), ()))
+    left = _dequantized(node, builder, 0, max(len(builder.shape(node.input(0))) - 2, 0))
+    right = _dequantized(node, builder, 3, len(builder.shape(node.input(3))) - 1)
+    _quantized(node, builder, _called(node, builder, "MatMul", (left, right)))
 
 
 def _conv_integer(node: OnnxNode, builder: GraphBuilder) -> None:

@@ -128,6 +128,8 @@ def _product_macs(shapes: Sequence[Shape], output: Shape) -> int:
     return math.prod(output) * shapes[0][-1]
 
 
+# They stand at the border between floats and integers, or compute in integers.
+INTEGER_OPERATORS = ("QuantizeLinear", "DequantizeLinear", "ConvInteger", "MatMulInteger")
 OPERATORS = {
     "QuantizeLinear": Operator((2, 3), _each_element, _PARAMETERS),
     "DequantizeLinear": Operator((2, 3), _each_element, _PARAMETERS),

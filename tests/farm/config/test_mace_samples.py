@@ -152,7 +152,6 @@ MODEL_KEYS = {
     "model_sha256_checksum": "0" * 64,
     "weight_file_path": "net.caffemodel",
     "weight_sha256_checksum": "0" * 64,
-    "quantize": "1",
     "quantize_range_file": "overall_range",
     "runtime": "dsp",
     "data_type": "uint8",
@@ -182,13 +181,14 @@ def test_keys_of_a_model_are_honoured_or_refused_by_name(tmp_path: Path, key: st
     at = next(number for number, line in enumerate(lines) if "subgraphs:" in line)
     told = answer(tmp_path, "\n".join([*lines[:at], f"    {key}: {MODEL_KEYS[key]}", *lines[at:]]))
     assert told == "" or f"models.tiny_v1.{key}: " in told
-    assert bool(told) == (key not in ("platform", "model_sha256_checksum", "backend"))
+    assert bool(told) == (key not in ("platform", "model_sha256_checksum", "backend", "quantize_range_file"))
     assert "unknown key" not in told
 
 
-def test_quantizing_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_quantizing_needs_ranges(tmp_path: Path) -> None:
     told = answer(tmp_path, TEXT.replace("quantize: 0", "quantize: 1"))
-    assert told.endswith("not supported yet; models run in fp32 and fp16, so write 0 or leave the key out")
+    assert "models.tiny_v1.quantize: quantize_range_file has to name a file of ranges: `farm quantize" in told
+    assert answer(tmp_path, TEXT.replace("quantize: 0", "quantize: 1\n    quantize_range_file: overall_range")) == ""
 
 
 def test_a_key_of_nobody_is_refused(tmp_path: Path) -> None:

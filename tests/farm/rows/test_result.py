@@ -11,10 +11,12 @@ from farm.rows.benchmark import BenchmarkResult
 from farm.rows.compare import CompareResult
 from farm.rows.convert import ConvertResult
 from farm.rows.device_state import DeviceState
+from farm.rows.engines import EnginesResult
 from farm.rows.forecast import ForecastResult
 from farm.rows.inspect import InspectResult
 from farm.rows.nightly import NightlyResult
 from farm.rows.opbench import OpbenchFigures, OpbenchResult, OpbenchRow
+from farm.rows.quantize import QuantizeResult
 from farm.rows.record import Record
 from farm.rows.result import Conditions, Result, make_row
 from farm.rows.row import Ending, Failure, Identity, Provenance, Row, Throttling, UnitStates
@@ -27,10 +29,12 @@ RESULTS = (
     BenchmarkResult,
     CompareResult,
     ConvertResult,
+    EnginesResult,
     ForecastResult,
     InspectResult,
     NightlyResult,
     OpbenchResult,
+    QuantizeResult,
     RunResult,
     TuneResult,
 )

@@ -39,6 +39,7 @@ typedef struct {
     int64_t y_plane; /* elements from one output block to the next */
     uint32_t activation;
     float a, b;
+    const rt_tile_kernels *tiles; /* have the activation */
 } rt_blocked_tile;
 
 /* Some rows of one output plane of a depthwise convolution or a pool. A value. */
@@ -52,6 +53,7 @@ typedef struct {
     int64_t first_row, end_row; /* of the output */
     uint32_t activation;        /* depthwise only */
     float a, b;
+    const rt_tile_kernels *tiles; /* have the activation; depthwise only */
     uint32_t pooling; /* RT_POOLING_*; pool only */
     bool count_include_pad;
 } rt_blocked_rows;
@@ -78,6 +80,7 @@ typedef struct {
     const float *bias, *residual;     /* output; residual NULL: none */
     uint32_t activation;
     float a, b;
+    const rt_tile_kernels *tiles; /* have the activation */
 } rt_winograd_tile;
 
 /* The loops for one instruction set and block. A value, of which all are constants. */
@@ -119,9 +122,6 @@ static inline uint32_t rt_plane_turns_count(const rt_plane_turns *all) {
     return (uint32_t)(all->planes * all->turns_per_plane);
 }
 rt_plane_turn rt_plane_turn_at(const rt_plane_turns *all, uint32_t turn);
-
-/* Any activation but a clamp, of stored values, in place; nothing for a clamp. */
-void rt_stored_activate(float *values, uint64_t count, uint32_t activation, float a, float b);
 
 /* --- what the operators' checks share (cpu_blocked_check.c) --- */
 

@@ -4,7 +4,6 @@
 
 #include "../system/arithmetic.h"
 #include "cpu_blocked.h"
-#include "cpu_math.h"
 
 #define RT_BLOCKED_SET(isa) extern const rt_blocked_kernels rt_blocked_kernels_##isa##_8, rt_blocked_kernels_##isa##_16;
 RT_BLOCKED_SET(generic)
@@ -23,11 +22,6 @@ const rt_blocked_kernels *rt_blocked_kernels_of(const rt_tile_kernels *tiles, ui
     (void)tiles;
 #endif
     return block == 8 ? &rt_blocked_kernels_generic_8 : &rt_blocked_kernels_generic_16;
-}
-
-void rt_stored_activate(float *values, uint64_t count, uint32_t activation, float a, float b) {
-    if (activation == RT_UNARY_CLAMP) return;
-    for (uint64_t i = 0; i < count; i++) values[i] = rt_activate(activation, values[i], a, b);
 }
 
 /* Pixels of a plane from which on it is divided, as convolutions divide such an image, and of a turn. */

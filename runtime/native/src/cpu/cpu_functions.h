@@ -34,6 +34,7 @@ static inline float rt_unary_selu(float v, float a, float b) { return rt_unary_e
 static inline float rt_unary_celu(float v, float a) { return v < 0.0f ? (rt_exp(v / a) - 1.0f) * a : v; }
 static inline float rt_unary_softsign(float v) { return v / (1.0f + fabsf(v)); }
 static inline float rt_unary_thresholded_relu(float v, float a) { return v <= a ? 0.0f : v; }
+static inline float rt_unary_fake_quantize(float v, float a, float b) { return rt_unary_clamp(rintf(v * (255.0f / (b - a))), rintf(a * (255.0f / (b - a))), rintf(b * (255.0f / (b - a)))) * ((b - a) / 255.0f); }
 
 #define RT_UNARIES(X) \
     X(RT_UNARY_CLAMP, rt_unary_clamp(v, a, b)) \
@@ -63,7 +64,8 @@ static inline float rt_unary_thresholded_relu(float v, float a) { return v <= a 
     X(RT_UNARY_SELU, rt_unary_selu(v, a, b)) \
     X(RT_UNARY_CELU, rt_unary_celu(v, a)) \
     X(RT_UNARY_SOFTSIGN, rt_unary_softsign(v)) \
-    X(RT_UNARY_THRESHOLDED_RELU, rt_unary_thresholded_relu(v, a))
+    X(RT_UNARY_THRESHOLDED_RELU, rt_unary_thresholded_relu(v, a)) \
+    X(RT_UNARY_FAKE_QUANTIZE, rt_unary_fake_quantize(v, a, b))
 
 #define RT_ACTIVATIONS(X) \
     X(RT_UNARY_CLAMP, rt_unary_clamp(v, a, b)) \
@@ -80,7 +82,8 @@ static inline float rt_unary_thresholded_relu(float v, float a) { return v <= a 
     X(RT_UNARY_SELU, rt_unary_selu(v, a, b)) \
     X(RT_UNARY_CELU, rt_unary_celu(v, a)) \
     X(RT_UNARY_SOFTSIGN, rt_unary_softsign(v)) \
-    X(RT_UNARY_THRESHOLDED_RELU, rt_unary_thresholded_relu(v, a))
+    X(RT_UNARY_THRESHOLDED_RELU, rt_unary_thresholded_relu(v, a)) \
+    X(RT_UNARY_FAKE_QUANTIZE, rt_unary_fake_quantize(v, a, b))
 
 #define RT_RECURRENT_FUNCTIONS(X) \
     X(RT_RECURRENT_FUNCTION_SIGMOID, rt_unary_sigmoid(v)) \

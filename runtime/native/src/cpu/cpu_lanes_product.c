@@ -189,7 +189,8 @@ static void (*const firsts[BLOCKS][2])(const rt_blocked_tile *tile) = {
 static void activate(const rt_blocked_tile *tile) {
     if (tile->activation == RT_UNARY_CLAMP) return;
     for (uint32_t b = 0; b < tile->blocks; b++) {
-        rt_stored_activate(tile->y + b * tile->y_plane, tile->pixels * RT_BLOCK, tile->activation, tile->a, tile->b);
+        float *y = tile->y + b * tile->y_plane;
+        tile->tiles->apply(tile->activation, tile->a, tile->b, y, tile->pixels * RT_BLOCK);
     }
 }
 

@@ -115,9 +115,9 @@ void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows) {
     rt_tap_range inside = columns_inside(rows->window);
     int64_t width = rows->window->out_w;
     for (int64_t row = rows->first_row; row < rows->end_row; row++) depthwise_row(rows, row, inside);
-    rt_stored_activate(rows->y + rows->first_row * width * RT_BLOCK,
-                    (uint64_t)((rows->end_row - rows->first_row) * width * RT_BLOCK), rows->activation, rows->a,
-                    rows->b);
+    if (rows->activation == RT_UNARY_CLAMP) return;
+    uint64_t count = (uint64_t)((rows->end_row - rows->first_row) * width * RT_BLOCK);
+    rows->tiles->apply(rows->activation, rows->a, rows->b, rows->y + rows->first_row * width * RT_BLOCK, count);
 }
 
 /* Adds one tap to the result so far; of a maximum, a NaN on either side is the result. */

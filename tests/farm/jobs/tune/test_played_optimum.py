@@ -20,6 +20,7 @@ from runtime.lowering.trials import TrialLaunch, trial_plan
 from runtime.target import Target, target_from_probe
 from tests import opencl
 from tests.farm.emulation.test_played_gpu import probe_of
+from tuner.budget import Budget
 from tuner.device_pool import pool_of_one
 from tuner.journal import Journal
 from tuner.search import LEVELS, search
@@ -101,7 +102,7 @@ def found(profile: str, network: str) -> Found:
     target = target_from_probe(told, "host")
     trials = PlayedTrials(PlayedModel(environment), int(wave), launch_us * 1000)
     launches, level = launches_of(network, target), LEVELS["quick"]
-    runner = TrialRunner(pool_of_one(trials), Journal(None, "played"), level.budget_s)
+    runner = TrialRunner(pool_of_one(trials), Journal(None, "played"), Budget(level.budget_s))
     outcome = search(launches, lambda launch, multiple: candidate_costs(launch, target, multiple), runner, level)
     chosen = {verdict.launch.key: verdict.chosen for verdict in outcome.verdicts}
     best = {

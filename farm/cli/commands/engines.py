@@ -1,0 +1,37 @@
+"""Options and help of `farm engines`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from farm.cli.commands import options
+from farm.cli.envelope import CommandResult
+from farm.cli.ranges import WholeNumber
+
+
+@click.command(name="engines")
+@options.model_argument
+@options.unit_options
+@options.engine_option("An engine that takes part; repeat for several.  [default: farmrt and all that are installed]")
+@click.option(
+    "--turns", type=WholeNumber(1, 1000), default=8, show_default=True, help="Blocks of each engine, in random order."
+)
+@options.rounds_option
+@options.warmup_option
+@options.load_options
+@options.fleet_options("farm engines", spreads=True)
+@options.model_file_options
+@options.store_option
+@options.json_option
+def command(**given: Any) -> CommandResult:
+    """Run the models of MODEL.yml in several engines, in turns, and say which is the fastest.
+
+    A block is a fresh process that loads the model and runs --round rounds. An engine whose outputs are wrong takes no
+    part in the turns. Each unit, model, engine and runtime gives one row; the fastest is named only where the intervals
+    say so.
+    """
+    from farm.cli import engines
+
+    return engines.engines(**given)

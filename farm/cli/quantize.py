@@ -1,0 +1,61 @@
+"""`farm quantize`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from farm import atomic_file
+from farm.cli import options, view
+from farm.cli.envelope import CommandResult
+from farm.cli.next_step import next_command
+from farm.config.given_model import GivenModel
+from farm.jobs.quantize import QuantizeOptions, quantize_job
+from farm.quantization.judge import LossBudget
+from farm.rows.quantize import QuantizeRow
+from farm.safe_text import one_line
+from farm.tables import table
+from farm.tables.quantize import quantize_lines, quantize_tables
+
+GOES_ON = "interrupted; the samples that were counted are kept below build/, the next call goes on with the others"
+
+
+def quantize(
+    model: GivenModel,
+    data: Path | None,
+    method: str,
+    per_channel: bool,
+    weights_only: str | None,
+    keep: tuple[str, ...],
+    correct_bias: bool,
+    budget_sqnr: float | None,
+    budget_accuracy: float | None,
+    ranges: Path | None,
+    output: Path | None,
+    html: Path,
+    as_json: bool,
+) -> CommandResult:
+    """`farm quantize`; returns the exit status."""
+    source = options.load(model)
+    kept = tuple(name.strip() for names in keep for name in names.split(",") if name.strip())
+    budget = LossBudget(budget_sqnr, budget_accuracy)
+    wanted = QuantizeOptions(data, method, per_channel, weights_only or "", kept, correct_bias, budget, ranges, output)
+    notes: list[str] = []
+    with view.shown(only_slow=True, interrupted=GOES_ON) as progress:
+        rows = list(quantize_job(source, wanted, lambda text: progress.stage("host", text), notes.append))
+    for note in notes:
+        click.echo(f"note: {one_line(note)}", err=True)
+    from farm.report.quantize_page import quantize_page
+
+    atomic_file.write(html, quantize_page(rows).encode())
+    return options.finish(rows, as_json, _show)
+
+
+def _show(rows: Sequence[QuantizeRow]) -> None:
+    table.show(quantize_tables(rows))
+    for line in quantize_lines(rows):
+        click.echo(one_line(line))
+    if files := [row.file for row in rows if row.file]:
+        click.echo(one_line(f"next: {next_command('run', '--validate', model=Path(files[0]))}"))

@@ -1,0 +1,98 @@
+"""Reads engines.yml: programs of one's own that run models, or anything else, and the figures that they print.
+
+    engines:
+      llama:                                    # the name for --engine
+        program: {host: bin/llama-bench, arm64: arm64/llama-bench}   # a file by ABI or one for all; a bare name: what
+        sha256: {host: 625c95...}               # the unit has. A file whose hash is another is refused
+        arguments: [-m, "{weights}", -o, json, -r, "{rounds}"]       # no shell; a brace is doubled to stand for itself
+        files: {weights: tiny.gguf}             # sent to the unit; so are {onnx} and {source}, the deployment's model
+        time_limit: 600                         # seconds
+        figures:
+          prompt: {json: 0.samples_ts.*, unit: tokens/s, better: up}
+          latency_ms: {pattern: 'round: ([0-9.]+) ms', unit: ms}     # each match is a sample
+
+A path into JSON has keys, indices and `*` for all items, with dots between them. Figures named latency_ms, init_ms and
+first_ms are the row's own. Paths start beside the file.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+
+from farm.config import yaml_source
+from farm.config.fields import Abi, Checksum, SafeName, Text, not_empty
+from farm.config.yaml_source import YamlSection
+
+DEFAULT_FILE = Path("engines.yml")
+WORDS = ("onnx", "source", "rounds", "warmup", "threads")
+
+
+class FigureSection(YamlSection):
+    """Where a program's output has a figure, and what it is."""
+
+    pattern: Text | None = None
+    json_path: Annotated[Text | None, Field(alias="json")] = None
+    unit: Text = ""
+    better: Literal["up", "down"] = "down"
+
+    @field_validator("pattern")
+    @classmethod
+    def _has_one_group(cls, value: str) -> str:
+        try:
+            groups = re.compile(value).groups
+        except re.error as error:
+            raise ValueError(f"{value!r} is no pattern: {error}") from None
+        if groups != 1:
+            raise ValueError(f"{value!r} has {groups} groups; put the number into one: ([0-9.]+)")
+        return value
+
+    @model_validator(mode="after")
+    def _is_found_in_one_way(self) -> FigureSection:
+        if (self.pattern is None) == (self.json_path is None):
+            raise ValueError("write pattern, or json, which is a path such as 0.samples.*")
+        return self
+
+
+def _by_abi(value: Any) -> Any:
+    return dict.fromkeys(get_args(Abi), value) if isinstance(value, str) else value
+
+
+class EngineSection(YamlSection):
+    """A program that is an engine."""
+
+    program: Annotated[dict[Abi, Text], BeforeValidator(_by_abi), AfterValidator(not_empty)]
+    sha256: Annotated[dict[Abi, Checksum], BeforeValidator(_by_abi)] = Field(default_factory=dict)
+    arguments: tuple[Text, ...] = ()
+    files: dict[SafeName, Text] = Field(default_factory=dict)
+    time_limit: Annotated[float, Field(gt=0, le=1_000_000)] = 600.0
+    figures: Annotated[dict[SafeName, FigureSection], AfterValidator(not_empty)]
+
+    @model_validator(mode="after")
+    def _knows_its_words(self) -> EngineSection:
+        known = (*WORDS, *self.files)
+        for argument in self.arguments:
+            try:
+                named = [name for _, name, _, _ in string.Formatter().parse(argument) if name is not None]
+            except ValueError as error:
+                raise ValueError(f"argument {argument!r}: {error}; write {{{{ for a brace") from None
+            for name in named:
+                if name not in known:
+                    raise ValueError(f"argument {argument!r}: {{{name}}} is unknown; known are {', '.join(known)}")
+        return self
+
+
+class _EnginesFile(YamlSection):
+    engines: Annotated[dict[SafeName, EngineSection], AfterValidator(not_empty)]
+
+
+def load_engine_file(path: Path = DEFAULT_FILE) -> Mapping[str, EngineSection]:
+    """The programs of the file, whose paths start here; none without the file. ConfigError names the first mistake."""
+    if not path.exists():
+        return {}
+    return yaml_source.load(path).validate(_EnginesFile).engines

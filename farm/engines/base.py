@@ -1,0 +1,140 @@
+"""What an engine is: something that runs a model on a unit, beside farmrt.
+
+An adapter is one object, listed in `registry.py` or offered by an installed package as an entry point of the group
+`farm.engines`. Most engines come as a package of Python: such an adapter is a `PythonEngine` (python_engine.py) with
+two parts: how the engine's form of a model is made, here, and a class that loads and runs it, on the unit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy.typing as npt
+
+from farm.config.deployment import Runtime
+from farm.farmrt.unit_file_store import UnitFileStore
+from farm.rows.run import EngineFigure
+from farm.transport.base import Transport
+
+Array = npt.NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineModel:
+    """A model as adapters get it.
+
+    Attributes:
+        name: the deployment file's name of it.
+        platform: whose form `source` has: onnx, tflite, ...
+        source: the file that the user gave.
+        onnx: what lies between the deployment file's tensors, as a serialised ONNX model; its inputs and outputs have
+            the names, shapes and orders of the deployment file.
+        outputs: their names, in order.
+        folder: where adapters keep what they make of it, for as long as the job runs.
+    """
+
+    name: str
+    platform: str
+    source: Path
+    onnx: bytes
+    outputs: tuple[str, ...]
+    folder: Path
+    _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+
+    def made(self, name: str, make: Callable[[Path], None]) -> Path:
+        """The file of that name in `folder`, made at the first call: `make` writes it whole, or raises."""
+        path = self.folder / name
+        with self._lock:  # units work in threads of their own
+            if not path.exists():
+                partial = path.with_name(f"partial-{name}")
+                make(partial)
+                partial.rename(path)
+        return path
+
+    @property
+    def onnx_file(self) -> Path:
+        """`onnx` as a file."""
+
+        def write(path: Path) -> None:
+            path.write_bytes(self.onnx)
+
+        return self.made(f"{self.name}.onnx", write)
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineUnit:
+    """A unit whose lease is held, as adapters see it.
+
+    Attributes:
+        is_here: whether it is the machine that farm runs on.
+        wrap: makes of a command line the one that runs with the unit's fast cores.
+        round_limit_s: how long a round may take before the engine counts as hanging.
+    """
+
+    name: str
+    abi: str
+    is_here: bool
+    transport: Transport
+    store: UnitFileStore
+    wrap: Callable[[Sequence[str]], list[str]]
+    round_limit_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineTask:
+    """What an engine is to run: rounds of a model, the warm-up before them; `threads` None: as many as it takes."""
+
+    model: EngineModel
+    runtime: Runtime
+    inputs: Mapping[str, Array]
+    rounds: int
+    warmup: int
+    threads: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineRun:
+    """What a fresh process of an engine did.
+
+    `samples_ms` has one time a round, the very first round and the warm-up apart; `hashes` are the SHA-256 of the files
+    that it worked with by their role, `engine` and `model` among them; `size_bytes` their size on disk by role. What an
+    engine does not tell is None or empty: without `outputs` nothing is compared.
+    """
+
+    version: str
+    init_ms: float | None
+    first_ms: float | None
+    samples_ms: tuple[float, ...]
+    outputs: Mapping[str, Array]
+    peak_bytes: int | None = None
+    peak_since: Literal["load", "start"] = "start"
+    hashes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    size_bytes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    fingerprint: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    figures: tuple[EngineFigure, ...] = ()
+
+
+class Engine(ABC):
+    """An engine: `name` is its word on the command line, `runtimes` are where it can run models."""
+
+    name: str
+    runtimes: tuple[Runtime, ...] = ("cpu",)
+
+    @abstractmethod
+    def ready(self, unit: EngineUnit) -> AbstractContextManager[Callable[[EngineTask], EngineRun]]:
+        """Brings the engine to a unit, and gives what runs a task in a fresh process there.
+
+        Entering it, or calling what it gives, raises UnsupportedError or a DeviceError of that kind where the engine
+        cannot take the model, DeviceError with its last words where it fails, DeadlineError where it hangs.
+        """
+
+    def missing(self) -> str:
+        """Why it cannot run on this machine, with the command that installs it; empty where it can."""
+        return ""

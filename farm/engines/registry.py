@@ -1,0 +1,56 @@
+"""Collects the engines: those of farm, entry points `farm.engines` of what is installed, programs of engines.yml."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
+
+from farm.config.deployment import FARMRT
+from farm.config.engine_file import DEFAULT_FILE, load_engine_file
+from farm.config.suggestion import suggestion
+from farm.engines.base import Engine
+from farm.engines.command import CommandEngine
+from farm.engines.onnxruntime import OnnxRuntime
+from runtime.errors import ConfigError
+
+GROUP = "farm.engines"
+
+
+def engines() -> Mapping[str, Engine]:
+    """All by their names; ConfigError where engines.yml is wrong, or an installed package offers what is no engine."""
+    programs = {name: CommandEngine(name, section) for name, section in load_engine_file().items()}
+    for name in programs:
+        if name in (FARMRT, *adapters()):
+            raise ConfigError(f"{DEFAULT_FILE}: engines.{name}: there is an engine of this name; give it another")
+    return {**adapters(), **programs}
+
+
+@functools.cache
+def adapters() -> Mapping[str, Engine]:
+    """Those that need no file."""
+    found: dict[str, Engine] = {each.name: each for each in (OnnxRuntime(),)}
+    for point in entry_points(group=GROUP):
+        try:
+            engine = point.load()
+        except (Exception, SystemExit) as error:  # whatever its code raises
+            raise ConfigError(f"entry point {point.name} of {GROUP} ({point.value}): {error!r}") from None
+        if not isinstance(engine, Engine):
+            raise ConfigError(
+                f"entry point {point.name} of {GROUP} ({point.value}) is no Engine (farm/engines/base.py)"
+            )
+        found[engine.name] = engine
+    return found
+
+
+def names() -> tuple[str, ...]:
+    """All engines, farm's own first."""
+    return (FARMRT, *engines())
+
+
+def named_engines(wanted: Sequence[str]) -> tuple[str, ...]:
+    """The names, each once, in order; ConfigError for one that is no engine."""
+    for name in wanted:
+        if name not in names():
+            raise ConfigError(f"{name!r} is no engine{suggestion(name, names())}")
+    return tuple(dict.fromkeys(wanted))

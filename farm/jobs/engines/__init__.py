@@ -1,0 +1,1 @@
+"""Models in other engines than farmrt: on units that are open, as results and rows."""

@@ -1,0 +1,106 @@
+"""A model in another engine on a unit, ready for rounds in fresh processes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from farm.config.deployment import FARMRT, Runtime
+from farm.config.execution import Execution
+from farm.engines.base import EngineModel, EngineRun, EngineTask, EngineUnit
+from farm.engines.registry import engines
+from farm.jobs.fleet import round_limit
+from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.models.prepare import Prepared, TestData
+from farm.model.fetch import Fetcher
+from runtime.errors import UnsupportedError
+from runtime.importers.onnx_file import whole
+from runtime.importers.onnx_importer import with_stand_ins
+from runtime.types import Precision
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadyEngine:
+    """A model in an engine on a unit: `run` runs so many rounds, after so many that warm up, in a fresh process.
+
+    `precision` is what its outputs are judged by.
+    """
+
+    run: Callable[[int, int], EngineRun]
+    precision: Precision = Precision.FP32
+
+
+class EngineModels:
+    """Models as adapters get them, each made once; what adapters make of them lies in a folder of the job."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._models: dict[str, EngineModel] = {}
+        self._lock = threading.Lock()
+
+    def of(self, prepared: Prepared) -> EngineModel:
+        """The model of a deployment file."""
+        with self._lock:
+            if prepared.name not in self._models:
+                self._models[prepared.name] = _engine_model(prepared, self._folder / prepared.name)
+            return self._models[prepared.name]
+
+
+def _engine_model(prepared: Prepared, folder: Path) -> EngineModel:
+    folder.mkdir()
+    model = whole(with_stand_ins(prepared.source, prepared.custom))
+    return EngineModel(
+        name=prepared.name,
+        platform=prepared.settings.platform,
+        source=Fetcher(prepared.deployment).model_file(prepared.name),
+        onnx=model.SerializeToString(deterministic=True),
+        outputs=tuple(tensor.name for tensor in prepared.outputs),
+        folder=folder,
+    )
+
+
+def runtimes_of(engine: str, runtimes: tuple[Runtime, ...]) -> tuple[Runtime, ...]:
+    """Those of a model's runtimes on which an engine runs models."""
+    known = runtimes if engine == FARMRT else engines()[engine].runtimes
+    return tuple(each for each in runtimes if each in known)
+
+
+@contextlib.contextmanager
+def ready_engine(
+    opened: OpenUnit,
+    engine: str,
+    prepared: Prepared,
+    model: EngineModel,
+    runtime: Runtime,
+    data: TestData,
+    execution: Execution,
+) -> Iterator[ReadyEngine]:
+    """Brings an engine other than farmrt to a unit."""
+    adapter = engines()[engine]
+    if runtime not in adapter.runtimes:
+        raise UnsupportedError(f"engine {engine} runs models on {' and '.join(adapter.runtimes)}, not on {runtime}")
+    threads = execution.over(prepared.settings.execution).num_threads
+    unit = _engine_unit(opened, prepared)
+    with adapter.ready(unit) as start:
+
+        def run(rounds: int, warmup: int) -> EngineRun:
+            with round_limit.named(unit.round_limit_s):
+                return start(EngineTask(model, runtime, data.inputs, rounds, warmup, threads))
+
+        yield ReadyEngine(run)
+
+
+def _engine_unit(opened: OpenUnit, prepared: Prepared) -> EngineUnit:
+    connection = opened.connection
+    return EngineUnit(
+        name=opened.unit.name,
+        abi=opened.unit.abi,
+        is_here=opened.unit.kind.is_local,
+        transport=connection.transport,
+        store=connection.store,
+        wrap=connection.task_profile.wrap,
+        round_limit_s=connection.round_limit_s or prepared.settings.round_limit or round_limit.LEAST_S,
+    )

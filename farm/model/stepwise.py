@@ -1,0 +1,67 @@
+"""Judges a quantised model operator by operator, each by what it makes of its own inputs on the unit.
+
+End to end two right runs of such a model may differ as far as it turns one step into many. An operator does not: where
+sums round the other way, results differ by one step, in few elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from farm.model import metrics
+from farm.model.metrics import Thresholds
+from farm.rows.status import Status
+from runtime.graph import Graph, Node
+from runtime.oracle.evaluate import compute
+from runtime.passes.fake_quantization import fake_limits
+from runtime.types import Precision
+
+Array = npt.NDArray[Any]
+
+# Share of elements that may be one step away: rounding moves a value by up to 2^-24, or 2^-11, of the largest of 255
+# steps, summed values by some times that.
+_ONE_STEP_AWAY = {False: 1e-3, True: 0.1}
+_FEW = 2  # elements that may be so in any tensor
+_ONE_STEP = {False: 1.01, True: 1.2}  # as the floats have it that stand for integers of up to 255
+
+
+def departures(
+    graph: Graph, values: Mapping[str, Array], precision: Precision, thresholds: Thresholds
+) -> Iterator[tuple[Node, str]]:
+    """The operators whose results are not what they make of their inputs, and why.
+
+    `values`: inputs of the graph, and results of its operators on the unit; what that does not tell is as NumPy
+    computes it. `thresholds`: for results that are not rounded to steps.
+    """
+    known: dict[str, Array] = dict(graph.constants) | dict(values)
+    for node in graph.nodes:
+        wanted = compute(node.op, [known[name] if name else None for name in node.inputs], node.attrs)
+        found = known.setdefault(node.output, wanted)
+        reason = _objection(node, wanted, found, precision, thresholds)
+        if reason:
+            yield node, reason
+
+
+def _objection(node: Node, wanted: Array, found: Array, precision: Precision, thresholds: Thresholds) -> str:
+    step = _step(node, wanted)
+    if step is None or wanted.shape != found.shape:
+        verdict = metrics.judge_output(wanted, found, thresholds)
+        return verdict.reason if verdict.status == Status.WRONG_RESULT else ""
+    steps = np.abs(found.astype(np.float64) - wanted) / step
+    away = int((steps > 0.5).sum())
+    allowed = max(_FEW, int(_ONE_STEP_AWAY[precision.stores_half] * steps.size))
+    if not steps.max(initial=0.0) <= _ONE_STEP[precision.stores_half]:  # a NaN, too
+        return f"it is {steps.max():.1f} steps of {step:.3g} away"
+    return f"{away} of {steps.size} elements are a step of {step:.3g} away" if away > allowed else ""
+
+
+def _step(node: Node, result: Array) -> float | None:
+    """The step that an operator rounds its result to; None where it does not."""
+    limits = fake_limits(node)
+    if limits is not None:
+        return (limits[1] - limits[0]) / 255
+    return 1.0 if node.op == "Round" or result.dtype.kind in "iu" else None

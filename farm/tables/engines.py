@@ -1,0 +1,85 @@
+"""The rows of `farm engines` as a table a model and unit, and which engine is the fastest there, in words."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from farm.rows.engines import EnginesRow
+from farm.rows.status import Status
+from farm.tables.run_end import marked
+from farm.tables.table import Table, milliseconds
+
+COLUMNS = (
+    *("Engine", "Runtime", "Outputs", "Median(ms)", "Over leader", "Interval"),
+    *("Init(ms)", "First(ms)", "Peak(MB)", "Engine(MB)", "Model(MB)"),
+)
+LEFT = frozenset({"Engine", "Runtime", "Outputs"})
+GIVES_WAY = ("Model(MB)", "Engine(MB)", "Peak(MB)", "First(ms)", "Init(ms)", "Interval")
+BYTES_PER_MB = 1024**2
+
+
+def engine_tables(rows: Sequence[EnginesRow]) -> list[Table]:
+    """A table for each model and unit, the fastest engine first."""
+    return [
+        Table(f"{model} on {unit}", COLUMNS, [_cells(row) for row in sorted(group, key=_order)], LEFT, GIVES_WAY)
+        for (model, unit), group in _groups(rows)
+    ]
+
+
+def fastest_lines(rows: Sequence[EnginesRow]) -> list[str]:
+    """Which engine is the fastest for each model and unit; or that the intervals do not say which."""
+    return [line for (model, unit), group in _groups(rows) if (line := _fastest(model, unit, group))]
+
+
+def _groups(rows: Sequence[EnginesRow]) -> Iterator[tuple[tuple[str, str], list[EnginesRow]]]:
+    def key(row: EnginesRow) -> tuple[str, str]:
+        return row.model, row.unit
+
+    return ((name, list(group)) for name, group in itertools.groupby(sorted(rows, key=key), key))
+
+
+def _fastest(model: str, unit: str, rows: Sequence[EnginesRow]) -> str:
+    ranked = [row for row in sorted(rows, key=_order) if row.standing]
+    if not ranked or len(ranked) < 2:
+        return ""
+    leader, *others = ranked
+    assert leader.standing
+    if leader.standing.is_fastest:
+        second = others[0].standing
+        assert second and second.ratio and second.ratio_ci
+        low, high = second.ratio_ci
+        by = f"{_name(others[0])} takes {second.ratio:.2f} times as long ({low:.2f} to {high:.2f})"
+        return f"{model} on {unit}: {_name(leader)} is the fastest of {len(ranked)}: {by}"
+    close = [row for row in others if row.standing and (row.standing.ratio_ci or (0.0, 0.0))[0] <= 1.0]
+    return f"{model} on {unit}: {_name(leader)} leads, but not surely before {', '.join(map(_name, close))}"
+
+
+def _name(row: EnginesRow) -> str:
+    return f"{row.engine} ({row.runtime})"
+
+
+def _order(row: EnginesRow) -> tuple[bool, float]:
+    """Those in the race by their ratio, then those that gave up."""
+    standing = row.standing
+    return standing is None, 0.0 if standing is None or standing.leads else standing.ratio or 1.0
+
+
+def _cells(row: EnginesRow) -> list[str]:
+    latency, standing, peak = row.latency_ms, row.standing, row.peak_memory
+    median = marked(milliseconds(latency.median), latency) if latency else "-"
+    ratio = "-" if not standing else "1" if standing.leads else f"{standing.ratio:.2f}"
+    interval = "-" if not standing or not standing.ratio_ci else "{:.2f} to {:.2f}".format(*standing.ratio_ci)
+    sizes = (peak.resident_bytes if peak else None, row.file_bytes.get("engine"), row.file_bytes.get("model"))
+    times = (milliseconds(row.init_ms), milliseconds(row.first_ms))
+    return [row.engine, row.runtime, _outputs(row), median, ratio, interval, *times, *map(_megabytes, sizes)]
+
+
+def _outputs(row: EnginesRow) -> str:
+    if row.status == Status.OK and row.sqnr_db is not None:
+        return f"right, {row.sqnr_db:.0f} dB"
+    return row.status.value
+
+
+def _megabytes(size_bytes: int | None) -> str:
+    return "-" if size_bytes is None else f"{size_bytes / BYTES_PER_MB:.1f}"

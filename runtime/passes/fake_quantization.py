@@ -1,0 +1,96 @@
+"""Fake quantisation: what quantises and dequantises becomes an activation, so that its neighbours stay in floats.
+
+A model with QuantizeLinear and DequantizeLinear around its operators means just that. Its weights are dequantised when
+constants are folded.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from runtime.graph import Graph, Node
+from runtime.passes.editor import GraphEditor
+from runtime.semantics.quantization import Quantization
+
+Limits = tuple[float, float]
+
+_EIGHT_BITS = ("int8", "uint8")
+# They move elements, or choose some; all that a Concat joins.
+_CARRIERS = ("Concat", "MaxPool", "ReduceMax", "Reshape", "Slice", "Transpose")
+_CLAMPS = ("Clip", "Relu")
+
+
+def join_quantizations(graph: Graph) -> list[str]:
+    """Pairs of QuantizeLinear and DequantizeLinear, of eight bits and one scale, become FakeQuantize."""
+    editor = GraphEditor(graph)
+    changes, joined = [], dict[str, str]()
+    for node in editor.nodes("DequantizeLinear"):
+        quantize = editor.producer(node.inputs[0], "QuantizeLinear")
+        if quantize is None or graph.tensors[quantize.inputs[0]].dtype != np.float32:
+            continue
+        before, after = (graph.tensors[each.output].quantization for each in (quantize, node))
+        if before is None or before != after or not before.is_whole or before.integers not in _EIGHT_BITS:
+            continue
+        low, high = limits_of(before)
+        if quantize.output in joined:
+            editor.rewrite(node, "Identity", [joined[quantize.output]], {})
+        else:
+            editor.rewrite(node, "FakeQuantize", quantize.inputs[:1], {"alpha": low, "beta": high})
+            joined[quantize.output] = node.output
+        changes.append(f"{quantize.name} with {node.name}")
+        if not editor.readers(quantize.output) and quantize.output not in graph.outputs:
+            editor.drop(quantize)
+    editor.finish()
+    return changes
+
+
+def limits_of(quantization: Quantization) -> Limits:
+    """The least and the greatest value that the integers of a whole tensor stand for."""
+    (scale,), (zero,), info = quantization.scale, quantization.zero_point, np.iinfo(quantization.integers)
+    return (int(info.min) - zero) * scale, (int(info.max) - zero) * scale
+
+
+def remove_needless_quantizations(graph: Graph) -> list[str]:
+    """Removes FakeQuantize of what holds such values already, and what clamps no closer than it does itself."""
+    editor = GraphEditor(graph)
+    changes = []
+    for node in editor.nodes("FakeQuantize"):
+        limits = node.attrs["alpha"], node.attrs["beta"]
+        clamp = editor.producer(node.inputs[0], *_CLAMPS)
+        if _is_quantized(editor, node.inputs[0], limits) and editor.bypass(node):
+            changes.append(node.name)
+        elif clamp is not None and _is_wider(clamp, limits):
+            editor.set_inputs(node, clamp.inputs)
+            changes.append(f"{clamp.name} before {node.name}")
+    editor.finish()
+    return changes
+
+
+def _is_quantized(editor: GraphEditor, tensor: str, limits: Limits) -> bool:
+    """Whether a tensor holds values that FakeQuantize with these limits does not change."""
+    pending, seen = [tensor], set[str]()
+    while pending:
+        name = pending.pop()
+        node = editor.producer(name)
+        if node is None or (node.op not in _CARRIERS and fake_limits(node) != limits):
+            return False
+        if node.op in _CARRIERS and name not in seen:
+            pending += node.inputs
+        seen.add(name)
+    return True
+
+
+def fake_limits(node: Node) -> Limits | None:
+    """The limits of a node that rounds its result to steps of eight bits; None of any other."""
+    if node.op == "FakeQuantize" or node.attrs.get("activation") == "fake_quantize":
+        return node.attrs["alpha"], node.attrs["beta"]
+    return None
+
+
+def _is_wider(clamp: Node, limits: Limits) -> bool:
+    """Whether a clamp changes nothing that limits do not change to the same: its bounds may lie half a step within."""
+    least, most = (0.0, math.inf) if clamp.op == "Relu" else (clamp.attrs["alpha"], clamp.attrs["beta"])
+    less_than_half = (limits[1] - limits[0]) / 255 * 0.49
+    return least <= limits[0] + less_than_half and most >= limits[1] - less_than_half

@@ -1,0 +1,277 @@
+"""`farm quantize`: a model in eight bits from samples, and what is said of bad ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from farm import cli
+from farm.config import deployment
+from farm.jobs.models.prepare import prepare
+from farm.model.fetch import Fetcher
+from farm.quantization import calibration, qdq, range_file
+from runtime.host.onnx_runtime import onnxruntime
+from tests.farm.model.tiny_model import tiny_model, write_deployment
+
+COUNT = 4
+SHAPE = (1, 3, 8, 8)
+
+
+@pytest.fixture(autouse=True)
+def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
+    """A tiny model in a folder of its own, with a few samples in `data`."""
+    monkeypatch.chdir(tmp_path)
+    write_deployment(Path(), runtime="cpu")
+    Path("data").mkdir()
+    random = np.random.default_rng(0)
+    arrays = [random.normal(0, 1, SHAPE).astype(np.float32) for _ in range(COUNT)]
+    for number, array in enumerate(arrays):
+        np.save(f"data/x_{number}.npy", array)
+    return arrays
+
+
+@pytest.fixture
+def quantize(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs `farm quantize tiny.yml`; returns exit status, the row (none: the error) and stderr."""
+
+    def run(*words: str, data: str = "data") -> tuple[int, Any, str]:
+        given = ["--data", data] if data else []
+        status = cli.call(["quantize", "tiny.yml", "--json", *given, *words])
+        said = capsys.readouterr()
+        document = json.loads(said.out)
+        return status, document["rows"][0] if document["rows"] else document["error"]["message"], said.err
+
+    return run
+
+
+def outputs(file: str, arrays: list[np.ndarray]) -> np.ndarray:
+    """What ONNX Runtime makes of samples, each operator as the model has it."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(file, options, ["CPUExecutionProvider"])
+    return np.concatenate([session.run(["y"], {"x": array})[0] for array in arrays])
+
+
+def sqnr_db(expected: np.ndarray, actual: np.ndarray) -> float:
+    return float(10 * np.log10((expected**2).sum() / ((expected - actual) ** 2).sum()))
+
+
+def test_the_file_is_what_the_row_says(quantize: Any, samples: list[np.ndarray]) -> None:
+    status, row, _ = quantize("-o", "q.onnx")
+    assert (status, row["status"], row["samples"]) == (0, "ok", COUNT)
+    operators = [node.op_type for node in onnx.load("q.onnx").graph.node]
+    assert {"QuantizeLinear", "DequantizeLinear", "Conv", "Gemm"} <= set(operators) and "Relu" not in operators
+    Path("float.onnx").write_bytes(tiny_model(batch=1).SerializeToString())
+    found = sqnr_db(outputs("float.onnx", samples), outputs("q.onnx", samples))
+    assert row["after_db"] == pytest.approx(found, abs=0.1) and 35 < found < 60
+    assert row["quantized_bytes"] == Path("q.onnx").stat().st_size
+    assert [layer["name"] for layer in row["layers"]] == ["conv", "mean", "gemm"]
+    assert all(layer["alone_db"] > row["after_db"] - 1 for layer in row["layers"])
+    assert sum(row["layers"][0]["histogram"]) == COUNT * 4 * 8 * 8
+
+
+@pytest.mark.slow
+def test_ranges_are_those_of_the_values(quantize: Any, samples: list[np.ndarray]) -> None:
+    _, row, _ = quantize("-o", "q.onnx")
+    ranges = range_file.read(Path(row["ranges_file"]))
+    low, high = ranges["x"]
+    assert low == min(array.min() for array in samples) and high == max(array.max() for array in samples)
+    assert ranges["act"][0] == 0.0
+
+
+@pytest.mark.slow
+def test_layers_alone_are_tried_as_a_file_without_the_others_is(quantize: Any, samples: list[np.ndarray]) -> None:
+    _, whole, _ = quantize("-o", "q.onnx")
+    _, row, _ = quantize("-o", "alone.onnx", "--keep", "act,y")
+    assert [layer["in_float"] for layer in row["layers"]] == ["kept by --keep", "", "kept by --keep"]
+    assert row["after_db"] == pytest.approx(whole["layers"][1]["alone_db"], abs=0.05)
+    Path("float.onnx").write_bytes(tiny_model(batch=1).SerializeToString())
+    found = sqnr_db(outputs("float.onnx", samples), outputs("alone.onnx", samples))
+    assert row["after_db"] == pytest.approx(found, abs=0.1)
+
+
+@pytest.mark.slow
+def test_the_worst_layers_stay_in_float_until_the_budget_holds(quantize: Any) -> None:
+    _, whole, _ = quantize("-o", "q.onnx")
+    worst = min(whole["layers"], key=lambda layer: layer["alone_db"])
+    status, row, _ = quantize("-o", "q.onnx", "--budget-sqnr", str(whole["after_db"] + 3))
+    assert status == 0 and row["after_db"] >= whole["after_db"] + 3
+    assert row["before_db"] == pytest.approx(whole["after_db"])
+    kept = [layer["name"] for layer in row["layers"] if layer["in_float"]]
+    assert worst["name"] in kept and len(kept) < 3
+
+
+@pytest.mark.slow
+def test_a_budget_that_no_layer_keeps_writes_nothing(quantize: Any) -> None:
+    status, row, _ = quantize("-o", "q.onnx", "--budget-sqnr", "150")
+    assert (status, row["status"]) == (1, "failed") and "within the budget" in row["reason"]
+    assert not Path("q.onnx").exists() and not Path("q.ranges").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bits", ["int8", "int4"])
+def test_weights_alone_need_no_samples(quantize: Any, samples: list[np.ndarray], bits: str) -> None:
+    status, row, _ = quantize("-o", "q.onnx", "--weights-only", bits, data="")
+    assert status == 0 and row["after_db"] is None
+    operators = [node.op_type for node in onnx.load("q.onnx").graph.node]
+    assert operators.count("DequantizeLinear") == 2 and "QuantizeLinear" not in operators
+    Path("float.onnx").write_bytes(tiny_model(batch=1).SerializeToString())
+    found = sqnr_db(outputs("float.onnx", samples), outputs("q.onnx", samples))
+    assert found > {"int8": 40, "int4": 20}[bits]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["--weights-only int4", "--weights-only int8", "--per-channel"])
+def test_corrected_biases_leave_no_mean_error(quantize: Any, samples: list[np.ndarray], words: str) -> None:
+    """Of the first layer, which reads what it reads in float: its other errors are those of the activation alone."""
+    assert quantize("-o", "plain.onnx", *words.split())[0] == 0
+    assert quantize("-o", "corrected.onnx", "--correct-bias", *words.split())[0] == 0
+    errors = []
+    for file in ("plain.onnx", "corrected.onnx"):
+        weight, bias = first_layer(file)
+        exact, own = first_layer_of_float()
+        products = [convolved(array, weight - exact) for array in samples]
+        errors.append(np.abs(np.mean(products, (0, 1, 3, 4)) + bias - own).max())
+    step = 0.001 if "only" not in words else 1e-6
+    assert errors[1] < step and errors[0] > 3 * errors[1]
+
+
+def first_layer(file: str) -> tuple[np.ndarray, np.ndarray]:
+    """Filters and bias of the convolution in a quantised file, as floats."""
+    model = onnx.load(file)
+    values = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    values |= qdq.dequantized_weights(model)
+    (node,) = (each for each in model.graph.node if each.op_type == "Conv")
+    return tuple(values[qdq.dequantized_name(name)] for name in node.input[1:3])  # type: ignore[return-value]
+
+
+def first_layer_of_float() -> tuple[np.ndarray, np.ndarray]:
+    weight, bias = (onnx.numpy_helper.to_array(each) for each in tiny_model().graph.initializer[:2])
+    return weight, bias
+
+
+def convolved(image: np.ndarray, filters: np.ndarray) -> np.ndarray:
+    padded = np.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    return np.einsum("nchwij,ocij->nohw", windows, filters)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["", "--per-channel --method mse", "--weights-only int8", "--weights-only int4"])
+def test_what_is_written_runs_and_is_right(quantize: Any, words: str) -> None:
+    _, row, _ = quantize("-o", "q.onnx", *words.split())
+    assert row["status"] == "ok"
+    assert cli.call(["run", "q.onnx", "--validate", "--device", "host"]) == 0
+
+
+@pytest.mark.slow
+def test_an_interrupted_call_goes_on_with_the_samples_that_are_missing(
+    quantize: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, whole, _ = quantize("-o", "whole.onnx")
+    Path("build/tinylib/quantized/tiny.npz").unlink()
+    count, counted = calibration.Calibration._count, []
+
+    def interrupted(own: calibration.Calibration, inputs: Any) -> None:
+        if len(counted) == 2:
+            raise KeyboardInterrupt
+        counted.append(inputs)
+        count(own, inputs)
+
+    monkeypatch.setattr(calibration.Calibration, "_count", interrupted)
+    assert cli.call(["quantize", "tiny.yml", "--data", "data", "-o", "q.onnx"]) == 130
+    assert not Path("q.onnx").exists()
+    monkeypatch.setattr(calibration.Calibration, "_count", lambda own, each: (counted.append(each), count(own, each)))
+    _, row, _ = quantize("-o", "q.onnx")
+    assert len(counted) == COUNT and row["layers"] == whole["layers"]
+    assert Path("q.onnx").read_bytes() == Path("whole.onnx").read_bytes()
+
+
+@pytest.mark.slow
+def test_ranges_of_a_file_take_the_place_of_samples(quantize: Any) -> None:
+    quantize("-o", "q.onnx")
+    status, row, _ = quantize("-o", "again.onnx", "--ranges", "q.ranges", data="")
+    assert status == 0 and row["samples"] == 0 and row["layers"][0]["high"] > 0
+    assert Path("again.onnx").read_bytes() == Path("q.onnx").read_bytes()
+
+
+@pytest.mark.slow
+def test_saturated_layers_are_told_by_name(quantize: Any) -> None:
+    Path("narrow").write_text("x@@-4,4\nact@@0,1\nconv@@0,1\nmean@@0,1\nflat@@0,1\ny@@-3,3\n")
+    status, row, said = quantize("-o", "q.onnx", "--ranges", "narrow")
+    assert status == 0 and row["layers"][0]["clipped_percent"] > 1
+    assert "layer 'conv' is saturated" in said and "lie outside of 0 to 1" in said and "'gemm'" not in said
+
+
+BAD = {
+    "no samples": ("rm", "no sample is there; each has files x*"),
+    "another shape": ("shape", "holds float32 [1, 3, 8, 7]; the input 'x' is float32 [1, 3, 8, 8]"),
+    "NaN": ("nan", "holds NaN"),
+    "a constant image": ("constant", "'x' is 0.5 everywhere in 4 samples: such ranges mean nothing"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_samples_are_one_line(quantize: Any, name: str) -> None:
+    kind, told = BAD[name]
+    for path in sorted(Path("data").iterdir()):
+        array = np.load(path)
+        if kind == "rm":
+            path.unlink()
+        else:
+            changed = {"shape": array[..., :7], "nan": array * np.nan, "constant": np.full_like(array, 0.5)}
+            np.save(path, changed[kind])
+    status, error, said = quantize("-o", "q.onnx")
+    assert status == 2 and told in error and said.count("\n") == 1
+    assert not Path("q.onnx").exists()
+
+
+WRONG = {
+    "no data": ([], "", "--data DIR is needed"),
+    "a budget without data": (["--weights-only", "int8", "--budget-sqnr", "30"], "", "a budget needs --data DIR"),
+    "biases without data": (["--weights-only", "int8", "--correct-bias"], "", "--correct-bias needs --data DIR"),
+    "a name of nothing": (["--keep", "comv"], "data", "--keep comv: no layer that is quantised has this name"),
+    "a line that is no range": (["--ranges", "broken"], "data", "broken:2: NAME@@LOWEST,HIGHEST is expected"),
+    "a missing range": (["--ranges", "short"], "data", "short: no range of 'act'"),
+    "a range upside down": (["--ranges", "down"], "data", "down:1: the range of 'x' ends below its beginning"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRONG)
+def test_mistakes_are_one_line(quantize: Any, name: str) -> None:
+    Path("broken").write_text("x@@-1,1\nact@@nothing\n")
+    Path("short").write_text("x@@-1,1\nconv@@0,1\ny@@-1,1\nmean@@0,1\nflat@@0,1\n")
+    Path("down").write_text("x@@1,-1\n")
+    words, data, told = WRONG[name]
+    status, error, said = quantize("-o", "q.onnx", *words, data=data)
+    assert status == 2 and told in error and said.count("\n") == 1
+    assert not Path("q.onnx").exists()
+
+
+@pytest.mark.slow
+def test_a_model_that_is_quantised_already_is_refused(quantize: Any) -> None:
+    quantize("-o", "tiny.onnx")
+    status, error, _ = quantize("-o", "q.onnx")
+    assert status == 2 and "quantised already" in error
+
+
+@pytest.mark.slow
+def test_a_deployment_file_with_ranges_runs_in_eight_bits(quantize: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    quantize("-o", "q.onnx")
+    keys = {"quantize_range_file": "q.ranges", "quantize": "1"}
+    write_deployment(Path(), runtime="cpu", **keys)
+    assert cli.call(["run", "tiny.yml", "--validate", "--device", "host"]) == 0
+    capsys.readouterr()
+    prepared = prepare(deployment.load(Path("tiny.yml")), "tiny", Fetcher(deployment.load(Path("tiny.yml"))))
+    assert prepared.source.SerializeToString() == onnx.load("q.onnx").SerializeToString()
+    status, row, _ = quantize("-o", "again.onnx", data="")
+    assert (status, row["settings"]["ranges"]) == (0, "q.ranges")
+    assert Path("again.onnx").read_bytes() == Path("q.onnx").read_bytes()
+    Path("q.ranges").write_text("x@@0,1\n")
+    assert cli.call(["run", "tiny.yml", "--device", "host"]) == 2

@@ -1,0 +1,124 @@
+"""`farm run --engine`: other engines' rows, good and bad, on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from farm.config import deployment
+from farm.engines import registry
+from runtime.errors import ConfigError
+from tests.farm.conftest import CallFarm
+from tests.farm.engines import played_engines
+from tests.farm.model.tiny_model import write_deployment
+
+offered = played_engines.offered
+
+
+def rows_of(farm: CallFarm, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
+    status, out, _ = farm("run", "tiny.yml", "--json", *arguments)
+    return status, json.loads(out)["rows"]
+
+
+@pytest.mark.slow
+def test_a_model_runs_in_both_engines(farm: CallFarm, own_folder: Path) -> None:
+    write_deployment(own_folder, runtime="cpu+gpu", engine="[onnxruntime, farmrt]")
+    status, rows = rows_of(
+        farm, "--validate", "--device", "host", "--round", "4", "--num_threads", "1", "--output_dir", "o"
+    )
+    assert status == 0
+    assert [(row["engine"], row["runtime"]) for row in rows] == [
+        ("onnxruntime", "cpu"),
+        ("farmrt", "cpu"),
+        ("farmrt", "gpu"),
+    ]
+    row = rows[0]
+    assert row["sqnr_db"] > 100 and len(row["latency_ms"]["samples"]) == 4 and row["init_ms"] > 0 < row["first_ms"]
+    assert row["settings"]["num_threads"] == 1 and row["versions"]["onnxruntime"]
+    assert (
+        set(row["hashes"]) == {"engine", "model"}
+        and row["file_bytes"]["engine"] > 1e6 < row["peak_memory"]["resident_bytes"]
+    )
+    np.testing.assert_allclose(np.load("o/tiny.host.cpu.onnxruntime.y.npy"), np.load("o/tiny.host.cpu.y.npy"), 1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("offered")
+def test_what_goes_wrong_is_one_row_each_and_the_others_go_on(farm: CallFarm, own_folder: Path) -> None:
+    write_deployment(own_folder, runtime="cpu")
+    named = ("crashes", "absent", "refuses", "babbles", "misshapen", "wrong", "onnxruntime")
+    status, rows = rows_of(farm, "--validate", *(word for name in named for word in ("--engine", name)))
+    found = {row["engine"]: (row["status"], row["reason"]) for row in rows}
+    assert status == 1 and list(found) == list(named)
+    assert found["onnxruntime"] == ("ok", "")
+    assert found["crashes"] == ("failed", "crashes: ended with exit status 134 (SIGABRT): last words")
+    needs = "engine absent needs no_such_engine, which is not installed: pip install no_such_engine"
+    assert found["absent"] == ("failed", needs)
+    assert found["refuses"] == ("unsupported", "refuses refuses the model: NotImplementedError: no kernel for Erf")
+    assert found["babbles"] == ("failed", "babbles: printed what is no answer: 42 ms, thank you")
+    assert found["misshapen"] == ("failed", "misshapen: output y has the shape (5,), not (1, 5)")
+    assert found["wrong"][0] == "wrong_result"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("offered")
+def test_an_engine_that_hangs_is_ended_with_all_that_it_started(farm: CallFarm, own_folder: Path) -> None:
+    write_deployment(own_folder, runtime="cpu")
+    status, (row,) = rows_of(farm, "--engine", "hangs", "--round-limit", "1")
+    assert (status, row["status"]) == (1, "timeout")
+    assert (
+        row["reason"].startswith("hangs: did not run a round within 1 s; a round may go 1 s")
+        and "--round-limit" in (row["reason"])
+    )
+    child = int(Path("build/units/host/child").read_text())
+    status_file = Path(f"/proc/{child}/status")
+    assert not status_file.exists() or "State:\tZ" in status_file.read_text(), "a zombie where nobody waits for it"
+
+
+@pytest.mark.slow
+def test_an_engine_refuses_a_runtime_that_it_lacks(farm: CallFarm, own_folder: Path) -> None:
+    write_deployment(own_folder, runtime="gpu")
+    status, (row,) = rows_of(farm, "--engine", "onnxruntime")
+    assert (status, row["status"], row["runtime"]) == (1, "unsupported", "gpu")
+    assert row["reason"] == "engine onnxruntime runs models on cpu, not on gpu"
+
+
+@pytest.mark.parametrize("option", [("--layers",), ("--example",), ("--input_dir", ".")])
+def test_what_only_farmrt_can_do_is_refused(farm: CallFarm, own_folder: Path, option: tuple[str, ...]) -> None:
+    write_deployment(own_folder)
+    np.save("x_1.npy", np.zeros((1, 3, 8, 8), np.float32))
+    status, _, err = farm("run", "tiny.yml", "--engine", "onnxruntime", *option)
+    assert status == 2
+    assert f"{option[0]} is for farmrt alone, and the engine onnxruntime is asked for" in err
+
+
+def test_an_unknown_engine_is_one_line(farm: CallFarm, own_folder: Path) -> None:
+    path = write_deployment(own_folder, engine="onxruntime")
+    status, _, err = farm("run", "tiny.yml")
+    assert status == 2
+    line = 1 + [line.strip() for line in path.read_text().splitlines()].index("engine: onxruntime")
+    assert f"tiny.yml:{line}: models.tiny.engine: 'onxruntime' is no engine, did you mean 'onnxruntime'?" in err
+    status, _, err = farm("run", "tiny.yml", "--engine", "frmrt")
+    assert status == 2 and "'frmrt' is no engine, did you mean 'farmrt'?" in err
+
+
+def test_engines_are_one_word_or_a_list(own_folder: Path) -> None:
+    for text in ("farmrt,onnxruntime", "[farmrt, onnxruntime]"):
+        path = write_deployment(own_folder, engine=text)
+        assert deployment.load(path).models["tiny"].engine == ("farmrt", "onnxruntime")
+
+
+def test_installed_packages_offer_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    played_engines.offer(monkeypatch, "WRONG")
+    assert registry.engines()["wrong"] is played_engines.WRONG
+    played_engines.offer(monkeypatch, "BAD")
+    with pytest.raises(ConfigError, match=r"entry point BAD of farm.engines \(.*\) is no Engine"):
+        registry.engines()
+    played_engines.offer(monkeypatch, "NONE")
+    with pytest.raises(ConfigError, match=r"entry point NONE of farm\.engines"):
+        registry.engines()
+    registry.adapters.cache_clear()

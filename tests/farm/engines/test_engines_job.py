@@ -1,0 +1,97 @@
+"""`farm engines`: several engines in turns on this machine, with those that fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import farm as farm_package
+from farm.rows.engines import EnginesRow, Standing
+from farm.rows.latency import Latency
+from farm.rows.status import Status
+from farm.tables.engines import engine_tables, fastest_lines
+from farm.tables.table import plain
+from tests.farm.conftest import CallFarm
+from tests.farm.engines import played_engines
+from tests.farm.model.tiny_model import write_deployment
+
+offered = played_engines.offered
+QUICK = ("--device", "host", "--turns", "3", "--round", "2")
+
+
+@pytest.mark.slow
+def test_engines_that_are_installed_take_turns(farm: CallFarm, own_folder: Path) -> None:
+    write_deployment(own_folder, runtime="cpu")
+    status, out, err = farm("engines", "tiny.yml", *QUICK, "--json", "--store", "s.db")
+    rows = [EnginesRow.model_validate(row) for row in json.loads(out)["rows"]]
+    assert status == 0, err
+    assert {"farmrt", "onnxruntime"} <= {row.engine for row in rows}
+    for row in rows:
+        assert row.status == Status.OK and len(row.blocks_ms) == 3 and row.sqnr_db and row.sqnr_db > 60
+        assert row.latency_ms and len(row.latency_ms.samples) == 6 and row.init_ms and row.first_ms
+        assert row.standing and row.file_bytes["engine"] > row.file_bytes["model"] > 0 and row.peak_memory
+        assert row.settings["turns"] == 3 and row.versions[row.engine]
+    assert sum(bool(row.standing and row.standing.leads) for row in rows) == 1
+    told, out, _ = farm("store", "info", "--store", "s.db")
+    assert told == 0 and "engines" in out
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("offered")
+def test_those_that_fail_are_rows_out_of_the_race(farm: CallFarm, own_folder: Path) -> None:
+    write_deployment(own_folder, runtime="cpu")
+    named = ("crashes", "absent", "refuses", "wrong", "farmrt", "onnxruntime")
+    words = [word for name in named for word in ("--engine", name)]
+    status, out, err = farm("engines", "tiny.yml", *QUICK, *words)
+    assert status == 1 and "pip install no_such_engine" in err and "exit status 134 (SIGABRT): last words" in err
+    lines = [line for line in out.splitlines() if "|" in line][1:]
+    assert sorted(line.split()[0] for line in lines) == sorted(named)
+    assert {line.split()[0] for line in lines[:2]} == {"farmrt", "onnxruntime"}, "those in the race come first"
+    assert "tiny on host: " in out and "leads, but not surely before" in out, "three turns are too few"
+
+
+@pytest.mark.slow
+def test_engines_that_nobody_named_and_that_lack_the_runtime_are_no_rows(farm: CallFarm, own_folder: Path) -> None:
+    write_deployment(own_folder, runtime="gpu")
+    status, out, _ = farm("engines", "tiny.yml", *QUICK, "--json")
+    assert status == 0 and [row["engine"] for row in json.loads(out)["rows"]] == ["farmrt"]
+    status, out, _ = farm("engines", "tiny.yml", *QUICK, "--json", "--engine", "onnxruntime")
+    assert status == 1 and [row["status"] for row in json.loads(out)["rows"]] == ["unsupported"]
+
+
+@pytest.mark.slow
+def test_the_same_from_python(own_folder: Path) -> None:
+    write_deployment(own_folder, runtime="cpu")
+    rows = list(farm_package.engines("tiny.yml", ["host"], engines=["farmrt"], turns=1, rounds=2))
+    assert [(row.engine, row.status, len(row.blocks_ms)) for row in rows] == [("farmrt", Status.OK, 1)]
+
+
+def row_of(engine: str, standing: Standing | None, status: Status = Status.OK) -> EnginesRow:
+    identity = {"unit": "u", "soc": "s", "device_model": "d", "library": "l", "model": "m", "runtime": "cpu"}
+    return EnginesRow(
+        **identity, engine=engine, status=status, latency_ms=Latency.of([2.0]), standing=standing, sqnr_db=90.0
+    )
+
+
+def test_the_fastest_is_named_with_its_interval() -> None:
+    second = Standing(ratio=1.5, ratio_ci=(1.4, 1.625))
+    rows = [row_of("b", second), row_of("a", Standing(leads=True, is_fastest=True)), row_of("c", None, Status.FAILED)]
+    assert fastest_lines(rows) == [
+        "m on u: a (cpu) is the fastest of 2: b (cpu) takes 1.50 times as long (1.40 to 1.62)"
+    ]
+    (table,) = engine_tables(rows)
+    assert [line.split()[0] for line in plain(table).splitlines()[4:]] == ["a", "b", "c"]
+
+
+def test_no_winner_where_an_interval_reaches_over_one() -> None:
+    close, far = Standing(ratio=1.01, ratio_ci=(0.9, 1.1)), Standing(ratio=2.0, ratio_ci=(1.9, 2.1))
+    rows = [row_of("a", Standing(leads=True)), row_of("b", close), row_of("c", far)]
+    assert fastest_lines(rows) == ["m on u: a (cpu) leads, but not surely before b (cpu)"]
+
+
+def test_an_unknown_engine_is_told_before_any_work(farm: CallFarm, own_folder: Path) -> None:
+    write_deployment(own_folder)
+    status, _, err = farm("engines", "tiny.yml", "--engine", "tflite")
+    assert status == 2 and "'tflite' is no engine" in err

@@ -1,0 +1,101 @@
+"""What quantises and dequantises around float operators becomes an activation of theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+
+from runtime.convert import convert
+from runtime.graph import Graph
+from runtime.importers.onnx_importer import import_onnx
+from runtime.oracle.evaluate import evaluate
+from tests.runtime.onnx_models import inputs_of
+from tests.runtime.test_quantization import IMAGE, draw, of_channels, quantized
+
+# Zero is the least of the second, and within the first.
+PARAMETERS = {"s": np.float32(0.05), "z": np.uint8(90), "s2": np.float32(0.03), "z2": np.uint8(0)}
+BOUNDS = {"low": np.float32(0.01), "high": np.float32(255 * 0.03 - 0.01)}
+WEIGHTS = {**of_channels(6), "wq": draw(np.int8, 6, 4, 3, 3)}
+LOAD = ("DequantizeLinear", "wq ws wz", "w", {"axis": 0})
+
+
+def step(x: str, y: str, parameters: str = "s z") -> list[tuple[Any, ...]]:
+    return [
+        ("QuantizeLinear", f"{x} {parameters}", f"{y}q", {}),
+        ("DequantizeLinear", f"{y}q {parameters}", y, {}),
+    ]
+
+
+def operators(graph: Graph) -> list[str]:
+    """Each operator, and the activation that it has."""
+    return ["+".join(filter(None, (node.op, node.attrs.get("activation")))) for node in graph.nodes]
+
+
+CONV = ("Conv", "a w", "c", {"pads": [1, 1, 1, 1]})
+TRANSPOSE = ("Transpose", "a", "t", {"perm": [0, 2, 1, 3]})
+MODELS: dict[str, tuple[list[tuple[Any, ...]], list[str]]] = {
+    "a convolution": ([LOAD, *step("x", "a"), CONV, *step("c", "y")], ["FakeQuantize", "Conv+fake_quantize"]),
+    "a clamp that the limits include": (
+        [LOAD, *step("x", "a"), CONV, ("Relu", "c", "r", {}), *step("r", "y", "s2 z2")],
+        ["FakeQuantize", "Conv+fake_quantize"],
+    ),
+    "a clamp within less than half a step": (
+        [LOAD, *step("x", "a"), CONV, ("Clip", "c low high", "r", {}), *step("r", "y", "s2 z2")],
+        ["FakeQuantize", "Conv+fake_quantize"],
+    ),
+    "a clamp that is narrower": (
+        [LOAD, *step("x", "a"), CONV, ("Relu", "c", "r", {}), *step("r", "y")],
+        ["FakeQuantize", "Conv+relu", "FakeQuantize"],
+    ),
+    "the same behind what moves": (
+        [*step("x", "a"), TRANSPOSE, ("Concat", "t t", "j", {"axis": 1}), *step("j", "k"), ("Neg", "k", "y", {})],
+        ["FakeQuantize", "Transpose", "Concat", "Neg"],
+    ),
+    "another behind what moves": (
+        [*step("x", "a"), ("Concat", "a a", "j", {"axis": 1}), *step("j", "y", "s2 z2")],
+        ["FakeQuantize", "Concat", "FakeQuantize"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_quantising_and_dequantising_becomes_an_activation(name: str) -> None:
+    nodes, expected = MODELS[name]
+    model = quantized(nodes, {**PARAMETERS, **WEIGHTS, **BOUNDS})
+    graph, _ = convert(model)
+    assert operators(graph) == expected
+    before = import_onnx(model)
+    inputs = inputs_of(before, low=-8.0, high=8.0)
+    wanted, found = evaluate(before, inputs)["y"], evaluate(graph, inputs)["y"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+LEFT: dict[str, list[tuple[Any, ...]]] = {
+    "other numbers": [("QuantizeLinear", "x s z", "q", {}), ("DequantizeLinear", "q s2 z", "y", {})],
+    "numbers along an axis": [
+        ("QuantizeLinear", "x ws4 wz4", "q", {"axis": 1}),
+        ("DequantizeLinear", "q ws4 wz4", "y", {"axis": 1}),
+    ],
+    "sixteen bits": [("QuantizeLinear", "x s z16", "q", {}), ("DequantizeLinear", "q s z16", "y", {})],
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_an_activation_cannot_say_stays_in_steps(name: str) -> None:
+    channels = {f"{key}4": value for key, value in of_channels(4).items()}
+    graph, _ = convert(quantized(LEFT[name], {**PARAMETERS, **channels, "z16": np.uint16(9)}))
+    assert "FakeQuantize" not in operators(graph)
+
+
+def test_integers_that_the_model_returns_stay() -> None:
+    model = quantized(step("x", "y"), PARAMETERS)
+    model.graph.output.append(onnx.helper.make_tensor_value_info("yq", TensorProto.UINT8, None))
+    graph, _ = convert(model)
+    values = evaluate(graph, inputs_of(graph, low=-8.0, high=8.0))
+    assert graph.shape("y") == IMAGE and values["yq"].dtype == np.uint8
+    whole = (values["yq"].astype(np.int32) - 90) * np.float32(0.05)
+    np.testing.assert_allclose(values["y"], whole, rtol=1e-5, atol=1e-6)
