@@ -32,6 +32,7 @@ from runtime.types import Precision
 
 Array = npt.NDArray[Any]
 
+STEPS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "Round", "Floor", "Ceil"})
 NUDGE_MARGIN = 16  # noise of rounding within the model over that of rounding its input alone
 OWN = ""
 
@@ -41,13 +42,15 @@ class FurtherTensor:
     """A tensor as the reference has it.
 
     `what`: how it is called; `inner`: it is no output, but what a squashing operator reads. `nudge_noise`: how much it
-    moves, as a share of its power, where the input moves by half a step of half precision.
+    moves, as a share of its power, where the input moves by half a step of half precision. `steps`: it does not move by
+    less where the input does, since the model rounds within.
     """
 
     what: str
     value: Array
     inner: bool
     nudge_noise: float = 0.0
+    steps: bool = False
 
     def is_evidence(self, precision: Precision, allowed_noise: float) -> bool:
         """Whether a right plan of the precision must compute it: not where rounding the input alone moves it as far.
@@ -56,7 +59,7 @@ class FurtherTensor:
         """
         if self.inner and precision.stores_half and not float(np.abs(self.value).max()) <= LARGEST_HALF:
             return False
-        step = 1.0 if precision.stores_half else 2.0**-24 / NUDGE
+        step = 1.0 if precision.stores_half or self.steps else 2.0**-24 / NUDGE
         return NUDGE_MARGIN * self.nudge_noise * step**2 <= allowed_noise
 
 
@@ -99,9 +102,9 @@ def further_cases(
     if graph.padded or any(node.domain == DOMAIN for node in source.graph.node):
         return FurtherCases(graph)
     reference = _Reference(source, graph, custom)
-    found = [_own_case(reference, own)] if reference.kept else []
+    found = [_case(reference, OWN, own, nudged(tensors, own, ()))] if reference.kept else []
     for name, inputs in further_inputs(tensors, own, given).items():
-        found.append(_further_case(reference, name, inputs, nudged(tensors, inputs, given)))
+        found.append(_case(reference, name, inputs, nudged(tensors, inputs, given)))
     cases = tuple(case for case in found if case.expected)
     return FurtherCases(reference.graph, reference.kept, reference.apart, cases)
 
@@ -114,6 +117,7 @@ class _Reference:
         self.apart: dict[str, str] = {}
         self._squashed = {form: each for each in squashed_tensors(source) if (form := self._form(each))}
         names = {each.tensor for each in self._squashed.values()}
+        self.steps = any(node.op_type in STEPS for node in source.graph.node)
         self._oracle = Oracle(_with_outputs(source, names), custom)
 
     @property
@@ -155,17 +159,16 @@ class _Reference:
         return bool(np.isfinite(value).all()) and bool((value != value.flat[0]).any())
 
 
-def _own_case(reference: _Reference, own: Inputs) -> FurtherCase:
-    """The outputs of a model's own inputs are compared anyway."""
-    return FurtherCase(OWN, own, {name: each for name, each in reference.values(own).items() if each.inner})
-
-
-def _further_case(reference: _Reference, name: str, inputs: Inputs, moved: Inputs) -> FurtherCase:
+def _case(reference: _Reference, name: str, inputs: Inputs, moved: Inputs) -> FurtherCase:
+    """The outputs of a model's own inputs are compared anyway, and are not in its case."""
     values, after = reference.values(inputs), reference.values(moved)
-    floats = {name: each for name, each in values.items() if each.value.dtype.kind == "f" and name in after}
+    compared = (at for at, each in values.items() if at in after and (each.inner or name != OWN))
     expected = {
-        name: dataclasses.replace(each, nudge_noise=_noise(each.value, after[name].value))
-        for name, each in floats.items()
+        at: dataclasses.replace(
+            values[at], nudge_noise=_noise(values[at].value, after[at].value), steps=reference.steps
+        )
+        for at in compared
+        if values[at].value.dtype.kind == "f"
     }
     return FurtherCase(name, inputs, expected)
 

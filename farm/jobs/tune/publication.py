@@ -94,10 +94,10 @@ def _proof(
         return error
     if proof.outcome == TuneOutcome.NEW and not changes:
         return dataclasses.replace(proof, outcome=TuneOutcome.KEPT, reason=THE_SAME)
-    return _judged_further(opened, proof, tuned, new, data) if proof.outcome == TuneOutcome.NEW else proof
+    return judged_further(opened, proof, tuned, new, data) if proof.outcome == TuneOutcome.NEW else proof
 
 
-def _judged_further(opened: OpenUnit, proof: Proof, tuned: ModelTuning, new: TunedFiles, data: TestData) -> Proof:
+def judged_further(opened: OpenUnit, proof: Proof, tuned: ModelTuning, new: TunedFiles, data: TestData) -> Proof:
     """What is about to be published is also right before squashing operators and with further inputs, or is not."""
     version = tuned.version
     load = keeping(opened, tuned.prepared, version.plan.target, version.choice, (new.tuned, new.kernels))

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,25 @@ from onnx import helper
 
 import farm
 from farm.config import deployment, inventory
+from farm.jobs.compare.interleaved import DEFAULTS
 from farm.jobs.fleet.opening import open_unit
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.loading import LoadOptions
 from farm.jobs.models import plans
 from farm.jobs.models.prepare import prepare, validation_data
 from farm.jobs.nightly.case import Subject, examine
+from farm.jobs.tune import publication
 from farm.jobs.tune.accuracy import Accuracy
+from farm.jobs.tune.proof import Proof
+from farm.jobs.tune.selecting import PlanVersion
+from farm.jobs.validate import Validation
 from farm.model import fetch
 from farm.nightly.configuration import NightlyConfiguration
+from farm.rows.result import OK
+from farm.rows.row import Throttling
 from farm.rows.run import RunRow
 from farm.rows.status import Status
+from farm.rows.tune import TuneOutcome
 from runtime.graph import Array, Graph
 from runtime.lowering.lower import Options, lower
 from runtime.plan.plan import Plan
@@ -163,7 +172,7 @@ def test_what_other_operators_hide_is_found(monkeypatch: pytest.MonkeyPatch, tai
 
 @pytest.mark.opencl
 def test_other_jobs_judge_by_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A night's examination, tuning's choice of a precision, and samples."""
+    """A night's examination, tuning's choice of a precision and its publication, and samples."""
     plant(monkeypatch, zeroed_tap)
     path = write_deployment(Path(), classifier(*MEAN, "Softmax"))
     source = deployment.load(path)
@@ -179,6 +188,10 @@ def test_other_jobs_judge_by_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         accuracy = Accuracy(opened, prepared, NO_DEADLINE)
         assert not accuracy.is_enough((Precision.FP32,), plan, plan_file, None)
         assert told in accuracy.dropped[Precision.FP32,]
+        tuned: Any = SimpleNamespace(prepared=prepared, version=PlanVersion(plan, plan_file, None))
+        won = Proof(TuneOutcome.NEW, "", OK, Validation(), nothing, None, nothing, Throttling())
+        judged = publication.judged_further(opened, won, tuned, DEFAULTS, subject.data or nothing)
+        assert judged.outcome == TuneOutcome.KEPT and told in judged.reason and judged.ending.reason == judged.reason
     np.save("x_1.npy", np.ones((1, 3, 8, 8), np.float32))
     (row,) = farm.run(path, ["host"], input_folder=Path(), validate=True)
     assert row.status == Status.WRONG_RESULT and told in row.reason
