@@ -17,7 +17,7 @@ from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData, validation_data
 from farm.jobs.tune.cpu_search import CpuSearch, search_cpu
 from farm.jobs.tune.cpu_turns import measure_plans, written
-from farm.jobs.tune.proof import UNCONFIRMED, shortfall
+from farm.jobs.tune.proof import UNCONFIRMED, gains_over, tuning_outcome
 from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Provenance, Throttling, row_fingerprint
 from farm.rows.run import RunFigures
@@ -40,17 +40,8 @@ class _Proof:
 
     def outcome(self) -> tuple[TuneOutcome, str]:
         """What becomes of the choice, and why: it must win beyond the noise, against both."""
-        if not self.validation.is_ok:
-            return TuneOutcome.KEPT, self.validation.ending.reason
-        if self.throttling.throttled:
-            return TuneOutcome.KEPT, f"heat spoiled the comparison: {self.throttling.throttled}"
-        for name, other in (("the default", self.default), ("what is in force", self.incumbent)):
-            ratio = self.new.over(other) if other else None
-            if other and ratio is None:
-                return TuneOutcome.KEPT, "the budget was spent before enough processes had run to prove a gain"
-            if ratio and (reason := shortfall(ratio, name)):
-                return TuneOutcome.KEPT, reason
-        return TuneOutcome.NEW, ""
+        gains = gains_over(self.new, self.default, self.incumbent)
+        return tuning_outcome(True, self.validation.ending, self.throttling, gains)
 
 
 def tune_cpu(opened: OpenUnit, prepared: Prepared, deadline: Deadline) -> TuneResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from farm.artifacts import ModelRecord
 from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
@@ -89,10 +89,9 @@ def prove(
     incumbent, measured = (others[0] if in_force else None), others[-1]
     validation = compare_outputs(tuned.prepared, tuned.target, data.expected, measured.outputs)
     ending = _ending(validation, measured)
-    on_incumbent = measured.over(incumbent) if incumbent else None
     most_ratio = tuned.chosen.most_ratio if tuned.chosen else 1.0
-    gain = measured.over(default)
-    outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, gain, on_incumbent, most_ratio)
+    gains = gains_over(measured, default, incumbent)
+    outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, gains, most_ratio)
     return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
 
 
@@ -110,19 +109,24 @@ def _effort(tuned: ModelTuning, deadline: Deadline) -> Effort:
     return dataclasses.replace(ONE_EACH, deadline=deadline.within(NOTHING_TO_PROVE_S))
 
 
+def gains_over(new: Measured, default: Measured, incumbent: Measured | None) -> dict[str, Ratio | None]:
+    """New over each of the others that was measured, by what it is called; None where too few processes ran."""
+    others = {"the default": default, "what is in force": incumbent}
+    return {name: new.over(other) for name, other in others.items() if other}
+
+
 def tuning_outcome(
     won: bool,
     ending: Ending,
     throttling: Throttling,
-    gain: Ratio | None,
-    on_incumbent: Ratio | None,
+    gains: Mapping[str, Ratio | None],
     most_ratio: float = 1.0,
 ) -> tuple[TuneOutcome, str]:
-    """What to do with the new parameters. They must win beyond the noise, against both, or lose no more than allowed.
+    """What to do with the new parameters. They must win beyond the noise, against all, or lose no more than allowed.
 
     Args:
         won: whether any launch has a winner beside its default, or the plan is another one.
-        gain: new over default; `on_incumbent`: new over what is in force, None without any.
+        gains: of `gains_over`.
         most_ratio: how many times the others' time they may take, more than 1 where the plan saves memory for it.
     """
     if not won:
@@ -131,12 +135,12 @@ def tuning_outcome(
         return TuneOutcome.KEPT, ending.reason
     if throttling.throttled:
         return TuneOutcome.KEPT, f"heat spoiled the comparison: {throttling.throttled}"
-    if gain is None:
-        return TuneOutcome.KEPT, "the budget was spent before enough processes had run to prove a gain"
-    reason = shortfall(gain, "the default", most_ratio)
-    if on_incumbent and not reason:
-        reason = shortfall(on_incumbent, "what is in force", most_ratio)
-    return (TuneOutcome.KEPT, reason) if reason else (TuneOutcome.NEW, "")
+    for name, ratio in gains.items():
+        if ratio is None:
+            return TuneOutcome.KEPT, "the budget was spent before enough processes had run to prove a gain"
+        if reason := shortfall(ratio, name, most_ratio):
+            return TuneOutcome.KEPT, reason
+    return TuneOutcome.NEW, ""
 
 
 def shortfall(ratio: Ratio, name: str, most_ratio: float = 1.0) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from farm.jobs.compare.interleaved import Effort
-from farm.jobs.tune.proof import tuning_outcome
+from farm.jobs.compare.interleaved import Effort, Measured
+from farm.jobs.tune.proof import gains_over, tuning_outcome
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome
@@ -16,6 +17,7 @@ from runtime.statistics.ratios import Ratio, ratio_of_pairs
 
 TRIES = 1000
 PROCESSES = Effort().processes
+WAYS = ("the default", "what is in force")
 WELL, COOL = Ending(status=Status.OK), Throttling()
 
 
@@ -40,13 +42,18 @@ def test_equals_are_hardly_ever_published_and_intervals_are_honest(kind: str, si
         covered = sum(each[which].low <= 1.0 <= each[which].high for each in tries)
         assert 0.93 <= covered / TRIES <= 0.975
     once, again = ([is_new(*each) for each in drawn] for drawn in (tries, three_ways(kind, size, seed=1000)))
-    alone = [is_new(gain, None) for gain, _ in tries]
+    alone = [is_new(gain) for gain, _ in tries]
     assert sum(once) / TRIES < 0.02 and sum(alone) / TRIES < 0.04, "alone: one end of a 95 % interval"
     assert sum(map(operator.and_, once, again)) <= 2, "in a thousand"
 
 
-def is_new(gain: Ratio, on_incumbent: Ratio | None) -> bool:
-    return tuning_outcome(True, WELL, COOL, gain, on_incumbent)[0] == TuneOutcome.NEW
+def outcome(*gains: Ratio | None, most_ratio: float = 1.0) -> tuple[TuneOutcome, str]:
+    """`gains`: over the default and, where anything is in force, over that."""
+    return tuning_outcome(True, WELL, COOL, dict(zip(WAYS, gains, strict=False)), most_ratio)
+
+
+def is_new(*gains: Ratio | None) -> bool:
+    return outcome(*gains)[0] == TuneOutcome.NEW
 
 
 def test_a_gain_of_three_percent_among_processes_that_differ_by_one_is_published_by_both_proofs() -> None:
@@ -56,9 +63,23 @@ def test_a_gain_of_three_percent_among_processes_that_differ_by_one_is_published
 
 def test_a_gain_that_is_certain_and_below_one_percent_is_not_published() -> None:
     small, enough = Ratio(0.994, 0.993, 0.995), Ratio(0.985, 0.984, 0.986)
-    assert tuning_outcome(True, WELL, COOL, small, None) == (
+    assert outcome(small) == (
         TuneOutcome.KEPT,
         "faster than the default by less than the 1 % that count: gain 0.6 % (0.5 to 0.7)",
     )
-    assert tuning_outcome(True, WELL, COOL, enough, small)[1].startswith("faster than what is in force by less")
-    assert is_new(enough, enough) and tuning_outcome(True, WELL, COOL, small, small, 1.05)[0] == TuneOutcome.NEW
+    assert outcome(enough, small)[1].startswith("faster than what is in force by less")
+    assert is_new(enough, enough) and outcome(small, small, most_ratio=1.05)[0] == TuneOutcome.NEW
+
+
+def measured(processes: int) -> Measured:
+    """A way of which so many processes ran."""
+    found = Mock(spec=Measured, processes_ms=[[1.0] * 5] * processes)
+    found.over = lambda other: Measured.over(found, other)
+    return found
+
+
+def test_what_is_in_force_and_was_measured_too_seldom_is_not_taken_for_nothing_in_force() -> None:
+    gains = gains_over(measured(1), measured(1), measured(1))
+    assert gains == dict.fromkeys(WAYS) and list(gains_over(measured(1), measured(1), None)) == [WAYS[0]]
+    enough = Ratio(0.985, 0.984, 0.986)
+    assert is_new(enough) and outcome(enough, None)[1].startswith("the budget was spent")
