@@ -135,8 +135,7 @@ def run_job(
             (model, runtime, engine, measure if engine == FARMRT else functools.partial(in_engine, engine))
             for model in models
             for engine in options.engines_of(model)
-            for runtime in runtimes_of(engine, model.settings.runtimes)
-            or model.settings.runtimes[:1]  # it refuses that
+            for runtime in runtimes_of(engine, model.settings, is_named=True)
         ]
         yield from rows_of_measures(RunRow, each, units, run_settings(options), fleet, progress)
 
