@@ -52,11 +52,13 @@ def run(
     wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load, input_dir, example, engines)
     said = GOES_ON if input_dir else interruption.INTERRUPTED
     if cluster and cluster.detach:
-        works = sent_jobs.all_models("run", [source], run_settings(wanted))
+        works = sent_jobs.all_models("run", [source], run_settings(wanted), wanted.lanes)
         return detach(cluster, source, choice, works, as_json)
     with clusters.place_of(cluster) as place:
         units = place.units_for(source, choice)
-        remote = clusters.RemoteJob(RunRow, sent_jobs.each_model(source, run_settings(wanted)), output_dir)
+        remote = clusters.RemoteJob(
+            RunRow, sent_jobs.each_model(source, run_settings(wanted), wanted.lanes), output_dir
+        )
         with store_options.keeping(store) as keeper, view.shown(only_slow=True, interrupted=said) as progress:
             job = functools.partial(run_job, source, units, wanted, fleet, progress)
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))

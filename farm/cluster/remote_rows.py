@@ -23,7 +23,7 @@ from farm.rows.status import Status
 from runtime.errors import DeviceLostError, FarmError, ProcessKilledError
 
 RowType = TypeVar("RowType", bound=Row)
-RowKey = tuple[str, str, int]  # model, runtime, and which of several such rows
+RowKey = tuple[str, str, str, int]  # model, runtime, engine, and which of several such rows
 DONE_ELSEWHERE = {Status.DEVICE_LOST: DeviceLostError, Status.KILLED: ProcessKilledError}
 
 
@@ -93,11 +93,12 @@ class _UnitWork(Generic[RowType]):
     def run(self, opened: RemoteUnit) -> Iterator[list[RowType]]:
         """All rows. Raises what tells that the job may be done again."""
         document = opened.run(self.work.name, lambda: self.remote)
-        count: Counter[tuple[str, str]] = Counter()
+        count: Counter[tuple[str, str, str]] = Counter()
         for data in document["rows"]:
             row = self.command.row_type.model_validate({**self.command.adapted(data), "unit": opened.unit.name})
-            key = (row.model, row.runtime, count[row.model, row.runtime])
-            count[row.model, row.runtime] += 1
+            lane = (row.model, row.runtime, row.engine)
+            key = (*lane, count[lane])
+            count[lane] += 1
             before = self.rows.get(key)
             if before is None or before.status in DONE_ELSEWHERE:
                 self.rows[key] = row
@@ -108,8 +109,8 @@ class _UnitWork(Generic[RowType]):
 
     def failed(self, unit: Unit, error: FarmError) -> list[RowType]:
         """The rows that there are, and one of each that is owed and missing."""
-        there = {(model, runtime) for model, runtime, _ in self.rows}
-        missing = [owed for owed in self.work.owed if (owed.model, owed.runtime) not in there]
+        there = {key[:3] for key in self.rows}
+        missing = [owed for owed in self.work.owed if (owed.model, owed.runtime, owed.engine) not in there]
         return [*self.rows.values(), *(self._failed_row(unit, owed, error) for owed in missing)]
 
     def _failed_row(self, unit: Unit, owed: OwedRow, error: FarmError) -> RowType:
@@ -120,6 +121,7 @@ class _UnitWork(Generic[RowType]):
             library=owed.library,
             model=owed.model,
             runtime=owed.runtime,
+            engine=owed.engine,
         )
         row = make_row(self.command.row_type, identity, Conditions(owed.settings), Failure.of(error))
         return self.command.row_type.model_validate(self.command.adapted(row.model_dump(mode="json")))

@@ -9,11 +9,11 @@ farm opbench               one without any model
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from farm.cluster.job_files import DEPLOYMENT, artifacts_of, files_of_models
-from farm.config.deployment import Deployment, Runtime
+from farm.config.deployment import FARMRT, Deployment, Model, Runtime
 from farm.jobs.fleet.job_rows import KnownSettings, Settings
 from farm.workspace import journal_files
 
@@ -26,6 +26,7 @@ class OwedRow:
     model: str
     runtime: Runtime
     settings: Settings
+    engine: str = FARMRT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,18 +51,24 @@ class SentWork:
         return float(sum(path.stat().st_size for path in set(self.files.values())))
 
 
+Lanes = Callable[[Model], Iterable[tuple[Runtime, str]]]  # the runtimes and engines that a model runs in
 Works = Callable[[Path], list[SentWork]]
 """Makes the works of a command, given a folder for what must be written; raises ConfigError for what cannot be sent."""
 
 
-def each_model(deployment: Deployment, known_settings: KnownSettings) -> Works:
+def in_farmrt(model: Model) -> Iterator[tuple[Runtime, str]]:
+    """A model's runtimes, all in farmrt."""
+    return ((runtime, FARMRT) for runtime in model.runtimes)
+
+
+def each_model(deployment: Deployment, known_settings: KnownSettings, lanes: Lanes = in_farmrt) -> Works:
     """A command line for each model, with its artifacts, so that a row is what it would be here."""
 
     def works(scratch: Path) -> list[SentWork]:
         return [
             SentWork(
                 *(model, (DEPLOYMENT,), files_of_models(deployment, [model], scratch) | _artifacts([deployment])),
-                tuple(_owed(deployment, [model], known_settings)),
+                tuple(_owed(deployment, [model], known_settings, lanes)),
             )
             for model in deployment.models
         ]
@@ -69,7 +76,9 @@ def each_model(deployment: Deployment, known_settings: KnownSettings) -> Works:
     return works
 
 
-def all_models(name: str, deployments: Sequence[Deployment], known_settings: KnownSettings) -> Works:
+def all_models(
+    name: str, deployments: Sequence[Deployment], known_settings: KnownSettings, lanes: Lanes = in_farmrt
+) -> Works:
     """One command line for all models of all files, with artifacts and journals: what was tuned before counts."""
 
     def works(scratch: Path) -> list[SentWork]:
@@ -77,7 +86,7 @@ def all_models(name: str, deployments: Sequence[Deployment], known_settings: Kno
         owed: list[OwedRow] = []
         for number, deployment in enumerate(deployments):
             files |= files_of_models(deployment, list(deployment.models), scratch, f"{number}/")
-            owed += _owed(deployment, list(deployment.models), known_settings)
+            owed += _owed(deployment, list(deployment.models), known_settings, lanes)
         arguments = tuple(f"{number}/{DEPLOYMENT}" for number in range(len(deployments)))
         return [SentWork(name, arguments, files, tuple(owed))]
 
@@ -94,8 +103,10 @@ def _artifacts(deployments: Sequence[Deployment]) -> dict[str, Path]:
     return {name: path for library in libraries for name, path in artifacts_of(library).items()}
 
 
-def _owed(deployment: Deployment, models: Sequence[str], known_settings: KnownSettings) -> Iterator[OwedRow]:
+def _owed(
+    deployment: Deployment, models: Sequence[str], known_settings: KnownSettings, lanes: Lanes
+) -> Iterator[OwedRow]:
     for model in models:
         settings = deployment.models[model]
-        for runtime in settings.runtimes:
-            yield OwedRow(deployment.library_name, model, runtime, known_settings(settings, runtime))
+        for runtime, engine in lanes(settings):
+            yield OwedRow(deployment.library_name, model, runtime, known_settings(settings, runtime), engine)

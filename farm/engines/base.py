@@ -8,6 +8,7 @@ two parts: how the engine's form of a model is made, here, and a class that load
 from __future__ import annotations
 
 import dataclasses
+import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +36,8 @@ class EngineModel:
         source: the file that the user gave.
         onnx: what lies between the deployment file's tensors, as a serialised ONNX model; its inputs and outputs have
             the names, shapes and orders of the deployment file.
-        outputs: their names, in order.
+        inputs, outputs: their names, in order.
+        is_turned: whether an image of the deployment file has another order of axes than `source`.
         folder: where adapters keep what they make of it, for as long as the job runs.
     """
 
@@ -43,11 +45,13 @@ class EngineModel:
     platform: str
     source: Path
     onnx: bytes
+    inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     folder: Path
-    _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    is_turned: bool = False
+    _lock: threading.RLock = dataclasses.field(default_factory=threading.RLock)  # one form is made of another
 
-    def made(self, name: str, make: Callable[[Path], None]) -> Path:
+    def made(self, name: str, make: Callable[[Path], object]) -> Path:
         """The file of that name in `folder`, made at the first call: `make` writes it whole, or raises."""
         path = self.folder / name
         with self._lock:  # units work in threads of their own
@@ -60,11 +64,13 @@ class EngineModel:
     @property
     def onnx_file(self) -> Path:
         """`onnx` as a file."""
+        return self.made(f"{self.name}.onnx", lambda path: path.write_bytes(self.onnx))
 
-        def write(path: Path) -> None:
-            path.write_bytes(self.onnx)
-
-        return self.made(f"{self.name}.onnx", write)
+    @property
+    def names_file(self) -> Path:
+        """The names of inputs and outputs as a JSON file, for a program that needs them on the unit."""
+        names = {"inputs": self.inputs, "outputs": self.outputs}
+        return self.made(f"{self.name}.json", lambda path: path.write_text(json.dumps(names)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,10 +128,17 @@ class EngineRun:
 
 
 class Engine(ABC):
-    """An engine: `name` is its word on the command line, `runtimes` are where it can run models."""
+    """An engine.
+
+    Attributes:
+        name: its word on the command line.
+        runtimes: where it can run models.
+        platforms: whose models it takes; empty: all, as ONNX.
+    """
 
     name: str
     runtimes: tuple[Runtime, ...] = ("cpu",)
+    platforms: tuple[str, ...] = ()
 
     @abstractmethod
     def ready(self, unit: EngineUnit) -> AbstractContextManager[Callable[[EngineTask], EngineRun]]:

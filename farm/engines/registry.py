@@ -11,6 +11,8 @@ from farm.config.engine_file import DEFAULT_FILE, load_engine_file
 from farm.config.suggestion import suggestion
 from farm.engines.base import Engine
 from farm.engines.command import CommandEngine
+from farm.engines.litert import LiteRt
+from farm.engines.mnn import Mnn
 from farm.engines.onnxruntime import OnnxRuntime
 from runtime.errors import ConfigError
 
@@ -29,7 +31,7 @@ def engines() -> Mapping[str, Engine]:
 @functools.cache
 def adapters() -> Mapping[str, Engine]:
     """Those that need no file."""
-    found: dict[str, Engine] = {each.name: each for each in (OnnxRuntime(),)}
+    found: dict[str, Engine] = {each.name: each for each in (OnnxRuntime(), LiteRt(), Mnn())}
     for point in entry_points(group=GROUP):
         try:
             engine = point.load()

@@ -76,17 +76,17 @@ class RunOptions:
             raise ConfigError(f"--input_dir runs over many samples, {other} is for one; name one of the two")
         named_engines(self.engines)
 
-    def engines_of(self, model: Prepared | Failed) -> tuple[str, ...]:
-        """The engines that a model runs in; ConfigError where another than farmrt is asked for what it cannot do."""
-        try:
-            wanted = named_engines(self.engines or model.settings.engine)
-        except ConfigError as error:
-            raise model.deployment.error(("models", model.name, "engine"), str(error)) from None
+    def lanes(self, model: Model) -> list[tuple[Runtime, str]]:
+        """The runtimes and engines that a model runs in; ConfigError for a word that is no engine.
+
+        So it is where another than farmrt is asked for what it cannot do.
+        """
+        wanted = named_engines(self.engines or model.engine)
         own = {"--layers": self.layers, "--input_dir": self.input_folder, "--example": self.example}
         others = [engine for engine in wanted if engine != FARMRT]
         for option in (option for option, given in own.items() if given and others):
             raise ConfigError(f"{option} is for farmrt alone, and the engine {others[0]} is asked for")
-        return wanted
+        return [(runtime, engine) for engine in wanted for runtime in runtimes_of(engine, model, is_named=True)]
 
     @property
     def compares(self) -> bool:
@@ -135,11 +135,17 @@ def run_job(
         each = [
             (model, runtime, engine, measure if engine == FARMRT else functools.partial(in_engine, engine))
             for model in models
-            for engine in options.engines_of(model)
-            for runtime in runtimes_of(engine, model.settings.runtimes)
-            or model.settings.runtimes[:1]  # it refuses that
+            for runtime, engine in _lanes(model, options)
         ]
         yield from rows_of_measures(RunRow, each, units, run_settings(options), fleet, progress)
+
+
+def _lanes(model: Prepared | Failed, options: RunOptions) -> list[tuple[Runtime, str]]:
+    """What a model runs in; a mistake is told with its place in the deployment file."""
+    try:
+        return options.lanes(model.settings)
+    except ConfigError as error:
+        raise model.deployment.error(("models", model.name, "engine"), str(error)) from None
 
 
 def run_settings(options: RunOptions) -> KnownSettings:

@@ -120,11 +120,9 @@ class _Match:
 
     @property
     def lanes(self) -> list[_Lane]:
-        """Those that can be, and one of an engine that the user named although it has none of the runtimes."""
-        runtimes = self.model.settings.runtimes
-        refused = runtimes[:1] if self.options.engines else ()
+        settings, is_named = self.model.settings, bool(self.options.engines)
         return [
-            _Lane(engine, runtime) for engine in self.engines for runtime in runtimes_of(engine, runtimes) or refused
+            _Lane(engine, runtime) for engine in self.engines for runtime in runtimes_of(engine, settings, is_named)
         ]
 
     def failed(self, unit: Unit, error: FarmError) -> list[EnginesRow]:

@@ -8,13 +8,15 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from farm.config.deployment import FARMRT, Runtime
+from farm.config.deployment import FARMRT, Input, Model, Output, Runtime
 from farm.config.execution import Execution
+from farm.config.platforms import PLATFORMS
 from farm.engines.base import EngineModel, EngineRun, EngineTask, EngineUnit
 from farm.engines.registry import engines
 from farm.jobs.fleet import round_limit
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
+from farm.model.boundary import is_turned
 from farm.model.fetch import Fetcher
 from runtime.errors import UnsupportedError
 from runtime.importers.onnx_file import whole
@@ -51,21 +53,32 @@ class EngineModels:
 
 def _engine_model(prepared: Prepared, folder: Path) -> EngineModel:
     folder.mkdir()
+    own = PLATFORMS[prepared.settings.platform].own_format
+    tensors: list[Input | Output] = [*prepared.inputs, *prepared.outputs]
     model = whole(with_stand_ins(prepared.source, prepared.custom))
     return EngineModel(
         name=prepared.name,
         platform=prepared.settings.platform,
         source=Fetcher(prepared.deployment).model_file(prepared.name),
         onnx=model.SerializeToString(deterministic=True),
+        inputs=tuple(tensor.name for tensor in prepared.inputs),
         outputs=tuple(tensor.name for tensor in prepared.outputs),
         folder=folder,
+        is_turned=any(is_turned(tensor, own) for tensor in tensors),
     )
 
 
-def runtimes_of(engine: str, runtimes: tuple[Runtime, ...]) -> tuple[Runtime, ...]:
-    """Those of a model's runtimes on which an engine runs models."""
-    known = runtimes if engine == FARMRT else engines()[engine].runtimes
-    return tuple(each for each in runtimes if each in known)
+def runtimes_of(engine: str, model: Model, is_named: bool) -> tuple[Runtime, ...]:
+    """Those of a model's runtimes on which an engine takes it, as far as that is known without trying.
+
+    An engine that the user named, and that takes it on none, has the first one, which it refuses with a reason.
+    """
+    if engine == FARMRT:
+        return model.runtimes
+    adapter = engines()[engine]
+    takes = not adapter.platforms or model.platform in adapter.platforms
+    taken = tuple(each for each in model.runtimes if takes and each in adapter.runtimes)
+    return taken or model.runtimes[: int(is_named)]
 
 
 @contextlib.contextmanager
@@ -80,6 +93,9 @@ def ready_engine(
 ) -> Iterator[ReadyEngine]:
     """Brings an engine other than farmrt to a unit."""
     adapter = engines()[engine]
+    if adapter.platforms and prepared.settings.platform not in adapter.platforms:
+        taken = " and ".join(adapter.platforms)
+        raise UnsupportedError(f"engine {engine} takes models of platform {taken}, not {prepared.settings.platform}")
     if runtime not in adapter.runtimes:
         raise UnsupportedError(f"engine {engine} runs models on {' and '.join(adapter.runtimes)}, not on {runtime}")
     threads = execution.over(prepared.settings.execution).num_threads

@@ -87,6 +87,7 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "doctor": ("", {"checks"}),
     "emulate board": ("status", {"folder", "state", "process", "unit", "devices_file", "known_hosts"}),
     "emulate phone": ("--port 0", {"address", "port", "serial", "soc", "model", "root"}),
+    "engines": ("tiny.yml --turns 1 --round 2", set()),
     "forecast": ("tiny.yml", set()),
     "init": ("tiny.onnx --shape 1,3,8,8 -o kept.yml", {"file", "content"}),
     "inspect": ("tiny.yml", set()),
@@ -115,7 +116,19 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "zoo list": ("", {"models"}),
     "zoo write": ("mobilenet_v1 -o net.onnx --width 0.25 --size 32 --classes 2", {"file", "size_bytes"}),
 }
-WITH_ROWS = {"benchmark", "bisect", "compare", "convert", "demo", "forecast", "inspect", "opbench", "run", "tune"}
+WITH_ROWS = {
+    "benchmark",
+    "bisect",
+    "compare",
+    "convert",
+    "demo",
+    "engines",
+    "forecast",
+    "inspect",
+    "opbench",
+    "run",
+    "tune",
+}
 JOBS = {"demo": "run", "bisect": "compare"}  # the job that rows are of, where it is not the command
 NEEDS_OPENCL = {"opbench"}
 

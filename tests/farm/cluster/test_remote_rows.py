@@ -122,10 +122,10 @@ def hosts(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
     yield Hosts()
 
 
-def rows_of(hosts: Hosts, **options: Any) -> list[RunRow]:
-    source = deployment.load(Path("tiny.yml"))
+def rows_of(hosts: Hosts, wanted: RunOptions | None = None, **options: Any) -> list[RunRow]:
+    source, wanted = deployment.load(Path("tiny.yml")), wanted or RunOptions()
     command = SentCommand(RunRow, "run", ("--round", "10"), {})
-    works = each_model(source, run_settings(RunOptions()))
+    works = each_model(source, run_settings(wanted), wanted.lanes)
     units = UNITS[: len(hosts.answers)]
     fleet = FleetOptions(**{"return_s": 0.2, **options})
     return list(remote_rows(hosts, command, works, units, fleet, SILENT))  # type: ignore[arg-type]
@@ -140,6 +140,17 @@ def test_rows_have_the_units_name_in_the_cluster(hosts: Hosts) -> None:
     assert seen(rows_of(hosts)) == [(unit.name, runtime, "ok") for unit in UNITS for runtime in ("cpu", "gpu")]
     assert {asked[1:] for asked in hosts.asked} == {("tiny", ("run", "model.yml", "--round", "10"))}
     assert len(hosts.sent) == 4, "deployment file and model, for each unit"
+
+
+def test_each_engine_owes_its_rows(hosts: Hosts) -> None:
+    lost = printed(row("cpu"), row("gpu", DeviceLostError("gone")))
+    hosts.answers = {"mi8": [lost]}
+    rows = rows_of(hosts, RunOptions(engines=("farmrt", "onnxruntime")), retries=0)
+    assert sorted((each.engine, each.runtime, each.status) for each in rows) == [
+        ("farmrt", "cpu", "ok"),
+        ("farmrt", "gpu", "device_lost"),
+        ("onnxruntime", "cpu", "device_lost"),
+    ]
 
 
 def test_a_lost_units_job_is_done_by_another(hosts: Hosts) -> None:

@@ -25,6 +25,7 @@ def rows_of(farm: CallFarm, *arguments: str) -> tuple[int, list[dict[str, Any]]]
 
 
 @pytest.mark.slow
+@pytest.mark.opencl
 def test_a_model_runs_in_both_engines(farm: CallFarm, own_folder: Path) -> None:
     write_deployment(own_folder, runtime="cpu+gpu", engine="[onnxruntime, farmrt]")
     status, rows = rows_of(

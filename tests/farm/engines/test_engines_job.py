@@ -53,6 +53,7 @@ def test_those_that_fail_are_rows_out_of_the_race(farm: CallFarm, own_folder: Pa
 
 
 @pytest.mark.slow
+@pytest.mark.opencl
 def test_engines_that_nobody_named_and_that_lack_the_runtime_are_no_rows(farm: CallFarm, own_folder: Path) -> None:
     write_deployment(own_folder, runtime="gpu")
     status, out, _ = farm("engines", "tiny.yml", *QUICK, "--json")

@@ -123,7 +123,7 @@ def test_an_engine_runs_from_its_wheel(unit: EngineUnit, tmp_path: Path, monkeyp
         file.writestr("wheeled-2.5.dist-info/METADATA", "Metadata-Version: 2.1\nName: wheeled\nVersion: 2.5\n")
     monkeypatch.setattr("farm.engines.python_engine.fetch_wheels", lambda packages, python: [wheel])
     monkeypatch.setattr("farm.engines.python_engine.PYTHON", sys.executable)  # which has NumPy
-    model = EngineModel("net", "onnx", tmp_path / "net.onnx", b"onnx", ("y",), tmp_path)
+    model = EngineModel("net", "onnx", tmp_path / "net.onnx", b"onnx", ("x",), ("y",), tmp_path)
     task = EngineTask(model, "cpu", {"x": np.arange(3.0)}, rounds=2, warmup=1)
     with engine.ready(unit) as run:
         done = run(task)

@@ -1,0 +1,124 @@
+"""Each adapter that is installed computes what it should, on this machine; refusals need no package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from farm.engines.base import EngineModel, EngineRun, EngineTask, EngineUnit
+from farm.engines.litert import LiteRt
+from farm.engines.mnn import Mnn
+from farm.engines.onnxruntime import OnnxRuntime
+from farm.engines.python_engine import PythonEngine
+from farm.farmrt.unit_file_store import UnitFileStore
+from farm.transport.local import LocalTransport
+from runtime.convert import convert
+from runtime.errors import UnsupportedError
+from runtime.oracle.evaluate import evaluate
+from tests.conftest import require
+from tests.farm.conftest import CallFarm
+from tests.farm.model.tiny_model import tiny_model, write_deployment
+
+INPUT = np.random.default_rng(5).normal(size=(1, 3, 8, 8)).astype(np.float32)
+
+
+@pytest.fixture
+def unit(tmp_path: Path) -> Iterator[EngineUnit]:
+    """This machine."""
+    transport = LocalTransport(tmp_path / "unit")
+    with UnitFileStore(transport) as store:
+        yield EngineUnit("host", "host", True, transport, store, list, 60.0)
+    transport.close()
+
+
+def engine_model(folder: Path, model: onnx.ModelProto | None = None, **fields: Any) -> EngineModel:
+    content = (model or tiny_model(1)).SerializeToString()
+    given = {"platform": "onnx", "source": folder / "net.onnx", "inputs": ("x",), "outputs": ("y",), **fields}
+    return EngineModel(name="net", onnx=content, folder=folder, **given)
+
+
+def rounds_of(engine: PythonEngine, unit: EngineUnit, model: EngineModel, value: np.ndarray = INPUT) -> EngineRun:
+    require(engine.name, engine.missing())
+    with engine.ready(unit) as run:
+        return run(EngineTask(model, "cpu", {"x": value}, rounds=3, warmup=1, threads=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [OnnxRuntime(), Mnn()], ids=lambda engine: engine.name)
+def test_an_engine_that_takes_onnx_computes_what_numpy_does(
+    engine: PythonEngine, unit: EngineUnit, tmp_path: Path
+) -> None:
+    done = rounds_of(engine, unit, engine_model(tmp_path))
+    graph, _ = convert(tiny_model(1))
+    np.testing.assert_allclose(done.outputs["y"], evaluate(graph, {"x": INPUT})["y"], rtol=1e-4, atol=1e-5)
+    assert len(done.samples_ms) == 3 and done.init_ms and done.first_ms and done.peak_bytes and done.version
+    assert done.size_bytes["engine"] > 1e6 and len(done.hashes["engine"]) == 64
+
+
+@pytest.mark.slow
+def test_mnn_says_which_operator_its_converter_lacks(unit: EngineUnit, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"mnn does not convert the model: .*NoSuchOperator"):
+        rounds_of(Mnn(), unit, engine_model(tmp_path, tiny_model(1, op="NoSuchOperator")))
+    assert not list(tmp_path.glob("net.mnn"))
+
+
+def write_relu(path: Path) -> None:
+    """A .tflite file of y = relu(x), four numbers."""
+    import flatbuffers  # type: ignore[import-not-found]
+    from ai_edge_litert import schema_py_generated as schema  # type: ignore[import-not-found]
+
+    def tensor(name: str) -> Any:
+        made = schema.TensorT()
+        made.name, made.shape, made.type, made.buffer = name, [1, 4], schema.TensorType.FLOAT32, 0
+        return made
+
+    code, operator, graph, model = schema.OperatorCodeT(), schema.OperatorT(), schema.SubGraphT(), schema.ModelT()
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.RELU
+    operator.opcodeIndex, operator.inputs, operator.outputs = 0, [0], [1]
+    graph.tensors, graph.inputs, graph.outputs, graph.operators = [tensor("x"), tensor("y")], [0], [1], [operator]
+    model.version, model.operatorCodes, model.buffers, model.subgraphs = 3, [code], [schema.BufferT()], [graph]
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    path.write_bytes(bytes(builder.Output()))
+
+
+@pytest.mark.slow
+def test_litert_runs_a_tflite_file_as_it_is(unit: EngineUnit, tmp_path: Path) -> None:
+    require("litert", LiteRt().missing())
+    source, value = tmp_path / "relu.tflite", np.array([[-1, 0, 2, -3]], np.float32)
+    write_relu(source)
+    done = rounds_of(LiteRt(), unit, engine_model(tmp_path, platform="tflite", source=source), value)
+    assert done.outputs["y"].tolist() == [[0.0, 0.0, 2.0, 0.0]] and done.version
+
+
+def test_litert_does_not_turn_images(tmp_path: Path) -> None:
+    model = engine_model(tmp_path, platform="tflite", is_turned=True)
+    with pytest.raises(UnsupportedError, match="leave out the data formats"):
+        LiteRt().files(model)
+
+
+@pytest.mark.slow
+def test_an_engine_refuses_models_of_other_platforms(farm: CallFarm, own_folder: Path) -> None:
+    write_deployment(own_folder, runtime="cpu")
+    status, out, _ = farm("run", "tiny.yml", "--engine", "litert", "--json", "--device", "host")
+    (row,) = json.loads(out)["rows"]
+    assert (status, row["status"]) == (1, "unsupported")
+    assert row["reason"] == "engine litert takes models of platform tflite, not onnx"
+
+
+def test_forms_are_made_once_and_one_of_another(tmp_path: Path) -> None:
+    model, made = engine_model(tmp_path), []
+
+    def make(path: Path) -> None:
+        made.append(path)
+        path.write_bytes(model.onnx_file.read_bytes() * 2)
+
+    assert model.made("net.twice", make) == model.made("net.twice", make) and len(made) == 1
+    assert (tmp_path / "net.twice").stat().st_size == 2 * len(model.onnx)
+    assert json.loads(model.names_file.read_text()) == {"inputs": ["x"], "outputs": ["y"]}
