@@ -117,8 +117,9 @@ _FAKE_QUANTIZE = f"CLAMP(rint(v * {_PER_STEP}), rint(a * {_PER_STEP}), rint(b * 
 
 
 def _fake_quantize(x: Array, low: float, high: float) -> Array:
-    step = (high - low) / 255
-    return np.asarray(np.clip(np.round(x / step), round(low / step), round(high / step)) * step)
+    step = (high - low) / 255 or math.nan
+    least, most = (float(np.round(limit / step)) for limit in (low, high))
+    return np.asarray(np.clip(np.round(x / step), least, most) * step)
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
