@@ -98,6 +98,7 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "nightly": ("nightly.yml --dry-run", {"repeats", "units"}),
     "opbench": ("--filter Sigmoid --min-time 0.001 --memory buffer --precision fp32", set()),
     "operators": ("", {"operators", "checks"}),
+    "quantize": ("tiny.yml --weights-only int8", set()),
     "release": ("host", {"unit", "text"}),
     "reserve": ("host --for 1m --reason flashing", {"unit", "text"}),
     "report": ("--format json", {"outcome", "headline", "folder", "index", "files"}),
@@ -115,7 +116,19 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "zoo list": ("", {"models"}),
     "zoo write": ("mobilenet_v1 -o net.onnx --width 0.25 --size 32 --classes 2", {"file", "size_bytes"}),
 }
-WITH_ROWS = {"benchmark", "bisect", "compare", "convert", "demo", "forecast", "inspect", "opbench", "run", "tune"}
+WITH_ROWS = {
+    "benchmark",
+    "bisect",
+    "compare",
+    "convert",
+    "demo",
+    "forecast",
+    "inspect",
+    "opbench",
+    "quantize",
+    "run",
+    "tune",
+}
 JOBS = {"demo": "run", "bisect": "compare"}  # the job that rows are of, where it is not the command
 NEEDS_OPENCL = {"opbench"}
 
