@@ -25,7 +25,7 @@ from runtime import zoo
 
 PAGE = Path(__file__).parents[1] / "docs" / "quantisation.md"
 BEGIN, END = "<!-- sqnr -->\n", "<!-- /sqnr -->\n"
-NETWORKS = ("mobilenet_v1?width=0.5&size=128", "mobilenet_v2?size=128", "squeezenet_v11?size=128")
+NETWORKS = ("mobilenet_v1?width=0.25&size=64",)
 IMAGES = 8
 WAYS = {
     "minmax": QuantizeOptions(),
