@@ -10,6 +10,13 @@ from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
 
 
+def _refer_to_quantize(context: click.Context, _option: click.Parameter, is_given: bool) -> None:
+    """MACE takes the ranges of tensors while it runs samples."""
+    if is_given:
+        how = "`farm quantize MODEL.yml --data DIR` finds the ranges of tensors, and writes them in MACE's form"
+        raise click.UsageError(f"--quantize_stat: {how}", context)
+
+
 @click.command(name="run")
 @options.model_argument
 @options.unit_options
@@ -49,6 +56,15 @@ from farm.cli.envelope import CommandResult
     "--example", is_flag=True, help="Build and run the example application of the C API instead; compares its outputs."
 )
 @options.engine_option("farmrt, or another that runs the model; repeat for several.  [default: the file's, farmrt]")
+@click.option(
+    "--quantize_stat",
+    is_flag=True,
+    hidden=True,
+    help="MACE's name for farm quantize.",
+    expose_value=False,
+    is_eager=True,
+    callback=_refer_to_quantize,
+)
 @options.load_options
 @options.fleet_options("farm run", spreads=True)
 @options.cluster_options

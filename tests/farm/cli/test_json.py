@@ -99,6 +99,7 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "nightly": ("nightly.yml --dry-run", {"repeats", "units"}),
     "opbench": ("--filter Sigmoid --min-time 0.001 --memory buffer --precision fp32", set()),
     "operators": ("", {"operators", "checks"}),
+    "quantize": ("tiny.yml --weights-only int8", set()),
     "release": ("host", {"unit", "text"}),
     "reserve": ("host --for 1m --reason flashing", {"unit", "text"}),
     "report": ("--format json", {"outcome", "headline", "folder", "index", "files"}),
@@ -126,6 +127,7 @@ WITH_ROWS = {
     "forecast",
     "inspect",
     "opbench",
+    "quantize",
     "run",
     "tune",
 }

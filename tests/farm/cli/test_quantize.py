@@ -275,3 +275,10 @@ def test_a_deployment_file_with_ranges_runs_in_eight_bits(quantize: Any, capsys:
     assert Path("again.onnx").read_bytes() == Path("q.onnx").read_bytes()
     Path("q.ranges").write_text("x@@0,1\n")
     assert cli.call(["run", "tiny.yml", "--device", "host"]) == 2
+
+
+def test_maces_option_says_which_command_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.call(["run", "tiny.yml", "--quantize_stat", "--input_dir", "data"]) == 2
+    assert "`farm quantize MODEL.yml --data DIR` finds the ranges" in capsys.readouterr().err
+    assert cli.call(["quantize", "tiny.yml", "--quantize_stat", "--input_dir", "data", "-o", "q.onnx"]) == 0
+    assert Path("q.ranges").is_file()
