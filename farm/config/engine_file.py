@@ -12,7 +12,7 @@
           latency_ms: {pattern: 'round: ([0-9.]+) ms', unit: ms}     # each match is a sample
 
 A path into JSON has keys, indices and `*` for all items, with dots between them. Figures named latency_ms, init_ms and
-first_ms are the row's own. Paths start beside the file.
+first_ms are the row's own. Paths start in the folder that farm is called in.
 """
 
 from __future__ import annotations
