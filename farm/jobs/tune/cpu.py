@@ -16,40 +16,15 @@ from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData, validation_data
 from farm.jobs.tune.cpu_search import CpuSearch, search_cpu
 from farm.jobs.tune.cpu_turns import measure_plans, written
-from farm.jobs.tune.proof import UNCONFIRMED, shortfall
-from farm.jobs.validate import Validation, compare_outputs
-from farm.rows.row import Provenance, Throttling, row_fingerprint
+from farm.jobs.tune.proof import Proof, gains, proved_again, tuning_outcome
+from farm.jobs.validate import compare_outputs
+from farm.rows.row import Provenance, row_fingerprint
 from farm.rows.run import RunFigures
 from farm.rows.tune import TuneFigures, TuneOutcome, TuneResult
 from runtime.target import Target
 from tuner.budget import Deadline
 
 PROOF = Effort(processes=10, turns=2)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Proof:
-    """The model by default, as it was executed before (None: by default) and as the search found, run in turns."""
-
-    default: Measured
-    incumbent: Measured | None
-    new: Measured
-    throttling: Throttling
-    validation: Validation
-
-    def outcome(self) -> tuple[TuneOutcome, str]:
-        """What becomes of the choice, and why: it must win beyond the noise, against both."""
-        if not self.validation.is_ok:
-            return TuneOutcome.KEPT, self.validation.ending.reason
-        if self.throttling.throttled:
-            return TuneOutcome.KEPT, f"heat spoiled the comparison: {self.throttling.throttled}"
-        for name, other in (("the default", self.default), ("what is in force", self.incumbent)):
-            ratio = self.new.over(other) if other else None
-            if other and ratio is None:
-                return TuneOutcome.KEPT, "the budget was spent before enough processes had run to prove a gain"
-            if ratio and (reason := shortfall(ratio, name)):
-                return TuneOutcome.KEPT, reason
-        return TuneOutcome.NEW, ""
 
 
 def tune_cpu(opened: OpenUnit, prepared: Prepared, deadline: Deadline) -> TuneResult:
@@ -62,14 +37,10 @@ def tune_cpu(opened: OpenUnit, prepared: Prepared, deadline: Deadline) -> TuneRe
     with TemporaryDirectory() as folder:
         found = search_cpu(opened, prepared, data, Path(folder))
         ways = [None, *([in_force] if in_force else []), found.choice]
-        proof = _prove(opened, prepared, ways, data, Path(folder), deadline.share(0.5))
-        outcome, reason = proof.outcome()
-        if outcome == TuneOutcome.NEW:
-            proof = _prove(opened, prepared, ways, data, Path(folder), deadline)
-            outcome, reason = proof.outcome()
-            reason = reason and f"{UNCONFIRMED}: {reason}"
+        first = _prove(opened, prepared, ways, data, Path(folder), deadline.share(0.5))
+        proof = proved_again(first, lambda: _prove(opened, prepared, ways, data, Path(folder), deadline))
     path = opened.planner.cpu_choice_file(prepared)
-    if outcome == TuneOutcome.NEW:
+    if proof.outcome == TuneOutcome.NEW:
         medians = {"default_ms": proof.default.latency_ms.median, "tuned_ms": proof.new.latency_ms.median}
         cpu_choice.write(path, found.choice.model_copy(update=medians))
     execution = cpu_choice.with_choice(prepared.settings.execution, found.choice)
@@ -80,7 +51,7 @@ def tune_cpu(opened: OpenUnit, prepared: Prepared, deadline: Deadline) -> TuneRe
         throttling=proof.throttling,
         figures=_run_figures(proof.new, execution),
         comparison=proof.validation.comparison,
-        tuning=_tune_figures(proof, found, outcome, reason, path if path.is_file() else None),
+        tuning=_tune_figures(proof, found, path if path.is_file() else None),
     )
 
 
@@ -95,13 +66,16 @@ def _prove(
     data: TestData,
     folder: Path,
     deadline: Deadline,
-) -> _Proof:
+) -> Proof:
     """`choices`: the default, perhaps what is in force, and the new one."""
     opened.progress.stage(f"{prepared.name}: default against {'in force and ' if len(choices) > 2 else ''}tuned")
     ways = [written(opened, prepared, choice, folder) for choice in choices]
     measured, throttling = measure_plans(opened, ways, data, dataclasses.replace(PROOF, deadline=deadline))
     validation = compare_outputs(prepared, _target(opened, prepared), data.expected, measured[-1].outputs)
-    return _Proof(measured[0], measured[1] if len(measured) > 2 else None, measured[-1], throttling, validation)
+    default, incumbent, new = measured[0], measured[1] if len(measured) > 2 else None, measured[-1]
+    ending = validation.ending
+    outcome, reason = tuning_outcome(True, ending, throttling, gains(default, incumbent, new))
+    return Proof(outcome, reason, ending, validation, default, incumbent, new, throttling)
 
 
 def _settings(choice: CpuChoice) -> dict[str, object]:
@@ -119,12 +93,11 @@ def _run_figures(measured: Measured, execution: Execution) -> RunFigures:
     )
 
 
-def _tune_figures(proof: _Proof, found: CpuSearch, outcome: TuneOutcome, reason: str, path: Path | None) -> TuneFigures:
-    gain = proof.new.over(proof.default)
-    on_incumbent = proof.new.over(proof.incumbent) if proof.incumbent else None
+def _tune_figures(proof: Proof, found: CpuSearch, path: Path | None) -> TuneFigures:
+    gain, on_incumbent = proof.gain, proof.gain_on_incumbent
     return TuneFigures(
-        outcome=outcome,
-        outcome_reason=reason,
+        outcome=proof.outcome,
+        outcome_reason=proof.reason,
         default_ms=proof.default.latency_ms.median,
         tuned_ms=proof.new.latency_ms.median,
         incumbent_ms=proof.incumbent.latency_ms.median if proof.incumbent else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from farm.artifacts import ModelRecord
 from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
@@ -89,10 +89,9 @@ def prove(
     incumbent, measured = (others[0] if in_force else None), others[-1]
     validation = compare_outputs(tuned.prepared, tuned.target, data.expected, measured.outputs)
     ending = _ending(validation, measured)
-    on_incumbent = measured.over(incumbent) if incumbent else None
     most_ratio = tuned.chosen.most_ratio if tuned.chosen else 1.0
-    gain = measured.over(default)
-    outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, gain, on_incumbent, most_ratio)
+    ratios = gains(default, incumbent, measured)
+    outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, ratios, most_ratio)
     return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
 
 
@@ -110,19 +109,24 @@ def _effort(tuned: ModelTuning, deadline: Deadline) -> Effort:
     return dataclasses.replace(ONE_EACH, deadline=deadline.within(NOTHING_TO_PROVE_S))
 
 
+def gains(default: Measured, incumbent: Measured | None, new: Measured) -> dict[str, Ratio | None]:
+    """New over each that was measured, by its name in reasons; None where too few processes ran to tell."""
+    others = {"the default": default} | ({"what is in force": incumbent} if incumbent else {})
+    return {name: new.over(other) for name, other in others.items()}
+
+
 def tuning_outcome(
     won: bool,
     ending: Ending,
     throttling: Throttling,
-    gain: Ratio | None,
-    on_incumbent: Ratio | None,
+    ratios: Mapping[str, Ratio | None],
     most_ratio: float = 1.0,
 ) -> tuple[TuneOutcome, str]:
-    """What to do with the new parameters. They must win beyond the noise, against both, or lose no more than allowed.
+    """What to do with the new parameters. They must win beyond the noise, against all, or lose no more than allowed.
 
     Args:
         won: whether any launch has a winner beside its default, or the plan is another one.
-        gain: new over default; `on_incumbent`: new over what is in force, None without any.
+        ratios: new over each that they must beat, by its name; None: measured, but not often enough.
         most_ratio: how many times the others' time they may take, more than 1 where the plan saves memory for it.
     """
     if not won:
@@ -131,11 +135,10 @@ def tuning_outcome(
         return TuneOutcome.KEPT, ending.reason
     if throttling.throttled:
         return TuneOutcome.KEPT, f"heat spoiled the comparison: {throttling.throttled}"
-    if gain is None:
+    if not all(ratios.values()):
         return TuneOutcome.KEPT, "the budget was spent before enough processes had run to prove a gain"
-    reason = shortfall(gain, "the default", most_ratio)
-    if on_incumbent and not reason:
-        reason = shortfall(on_incumbent, "what is in force", most_ratio)
+    reasons = (shortfall(ratio, name, most_ratio) for name, ratio in ratios.items() if ratio)
+    reason = next(filter(None, reasons), "")
     return (TuneOutcome.KEPT, reason) if reason else (TuneOutcome.NEW, "")
 
 

@@ -7,8 +7,9 @@ import operator
 import numpy as np
 import pytest
 
-from farm.jobs.compare.interleaved import Effort
-from farm.jobs.tune.proof import tuning_outcome
+from farm.farmrt.answers import LoadAnswer
+from farm.jobs.compare.interleaved import Effort, Measured
+from farm.jobs.tune.proof import gains, tuning_outcome
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome
@@ -40,13 +41,19 @@ def test_equals_are_hardly_ever_published_and_intervals_are_honest(kind: str, si
         covered = sum(each[which].low <= 1.0 <= each[which].high for each in tries)
         assert 0.93 <= covered / TRIES <= 0.975
     once, again = ([is_new(*each) for each in drawn] for drawn in (tries, three_ways(kind, size, seed=1000)))
-    alone = [is_new(gain, None) for gain, _ in tries]
+    alone = [is_new(gain) for gain, _ in tries]
     assert sum(once) / TRIES < 0.02 and sum(alone) / TRIES < 0.04, "alone: one end of a 95 % interval"
     assert sum(map(operator.and_, once, again)) <= 2, "in a thousand"
 
 
-def is_new(gain: Ratio, on_incumbent: Ratio | None) -> bool:
-    return tuning_outcome(True, WELL, COOL, gain, on_incumbent)[0] == TuneOutcome.NEW
+def decided(*ratios: Ratio | None, most_ratio: float = 1.0) -> tuple[TuneOutcome, str]:
+    """By what is over the default and, if given, over what is in force."""
+    named = dict(zip(("the default", "what is in force"), ratios, strict=False))
+    return tuning_outcome(True, WELL, COOL, named, most_ratio)
+
+
+def is_new(*ratios: Ratio) -> bool:
+    return decided(*ratios)[0] == TuneOutcome.NEW
 
 
 def test_a_gain_of_three_percent_among_processes_that_differ_by_one_is_published_by_both_proofs() -> None:
@@ -56,9 +63,19 @@ def test_a_gain_of_three_percent_among_processes_that_differ_by_one_is_published
 
 def test_a_gain_that_is_certain_and_below_one_percent_is_not_published() -> None:
     small, enough = Ratio(0.994, 0.993, 0.995), Ratio(0.985, 0.984, 0.986)
-    assert tuning_outcome(True, WELL, COOL, small, None) == (
+    assert decided(small) == (
         TuneOutcome.KEPT,
         "faster than the default by less than the 1 % that count: gain 0.6 % (0.5 to 0.7)",
     )
-    assert tuning_outcome(True, WELL, COOL, enough, small)[1].startswith("faster than what is in force by less")
-    assert is_new(enough, enough) and tuning_outcome(True, WELL, COOL, small, small, 1.05)[0] == TuneOutcome.NEW
+    assert decided(enough, small)[1].startswith("faster than what is in force by less")
+    assert is_new(enough, enough) and decided(small, small, most_ratio=1.05)[0] == TuneOutcome.NEW
+
+
+def test_what_is_in_force_and_was_measured_too_seldom_is_not_replaced() -> None:
+    measured = Measured(LoadAnswer.model_construct(), 1.0, {}, ((1.0,),))
+    assert gains(measured, measured, measured) == {"the default": None, "what is in force": None}
+    assert list(gains(measured, None, measured)) == ["the default"]
+    enough = Ratio(0.985, 0.984, 0.986)
+    outcome, reason = decided(enough, None)
+    assert outcome == TuneOutcome.KEPT and reason.startswith("the budget was spent")
+    assert is_new(enough)
