@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from benchmarks.detection_rules import SIGNS, Alarm
+from benchmarks.farm_units import SIGNS, Alarm
 from benchmarks.simulated_series import BLOCKS
 from farm.decision.duet import Pairs, judge_duet, looks_changed
 from farm.decision.duet_schedule import (
