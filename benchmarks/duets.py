@@ -11,7 +11,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Callable
 
-from benchmarks.detection_rules import SIGNS, Alarm
+from benchmarks.farm_units import SIGNS, Alarm
 from benchmarks.simulated_series import BLOCKS
 from farm.decision.build_spread import measured_change
 from farm.decision.duet import Pairs, looks_changed

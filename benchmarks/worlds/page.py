@@ -10,7 +10,7 @@ from benchmarks.worlds.unit_pair import ALONE, DUET
 from farm.decision.controls import poisson_interval
 
 PAGE = Path(__file__).parents[2] / "docs" / "measurement.md"
-BEGIN, END = "<!-- worlds: python -m benchmarks.decisions --unseen --write -->\n", "<!-- /worlds -->\n"
+BEGIN, END = "<!-- worlds: python -m benchmarks.decisions --write -->\n", "<!-- /worlds -->\n"
 
 TITLE = (
     "Of a unit alone, with duets, and by its history alone: false alarms a series-year (exact 95 % interval), "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.detection_rules import FarmUnit
 from benchmarks.duets import DuetLedger, MeasurePairs
+from benchmarks.farm_units import FarmUnit
 from benchmarks.simulated_series import Scenario, SimulatedSeries
 
 ALONE, TWIN = "history alone", "history, twin"

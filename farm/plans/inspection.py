@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 
 from farm.plans.forecast import forecast
@@ -29,9 +30,10 @@ def inspection(plan: Plan) -> InspectFigures:
 def inspection_of_file(file: ReadPlan) -> InspectFigures:
     """The figures of a plan file, which knows the storages of inputs, outputs, images and packed weights alone."""
     operators = tuple(map(_operator, file.steps))
+    tensors = [dataclasses.replace(one, quantization=file.quantizations.get(one.name)) for one in file.tensors]
     return InspectFigures(
         operators=operators,
-        tensors=inspected_tensors(file.tensors),
+        tensors=inspected_tensors(tensors),
         conversions=_conversions(operators, file.tensors),
         weights_bytes=file.weights_bytes,
         activations_peak_bytes=file.activations_bytes,
@@ -60,6 +62,7 @@ def _tensor(tensor: StoredTensor) -> InspectedTensor:
         part_of=tensor.part_of,
         written_by=tensor.written_by,
         read_by=tensor.read_by,
+        quantization=str(tensor.quantization or ""),
     )
 
 

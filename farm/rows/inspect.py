@@ -16,7 +16,7 @@ class InspectedTensor(Record):
 
     Shapes are those of the origin, as the user sees the tensor, and of the memory, padding included; an image's is
     height, width, 4. `part_of` names the tensor whose memory it lies in, `written_by` and `read_by` count operators
-    from 0.
+    from 0. `quantization` is what its elements stand for where that is known: integers, scale, zero point, axis.
     """
 
     name: str
@@ -32,6 +32,7 @@ class InspectedTensor(Record):
     part_of: str
     written_by: tuple[int, ...]
     read_by: tuple[int, ...]
+    quantization: str = ""
 
 
 class StorageConversion(Record):

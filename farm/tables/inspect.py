@@ -13,7 +13,7 @@ OPERATOR_COLUMNS = ("#", "Op Type", "Runs on", "Kernel", "Writes", "Origin", "St
 TENSOR_COLUMNS = ("Tensor", "Kind", "Type", "Origin", "Storage", "Bytes", "Padding", "Operators", "Lies in")
 CONVERSION_COLUMNS = ("#", "From", "To", "name")
 LEFT = frozenset({"Op Type", "Runs on", "Kernel", "Writes", "Origin", "Storage", "name", "From", "To"})
-LEFT_TENSORS = frozenset({"Tensor", "Kind", "Type", "Origin", "Storage", "Operators", "Lies in"})
+LEFT_TENSORS = frozenset({"Tensor", "Kind", "Type", "Origin", "Storage", "Operators", "Lies in", "Quantization"})
 
 
 def inspect_tables(row: InspectRow, with_tensors: bool) -> Iterator[Table]:
@@ -21,7 +21,9 @@ def inspect_tables(row: InspectRow, with_tensors: bool) -> Iterator[Table]:
     where = f" on {row.unit} ({row.runtime})" if row.unit else ""
     yield Table(f"{row.model}{where}", OPERATOR_COLUMNS, list(_operators(row)), LEFT, keys=("#",))
     if with_tensors:
-        yield Table("", TENSOR_COLUMNS, [_tensor(tensor) for tensor in row.tensors], LEFT_TENSORS, keys=("Tensor",))
+        last = ("Quantization",) if any(tensor.quantization for tensor in row.tensors) else ()
+        cells = [[*_tensor(tensor), *(tensor.quantization or "-" for _ in last)] for tensor in row.tensors]
+        yield Table("", (*TENSOR_COLUMNS, *last), cells, LEFT_TENSORS, keys=("Tensor",))
     if row.conversions:
         cells = [
             [str(one.operator), one.source_format or "-", one.target_format or "-", one.name] for one in row.conversions

@@ -78,9 +78,3 @@ def to_image(array: Array, layout: ImageLayout) -> Array:
     """The pixels [height, width, 4] of a tensor in origin order; its element type is kept, gaps are zero."""
     width, height = image_size(layout, array.shape)
     return PIXELS[layout].arrangement.pack(array).reshape(height, width, LANES)
-
-
-def from_image(pixels: Array, layout: ImageLayout, shape: Shape) -> Array:
-    """The tensor of `shape` (origin order) in the upper left of an image [height, width, 4]; inverse of `to_image`."""
-    width, height = image_size(layout, shape)
-    return PIXELS[layout].arrangement.unpack(pixels[:height, :width], shape)

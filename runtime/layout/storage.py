@@ -160,13 +160,6 @@ def from_storage(memory: Array, storage: TensorStorage) -> Array:
     return tensor.transpose([order.index(axis) for axis in range(len(order))]).copy(order="C")
 
 
-def convert_storage(memory: Array, source: TensorStorage, target: TensorStorage) -> Array:
-    """Memory of a tensor in another storage; ValueError where the two are not of one origin."""
-    if source.origin != target.origin:
-        raise ValueError(f"no conversion from {source.origin} to {target.origin}: not one tensor")
-    return to_storage(from_storage(memory, source), target)
-
-
 def _order(origin: Origin, arrangement: Arrangement) -> tuple[int, ...]:
     """The axes of an origin in the order of an arrangement's, by their names where the origin has any."""
     if origin.format == OriginFormat.ND:

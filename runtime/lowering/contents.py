@@ -10,6 +10,7 @@ from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Packed
 from runtime.lowering.value import Value
 from runtime.plan.plan import ContentKind, StoredTensor
+from runtime.semantics.quantization import Quantization
 from runtime.types import Origin, OriginFormat, Role
 
 _Key = tuple[str, TensorStorage, int, int]
@@ -45,7 +46,9 @@ class _Contents:
             self.enter(root, step, is_written)
         key = (value.name, storage, id(root), value.root_offset)
         known = self.found.get(key) or StoredTensor(
-            value.name, self._kind(value), storage, value.element, self._memory(storage), root.name if is_part else ""
+            *(value.name, self._kind(value), storage, value.element, self._memory(storage)),
+            part_of=root.name if is_part else "",
+            quantization=_quantization(self._builder.graph, value.name),
         )
         used = (step,) if step is not None else ()
         self.found[key] = dataclasses.replace(
@@ -74,6 +77,15 @@ def _first_use(tensor: StoredTensor, end: int) -> int:
 
 def _with(steps: tuple[int, ...], more: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(dict.fromkeys((*steps, *more)))
+
+
+def _quantization(graph: Graph, tensor: str) -> Quantization | None:
+    """What a tensor's elements stand for; the axis is one of the origin's."""
+    info, known = graph.tensors.get(tensor), graph.origins.get(tensor)
+    found = info.quantization if info else None
+    if found is None or found.axis is None or known is None or OriginFormat.ND in (known.order, known.origin.format):
+        return found
+    return found.at(known.origin.format.index(known.order[found.axis]))
 
 
 def _storage(graph: Graph, value: Value, packed: Packed | None) -> TensorStorage:

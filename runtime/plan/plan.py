@@ -156,6 +156,7 @@ class StoredTensor:
         part_of: whose memory it lies in; empty where it has its own.
         written_by: steps that write it, by index; inputs and weights have none.
         read_by: steps that read it.
+        quantization: what its integers stand for, where that is known.
     """
 
     name: str
@@ -166,6 +167,7 @@ class StoredTensor:
     part_of: str = ""
     written_by: tuple[int, ...] = ()
     read_by: tuple[int, ...] = ()
+    quantization: Quantization | None = None
 
     @property
     def size_bytes(self) -> int:

@@ -160,11 +160,11 @@ def _operands(args: list[tuple[int, int]]) -> Iterator[tuple[ArgKind, int, int]]
             yield ArgKind(kind), value, following if kind == ArgKind.POOL else 0
 
 
-def _uses(steps: tuple[StepRecord, ...], operand: tuple[ArgKind, int, int]) -> dict[str, tuple[int, ...]]:
+def _uses(steps: tuple[StepRecord, ...], operand: tuple[ArgKind, int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Which steps write and which read an operand."""
     written = tuple(index for index, step in enumerate(steps) if step.operands[-1:] == (operand,))
     read = tuple(index for index, step in enumerate(steps) if operand in step.operands[:-1])
-    return {"written_by": written, "read_by": read}
+    return written, read
 
 
 def _tensor(row: Any, string: Any, steps: tuple[StepRecord, ...], memory: str) -> StoredTensor:
@@ -177,7 +177,7 @@ def _tensor(row: Any, string: Any, steps: tuple[StepRecord, ...], memory: str) -
     origin = Origin(OriginFormat.ND, tuple(int(size) for size in row["shape"][:rank]))
     uses = _uses(steps, (ArgKind.POOL, int(row["place"]), int(row["offset"])))
     kind = _KINDS.get(Role(int(row["role"])), ContentKind.ACTIVATION)
-    return StoredTensor(string(int(row["name"])), kind, TensorStorage(origin, storage), element, memory, "", **uses)
+    return StoredTensor(string(int(row["name"])), kind, TensorStorage(origin, storage), element, memory, "", *uses)
 
 
 def _image(index: int, row: Any, steps: tuple[StepRecord, ...]) -> StoredTensor:
@@ -185,7 +185,7 @@ def _image(index: int, row: Any, steps: tuple[StepRecord, ...]) -> StoredTensor:
     origin = Origin(OriginFormat.ND, (int(row["height"]), int(row["width"]), LANES))
     kind = ContentKind.SCRATCH if row["data_offset"] == NO_DATA else ContentKind.WEIGHTS
     uses = _uses(steps, (ArgKind.IMAGE, index, 0))
-    return StoredTensor(f"image {index}", kind, TensorStorage(origin, PIXELS), element, "image", "", **uses)
+    return StoredTensor(f"image {index}", kind, TensorStorage(origin, PIXELS), element, "image", "", *uses)
 
 
 def _packed(row: Any, steps: tuple[StepRecord, ...], element: ElementType, memory: str) -> StoredTensor:

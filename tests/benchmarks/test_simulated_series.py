@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.decisions import ALONE, TWIN, Task, alarms, simulated, tasks_of
-from benchmarks.detection_rules import OTHERS, Alarm
+from benchmarks.farm_units import Alarm, farm_rule
 from benchmarks.simulated_series import (
     BASE_MS,
     BLOCKS,
+    CHANGE_AT,
     NIGHTS,
     NOISY,
     PHONE,
@@ -19,6 +19,7 @@ from benchmarks.simulated_series import (
     SimulatedSeries,
     World,
 )
+from benchmarks.worlds.measured import false_alarms
 from tests.opencl import EXHAUSTIVE
 
 SERIES = 12 if EXHAUSTIVE else 4  # years of nights; benchmarks/decisions.py simulates hundreds
@@ -72,38 +73,38 @@ def test_changes_are_where_the_scenario_has_them() -> None:
 
 
 def test_alarms_within_a_week_count_once() -> None:
-    nights = [Alarm(int(number in (3, 5, 11, 30))) for number in range(40)]
-    assert alarms(nights) == 2
+    assert false_alarms([int(number in (3, 5, 11, 30)) for number in range(40)]) == 2
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_the_other_rules_see_a_plain_step(name: str) -> None:
-    values = SimulatedSeries(QUIET, Scenario(step=0.2), 1, nights=80).values()
-    found = OTHERS[name](values)
-    assert any(night.alarm == 1 for night in found[60:])
-    assert not any(night.alarm for night in found[20:60])
+def judged(world: World, scenario: Scenario, seed: int, nights: int = NIGHTS) -> tuple[list[list[Alarm]], ...]:
+    """Two units, each alone, and each with the other as its twin."""
+    return farm_rule([SimulatedSeries(world, scenario, seed, unit, nights) for unit in range(2)])
+
+
+def alarms(series: list[list[Alarm]]) -> int:
+    return sum(false_alarms([night.alarm for night in nights]) for nights in series)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
 def test_false_alarms_are_rare(world: World) -> None:
-    found = [simulated(task) for task in tasks_of(world, Scenario(), NIGHTS, SERIES, 77, others=False)]
-    assert sum(counts[ALONE]["alarms"] for counts in found) <= SERIES / 6
-    assert sum(counts[TWIN]["alarms"] for counts in found) <= SERIES / 6
-    assert sum(counts[ALONE]["again"] for counts in found) / (SERIES * NIGHTS) < 1.3
+    found = [judged(world, Scenario(), seed) for seed in range(77, 77 + SERIES // 2)]
+    assert sum(alarms(alone) for alone, _ in found) <= SERIES / 6
+    assert sum(alarms(twinned) for _, twinned in found) <= SERIES / 6
+    again = [night.again for alone, _ in found for nights in alone for night in nights]
+    assert len(again) == SERIES * NIGHTS and np.mean(again) < 1.3
 
 
 # At 3 % noise all of the 5 % steps were seen before the decision asked for precedents; a past move of 2.5 % stops some.
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("world", "step", "which", "share"), [(NOISY, 0.1, "first", 0.9), (NOISY, 0.05, "three", 0.63)]
-)
-def test_steps_are_seen_soon(world: World, step: float, which: str, share: float) -> None:
-    tasks = [Task(world, Scenario(step=step), 63, seed) for seed in range(300, 300 + STEPS)]
-    assert sum(simulated(task)[ALONE][which] for task in tasks) >= share * 2 * STEPS
+@pytest.mark.parametrize(("step", "within", "share"), [(0.1, 1, 0.9), (0.05, 3, 0.63)])
+def test_steps_are_seen_soon(step: float, within: int, share: float) -> None:
+    found = [judged(NOISY, Scenario(step=step), seed, CHANGE_AT + 3)[0] for seed in range(300, 300 + STEPS)]
+    since = [nights[CHANGE_AT : CHANGE_AT + within] for alone in found for nights in alone]
+    assert sum(any(night.alarm == 1 for night in nights) for nights in since) >= share * 2 * STEPS
 
 
 @pytest.mark.slow
 def test_a_slow_first_measurement_is_seldom_taken_for_a_change() -> None:
-    tasks = tasks_of(QUIET, Scenario(bursts=0.02), NIGHTS, SERIES // 2, 500, others=False)
-    assert sum(simulated(task)[ALONE]["alarms"] for task in tasks) <= 2
+    seeds = range(500, 500 + SERIES // 4)
+    assert sum(alarms(judged(QUIET, Scenario(bursts=0.02), seed)[0]) for seed in seeds) <= 2

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from runtime.graph import Array, Graph
-from runtime.layout.storage import TensorStorage, convert_storage, from_storage, to_storage
+from runtime.layout.storage import TensorStorage, from_storage, to_storage
 from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.builder import Builder
 from runtime.lowering.options import Options
@@ -77,7 +77,7 @@ def check(farmrt: Farmrt, route: tuple[Kind, ...], shape: Shape, target: Target)
     memory = to_storage(tensor, source)
     found = run(farmrt, plan, np.where(memory == 0, dtype(JUNK), memory)).reshape(end.shape)
     np.testing.assert_array_equal(from_storage(found, end), tensor)
-    expected = convert_storage(memory, source, end)
+    expected = to_storage(from_storage(memory, source), end)
     np.testing.assert_array_equal(found[expected != 0], expected[expected != 0])
     assert np.isfinite(found).all()
 

@@ -21,10 +21,10 @@ from runtime.lowering.lower import Options, lower
 from runtime.lowering.options import CpuOptions
 from runtime.oracle.evaluate import evaluate
 from runtime.plan.plan import Plan
-from runtime.reference.blocked import BlockedExecutor
 from runtime.target import Target, preferred_cpu_block
 from runtime.types import Precision
 from tests.opencl import EXHAUSTIVE
+from tests.runtime.blocked_executor import BlockedExecutor
 from tests.runtime.blocked_networks import NETWORKS, NetworkMaker, aligned_concat, winograd
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.random_graphs import random_graphs, sliced_graphs

@@ -16,8 +16,8 @@ from runtime.lowering.lower import lower
 from runtime.plan import plan_data
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan_data import DataSpool, crc32_of, pieces
-from runtime.reference.blocked import BlockedExecutor
 from runtime.target import Target
+from tests.runtime.blocked_executor import BlockedExecutor
 from tests.runtime.graphs import GraphMaker
 
 BLOBS = [np.random.default_rng(5).bytes(size) for size in (5000, 1, 70_000)]

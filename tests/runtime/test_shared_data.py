@@ -13,11 +13,11 @@ from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.plan.shared_data import with_shared_data
-from runtime.reference.blocked import BlockedExecutor
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.target import Target
 from tests.opencl import default_device
+from tests.runtime.blocked_executor import BlockedExecutor
 from tests.runtime.graphs import GraphMaker
 
 BUFFER = target_of_device(default_device(), memory="buffer")

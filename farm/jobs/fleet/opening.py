@@ -48,14 +48,15 @@ def open_unit(
         round_limit_s: how long a round of a model may go without progress; None: by deployment file or work.
     """
     interruption = interruption or Interruption()
-    _refuse_obstacle(unit, facts_cache.read(unit).facts)
+    known = facts_cache.read(unit).facts
+    _refuse_obstacle(unit, known)
     library = find_opencl(unit, opencl)
     progress = progress or UnitProgress(unit.name)
     say = progress.stage
     say("connecting")
     health.HealthRecords().admit(unit, lambda: check_unit(unit))
     with (
-        _reached(unit, progress, interruption) as transport,
+        _reached(unit, known, progress, interruption) as transport,
         lease.acquire(
             unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=progress.waiting
         ) as held,
@@ -73,12 +74,12 @@ def open_unit(
 
 
 @contextlib.contextmanager
-def _reached(unit: Unit, progress: UnitProgress, interruption: Interruption) -> Iterator[Transport]:
+def _reached(unit: Unit, known: Facts, progress: UnitProgress, interruption: Interruption) -> Iterator[Transport]:
     """Connects; a unit that was never looked at is, before anything is done there that its system may lack."""
     patience = Patience(interruption.sleep, progress.waiting)
     with contextlib.closing(connect(unit, interruption=interruption, patience=patience)) as transport:
         progress.reached = True
-        if not unit.kind.is_local and facts_cache.read(unit).facts == Facts():
+        if not unit.kind.is_local and known == Facts():
             _refuse_obstacle(unit, facts_cache.update(unit, read_facts(transport)).facts)
         yield transport
 

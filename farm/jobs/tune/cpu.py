@@ -17,31 +17,15 @@ from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData, validation_data
 from farm.jobs.tune.cpu_search import CpuSearch, search_cpu
 from farm.jobs.tune.cpu_turns import measure_plans, written
-from farm.jobs.tune.proof import UNCONFIRMED, gains_over, tuning_outcome
+from farm.jobs.tune.proof import Proof, gains, proved_again, tuning_outcome
 from farm.jobs.validate import Validation, compare_outputs
-from farm.rows.row import Provenance, Throttling, row_fingerprint
+from farm.rows.row import Provenance, row_fingerprint
 from farm.rows.run import RunFigures
 from farm.rows.tune import TuneFigures, TuneOutcome, TuneResult
 from runtime.target import Target
 from tuner.budget import Deadline
 
 PROOF = Effort(processes=10, turns=2)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Proof:
-    """The model by default, as it was executed before (None: by default) and as the search found, run in turns."""
-
-    default: Measured
-    incumbent: Measured | None
-    new: Measured
-    throttling: Throttling
-    validation: Validation
-
-    def outcome(self) -> tuple[TuneOutcome, str]:
-        """What becomes of the choice, and why: it must win beyond the noise, against both."""
-        gains = gains_over(self.new, self.default, self.incumbent)
-        return tuning_outcome(True, self.validation.ending, self.throttling, gains)
 
 
 def tune_cpu(opened: OpenUnit, prepared: Prepared, deadline: Deadline) -> TuneResult:
@@ -54,20 +38,14 @@ def tune_cpu(opened: OpenUnit, prepared: Prepared, deadline: Deadline) -> TuneRe
     with TemporaryDirectory() as folder:
         found = search_cpu(opened, prepared, data, Path(folder))
         ways = [None, *([in_force] if in_force else []), found.choice]
-        proof = _prove(opened, prepared, ways, data, Path(folder), deadline.share(0.5))
-        outcome, reason = proof.outcome()
-        if outcome == TuneOutcome.NEW:
-            proof = _prove(opened, prepared, ways, data, Path(folder), deadline)
-            outcome, reason = proof.outcome()
-            reason = reason and f"{UNCONFIRMED}: {reason}"
-    execution = cpu_choice.with_choice(prepared.settings.execution, found.choice)
-    if outcome == TuneOutcome.NEW:
-        load = keeping(opened, prepared, _target(opened, prepared), cpu=found.choice, execution=execution)
-        validation = judge_further(opened, prepared, data, proof.validation, load)
-        proof = dataclasses.replace(proof, validation=validation)
-        outcome, reason = proof.outcome()
+        first = _prove(opened, prepared, ways, data, Path(folder), deadline.share(0.5))
+        proof = proved_again(first, lambda: _prove(opened, prepared, ways, data, Path(folder), deadline))
+        execution = cpu_choice.with_choice(prepared.settings.execution, found.choice)
+        if proof.outcome == TuneOutcome.NEW:
+            load = keeping(opened, prepared, _target(opened, prepared), cpu=found.choice, execution=execution)
+            proof = _with(proof, judge_further(opened, prepared, data, proof.validation, load))
     path = opened.planner.cpu_choice_file(prepared)
-    if outcome == TuneOutcome.NEW:
+    if proof.outcome == TuneOutcome.NEW:
         medians = {"default_ms": proof.default.latency_ms.median, "tuned_ms": proof.new.latency_ms.median}
         cpu_choice.write(path, found.choice.model_copy(update=medians))
     return TuneResult(
@@ -77,7 +55,17 @@ def tune_cpu(opened: OpenUnit, prepared: Prepared, deadline: Deadline) -> TuneRe
         throttling=proof.throttling,
         figures=_run_figures(proof.new, execution),
         comparison=proof.validation.comparison,
-        tuning=_tune_figures(proof, found, outcome, reason, path if path.is_file() else None),
+        tuning=_tune_figures(proof, found, path if path.is_file() else None),
+    )
+
+
+def _with(proof: Proof, validation: Validation) -> Proof:
+    """A proof whose outputs were judged further."""
+    if validation.is_ok:
+        return proof
+    ending = validation.ending
+    return dataclasses.replace(
+        proof, validation=validation, ending=ending, outcome=TuneOutcome.KEPT, reason=ending.reason
     )
 
 
@@ -92,13 +80,16 @@ def _prove(
     data: TestData,
     folder: Path,
     deadline: Deadline,
-) -> _Proof:
+) -> Proof:
     """`choices`: the default, perhaps what is in force, and the new one."""
     opened.progress.stage(f"{prepared.name}: default against {'in force and ' if len(choices) > 2 else ''}tuned")
     ways = [written(opened, prepared, choice, folder) for choice in choices]
     measured, throttling = measure_plans(opened, ways, data, dataclasses.replace(PROOF, deadline=deadline))
     validation = compare_outputs(prepared, _target(opened, prepared), data.expected, measured[-1].outputs)
-    return _Proof(measured[0], measured[1] if len(measured) > 2 else None, measured[-1], throttling, validation)
+    default, incumbent, new = measured[0], measured[1] if len(measured) > 2 else None, measured[-1]
+    ending = validation.ending
+    outcome, reason = tuning_outcome(True, ending, throttling, gains(default, incumbent, new))
+    return Proof(outcome, reason, ending, validation, default, incumbent, new, throttling)
 
 
 def _settings(choice: CpuChoice) -> dict[str, object]:
@@ -116,12 +107,11 @@ def _run_figures(measured: Measured, execution: Execution) -> RunFigures:
     )
 
 
-def _tune_figures(proof: _Proof, found: CpuSearch, outcome: TuneOutcome, reason: str, path: Path | None) -> TuneFigures:
-    gain = proof.new.over(proof.default)
-    on_incumbent = proof.new.over(proof.incumbent) if proof.incumbent else None
+def _tune_figures(proof: Proof, found: CpuSearch, path: Path | None) -> TuneFigures:
+    gain, on_incumbent = proof.gain, proof.gain_on_incumbent
     return TuneFigures(
-        outcome=outcome,
-        outcome_reason=reason,
+        outcome=proof.outcome,
+        outcome_reason=proof.reason,
         default_ms=proof.default.latency_ms.median,
         tuned_ms=proof.new.latency_ms.median,
         incumbent_ms=proof.incumbent.latency_ms.median if proof.incumbent else None,

@@ -90,8 +90,8 @@ def prove(
     validation = compare_outputs(tuned.prepared, tuned.target, data.expected, measured.outputs)
     ending = _ending(validation, measured)
     most_ratio = tuned.chosen.most_ratio if tuned.chosen else 1.0
-    gains = gains_over(measured, default, incumbent)
-    outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, gains, most_ratio)
+    ratios = gains(default, incumbent, measured)
+    outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, ratios, most_ratio)
     return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
 
 
@@ -109,24 +109,24 @@ def _effort(tuned: ModelTuning, deadline: Deadline) -> Effort:
     return dataclasses.replace(ONE_EACH, deadline=deadline.within(NOTHING_TO_PROVE_S))
 
 
-def gains_over(new: Measured, default: Measured, incumbent: Measured | None) -> dict[str, Ratio | None]:
-    """New over each of the others that was measured, by what it is called; None where too few processes ran."""
-    others = {"the default": default, "what is in force": incumbent}
-    return {name: new.over(other) for name, other in others.items() if other}
+def gains(default: Measured, incumbent: Measured | None, new: Measured) -> dict[str, Ratio | None]:
+    """New over each that was measured, by its name in reasons; None where too few processes ran to tell."""
+    others = {"the default": default} | ({"what is in force": incumbent} if incumbent else {})
+    return {name: new.over(other) for name, other in others.items()}
 
 
 def tuning_outcome(
     won: bool,
     ending: Ending,
     throttling: Throttling,
-    gains: Mapping[str, Ratio | None],
+    ratios: Mapping[str, Ratio | None],
     most_ratio: float = 1.0,
 ) -> tuple[TuneOutcome, str]:
     """What to do with the new parameters. They must win beyond the noise, against all, or lose no more than allowed.
 
     Args:
         won: whether any launch has a winner beside its default, or the plan is another one.
-        gains: of `gains_over`.
+        ratios: new over each that they must beat, by its name; None: measured, but not often enough.
         most_ratio: how many times the others' time they may take, more than 1 where the plan saves memory for it.
     """
     if not won:
@@ -135,12 +135,11 @@ def tuning_outcome(
         return TuneOutcome.KEPT, ending.reason
     if throttling.throttled:
         return TuneOutcome.KEPT, f"heat spoiled the comparison: {throttling.throttled}"
-    for name, ratio in gains.items():
-        if ratio is None:
-            return TuneOutcome.KEPT, "the budget was spent before enough processes had run to prove a gain"
-        if reason := shortfall(ratio, name, most_ratio):
-            return TuneOutcome.KEPT, reason
-    return TuneOutcome.NEW, ""
+    if not all(ratios.values()):
+        return TuneOutcome.KEPT, "the budget was spent before enough processes had run to prove a gain"
+    reasons = (shortfall(ratio, name, most_ratio) for name, ratio in ratios.items() if ratio)
+    reason = next(filter(None, reasons), "")
+    return (TuneOutcome.KEPT, reason) if reason else (TuneOutcome.NEW, "")
 
 
 def shortfall(ratio: Ratio, name: str, most_ratio: float = 1.0) -> str:

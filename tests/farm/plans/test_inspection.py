@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from farm.jobs.inspect import inspect_plan_file
 from farm.plans.inspection import inspection, inspection_of_file
+from farm.tables.inspect import inspect_tables
 from runtime.errors import FormatError
 from runtime.graph import Graph
 from runtime.lowering.lower import Options, lower
@@ -27,6 +28,7 @@ from runtime.types import Algorithm
 from tests.farm.conftest import CallFarm
 from tests.farm.jobs.fleet.test_unit import probe
 from tests.farm.model.tiny_model import write_deployment
+from tests.native.test_embedding import quantized_plan
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.random_graphs import random_graphs
 
@@ -63,6 +65,22 @@ def test_parts_of_a_wider_tensor_lie_in_it() -> None:
     parts = [tensor for tensor in figures.tensors if tensor.part_of == wide.name]
     assert [part.origin_shape for part in parts] == [(1, 5, 8, 8), (1, 8, 8, 8)]
     assert wide.written_by == tuple(step for part in parts for step in part.written_by)
+
+
+def test_what_integers_stand_for_is_shown(tmp_path: Path) -> None:
+    plan, expected = quantized_plan()
+    (tmp_path / "net.plan").write_bytes(encode_plan(plan))
+    in_file = inspect_plan_file(tmp_path / "net.plan")
+    for tensors in (inspection(plan).tensors, in_file.tensors):
+        shown = {tensor.name: tensor.quantization for tensor in tensors}
+        assert {name: shown[name] for name in expected} == {
+            "x": "int8, scale 0.25 to 2, zero point -2 to 1, 3 along axis 1",
+            "y": "uint8, scale 0.5, zero point 7",
+        }
+    table = list(inspect_tables(in_file, True))[1]
+    assert table.columns[-1] == "Quantization" and "uint8, scale 0.5, zero point 7" in [row[-1] for row in table.rows]
+    plain = in_file.model_copy(update={"tensors": inspection(plan_in("buffer")).tensors})
+    assert list(inspect_tables(plain, True))[1].columns[-1] == "Lies in"
 
 
 def test_working_memory_of_winograd_is_shown() -> None:

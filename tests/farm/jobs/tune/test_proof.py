@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+from farm.farmrt.answers import LoadAnswer
 from farm.jobs.compare.interleaved import Effort, Measured
-from farm.jobs.tune.proof import gains_over, tuning_outcome
+from farm.jobs.tune.proof import gains, tuning_outcome
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome
@@ -17,7 +17,6 @@ from runtime.statistics.ratios import Ratio, ratio_of_pairs
 
 TRIES = 1000
 PROCESSES = Effort().processes
-WAYS = ("the default", "what is in force")
 WELL, COOL = Ending(status=Status.OK), Throttling()
 
 
@@ -47,13 +46,14 @@ def test_equals_are_hardly_ever_published_and_intervals_are_honest(kind: str, si
     assert sum(map(operator.and_, once, again)) <= 2, "in a thousand"
 
 
-def outcome(*gains: Ratio | None, most_ratio: float = 1.0) -> tuple[TuneOutcome, str]:
-    """`gains`: over the default and, where anything is in force, over that."""
-    return tuning_outcome(True, WELL, COOL, dict(zip(WAYS, gains, strict=False)), most_ratio)
+def decided(*ratios: Ratio | None, most_ratio: float = 1.0) -> tuple[TuneOutcome, str]:
+    """By what is over the default and, if given, over what is in force."""
+    named = dict(zip(("the default", "what is in force"), ratios, strict=False))
+    return tuning_outcome(True, WELL, COOL, named, most_ratio)
 
 
-def is_new(*gains: Ratio | None) -> bool:
-    return outcome(*gains)[0] == TuneOutcome.NEW
+def is_new(*ratios: Ratio) -> bool:
+    return decided(*ratios)[0] == TuneOutcome.NEW
 
 
 def test_a_gain_of_three_percent_among_processes_that_differ_by_one_is_published_by_both_proofs() -> None:
@@ -63,23 +63,19 @@ def test_a_gain_of_three_percent_among_processes_that_differ_by_one_is_published
 
 def test_a_gain_that_is_certain_and_below_one_percent_is_not_published() -> None:
     small, enough = Ratio(0.994, 0.993, 0.995), Ratio(0.985, 0.984, 0.986)
-    assert outcome(small) == (
+    assert decided(small) == (
         TuneOutcome.KEPT,
         "faster than the default by less than the 1 % that count: gain 0.6 % (0.5 to 0.7)",
     )
-    assert outcome(enough, small)[1].startswith("faster than what is in force by less")
-    assert is_new(enough, enough) and outcome(small, small, most_ratio=1.05)[0] == TuneOutcome.NEW
+    assert decided(enough, small)[1].startswith("faster than what is in force by less")
+    assert is_new(enough, enough) and decided(small, small, most_ratio=1.05)[0] == TuneOutcome.NEW
 
 
-def measured(processes: int) -> Measured:
-    """A way of which so many processes ran."""
-    found = Mock(spec=Measured, processes_ms=[[1.0] * 5] * processes)
-    found.over = lambda other: Measured.over(found, other)
-    return found
-
-
-def test_what_is_in_force_and_was_measured_too_seldom_is_not_taken_for_nothing_in_force() -> None:
-    gains = gains_over(measured(1), measured(1), measured(1))
-    assert gains == dict.fromkeys(WAYS) and list(gains_over(measured(1), measured(1), None)) == [WAYS[0]]
+def test_what_is_in_force_and_was_measured_too_seldom_is_not_replaced() -> None:
+    measured = Measured(LoadAnswer.model_construct(), 1.0, {}, ((1.0,),))
+    assert gains(measured, measured, measured) == {"the default": None, "what is in force": None}
+    assert list(gains(measured, None, measured)) == ["the default"]
     enough = Ratio(0.985, 0.984, 0.986)
-    assert is_new(enough) and outcome(enough, None)[1].startswith("the budget was spent")
+    outcome, reason = decided(enough, None)
+    assert outcome == TuneOutcome.KEPT and reason.startswith("the budget was spent")
+    assert is_new(enough)
