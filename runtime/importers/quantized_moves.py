@@ -55,11 +55,11 @@ def nodes_in_floats(proto: NodeProto, node: OnnxNode, builder: GraphBuilder) -> 
         return helper.make_node(op, [x, scale, zero], [y], f"{node.name}/{y}")
 
     inputs = {name: builder.fresh(f"{node.label}/{name}/real") for name in moved}
-    outputs = {name: builder.fresh(f"{name}/real") for name in proto.output}
+    outputs = {name: builder.fresh(f"{name}/real") for name in proto.output if name}
     itself = NodeProto()
     itself.CopyFrom(proto)
     itself.input[:] = [*(inputs[name] for name in moved), *proto.input[len(moved) :]]
-    itself.output[:] = outputs.values()
+    itself.output[:] = [outputs.get(name, "") for name in proto.output]
     loads = [around("DequantizeLinear", name, real) for name, real in inputs.items()]
     stores = [around("QuantizeLinear", real, name) for name, real in outputs.items()]
     return [*loads, itself, *stores]

@@ -111,7 +111,19 @@ def test_each_function_has_a_case() -> None:
     assert {(DOMAIN, case.op) for case in CASES} == ONNX_FUNCTIONS.keys()
 
 
-MOVED = {
+def float_model(nodes: list[onnx.NodeProto]) -> onnx.ModelProto:
+    """A model that reads floats `x` and writes `y`."""
+    graph = helper.make_graph(
+        nodes,
+        "moved",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, SHAPE)],
+        [onnx.ValueInfoProto(name="y")],
+        [numpy_helper.from_array(np.asarray(CONSTANTS[name]), name) for name in ("xs", "xz")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+MOVED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "MaxPool": ({"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}, ["MaxPool"]),
     "Transpose": ({"perm": [0, 2, 3, 1]}, ["Transpose"]),
     "Flatten": ({"axis": 2}, ["Reshape"]),
@@ -126,15 +138,21 @@ def test_moving_integers_moves_the_floats_that_they_stand_for(op: str) -> None:
         helper.make_node(op, ["q"], ["m"], **attributes),
         helper.make_node("DequantizeLinear", ["m", "xs", "xz"], ["y"]),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "moved",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, SHAPE)],
-        [onnx.ValueInfoProto(name="y")],
-        [numpy_helper.from_array(np.asarray(CONSTANTS[name]), name) for name in ("xs", "xz")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    model = float_model(nodes)
     inputs = {"x": RANDOM.standard_normal(SHAPE, np.float32)}
     found, _ = convert(model)
     assert [node.op for node in found.nodes] == ["FakeQuantize", *wanted]
     np.testing.assert_allclose(evaluate(found, inputs)["y"], run_onnxruntime(model, inputs)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_part_that_nobody_names_is_left_out() -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "xs", "xz"], ["q"]),
+        helper.make_node("Split", ["q"], ["m", ""], axis=1),
+        helper.make_node("DequantizeLinear", ["m", "xs", "xz"], ["y"]),
+    ]
+    model = float_model(nodes)
+    inputs = {"x": RANDOM.standard_normal(SHAPE, np.float32)}
+    rounded = (np.clip(np.round(inputs["x"] / np.float32(0.02)) + 100, 0, 255) - 100) * np.float32(0.02)
+    found = evaluate(convert(model)[0], inputs)["y"]
+    np.testing.assert_allclose(found, rounded[:, :2], rtol=1e-5, atol=1e-6)
