@@ -15,8 +15,7 @@ from farm import cli
 from farm.config import deployment, inventory
 from farm.jobs.fleet.opening import open_unit
 from farm.jobs.models.prepare import prepare
-from farm.jobs.tune import cpu as cpu_tuning
-from farm.jobs.tune import search
+from farm.jobs.tune import proof, search
 from farm.jobs.tune.trials import UnitTrials, trials_on
 from farm.model import fetch
 from farm.rows.tune import TuneRow
@@ -242,7 +241,7 @@ def test_a_cpu_model_is_tuned_as_a_whole(say: Any, monkeypatch: pytest.MonkeyPat
     (row,) = json.loads(out)["rows"]
     assert (status, row["status"], row["runtime"]) == (0, "ok", "cpu")
     assert row["trials"] >= 4 and row["default_ms"] > 0 and row["outcome"] in ("new", "kept")
-    monkeypatch.setattr(cpu_tuning, "shortfall", lambda ratio, name: "")
+    monkeypatch.setattr(proof, "shortfall", lambda ratio, name, most_ratio: "")
     status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--budget", "60", "--json")
     (row,) = json.loads(out)["rows"]
     (path,) = row["artifacts"]
