@@ -7,19 +7,14 @@ that the page needs no script to be read.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import resources
 from typing import Any
-
-from jinja2 import Environment, PackageLoader
-from markupsafe import Markup
 
 from farm.report.branch_lanes import lanes_of
 from farm.report.figures import digits, milliseconds, moment
-from farm.report.pages import page_environment
+from farm.report.single_file import single_file_page
 from farm.rows.benchmark import BenchmarkRow, ProfiledOperator
 from farm.rows.core_waits import busy_text
 from farm.rows.device_state import DeviceState
@@ -100,16 +95,8 @@ class Bin:
 
 def benchmark_page(rows: Sequence[BenchmarkRow]) -> str:
     """The page of all rows, failures included."""
-    names = ("report.css", "benchmark.css")
-    style = "".join((resources.files("farm.report") / "assets" / name).read_text() for name in names)
-    script = (resources.files("farm.report") / "assets/theme.js").read_text()
     views = [_view(row, f"model-{number}") for number, row in enumerate(rows, 1)]
-    return _environment().get_template("benchmark.html").render(views=views, style=Markup(style), script=Markup(script))
-
-
-@functools.cache
-def _environment() -> Environment:
-    return page_environment(PackageLoader("farm.report"))
+    return single_file_page("benchmark.html", ("benchmark.css",), views)
 
 
 def _view(row: BenchmarkRow, anchor: str) -> dict[str, Any]:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, PackageLoader
-from markupsafe import Markup
-
-from farm.report.pages import page_environment
+from farm.report.single_file import single_file_page
 from farm.rows.quantize import QuantizedLayer, QuantizeRow
 from farm.rows.status import Status
 from farm.safe_text import word
@@ -19,16 +14,7 @@ from farm.tables.quantize import decibels, quantize_lines, range_text
 
 def quantize_page(rows: Sequence[QuantizeRow]) -> str:
     """The page of all rows, failures included."""
-    names = ("report.css", "benchmark.css", "quantize.css")
-    style = "".join((resources.files("farm.report") / "assets" / name).read_text() for name in names)
-    script = (resources.files("farm.report") / "assets/theme.js").read_text()
-    views = [_view(row) for row in rows]
-    return _environment().get_template("quantize.html").render(views=views, style=Markup(style), script=Markup(script))
-
-
-@functools.cache
-def _environment() -> Environment:
-    return page_environment(PackageLoader("farm.report"))
+    return single_file_page("quantize.html", ("benchmark.css", "quantize.css"), [_view(row) for row in rows])
 
 
 def _view(row: QuantizeRow) -> dict[str, Any]:
