@@ -48,12 +48,13 @@ def nudged(
     moved = dict(inputs)
     for tensor in _floats([tensor for tensor in tensors if tensor.name not in given]):
         reach = share * max(map(abs, tensor.value_range))
-        noise = _generator(NUDGE_SEED + number, tensor).uniform(-reach, reach, tensor.shape)
+        noise = generator(NUDGE_SEED + number, tensor).uniform(-reach, reach, tensor.shape)
         moved[tensor.name] = (inputs[tensor.name] + noise).astype(tensor.data_type)
     return moved
 
 
-def _generator(seed: int, tensor: Input) -> np.random.Generator:
+def generator(seed: int, tensor: Input) -> np.random.Generator:
+    """Random numbers of a tensor, the same in every run: they hang on its name."""
     return np.random.default_rng([seed, zlib.crc32(tensor.name.encode())])
 
 
@@ -63,7 +64,7 @@ def _floats(tensors: Sequence[Input]) -> list[Input]:
 
 def _normal(tensor: Input) -> Array:
     """Normal noise in the middle of the range; integers and truth values are uniform in it."""
-    random, (low, high) = _generator(SEED, tensor), tensor.value_range
+    random, (low, high) = generator(SEED, tensor), tensor.value_range
     if tensor.data_type == "bool":
         return random.random(tensor.shape) > 0.5
     if np.dtype(tensor.data_type).kind != "f":

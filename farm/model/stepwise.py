@@ -17,7 +17,7 @@ from farm.model.metrics import Thresholds
 from farm.rows.status import Status
 from runtime.graph import Graph, Node
 from runtime.oracle.evaluate import compute
-from runtime.passes.fake_quantization import fake_limits
+from runtime.passes.fake_quantization import fake_limits, step_of
 from runtime.types import Precision
 
 Array = npt.NDArray[Any]
@@ -63,5 +63,5 @@ def _step(node: Node, result: Array) -> float | None:
     """The step that an operator rounds its result to; None where it does not."""
     limits = fake_limits(node)
     if limits is not None:
-        return (limits[1] - limits[0]) / 255
+        return step_of(limits)
     return 1.0 if node.op == "Round" or result.dtype.kind in "iu" else None

@@ -11,7 +11,7 @@ from onnx import NodeProto, helper
 
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.onnx_node import OnnxNode
-from runtime.semantics.quantization import Quantization
+from runtime.semantics.quantization import EIGHT_BITS, Quantization
 
 # By the number of inputs that are moved.
 _OF_FIRST = frozenset(
@@ -21,7 +21,6 @@ _OF_FIRST = frozenset(
     )
 )
 _OF_ALL = frozenset({"Concat"})
-_EIGHT_BITS = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
 def moves_integers(node: OnnxNode, builder: GraphBuilder) -> bool:
@@ -38,7 +37,7 @@ def _moved(node: OnnxNode) -> tuple[str, ...]:
 
 def _known(name: str, builder: GraphBuilder) -> Quantization | None:
     info = builder.graph.tensors[name]
-    if builder.constant(name) is not None or info.dtype not in _EIGHT_BITS or not info.quantization:
+    if builder.constant(name) is not None or info.dtype.name not in EIGHT_BITS or not info.quantization:
         return None
     return info.quantization if info.quantization.is_whole else None
 

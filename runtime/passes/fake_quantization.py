@@ -12,11 +12,10 @@ import numpy as np
 
 from runtime.graph import Graph, Node
 from runtime.passes.editor import GraphEditor
-from runtime.semantics.quantization import Quantization
+from runtime.semantics.quantization import EIGHT_BITS, Quantization
 
 Limits = tuple[float, float]
 
-_EIGHT_BITS = ("int8", "uint8")
 # They move elements, or choose some; all that a Concat joins.
 _CARRIERS = ("Concat", "MaxPool", "ReduceMax", "Reshape", "Slice", "Transpose")
 _CLAMPS = ("Clip", "Relu")
@@ -31,7 +30,7 @@ def join_quantizations(graph: Graph) -> list[str]:
         if quantize is None or graph.tensors[quantize.inputs[0]].dtype != np.float32:
             continue
         before, after = (graph.tensors[each.output].quantization for each in (quantize, node))
-        if before is None or before != after or not before.is_whole or before.integers not in _EIGHT_BITS:
+        if before is None or before != after or not before.is_whole or before.integers not in EIGHT_BITS:
             continue
         low, high = limits_of(before)
         if quantize.output in joined:
@@ -89,8 +88,13 @@ def fake_limits(node: Node) -> Limits | None:
     return None
 
 
+def step_of(limits: Limits) -> float:
+    """The step of eight bits between limits."""
+    return (limits[1] - limits[0]) / 255
+
+
 def _is_wider(clamp: Node, limits: Limits) -> bool:
     """Whether a clamp changes nothing that limits do not change to the same: its bounds may lie half a step within."""
     least, most = (0.0, math.inf) if clamp.op == "Relu" else (clamp.attrs["alpha"], clamp.attrs["beta"])
-    less_than_half = (limits[1] - limits[0]) / 255 * 0.49
+    less_than_half = 0.49 * step_of(limits)
     return least <= limits[0] + less_than_half and most >= limits[1] - less_than_half

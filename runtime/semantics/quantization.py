@@ -10,6 +10,8 @@ import numpy as np
 
 Shape = tuple[int, ...]
 
+EIGHT_BITS = ("int8", "uint8")
+
 
 @dataclasses.dataclass(frozen=True)
 class Quantization:

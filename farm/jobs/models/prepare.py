@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx
 
@@ -21,7 +19,7 @@ from farm.jobs.models.custom import custom_names, custom_report
 from farm.model import boundary, data_formats, fetch, own_values
 from farm.model.framework_model import FrameworkModel
 from farm.model.further_cases import FurtherCases, further_cases
-from farm.model.further_inputs import NUDGE, nudged
+from farm.model.further_inputs import NUDGE, generator, nudged
 from farm.model.half_range import beyond_half
 from farm.model.metrics import Metrics, compare, worst
 from farm.model.oracle import expected_outputs
@@ -326,7 +324,7 @@ def validation_data(prepared: Prepared, given: Mapping[str, Array] | None = None
 
 def random_input(tensor: Input) -> Array:
     """Uniform noise in the input's range, the same in every run; its seed hangs on the tensor's name."""
-    random = np.random.default_rng([SEED, zlib.crc32(tensor.name.encode())])
+    random = generator(SEED, tensor)
     low, high = tensor.value_range
     noise = random.uniform(low, high, tensor.shape)
     return noise > (low + high) / 2 if tensor.data_type == "bool" else noise.astype(tensor.data_type)
