@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from farm.config.deployment import FARMRT
 from farm.rows.latency import Latency
 from farm.rows.run import Placement, RunRow, SelectionUse, TunedUse
 from farm.rows.status import Status
@@ -52,14 +53,15 @@ def end_tables(rows: Sequence[RunRow]) -> list[Table]:
 def next_step(rows: Sequence[RunRow]) -> tuple[str, ...]:
     """The command of farm that brings most now, with the option that it needs; empty where none follows."""
     measured = [row for row in rows if row.latency_ms]
+    own = [row for row in measured if row.engine == FARMRT]  # what further commands can look into
     wrong = [row for row in measured if row.status == Status.WRONG_RESULT]
     if wrong:
-        return ("run", "--layers") if any(not row.layers and not row.samples for row in wrong) else ()
+        return ("run", "--layers") if any(row in own and not row.layers and not row.samples for row in wrong) else ()
     if any(not _is_compared(row) and row.status != Status.NO_REFERENCE for row in measured):
         return ("run", "--validate")
-    if any(row.runtime == "gpu" and not _is_tuned(row) for row in measured):
+    if any(row.runtime == "gpu" and not _is_tuned(row) for row in own):
         return ("tune",)
-    return ("benchmark",) if any(row.engine == "farmrt" for row in measured) else ()
+    return ("benchmark",) if own else ()
 
 
 def _sentence(row: RunRow) -> str:

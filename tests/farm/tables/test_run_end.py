@@ -90,3 +90,6 @@ def test_what_brings_most_comes_next() -> None:
     assert next_step([a_row(), a_row(outputs=())]) == ("run", "--validate")
     assert next_step([a_row()]) == ("tune",)
     assert next_step([a_row(tuned=TUNED)]) == next_step([a_row(runtime="cpu")]) == ("benchmark",)
+    other = {"engine": "onnxruntime"}
+    assert next_step([wrong.model_copy(update=other)]) == next_step([a_row().model_copy(update=other)]) == ()
+    assert next_step([a_row(runtime="cpu"), a_row().model_copy(update=other)]) == ("benchmark",)
