@@ -66,6 +66,7 @@ BUFFER_KERNELS = (
         variants=(*shared_variants(4, 8, 16), *_TILES),
         defaults={
             "": (variant(LANES=1, VECTOR=4),),
+            "nvidia": (variant(LANES=16, VECTOR=8), variant(LANES=16, VECTOR=4)),
             "pocl": (_tile(6, 64, 8, 0), variant(LANES=1, VECTOR=8), variant(LANES=1, VECTOR=4)),
             "pocl-3.1": (_tile(6, 64, 8, 0), *(variant(LANES=1, VECTOR=vector) for vector in (16, 8, 4))),
             "avx512": (_tile(6, 64, 16, 1), *(variant(LANES=1, VECTOR=vector) for vector in (16, 8, 4))),

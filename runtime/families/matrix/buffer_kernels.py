@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from runtime.kernels.buffer.spec import Shapes, buffer_kernel
-from runtime.kernels.spec import Defines, Dims, Variant, ceil_div, variant
+from runtime.kernels.buffer.lanes import lanes_local_size
+from runtime.kernels.buffer.spec import Shapes, buffer_kernel, local_size_of
+from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
+from runtime.target import Target
 
 
 def _rows(block: int, vector: int, fma: int) -> Variant:
@@ -12,12 +14,15 @@ def _rows(block: int, vector: int, fma: int) -> Variant:
 
 # Neighbouring work items read neighbouring weights.
 _GPU_ROW = variant(BLOCK=4, VECTOR=4, PIXELS=1, FMA=0, PACK=64)
+# The work items of a work group share a block of outputs.
+_SHARED_ROWS = tuple(variant(BLOCK=4, VECTOR=4, PIXELS=1, FMA=0, LANES=lanes) for lanes in (16, 64))
 # A row reads each weight once: wide blocks, so that long runs of weights are read.
 _ROW_VARIANTS = (
     *(_rows(block, 16, 1) for block in (16, 32, 64)),
     *(_rows(block, 8, 0) for block in (8, 16, 32)),
     *(_rows(block, 4, 0) for block in (4, 8, 16)),
     _GPU_ROW,
+    *_SHARED_ROWS,
 )
 
 
@@ -28,6 +33,17 @@ def _fully_connected_shapes(dims: Dims, defines: Defines) -> Shapes:
         "b": (dims["out_c"],),
         "y": (dims["rows"] * dims["out_c"],),
     }
+
+
+def _work_items(dims: Dims, chosen: Variant) -> WorkItems:
+    blocks, lanes = ceil_div(dims["out_c"], chosen["BLOCK"]), chosen.get("LANES", 0)
+    return (lanes, blocks, dims["rows"]) if lanes else (blocks, dims["rows"])
+
+
+def _local_size(items: WorkItems, chosen: Variant, target: Target) -> WorkItems:
+    if chosen.get("LANES"):
+        return lanes_local_size(items, chosen, target)
+    return local_size_of(items, (2, 1), (2, 1), target)
 
 
 def _matmul_shapes(dims: Dims, defines: Defines) -> Shapes:
@@ -54,17 +70,18 @@ BUFFER_KERNELS = (
         "x:flat w:weights b:weights y:flat",
         "rows in_c out_c",
         _fully_connected_shapes,
-        lambda dims, chosen: (ceil_div(dims["out_c"], chosen["BLOCK"]), dims["rows"]),
+        _work_items,
         floats="act_a act_b",
         variants=_ROW_VARIANTS,
         defaults={
             "": (_GPU_ROW,),
+            "nvidia": (_SHARED_ROWS[-1],),
             "pocl": (_rows(32, 8, 0),),
             "pocl-3.1": (_rows(32, 16, 1),),
         },
         macs=lambda dims: dims["rows"] * dims["in_c"] * dims["out_c"],
         packed=True,
-        cpu_local=(2, 1),
+        local=_local_size,
     ),
     buffer_kernel(
         "matmul",

@@ -1,18 +1,61 @@
 // Fully connected layer of a few rows: y[r][o] = act(b[o] + sum over c of x[r][c] * w[o][c]).
 // x [rows][in_c]; w [ceil(out_c/PACK)][in_c][PACK], rows beyond out_c zero; b [out_c]; y [rows][out_c].
 // One work item computes BLOCK outputs of a row: ids (output / BLOCK, row).
+// LANES: the work items of a work group share them, each with its columns, and join their sums in local memory: ids
+// (lane, output / BLOCK, row). Any number of lanes gives the same. A GPU has more work items at hand than a row has
+// outputs, and neighbours read neighbouring columns.
+#ifdef LANES
+#define MOST_ITEMS 256
+
+// Sum over the work items that share a block, for the first of them; every one of the work group must come here.
+INLINED void join_lanes(floats sum[1][VECTORS], local floats *shared)
+{
+    const int lane = get_local_id(0);
+    local floats *own = shared + (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) * VECTORS;
+    UNROLLED for (int k = 0; k < VECTORS; k++)
+        own[lane * VECTORS + k] = sum[0][k];
+    for (int left = get_local_size(0), half_left; left > 1; left = half_left) {
+        half_left = (left + 1) / 2;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (lane + half_left < left)
+            UNROLLED for (int k = 0; k < VECTORS; k++)
+                own[lane * VECTORS + k] += own[(lane + half_left) * VECTORS + k];
+    }
+    UNROLLED for (int k = 0; k < VECTORS; k++)
+        sum[0][k] = own[lane * VECTORS + k];
+}
+#endif
+
 kernel void fully_connected(global const storage *x, int x_offset, global const storage *w, int w_offset,
                             global const storage *b, int b_offset, global storage *y, int y_offset, int rows, int in_c,
                             int out_c, float act_a, float act_b)
 {
+    floats sum[1][VECTORS];
+#ifdef LANES
+    const int channel = get_global_id(1) * BLOCK, row = get_global_id(2);
+    local floats shared[MOST_ITEMS * VECTORS];
+    const bool alone = get_local_size(0) * get_local_size(1) * get_local_size(2) > MOST_ITEMS;
+    const int first = alone ? 0 : get_local_id(0), step = alone ? 1 : get_local_size(0);
+    const bool idle = channel >= out_c || row >= rows;
+    global const storage *pixel = x + x_offset + row * in_c, *weight = packed(w + w_offset, channel, in_c);
+    clear_tile(sum);
+    for (int c = first; c < in_c && !idle; c += step)
+        UNROLLED for (int k = 0; k < VECTORS; k++)
+            sum[0][k] += LOAD(pixel + c) * LOAD_N(VECTOR, weight + c * PACK + k * VECTOR);
+    if (!alone)
+        join_lanes(sum, shared);
+    if (idle || get_local_id(0) > 0)
+        return;
+    UNROLLED for (int k = 0; k < VECTORS; k++)
+        sum[0][k] += LOAD_N(VECTOR, b + b_offset + channel + k * VECTOR);
+#else
     const int channel = get_global_id(0) * BLOCK, row = get_global_id(1);
     if (channel >= out_c || row >= rows)
         return;
     global const storage *pixel[1] = {x + x_offset + row * in_c};
-
-    floats sum[1][VECTORS];
     start_tile(sum, b + b_offset + channel);
     multiply_add_tile(sum, pixel, packed(w + w_offset, channel, in_c), in_c);
+#endif
 
     write_tile(sum, x, 0, y + y_offset + row * out_c + channel, out_c, 1, out_c - channel, act_a, act_b);
 }

@@ -90,7 +90,7 @@ def buffer_kernel(
         local_size=lambda dims, chosen, target: (
             local(work_items(dims, chosen), chosen, target)
             if local
-            else _local_size(work_items(dims, chosen), cpu_local, free_cpu_local or cpu_local, target)
+            else local_size_of(work_items(dims, chosen), cpu_local, free_cpu_local or cpu_local, target)
         ),
         block=(lambda chosen: chosen.get("PACK", chosen["BLOCK"])) if packed else None,
         macs=macs,
@@ -108,7 +108,8 @@ def _compiler_aborts(chosen: Variant, target: Target) -> str:
     return ""
 
 
-def _local_size(grid: WorkItems, cpu_local: WorkItems, free_cpu_local: WorkItems, target: Target) -> WorkItems:
+def local_size_of(grid: WorkItems, cpu_local: WorkItems, free_cpu_local: WorkItems, target: Target) -> WorkItems:
+    """The default local size of work items; the other arguments are those of `buffer_kernel`."""
     if cpu_local and runs_on_cpu(target.gpu_family):
         usual = free_cpu_local if wider_family(target.gpu_family) == "cpu" else cpu_local
         return _with_groups_for_all(grid, usual, target.compute_units)
