@@ -63,8 +63,8 @@ class FarmUnit:
             judgement = self._test.judge()
         return judgement
 
-    def _tested(self) -> TimedTest:
-        return TimedTest(self._known, self._point, Metric.LATENCY, RULES)
+    def _tested(self, twin: TwinEvidence | None = None, final: bool = False) -> TimedTest:
+        return TimedTest(self._known, self._point, Metric.LATENCY, RULES, twin, final)
 
     def judged_with(self, own: Judgement, twin: FarmUnit, others: Sequence[FarmUnit]) -> Judgement:
         """Tonight's judgement with the twin's evidence, and what the room's other units know.
@@ -77,7 +77,7 @@ class FarmUnit:
         evidence = TwinEvidence(looks)
         if any(evidence.shows(look, RULES) for look in own.looks):
             evidence = TwinEvidence(looks, tuple(seen for each in others if (seen := each.looks)))
-        return self._test.with_twin(evidence).judge()
+        return self._tested(evidence, final=True).judge()
 
     @property
     def looks(self) -> tuple[OnsetTest, ...]:
@@ -87,7 +87,7 @@ class FarmUnit:
     def alarm(self, judgement: Judgement | None) -> Alarm:
         """The alarm that a judgement raises."""
         verdict = judgement.verdict if judgement else Verdict.SPOILED
-        return Alarm(SIGNS.get(verdict, 0), verdict.is_provisional, self._point.reruns / BLOCKS)
+        return Alarm(SIGNS.get(verdict, 0), verdict.name.startswith("PROVISIONAL"), self._point.reruns / BLOCKS)
 
     def end(self) -> None:
         """Adds tonight to the history."""

@@ -226,7 +226,7 @@ def main(name: str | None, link: str, rounds: int, as_json: bool) -> None:
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         folder = Path(scratch)
         if name:
-            unit = next(unit for unit in inventory.load_units() if unit.name == name)
+            unit = next(unit for unit in inventory.load_inventory().units if unit.name == name)
         else:
             unit = stack.enter_context(LOOPBACKS[link](folder))
         ways = WAYS[unit.transport](replace(unit, folder=FOLDERS[unit.transport]), stack, folder)

@@ -22,7 +22,6 @@ from runtime.errors import ConfigError
 
 PRIORITIES = {"interactive": 10, "nightly": 0}  # what waits first is done first, among those of one number
 BEFORE_JOBS = max(PRIORITIES.values()) + 1
-DEFAULT_PRIORITY = "interactive"
 RUNNING = "running"
 PREFIX = "farm."
 CANCEL = "cancel"

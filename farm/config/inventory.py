@@ -232,11 +232,6 @@ class _DevicesFile(YamlSection):
     devices: Annotated[dict[SafeName, _DeviceSection], AfterValidator(not_empty)]
 
 
-def load_units(path: Path | None = None) -> list[Unit]:
-    """Reads the units of the file alone; see `load_inventory`."""
-    return list(load_inventory(path).units)
-
-
 _read: list[Path] = []  # the files that commands name in place of devices.yml, the last one in force
 
 

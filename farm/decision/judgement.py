@@ -31,11 +31,6 @@ class Verdict(enum.StrEnum):
         """Whether the verdict makes the night's exit status 1."""
         return self in (Verdict.REGRESSION, Verdict.WRONG_RESULT, Verdict.FAILED, Verdict.MISSING)
 
-    @property
-    def is_provisional(self) -> bool:
-        """Whether more measurements may settle it."""
-        return self in (Verdict.PROVISIONAL_REGRESSION, Verdict.PROVISIONAL_IMPROVEMENT)
-
 
 @dataclasses.dataclass(frozen=True)
 class ChangePoint:

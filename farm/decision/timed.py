@@ -12,7 +12,6 @@ nights confirm the change:
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import math
@@ -97,12 +96,6 @@ class TimedTest:
         self._confirm = rules.confirm_drifting if self._is_hot_prone else rules.confirm
         self._least_leave_one_out = rules.leave_one_out_drifting if self._is_hot_prone else rules.leave_one_out
         self._smallest = math.log(rules.smallest_ratio[metric])
-
-    def with_twin(self, twin: TwinEvidence | None) -> TimedTest:
-        """The same test when the night is over, with a twin's evidence."""
-        test = copy.copy(self)
-        test._twin, test._final = twin, True
-        return test
 
     @functools.cached_property
     def _start(self) -> int:

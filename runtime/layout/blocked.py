@@ -27,8 +27,3 @@ def is_blocked_row_major(shape: Shape, block: int) -> bool:
 def to_blocked(data: Array, block: int) -> Array:
     """A tensor (n, c, h, w) in blocks of channels, zero-filled, one-dimensional."""
     return blocked_channels(block).pack(data).reshape(-1)
-
-
-def from_blocked(memory: Array, shape: Shape, block: int) -> Array:
-    """The tensor of this shape that `to_blocked` laid out; lanes behind its channels are dropped."""
-    return blocked_channels(block).unpack(memory, shape)

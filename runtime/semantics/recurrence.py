@@ -76,7 +76,6 @@ RECURRENT_FUNCTIONS: Mapping[str, UnaryFunction] = {
     code.function.activation: code.function for code in RecurrentFunction
 }
 GATES: Mapping[str, int] = {"RNN": 1, "GRU": 3, "LSTM": 4}
-FUNCTION_NAMES = tuple(function.name.lower() for function in RecurrentFunction)
 DIRECTIONS: Mapping[str, tuple[bool, ...]] = {
     "forward": (False,),
     "reverse": (True,),

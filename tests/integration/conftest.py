@@ -43,7 +43,7 @@ def listed(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Uni
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.chdir(tmp_path)
-    (found,) = inventory.load_units()
+    (found,) = inventory.load_inventory().units
     return found
 
 

@@ -15,12 +15,12 @@ from numpy.lib.stride_tricks import as_strided
 from runtime.errors import UnsupportedError
 from runtime.graph import Array
 from runtime.kernels.codes import Binary, Order, Pad, Pooling
-from runtime.layout.blocked import blocked_shape, from_blocked, to_blocked
-from runtime.layout.buffer import unpack_rows
+from runtime.layout.blocked import blocked_shape, to_blocked
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
 from runtime.plan.plan import Plan, Step
 from runtime.plan.records import ArgKind, PoolKind
 from runtime.semantics.unary import FUNCTIONS
+from tests.runtime.unpacked import from_blocked, unpack_rows
 
 Floats = Mapping[str, float]
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from runtime.graph import Graph
+from runtime.graph import Graph, Node, TensorInfo
 from runtime.lowering.assembly import lifetimes
 from runtime.lowering.builder import Builder
 from runtime.lowering.choice import NodeChoice
 from runtime.lowering.options import Options
+from runtime.operators.table import infer_shape
 from runtime.selection.candidates import Candidates
 from runtime.types import EVERY_ALGORITHM
 from tests.runtime.graphs import GraphMaker
@@ -26,6 +28,43 @@ def all_choices(candidates: Candidates) -> Iterator[dict[str, NodeChoice]]:
     names = [node.output for node in candidates.graph.nodes]
     for nodes in itertools.product(*(candidates.choices(node) for node in candidates.graph.nodes)):
         yield dict(zip(names, nodes, strict=True))
+
+
+def large_graph(operators: int, seed: int = 0) -> Graph:
+    """Residual blocks, branches that a Concat joins, and light operators, in a drawn order; shapes stay the same."""
+    random = np.random.default_rng(seed)
+    channels, size = 32, 28
+    graph = Graph("large", ["image"], [], [], {"image": TensorInfo((1, channels, size, size))}, {})
+
+    def add(op: str, *inputs: str, **attrs: object) -> str:
+        name = f"t{len(graph.nodes)}"
+        graph.nodes.append(Node(op, f"n{len(graph.nodes)}", list(inputs), [name], attrs))
+        graph.tensors[name] = TensorInfo(infer_shape(op, [graph.shape(each) for each in inputs], attrs))
+        return name
+
+    def conv(x: str, k: int, *residual: str) -> str:
+        shape = (channels, graph.shape(x)[1], k, k)
+        weights = graph.add_constant(f"w{len(graph.nodes)}", np.zeros(shape, np.float32))
+        bias = graph.add_constant(f"b{len(graph.nodes)}", np.zeros(channels, np.float32))
+        window = {"strides": (1, 1), "pads": (k // 2,) * 4, "dilations": (1, 1), "group": 1}
+        return add("Conv", x, weights, bias, *residual, **window)
+
+    x = "image"
+    while len(graph.nodes) < operators - 4:
+        kind = random.integers(4)
+        if kind == 0:
+            x = conv(conv(x, 3), 1, x)
+        elif kind == 1:
+            x = conv(add("Concat", conv(x, 1), conv(x, 3), axis=1), 1)
+        elif kind == 2:
+            x = add("Pad", x, pads=(0, 0, 0, 1, 0, 0, 0, 0), value=0.0, mode="reflect")
+            x = conv(add("Slice", x, starts=(1,), ends=(size + 1,), axes=(3,), steps=(1,)), 1)
+        else:
+            x = add("Add", add("Sigmoid", x), conv(x, 3))
+    while len(graph.nodes) < operators:
+        x = add("Relu", x)
+    graph.outputs = [x]
+    return graph
 
 
 @st.composite

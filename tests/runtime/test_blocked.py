@@ -16,7 +16,7 @@ from runtime.errors import UnsupportedError
 from runtime.families.convolution.block_lowering import merged_groups
 from runtime.families.movement.block_lowering import channel_runs
 from runtime.graph import Array, Graph
-from runtime.layout.blocked import BLOCKS, blocked_shape, from_blocked, to_blocked
+from runtime.layout.blocked import BLOCKS, blocked_shape, to_blocked
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.options import CpuOptions
 from runtime.oracle.evaluate import evaluate
@@ -28,6 +28,7 @@ from tests.runtime.blocked_executor import BlockedExecutor
 from tests.runtime.blocked_networks import NETWORKS, NetworkMaker, aligned_concat, winograd
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.random_graphs import random_graphs, sliced_graphs
+from tests.runtime.unpacked import from_blocked
 
 CPU = Target("host", "host", memory="cpu")
 each_block = pytest.mark.parametrize("block", BLOCKS)

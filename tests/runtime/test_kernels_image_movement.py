@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from runtime.kernels.codes import Pad
-from runtime.layout.buffer import nhwc_size, nhwc_view
+from runtime.layout.buffer import nhwc_size
 from runtime.types import Precision
 from tests.runtime.image_launch import SENTINEL, element_type, launch, oracle, precisions, random
+from tests.runtime.unpacked import nhwc_view
 
 pytestmark = pytest.mark.opencl
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.selection import large_graph
 from runtime.graph import Graph
 from runtime.selection.candidates import Candidates, NodeCandidate
 from runtime.selection.costs import cost_key
@@ -18,7 +17,7 @@ from runtime.selection.listing import find_candidates
 from runtime.selection.merging import Merger
 from runtime.types import Precisions
 from tests.runtime.selection_costs import GPU, GPU_AND_CPU
-from tests.runtime.selection_graphs import AUTO, any_graphs, several
+from tests.runtime.selection_graphs import AUTO, any_graphs, large_graph, several
 from tests.runtime.test_mixed_precision import BOTH
 
 

@@ -7,8 +7,6 @@ import functools
 import numpy as np
 import pytest
 
-from benchmarks.format_networks import NETWORKS
-from benchmarks.nhwc_twins import STYLES, Style, in_nhwc, nhwc_twin
 from runtime.convert import convert
 from runtime.graph import Array, Graph
 from runtime.lowering.lower import lower
@@ -18,6 +16,8 @@ from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.target import Target
 from tests.opencl import default_device
+from tests.runtime.format_networks import NETWORKS
+from tests.runtime.nhwc_twins import STYLES, Style, in_nhwc, nhwc_twin
 from tests.runtime.onnx_models import run_onnxruntime
 
 SIZE = 32

@@ -8,7 +8,6 @@ import random
 
 import pytest
 
-from benchmarks.format_networks import reflected_middle
 from runtime.convert import convert
 from runtime.lowering.launch import Launch
 from runtime.lowering.options import Options
@@ -26,6 +25,7 @@ from runtime.selection.calibration import (
 from runtime.selection.costs import least_ms, modelled_costs
 from runtime.selection.listing import find_candidates
 from runtime.types import EVERY_ALGORITHM, Precision
+from tests.runtime.format_networks import reflected_middle
 from tests.runtime.selection_costs import GPU, GPU_AND_CPU
 
 MEASURED = MeasuredPeaks(

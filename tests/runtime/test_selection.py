@@ -11,8 +11,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from benchmarks.format_networks import reflected_middle
-from benchmarks.selection import large_graph
 from runtime.convert import convert
 from runtime.errors import ModelError
 from runtime.graph import Graph
@@ -26,7 +24,6 @@ from runtime.peaks import peaks_of
 from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
-from runtime.selection.baselines import everywhere, node_by_node
 from runtime.selection.candidates import Candidates
 from runtime.selection.costs import AnalyticCosts, CostOrigin, LaunchCosts, MeasuredCosts, cost_key, total_ms
 from runtime.selection.evaluation import Evaluation
@@ -38,10 +35,20 @@ from runtime.selection.selection import select_among, select_choice
 from runtime.target import Target
 from runtime.types import Algorithm, Precision, asked_algorithms
 from tests.opencl import default_device
+from tests.runtime.format_networks import reflected_middle
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.random_graphs import random_graphs
+from tests.runtime.selection_baselines import everywhere, node_by_node
 from tests.runtime.selection_costs import GPU, GPU_AND_CPU, DrawnCosts
-from tests.runtime.selection_graphs import AUTO, all_choices, any_graphs, joining_graphs, live_peak, several
+from tests.runtime.selection_graphs import (
+    AUTO,
+    all_choices,
+    any_graphs,
+    joining_graphs,
+    large_graph,
+    live_peak,
+    several,
+)
 
 MOST_CHOICES = 100  # of a graph that is tried exhaustively
 _IN_HALF = [dataclasses.replace(each, precision=Precision.FP16_STORAGE) for each in (GPU, GPU_AND_CPU)]

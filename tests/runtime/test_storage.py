@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from runtime.graph import Array
 from runtime.layout.arrangement import Shape
-from runtime.layout.buffer import nhwc_view, pack_rows
+from runtime.layout.buffer import pack_rows
 from runtime.layout.image import ImageLayout, to_image
 from runtime.layout.storage import (
     ACTIVATIONS,
@@ -29,6 +29,7 @@ from runtime.layout.storage import (
     to_storage,
 )
 from runtime.types import Origin, OriginFormat
+from tests.runtime.unpacked import nhwc_view
 
 IMAGES = st.tuples(st.integers(1, 3), st.integers(1, 21), st.integers(1, 6), st.integers(1, 6))
 ORIGINS = st.builds(Origin, st.sampled_from(list(OriginFormat)), IMAGES)

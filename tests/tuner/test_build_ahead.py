@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.compiler_thread import CompilerThread
 from runtime.lowering.trials import TrialLaunch
+from tests.tuner.compiler_thread import CompilerThread
 from tests.tuner.simulated_device import CONV, LAUNCHES, SimulatedDevice, launch, true_time_ns
 from tests.tuner.test_search import expand
 from tuner.budget import Budget

@@ -1,4 +1,4 @@
-"""Help and `import farm` answer at once: they import nothing that only work needs. benchmarks/startup.py times it."""
+"""Help and `import farm` answer at once: they import nothing that only work needs."""
 
 from __future__ import annotations
 

@@ -100,5 +100,5 @@ def test_a_job_is_found_or_the_others_are_named() -> None:
 
 
 def test_the_command_line_offers_the_queues_priorities() -> None:
-    assert tuple(queue.PRIORITIES) == options.PRIORITIES and options.PRIORITIES[0] == queue.DEFAULT_PRIORITY
+    assert tuple(queue.PRIORITIES) == options.PRIORITIES and options.PRIORITIES[0] == "interactive"
     assert queue.PRIORITIES["interactive"] > queue.PRIORITIES["nightly"]

@@ -60,26 +60,26 @@ def test_reads_units_in_order(tmp_path: Path) -> None:
         "  b: {transport: local, target_abis: host, target_socs: HOST, models: My Server, tags: lab}\n"
         "  a:\n    transport: local\n    target_abis: [arm64, armhf]\n    target_socs: [rk3399]\n",
     )
-    assert inventory.load_units(path) == [
+    assert inventory.load_inventory(path).units == (
         Unit(name="b", transport="local", soc="host", model="My Server", abis=("host",), tags=("lab",)),
         Unit(name="a", transport="local", soc="rk3399", model="a", abis=("arm64", "armhf")),
-    ]
+    )
 
 
 def test_without_the_file_the_inventory_holds_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert inventory.load_units() == [HOST]
+    assert inventory.load_inventory().units == (HOST,)
     write(tmp_path, "devices: {box: {transport: local, target_abis: host, target_socs: host}}")
-    assert [unit.name for unit in inventory.load_units()] == ["box"]
+    assert [unit.name for unit in inventory.load_inventory().units] == ["box"]
 
 
 def test_a_file_that_was_named_must_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"devices.yml: no such file"):
-        inventory.load_units(tmp_path / "devices.yml")
+        inventory.load_inventory(tmp_path / "devices.yml")
 
 
 def test_the_projects_own_file_lists_the_host() -> None:
-    assert inventory.load_units(Path(__file__).parents[3] / "devices.yml") == [HOST]
+    assert inventory.load_inventory(Path(__file__).parents[3] / "devices.yml").units == (HOST,)
 
 
 @pytest.mark.parametrize("name", REFUSALS)
@@ -87,7 +87,7 @@ def test_refuses_with_line_key_and_reason(tmp_path: Path, name: str) -> None:
     lines, message = REFUSALS[name]
     path = write(tmp_path, f"devices:\n  unit:\n    {lines}\n    target_abis: host\n    target_socs: host\n")
     with pytest.raises(ConfigError) as caught:
-        inventory.load_units(path)
+        inventory.load_inventory(path)
     assert str(caught.value).startswith(f"{path}:{message}")
     assert "hunter2" not in str(caught.value)
 
@@ -111,7 +111,7 @@ def test_maces_own_file_is_read(tmp_path: Path) -> None:
             username: user
         """,
     )
-    nanopi, raspberry = inventory.load_units(path)
+    nanopi, raspberry = inventory.load_inventory(path).units
     assert nanopi == Unit(
         name="nanopi",
         transport="ssh",
@@ -166,22 +166,22 @@ def test_two_names_for_one_phone_are_refused(tmp_path: Path) -> None:
         "devices:\n  a: {serial: 10.0.0.5:5555}\n  b: {serial: other}\n  c: {transport: adb, address: 10.0.0.5}\n",
     )
     with pytest.raises(ConfigError, match=r"devices.yml:4: devices.c: the same phone as 'a'"):
-        inventory.load_units(path)
+        inventory.load_inventory(path)
 
 
 @pytest.mark.parametrize("discover", ["some", ""])
 def test_discovery_is_all_or_listed(tmp_path: Path, discover: str) -> None:
     path = write(tmp_path, f"adb:\n  discover: {discover}\ndevices: {{a: {{transport: local}}}}\n")
     with pytest.raises(ConfigError, match=r"devices.yml:2: adb.discover: 'all' or 'listed' is expected"):
-        inventory.load_units(path)
+        inventory.load_inventory(path)
 
 
 def test_a_model_cannot_steer_the_terminal(tmp_path: Path) -> None:
     path = write(tmp_path, 'devices: {a: {transport: local, models: "My\\e[31m\\nphone"}}')
-    assert inventory.load_units(path)[0].model == r"My\x1b[31m phone"
+    assert inventory.load_inventory(path).units[0].model == r"My\x1b[31m phone"
 
 
 def test_two_socs_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "devices: {a: {transport: local, target_abis: host, target_socs: [a, b]}}")
     with pytest.raises(ConfigError, match=r"devices.a.target_socs: a unit has one SoC"):
-        inventory.load_units(path)
+        inventory.load_inventory(path)

@@ -1,4 +1,4 @@
-"""A recorded exhaustive search (benchmarks/record_search.py makes it) as launches, candidates and a `measure`."""
+"""A recorded exhaustive search as launches, candidates and a `measure`."""
 
 from __future__ import annotations
 
