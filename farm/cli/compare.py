@@ -116,6 +116,6 @@ def show(rows: Sequence[CompareRow]) -> None:
 
 def _tell_coverage(rows: Sequence[CompareRow], err: bool) -> None:
     """What repeated comparisons of a thing with itself say of the intervals; nothing of others."""
-    if len({(row.model, row.unit, row.runtime) for row in rows}) < len(rows):
+    if len({(row.model, row.unit, row.runner) for row in rows}) < len(rows):
         for line in coverage_lines(rows):
             click.echo(one_line(line), err=err)

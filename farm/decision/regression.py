@@ -140,7 +140,7 @@ def _with_new_fingerprint(judgement: Judgement, history: SeriesHistory, tonight:
     if not last.fingerprint or not tonight.fingerprint or last.fingerprint == tonight.fingerprint:
         return judgement
     return dataclasses.replace(
-        judgement, reason=f"{judgement.reason}; its driver or kernels are others than in run {last.run}"
+        judgement, reason=f"{judgement.reason}; its driver, kernels or engine are others than in run {last.run}"
     )
 
 

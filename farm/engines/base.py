@@ -22,6 +22,7 @@ from farm.config.deployment import Runtime
 from farm.farmrt.unit_file_store import UnitFileStore
 from farm.rows.run import EngineFigure
 from farm.transport.base import Transport
+from runtime.errors import ConfigError
 
 Array = npt.NDArray[Any]
 
@@ -147,6 +148,10 @@ class Engine(ABC):
         Entering it, or calling what it gives, raises UnsupportedError or a DeviceError of that kind where the engine
         cannot take the model, DeviceError with its last words where it fails, DeadlineError where it hangs.
         """
+
+    def at(self, version: str) -> Engine:
+        """The same of one version, called `NAME==VERSION`; ConfigError where none can be had by its version."""
+        raise ConfigError(f"engine {self.name} cannot be had by its version; name it without =={version}")
 
     def missing(self) -> str:
         """Why it cannot run on this machine, with the command that installs it; empty where it can."""

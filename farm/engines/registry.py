@@ -17,6 +17,7 @@ from farm.engines.onnxruntime import OnnxRuntime
 from runtime.errors import ConfigError
 
 GROUP = "farm.engines"
+PINNED = "=="  # between the name of an engine and its version
 
 
 def engines() -> Mapping[str, Engine]:
@@ -50,9 +51,19 @@ def names() -> tuple[str, ...]:
     return (FARMRT, *engines())
 
 
+def engine_named(name: str) -> Engine:
+    """An engine other than farmrt by its name, or one version of it by `NAME==VERSION`; ConfigError for other words."""
+    base, pinned, version = name.partition(PINNED)
+    if base not in engines():
+        if base == FARMRT and pinned:
+            raise ConfigError(f"{name}: farmrt is of this farm; `farm compare` takes commits, which have their own")
+        raise ConfigError(f"{base!r} is no engine{suggestion(base, names())}")
+    return engines()[base].at(version) if pinned else engines()[base]
+
+
 def named_engines(wanted: Sequence[str]) -> tuple[str, ...]:
     """The names, each once, in order; ConfigError for one that is no engine."""
     for name in wanted:
-        if name not in names():
-            raise ConfigError(f"{name!r} is no engine{suggestion(name, names())}")
+        if name != FARMRT:
+            engine_named(name)
     return tuple(dict.fromkeys(wanted))

@@ -6,6 +6,7 @@
       - soc: sdm845
       - {tag: quiet, one_per_soc: yes}
     runtimes: [gpu]                       # of those that the deployment files name; default: all
+    engine: [farmrt, onnxruntime]         # what runs the models; default: what the deployment files say, farmrt
     settings:                             # default: one, called `default`
       default: {}
       untuned: {tuned: none, kernels: none, selection: none}
@@ -42,7 +43,7 @@ from farm.condition.throttling import RetryPolicy
 from farm.config import samples, yaml_source
 from farm.config.deployment import Runtime
 from farm.config.execution import ExecutionKeys
-from farm.config.fields import SafeName, Text, as_list, not_empty
+from farm.config.fields import SafeName, Text, as_list, not_empty, split_text
 from farm.config.yaml_source import KeyPath, YamlSection, YamlSource
 from farm.units.selection import Selection
 from runtime.errors import ConfigError
@@ -81,6 +82,11 @@ class Setting(ExecutionKeys):
     selection: Text | None = None
     memory: Literal["buffer", "image"] | None = None
 
+    @property
+    def is_for_all(self) -> bool:
+        """Whether it says nothing that farmrt alone knows."""
+        return not any((self.tuned, self.kernels, self.selection, self.memory))
+
 
 def _web_address(value: str) -> str:
     """Requires an address; the error does not repeat it, since it may hold a secret."""
@@ -97,6 +103,7 @@ class NightlyConfiguration(YamlSection):
     models: Annotated[tuple[Text, ...], BeforeValidator(as_list), AfterValidator(not_empty)]
     units: tuple[Selector, ...] = ()
     runtimes: Annotated[tuple[Runtime, ...], BeforeValidator(as_list), AfterValidator(not_empty)] = ("cpu", "gpu")
+    engine: Annotated[tuple[Text, ...], BeforeValidator(split_text), AfterValidator(not_empty)] | None = None
     settings: Annotated[dict[SafeName, Setting], AfterValidator(not_empty)] = Field(
         default_factory=lambda: {DEFAULT_SETTING: Setting()}
     )

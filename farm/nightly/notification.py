@@ -53,6 +53,7 @@ def _series_members(report: SeriesReport) -> dict[str, Any]:
         "unit": case.unit,
         "model": case.model,
         "runtime": case.runtime,
+        "engine": case.engine,
         "setting": case.setting,
         "metric": str(report.key.metric),
         "verdict": str(judgement.verdict),

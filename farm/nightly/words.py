@@ -127,8 +127,8 @@ def case_title(case: Case) -> str:
 
 
 def way(case: Case) -> str:
-    """`gpu`, or `gpu, untuned`."""
-    return case.runtime if case.setting == DEFAULT_SETTING else f"{case.runtime}, {case.setting}"
+    """`gpu`, `gpu, untuned`, or `cpu of onnxruntime`."""
+    return case.runner if case.setting == DEFAULT_SETTING else f"{case.runner}, {case.setting}"
 
 
 def capitalised(text: str) -> str:

@@ -127,7 +127,7 @@ def _odd_figures(nights: Sequence[Sequence[float]]) -> tuple[Array, Array, Array
 
 
 def swaps(points: Sequence[Point]) -> list[tuple[Point, str]]:
-    """The first points of other hardware or of another driver, and what is new."""
+    """The first points of other hardware, or of another driver or engine, and what is new."""
     if len({point.identity for point in points}) < 2 and len({point.fingerprint for point in points}) < 2:
         return []
     changes = []
@@ -135,7 +135,7 @@ def swaps(points: Sequence[Point]) -> list[tuple[Point, str]]:
         if before.identity != after.identity:
             changes.append((after, "another piece of hardware"))
         elif before.fingerprint != after.fingerprint and before.fingerprint and after.fingerprint:
-            changes.append((after, "another driver or kernels"))
+            changes.append((after, "another driver, kernels or engine"))
     return changes
 
 

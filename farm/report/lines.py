@@ -42,7 +42,7 @@ def links_of(night: Night) -> Links:
 def parts_of(key: SeriesKey) -> tuple[str, ...]:
     """What the file name of a series is made of."""
     case = key.case
-    return (case.unit, case.model, case.runtime, case.setting, key.metric, case.library)
+    return (case.unit, case.model, case.runner, case.setting, key.metric, case.library)
 
 
 @dataclasses.dataclass(frozen=True)

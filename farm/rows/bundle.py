@@ -8,6 +8,7 @@ from pydantic import Field
 
 from farm.rows.duet import SoftwareVerdict
 from farm.rows.record import Figure, Record
+from farm.rows.row import OWN_ENGINE, runner
 
 
 class BundleManifest(Record):
@@ -31,6 +32,7 @@ class BundleManifest(Record):
     model: str
     runtime: str
     setting: str
+    engine: str = OWN_ENGINE
     run: int
     started: str
     commit: str = ""
@@ -55,10 +57,12 @@ class BundleManifest(Record):
     @property
     def series(self) -> tuple[str, ...]:
         """What all nights of the case have in common."""
-        return (self.name, self.unit, self.library, self.model, self.runtime, self.setting)
+        other = () if self.engine == OWN_ENGINE else (self.engine,)  # so that farmrt's keep their places
+        return (self.name, self.unit, self.library, self.model, self.runtime, self.setting, *other)
 
     def __str__(self) -> str:
-        return f"bundle of run {self.run}, {self.model} ({self.runtime}, {self.setting}) on {self.unit}"
+        way = f"{runner(self.runtime, self.engine)}, {self.setting}"
+        return f"bundle of run {self.run}, {self.model} ({way}) on {self.unit}"
 
     def is_same_software(self, other: BundleManifest) -> bool:
         """Whether the unit would work with the very same bytes in the same way."""

@@ -13,6 +13,7 @@ class Block(Record):
 
     `samples` are wall times in milliseconds; `arm` is `a` or `b`, the two labels of the A/A control; `rerun` says that
     it was measured to confirm what blocks before it showed; `throttled` what spoiled it (empty: nothing).
+    `init_ms` and `first_ms` are null where an engine does not tell them.
     `waited_share` is the share of the rounds' time that farmrt's threads waited for a core because of other work, 0 to
     1; null: the unit does not tell.
     """
@@ -20,8 +21,8 @@ class Block(Record):
     time: str
     arm: str
     rerun: bool = False
-    init_ms: float
-    first_ms: float
+    init_ms: Figure = None
+    first_ms: Figure = None
     samples: tuple[float, ...] = Field(min_length=1)
     throttled: str = ""
     waited_share: Figure = None

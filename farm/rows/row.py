@@ -27,6 +27,12 @@ from runtime.plan.artifacts import fingerprint_of
 from runtime.target import Target
 
 SCHEMA_VERSION = 1
+OWN_ENGINE = "farmrt"
+
+
+def runner(runtime: str, engine: str) -> str:
+    """The runtime for people, with the engine where that is not farm's own: `cpu`, `cpu of onnxruntime`."""
+    return runtime if engine == OWN_ENGINE else f"{runtime} of {engine}"
 
 
 def versions() -> dict[str, str]:
@@ -57,7 +63,7 @@ class Identity(Record):
     library: str
     model: str
     runtime: str
-    engine: str = "farmrt"
+    engine: str = OWN_ENGINE
 
     def on(self, device_model: str) -> Identity:
         """The same on a unit that has told its model."""
@@ -73,8 +79,8 @@ class Identity(Record):
 
     @property
     def runner(self) -> str:
-        """The runtime for people, with the engine where that is not farm's own: `cpu`, `cpu of onnxruntime`."""
-        return self.runtime if self.engine == "farmrt" else f"{self.runtime} of {self.engine}"
+        """Its runtime and engine for people."""
+        return runner(self.runtime, self.engine)
 
 
 class Ending(Record):

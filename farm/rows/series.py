@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from farm.rows.nightly import Block, NightlyRow
+from farm.rows.row import OWN_ENGINE, runner
 from farm.rows.status import Status
 
 
@@ -68,16 +69,22 @@ _INFO = {
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Case:
-    """What is measured each night: a model in one runtime and setting on one unit."""
+    """What is measured each night: a model in one runtime and setting of an engine on one unit."""
 
     unit: str
     library: str
     model: str
     runtime: str
     setting: str
+    engine: str = OWN_ENGINE
+
+    @property
+    def runner(self) -> str:
+        """Its runtime and engine for people."""
+        return runner(self.runtime, self.engine)
 
     def __str__(self) -> str:
-        return f"{self.model} ({self.runtime}, {self.setting}) on {self.unit}"
+        return f"{self.model} ({self.runner}, {self.setting}) on {self.unit}"
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -148,7 +155,7 @@ Series = Mapping[SeriesKey, Sequence[Point]]
 
 def case_of(row: NightlyRow) -> Case:
     """The case of a row."""
-    return Case(row.unit, row.library, row.model, row.runtime, row.setting)
+    return Case(row.unit, row.library, row.model, row.runtime, row.setting, row.engine)
 
 
 def digest(value: Any) -> str:
@@ -175,13 +182,18 @@ def points_of(row: NightlyRow, run: int, commit: str = "") -> dict[SeriesKey, Po
     arms, reruns = tuple(block.arm for block in good), sum(block.rerun for block in good)
     timed = {
         Metric.LATENCY: [statistics.median(block.samples) for block in good],
-        Metric.INIT: [block.init_ms for block in good],
-        Metric.FIRST: [block.first_ms for block in good],
+        Metric.INIT: [block.init_ms for block in good if block.init_ms is not None],
+        Metric.FIRST: [block.first_ms for block in good if block.first_ms is not None],
+    }
+    told = {  # an engine may tell of rounds alone
+        Metric.LATENCY: bool(row.blocks) or row.status != Status.OK,
+        Metric.INIT: any(block.init_ms is not None for block in row.blocks),
+        Metric.FIRST: any(block.first_ms is not None for block in row.blocks),
     }
     points = {
         metric: Point(runs=tuple(runs), arms=arms, reruns=reruns, spoiled=spoiled, **common)
         for metric, runs in timed.items()
-        if row.blocks or (metric == Metric.LATENCY and row.status != Status.OK)
+        if told[metric]
     }
     for metric, value in _single_figures(row).items():
         points[metric] = Point(runs=(value,), arms=("",), **common)

@@ -118,7 +118,7 @@ def history(service: FarmService, request: Request) -> Any:
 
 def _series(report: SeriesReport) -> dict[str, Any]:
     case = report.key.case
-    names = {name: getattr(case, name) for name in ("unit", "library", "model", "runtime", "setting")}
+    names = {name: getattr(case, name) for name in ("unit", "library", "model", "runtime", "engine", "setting")}
     return {**names, "metric": str(report.key.metric), "chart": charts.history(report)}
 
 

@@ -26,7 +26,7 @@ from farm.serve.all_results import all_artifacts, all_reports
 from farm.serve.kept_results import JudgedNight
 from farm.serve.page_assets import asset_answer
 from farm.serve.rendering import job_row, render, unit_row
-from farm.serve.run_view import run_view
+from farm.serve.run_view import run_view, runner_of
 from farm.serve.service import FarmService, http_status, service_of
 from farm.serve.watcher import Snapshot
 from farm.store.process import own_host
@@ -120,7 +120,7 @@ def one_unit(service: FarmService, request: Request) -> tuple[str, Mapping[str, 
         "health": service.source.health(report.unit),
         "temperatures": temperatures,
         "spark": sparkline([value for _, value in temperatures]),
-        "rows": service.results.unit_rows(report.unit.name),
+        "rows": [(row, runner_of(row)) for row in service.results.unit_rows(report.unit.name)],
         "lines": [(words.title(each.key), words.WORDS[each.judgement.verdict]) for each in words.worst_first(series)],
     }
 

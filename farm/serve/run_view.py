@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from farm.report.figures import NONE, milliseconds
+from farm.rows.row import OWN_ENGINE, runner
 
 MOST_ROWS = 300
 MOST_MODELS = 8  # whose operators are listed
@@ -66,9 +67,14 @@ def run_view(rows: Iterator[Data]) -> RunView:
     return RunView([_line(row) for row in kept], operators, list(files), len(shown) > MOST_ROWS)
 
 
+def runner_of(row: Data) -> str:
+    """The runtime of a stored row for people, with an engine that is not farm's own."""
+    return runner(str(row.get("runtime") or ""), str(row.get("engine") or OWN_ENGINE))
+
+
 def _line(row: Data) -> ResultLine:
-    words = {name: str(row.get(name) or "") for name in ("time", "unit", "model", "runtime", "status", "reason")}
-    return ResultLine(**words, latency=milliseconds(_latency_ms(row)), gain=_gain(row))
+    words = {name: str(row.get(name) or "") for name in ("time", "unit", "model", "status", "reason")}
+    return ResultLine(**words, runtime=runner_of(row), latency=milliseconds(_latency_ms(row)), gain=_gain(row))
 
 
 def _latency_ms(row: Data) -> float | None:

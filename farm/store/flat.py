@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Table, select
 
 from farm.rows.device_state import DeviceState
+from farm.rows.row import OWN_ENGINE
 from farm.safe_text import one_line
 from farm.store import schema
 from farm.store.lines import RunData
@@ -25,8 +26,8 @@ Columns = Mapping[str, type]
 Lines = Iterator[dict[str, Cell]]
 
 _FIGURES = ("init_ms", "first_ms", "cosine", "sqnr_db", "max_abs_error", "time_ns", "tuned_ratio", "gain_percent")
-_NAMES = ("unit", "soc", "library", "model", "runtime")
-_KEY = ("unit", "library", "model", "runtime", "setting", "metric")
+_NAMES = ("unit", "soc", "library", "model", "runtime", "engine")
+_KEY = ("unit", "library", "model", "runtime", "engine", "setting", "metric")
 _SAMPLED = ("latency_ms", "default_latency_ms")  # members of rows that have samples
 
 
@@ -100,6 +101,7 @@ def _rows(connection: Connection) -> Lines:
             **beside,
             "run": record["run_id"],
             "row": record["id"],
+            "engine": _engine(row),
             **{name: one_line(str(row.get(name) or "")) for name in ("reason", "throttled")},
             "latency_ms": _cell(latency.get("median") if isinstance(latency, dict) else None, float),
             **{name: _cell(row.get(name), float) for name in _FIGURES},
@@ -109,11 +111,16 @@ def _rows(connection: Connection) -> Lines:
 
 def _samples(connection: Connection) -> Lines:
     for record in _all(connection, schema.rows):
-        names = {name: record[name] for name in _NAMES} | {"run": record["run_id"], "row": record["id"]}
+        names = {name: record[name] for name in _NAMES if name in record}
+        names |= {"run": record["run_id"], "row": record["id"], "engine": _engine(record["row"])}
         for group in _sampled(record["row"]):
             samples = group.pop("samples")
             for number, value in enumerate(samples, 1):
                 yield {**names, **group, "sample": number, "ms": _cell(value, float)}
+
+
+def _engine(row: Mapping[str, Any]) -> str:
+    return one_line(str(row.get("engine") or OWN_ENGINE))
 
 
 def _sampled(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

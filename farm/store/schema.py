@@ -65,7 +65,7 @@ series = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("digest", Text, nullable=False, unique=True),  # of the key
-    Column("key", JSON, nullable=False),  # [unit, library, model, runtime, setting, metric]
+    Column("key", JSON, nullable=False),  # [unit, library, model, runtime, setting, engine if not farmrt, metric]
 )
 
 points = Table(

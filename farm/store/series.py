@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Text, cast, delete, exists, func, select
 
 from farm.rows.nightly import NightlyRow
 from farm.rows.packed_points import PackedPoints, point_of
+from farm.rows.row import OWN_ENGINE
 from farm.rows.series import Case, Metric, Point, SeriesKey, case_of, digest, points_of
 from farm.store import schema
 from farm.store.rows import json_value
@@ -73,7 +74,9 @@ def night_commits(connection: Connection, until: int | None, nights: int, name: 
 
 
 def _key_list(key: SeriesKey) -> list[str]:
-    return [*dataclasses.astuple(key.case), str(key.metric)]
+    """The engine stands in it where it is not farm's own: the keys of older stores stay as they are."""
+    *case, engine = dataclasses.astuple(key.case)
+    return [*case, *([] if engine == OWN_ENGINE else [engine]), str(key.metric)]
 
 
 def series_key(values: Sequence[str]) -> SeriesKey:

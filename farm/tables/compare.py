@@ -25,7 +25,7 @@ def compare_table(rows: Sequence[CompareRow]) -> Table:
 def _cells(row: CompareRow) -> list[str]:
     model = row.a.model if row.a.model == row.b.model else f"{row.a.model} / {row.b.model}"
     return [
-        *(model or row.model, row.unit, row.runtime),
+        *(model or row.model, row.unit, row.runner),
         *(milliseconds(side.latency_ms.median if side.latency_ms else None) for side in (row.a, row.b)),
         _figure(row.ratio, ".3f"),
         f"{row.ratio_ci[0]:.3f} to {row.ratio_ci[1]:.3f}" if row.ratio_ci else "-",
@@ -53,7 +53,7 @@ def coverage_lines(rows: Iterable[CompareRow]) -> list[str]:
     """What comparisons of a thing with itself say of the intervals, a line for each model, runtime and unit."""
     cases: dict[tuple[str, str, str], list[CompareRow]] = {}
     for row in rows:
-        cases.setdefault((row.model, row.unit, row.runtime), []).append(row)
+        cases.setdefault((row.model, row.unit, row.runner), []).append(row)
     return [
         f"{model} on {unit} ({runtime}): {_coverage_text(coverage(group))}"
         for (model, unit, runtime), group in cases.items()
@@ -71,4 +71,4 @@ def _coverage_text(found: Coverage | None) -> str:
 
 def note_lines(rows: Iterable[CompareRow]) -> list[str]:
     """What else differs between the two, a line each."""
-    return [f"{row.model} on {row.unit} ({row.runtime}): {note}" for row in rows for note in row.notes]
+    return [f"{row.model} on {row.unit} ({row.runner}): {note}" for row in rows for note in row.notes]

@@ -68,7 +68,7 @@ def _duet_table(night: Night) -> list[Table]:
 
 
 def _duet_cells(row: NightlyRow) -> list[str]:
-    duet, named = row.duet or DuetFigures(), [row.unit, row.model, row.runtime, row.setting]
+    duet, named = row.duet or DuetFigures(), [row.unit, row.model, row.runner, row.setting]
     against = "-" if duet.against is None else str(duet.against)
     if duet.fallback:
         return [*named, against, "0", "-", "-", f"not asked: {duet.fallback}"]
@@ -80,14 +80,14 @@ def _duet_cells(row: NightlyRow) -> list[str]:
 
 def _told_cells(report: SeriesReport) -> list[str]:
     case, judgement = report.key.case, report.judgement
-    model = f"{case.model} ({case.runtime}, {case.setting})"
+    model = f"{case.model} ({case.runner}, {case.setting})"
     verdict = judgement.verdict.replace("_", " ")
     return [case.unit, model, report.key.metric.info.title, _change(judgement), verdict]
 
 
 def _case_cells(case: CaseReport) -> list[str]:
     latency = next((report.judgement for report in case.series if report.key.metric == Metric.LATENCY), None)
-    row, named = case.row, [case.case.unit, case.case.model, case.case.runtime, case.case.setting]
+    row, named = case.row, [case.case.unit, case.case.model, case.case.runner, case.case.setting]
     verdict = latency.verdict.replace("_", " ") if latency else "-"
     if row is None:
         return [*named, "-", "0", "-", "-", verdict, ""]

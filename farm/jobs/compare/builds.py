@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -297,6 +297,11 @@ def _inputs(source: Deployment, name: str) -> dict[str, Array]:
     return {tensor.name: given[tensor.name] if tensor.name in given else random_input(tensor) for tensor in tensors}
 
 
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
 def _side(contender: Contender, rehearsal: Rehearsal, blocks: Sequence[Block]) -> Side:
     """Returns the figures of one side after all turns."""
     good = [block for turn in turns_that_count(blocks) for block in turn if block.arm == rehearsal.entry.arm]
@@ -311,7 +316,7 @@ def _side(contender: Contender, rehearsal: Rehearsal, blocks: Sequence[Block]) -
         versions=bundle.versions,
         fingerprint=bundle.fingerprint,
         latency_ms=Latency.of([sample for block in good for sample in block.samples]) if good else None,
-        init_ms=statistics.median(block.init_ms for block in good) if good else None,
-        first_ms=statistics.median(block.first_ms for block in good) if good else None,
+        init_ms=_median(block.init_ms for block in good),
+        first_ms=_median(block.first_ms for block in good),
         memory_bytes=rehearsal.answer.memory,
     )

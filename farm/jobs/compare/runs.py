@@ -81,6 +81,7 @@ def _identity(row: NightlyRow) -> Identity:
         library=row.library,
         model=row.model,
         runtime=row.runtime,
+        engine=row.engine,
     )
 
 

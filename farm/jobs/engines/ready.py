@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from farm.config.deployment import FARMRT, Input, Model, Output, Runtime
 from farm.config.execution import Execution
 from farm.config.platforms import PLATFORMS
 from farm.engines.base import EngineModel, EngineRun, EngineTask, EngineUnit
-from farm.engines.registry import engines
+from farm.engines.registry import engine_named
 from farm.jobs.fleet import round_limit
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
@@ -68,17 +68,20 @@ def _engine_model(prepared: Prepared, folder: Path) -> EngineModel:
     )
 
 
-def runtimes_of(engine: str, model: Model, is_named: bool) -> tuple[Runtime, ...]:
+def runtimes_of(
+    engine: str, model: Model, is_named: bool, among: Sequence[Runtime] | None = None
+) -> tuple[Runtime, ...]:
     """Those of a model's runtimes on which an engine takes it, as far as that is known without trying.
 
     An engine that the user named, and that takes it on none, has the first one, which it refuses with a reason.
     """
+    wanted = tuple(each for each in model.runtimes if among is None or each in among)
     if engine == FARMRT:
-        return model.runtimes
-    adapter = engines()[engine]
+        return wanted
+    adapter = engine_named(engine)
     takes = not adapter.platforms or model.platform in adapter.platforms
-    taken = tuple(each for each in model.runtimes if takes and each in adapter.runtimes)
-    return taken or model.runtimes[: int(is_named)]
+    taken = tuple(each for each in wanted if takes and each in adapter.runtimes)
+    return taken or wanted[: int(is_named)]
 
 
 @contextlib.contextmanager
@@ -92,24 +95,47 @@ def ready_engine(
     execution: Execution,
 ) -> Iterator[ReadyEngine]:
     """Brings an engine other than farmrt to a unit."""
-    adapter = engines()[engine]
+    unit = engine_unit(opened, prepared)
+    with started(engine, prepared, runtime, unit) as start:
+        yield ready_of(start, unit, prepared, model, runtime, data, execution)
+
+
+@contextlib.contextmanager
+def started(
+    engine: str, prepared: Prepared, runtime: Runtime, unit: EngineUnit
+) -> Iterator[Callable[[EngineTask], EngineRun]]:
+    """An engine on a unit, once it is known to take the model; it serves all models of the same limit for rounds."""
+    adapter = engine_named(engine)
     if adapter.platforms and prepared.settings.platform not in adapter.platforms:
         taken = " and ".join(adapter.platforms)
         raise UnsupportedError(f"engine {engine} takes models of platform {taken}, not {prepared.settings.platform}")
     if runtime not in adapter.runtimes:
         raise UnsupportedError(f"engine {engine} runs models on {' and '.join(adapter.runtimes)}, not on {runtime}")
-    threads = execution.over(prepared.settings.execution).num_threads
-    unit = _engine_unit(opened, prepared)
     with adapter.ready(unit) as start:
-
-        def run(rounds: int, warmup: int) -> EngineRun:
-            with round_limit.named(unit.round_limit_s):
-                return start(EngineTask(model, runtime, data.inputs, rounds, warmup, threads))
-
-        yield ReadyEngine(run)
+        yield start
 
 
-def _engine_unit(opened: OpenUnit, prepared: Prepared) -> EngineUnit:
+def ready_of(
+    start: Callable[[EngineTask], EngineRun],
+    unit: EngineUnit,
+    prepared: Prepared,
+    model: EngineModel,
+    runtime: Runtime,
+    data: TestData,
+    execution: Execution,
+) -> ReadyEngine:
+    """A model in an engine that is on the unit."""
+    threads = execution.over(prepared.settings.execution).num_threads
+
+    def run(rounds: int, warmup: int) -> EngineRun:
+        with round_limit.named(unit.round_limit_s):
+            return start(EngineTask(model, runtime, data.inputs, rounds, warmup, threads))
+
+    return ReadyEngine(run)
+
+
+def engine_unit(opened: OpenUnit, prepared: Prepared) -> EngineUnit:
+    """A unit as adapters see it, for a model."""
     connection = opened.connection
     return EngineUnit(
         name=opened.unit.name,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from farm.config.deployment import Runtime
+from farm.config.deployment import Model, Runtime
+from farm.config.execution import Execution
 from farm.engines.base import EngineRun
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import Validation, compare_with_reference, thresholds_of
@@ -16,13 +18,22 @@ from runtime.errors import DeviceError
 from runtime.types import Precision
 
 
+def engine_settings(model: Model, rounds: int, warmup: int, execution: Execution) -> dict[str, Any]:
+    """Settings of a row that are known before an engine runs."""
+    return {"rounds": rounds, "warmup": warmup, **execution.over(model.execution).given}
+
+
 def engine_provenance(engine: str, run: EngineRun) -> Provenance:
     """What an engine worked with."""
     return Provenance(
         versions={**versions(), **({engine: run.version} if run.version else {})},
         hashes=dict(run.hashes),
         settings=dict(run.settings),
-        fingerprint=dict(run.fingerprint),
+        fingerprint={
+            "engine": f"{engine} {run.version}".rstrip(),
+            "files": run.hashes.get("engine", ""),
+            **run.fingerprint,
+        },
     )
 
 

@@ -76,7 +76,7 @@ def night_bundles(
 
 def case_of_manifest(manifest: BundleManifest) -> Case:
     """The case that a manifest is of."""
-    return Case(manifest.unit, manifest.library, manifest.model, manifest.runtime, manifest.setting)
+    return Case(manifest.unit, manifest.library, manifest.model, manifest.runtime, manifest.setting, manifest.engine)
 
 
 def past_night(manifest: BundleManifest) -> PastNight:
@@ -111,6 +111,7 @@ def leave_bundle(
         model=case.model,
         runtime=case.runtime,
         setting=case.setting,
+        engine=case.engine,
         run=bundles.info.id,
         started=bundles.info.started,
         commit=bundles.info.commit,

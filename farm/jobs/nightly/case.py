@@ -9,7 +9,7 @@ from pathlib import Path
 
 from farm.condition.device_state import read_state
 from farm.config.deployment import Runtime
-from farm.farmrt.answers import LoadAnswer, waited_share
+from farm.farmrt.answers import waited_share
 from farm.jobs.benchmark import profile
 from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.round_limit import rounds_deadline_s
@@ -22,10 +22,10 @@ from farm.jobs.tune.tuned_check import TunedCheck, check_tuned
 from farm.jobs.validate import Validation, compare_outputs, with_half_range
 from farm.nightly.configuration import NightlyConfiguration
 from farm.rows.device_state import DeviceState
-from farm.rows.execution import ExecutionFigures
 from farm.rows.nightly import Block, OperatorTime
 from farm.rows.profile import operators
 from farm.rows.row import Ending, Provenance
+from farm.rows.run import RunFigures
 from farm.rows.series import Case
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
@@ -43,21 +43,29 @@ class Subject:
     load: LoadOptions
     data: TestData | None
 
+    @property
+    def ready(self) -> tuple[Prepared, TestData]:
+        """What is measured; of a model that cannot be converted there is nothing."""
+        assert isinstance(self.model, Prepared) and self.data, "only these are measured"
+        return self.model, self.data
+
 
 @dataclasses.dataclass(frozen=True)
 class Examination:
-    """What is looked at once a night: outputs, operators' times, memory, size of files, stored tuned files."""
+    """What is looked at once a night: outputs, operators' times, memory, size of files, stored tuned files.
+
+    `loaded` is what farmrt works with; None: another engine does.
+    """
 
     device_model: str
-    loaded: Loaded
     provenance: Provenance
-    load: LoadAnswer
-    execution: ExecutionFigures
+    figures: RunFigures
     state: DeviceState
     file_bytes: Mapping[str, int]
     validation: Validation
-    ops: tuple[OperatorTime, ...]
-    tuned_check: TunedCheck
+    loaded: Loaded | None = None
+    ops: tuple[OperatorTime, ...] = ()
+    tuned_check: TunedCheck = dataclasses.field(default_factory=TunedCheck)
 
     @property
     def ending(self) -> Ending:
@@ -67,7 +75,7 @@ class Examination:
 
 def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -> Examination:
     """Looks at a case once: all that its blocks do not tell."""
-    _, data = _ready(subject)
+    _, data = subject.ready
     loaded = _loaded(opened, subject)
     opened.write_inputs(data.inputs)
     first = run_rounds(opened, 1, 0)
@@ -75,10 +83,7 @@ def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -
         device_model=opened.device_model,
         loaded=loaded,
         provenance=provenance_of(opened, loaded),
-        load=loaded.answer,
-        execution=execution_figures(
-            loaded.answer, loaded.execution, first.answer, peak_memory(opened, subject.runtime)
-        ),
+        figures=_figures(opened, subject, loaded, first),
         file_bytes=_file_bytes(opened, loaded),
         state=read_state(opened.transport),
         ops=_operator_times(opened, loaded, first.first_ms) if "benchmark" in nightly.jobs else (),
@@ -87,8 +92,21 @@ def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -
     )
 
 
+def _figures(opened: OpenUnit, subject: Subject, loaded: Loaded, first: RoundTimes) -> RunFigures:
+    """What farmrt said when it loaded the model; the times of rounds are those of blocks."""
+    load, memory = loaded.answer, peak_memory(opened, subject.runtime)
+    return RunFigures(
+        init_ms=load.init_ms,
+        memory_bytes=load.memory,
+        tuned=load.tuned_use,
+        kernels=load.kernels_use,
+        selection=loaded.planned.use,
+        **dict(execution_figures(load, loaded.execution, first.answer, memory)),
+    )
+
+
 def _validated(opened: OpenUnit, subject: Subject, loaded: Loaded) -> Validation:
-    prepared, data = _ready(subject)
+    prepared, data = subject.ready
     validation = compare_outputs(prepared, loaded.plan.target, data.expected, opened.read_outputs(loaded.plan))
     validation = with_half_range(validation, loaded.plan.target.precision, data)
     return judge_further(opened, prepared, data, validation, loaded.keeping(opened), loaded.plan)
@@ -96,7 +114,7 @@ def _validated(opened: OpenUnit, subject: Subject, loaded: Loaded) -> Validation
 
 def _tuned_checked(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -> TunedCheck:
     """Checks the stored tuned files, where the case is one that uses them."""
-    prepared, data = _ready(subject)
+    prepared, data = subject.ready
     if "tune_check" not in nightly.jobs or subject.runtime != "gpu" or subject.load.tuned is not None:
         return TunedCheck()
     execution = subject.load.execution
@@ -107,7 +125,7 @@ def _tuned_checked(opened: OpenUnit, subject: Subject, nightly: NightlyConfigura
 
 def measure_block(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration, arm: str, rerun: bool) -> Block:
     """Loads the model anew and times some rounds; again after a rest where heat slowed the unit down."""
-    _, data = _ready(subject)
+    _, data = subject.ready
 
     def measure() -> tuple[float, RoundTimes]:
         loaded = _loaded(opened, subject)
@@ -131,13 +149,8 @@ def measure_block(opened: OpenUnit, subject: Subject, nightly: NightlyConfigurat
     )
 
 
-def _ready(subject: Subject) -> tuple[Prepared, TestData]:
-    assert isinstance(subject.model, Prepared) and subject.data, "only these are measured"
-    return subject.model, subject.data
-
-
 def _loaded(opened: OpenUnit, subject: Subject) -> Loaded:
-    prepared, _ = _ready(subject)
+    prepared, _ = subject.ready
     target = opened.planner.target(prepared, subject.runtime, subject.load.memory)
     return load_model(opened, prepared, subject.runtime, target, subject.load)
 

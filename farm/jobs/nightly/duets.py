@@ -134,7 +134,7 @@ class Duet:
     def _pair(self, entries: tuple[Entry, Entry], number: int, seed: int) -> DuetPair:
         """The next pair; of each two pairs each software begins one, drawn by lot."""
         self._opened.progress.stage(
-            f"{self._case.model} ({self._case.runtime}, {self._case.setting}) against run {self._before.run}: "
+            f"{self._case.model} ({self._case.runner}, {self._case.setting}) against run {self._before.run}: "
             f"pair {number + 1}"
         )
         order = random.Random(f"{seed}/{self._case}/{number // 2}").sample((0, 1), 2)  # its order is no secret

@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from farm.config.deployment import Deployment
+from farm.config.deployment import FARMRT, Deployment, Model, Runtime
 from farm.config.inventory import Unit
+from farm.engines.registry import named_engines
+from farm.jobs.engines.ready import EngineModels, runtimes_of
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.loading import LoadOptions
@@ -17,7 +20,7 @@ from farm.jobs.nightly.unit import NightSettings, UnitNight, is_good
 from farm.nightly.configuration import NightlyConfiguration, Setting
 from farm.rows.nightly import NightlyRow
 from farm.rows.series import Case
-from runtime.errors import FarmError
+from runtime.errors import ConfigError, FarmError
 
 Places = Sequence[tuple[Deployment, Sequence[Unit]]]  # which deployment file is measured on which units
 
@@ -26,8 +29,10 @@ def nightly_job(
     places: Places, night: NightSettings, fleet: FleetOptions = FLEET, progress: ProgressView = SILENT
 ) -> Iterator[NightlyRow]:
     """A row for each case that has none yet. A unit that was lost goes on where it was."""
-    unit_nights = [UnitNight(unit, subjects, night) for unit, subjects in subjects_of(night, places).items()]
-    yield from rows_of(unit_nights, fleet, progress)
+    with TemporaryDirectory() as scratch:
+        models = EngineModels(Path(scratch))
+        nights = [UnitNight(unit, subjects, night, models) for unit, subjects in subjects_of(night, places).items()]
+        yield from rows_of(nights, fleet, progress)
 
 
 def rows_of(unit_nights: Sequence[UnitNight], fleet: FleetOptions, progress: ProgressView) -> Iterator[NightlyRow]:
@@ -47,7 +52,7 @@ def unmeasured_rows(unit: Unit, night: NightSettings, places: Places, error: Far
         for subject in _subjects(night.nightly, unit, Failed(deployment, name, settings, error), None)
         if subject.case not in night.done
     ]
-    return UnitNight(unit, subjects, night).rows()
+    return UnitNight(unit, subjects, night, EngineModels(Path())).rows()
 
 
 def subjects_of(night: NightSettings, places: Places) -> Mapping[Unit, list[Subject]]:
@@ -69,21 +74,42 @@ def cases_of(nightly: NightlyConfiguration, places: Places) -> Mapping[Unit, lis
     for deployment, units in places:
         for unit in units:
             for name, model in deployment.models.items():
-                for runtime in (runtime for runtime in model.runtimes if runtime in nightly.runtimes):
-                    library = deployment.library_name
-                    cases = (Case(unit.name, library, name, runtime, setting) for setting in nightly.settings)
-                    of_unit.setdefault(unit, []).extend(cases)
+                lanes = _lanes(nightly, unit, deployment, name, model)
+                of_unit.setdefault(unit, []).extend(case for case, _ in lanes)
     return {unit: cases for unit, cases in of_unit.items() if cases}
 
 
 def _subjects(
     nightly: NightlyConfiguration, unit: Unit, model: Prepared | Failed, data: TestData | None
 ) -> Iterator[Subject]:
-    runtimes = [runtime for runtime in model.settings.runtimes if runtime in nightly.runtimes]
-    for runtime in runtimes:
-        for name, setting in nightly.settings.items():
-            case = Case(unit.name, model.deployment.library_name, model.name, runtime, name)
-            yield Subject(case, model, runtime, _load_options(nightly, setting), data)
+    for case, runtime in _lanes(nightly, unit, model.deployment, model.name, model.settings):
+        yield Subject(case, model, runtime, _load_options(nightly, nightly.settings[case.setting]), data)
+
+
+def _lanes(
+    nightly: NightlyConfiguration, unit: Unit, deployment: Deployment, name: str, model: Model
+) -> Iterator[tuple[Case, Runtime]]:
+    """A model's cases on a unit, each with its runtime.
+
+    Engines of nightly.yml stand beside each other as its runtimes do: where one takes a model on no runtime, there is
+    no case. What a deployment file names is a case, which says why not.
+    """
+    for engine in engines_of(nightly, deployment, name, model):
+        is_named = nightly.engine is None
+        for runtime in runtimes_of(engine, model, is_named, nightly.runtimes):
+            for setting, how in nightly.settings.items():
+                if engine == FARMRT or how.is_for_all:
+                    yield Case(unit.name, deployment.library_name, name, runtime, setting, engine), runtime
+
+
+def engines_of(nightly: NightlyConfiguration, deployment: Deployment, name: str, model: Model) -> tuple[str, ...]:
+    """The engines of a model; ConfigError, with its place in the file that says so, for a word that is none."""
+    try:
+        return named_engines(nightly.engine or model.engine)
+    except ConfigError as error:
+        if nightly.engine:
+            raise nightly.error(("engine",), str(error)) from None
+        raise deployment.error(("models", name, "engine"), str(error)) from None
 
 
 def _test_data(model: Prepared | Failed) -> TestData | None:

@@ -15,6 +15,7 @@ import gzip
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 from pydantic import ConfigDict, TypeAdapter
@@ -22,6 +23,7 @@ from pydantic import ConfigDict, TypeAdapter
 from farm.config import deployment
 from farm.config.inventory import Unit
 from farm.decision.duet_schedule import possible_runs
+from farm.jobs.engines.ready import EngineModels
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.fleet.progress import ProgressView
 from farm.jobs.nightly.bundles import NightBundles
@@ -182,7 +184,9 @@ def sent_night_job(
     sent, nightly = SentNight.read(Path(NIGHT)), configuration.load(Path(CONFIGURATION))
     night, named = sent.settings(nightly, tell), dataclasses.replace(unit, name=sent.unit)
     places = [(deployment.load(path, trust_models), [named]) for path in nightly.model_files]
-    yield from rows_of([UnitNight(unit, subjects_of(night, places)[named], night)], fleet, progress)
+    with TemporaryDirectory() as scratch:
+        subjects, models = subjects_of(night, places)[named], EngineModels(Path(scratch))
+        yield from rows_of([UnitNight(unit, subjects, night, models)], fleet, progress)
 
 
 def bundle_files(bundles: NightBundles, case: Case, scratch: Path) -> dict[str, Path]:

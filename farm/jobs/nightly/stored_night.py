@@ -22,6 +22,7 @@ from farm.rows.device_state import DeviceState
 from farm.rows.duet import DuetFigures
 from farm.rows.nightly import NightlyRow
 from farm.rows.packed_points import PackedPoints
+from farm.rows.row import OWN_ENGINE
 from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Metric, Nature, Point, SeriesKey, case_of
 from farm.store import Store
@@ -214,12 +215,13 @@ def _devices(
 
 def _device(unit: str, cases: Sequence[CaseReport]) -> DeviceReport:
     known = [row for case in cases if (row := case.row or case.before)]
-    described = next((row for row in known if row.fingerprint), known[0] if known else None)
+    own = [row for row in known if row.engine == OWN_ENGINE and row.fingerprint]  # others tell nothing of drivers
+    described = next(iter([*own, *known]), None)
     return DeviceReport(
         unit=unit,
         soc=described.soc if described else "",
         device_model=described.device_model if described else "",
-        fingerprint=described.fingerprint if described else {},
+        fingerprint=own[0].fingerprint if own else {},
         cases=cases,
         state_trace=_trace(case.row for case in cases if case.row),
     )

@@ -11,14 +11,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Protocol
 
 from farm.condition.device_state import read_state
+from farm.config.deployment import FARMRT
 from farm.config.inventory import Unit
 from farm.decision.regression import judge_series
+from farm.jobs.engines.ready import EngineModels
+from farm.jobs.engines.result import engine_settings
 from farm.jobs.fleet.job_rows import Settings, again_where_killed, identity_of, is_beyond_row
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed
 from farm.jobs.nightly.bundles import NightBundles
 from farm.jobs.nightly.case import Examination, Subject, examine, measure_block
 from farm.jobs.nightly.duets import DuetCase, PairNotebook
+from farm.jobs.nightly.engines import NightEngines
 from farm.jobs.nightly.unit_duets import UnitDuets
 from farm.jobs.run import rounds_settings
 from farm.nightly.block_order import ARMS, PlannedBlock, block_order
@@ -85,8 +89,9 @@ class _AboutUnit:
 class UnitNight:
     """What is known so far of one unit's cases; it outlives the connection to the unit."""
 
-    def __init__(self, unit: Unit, subjects: Sequence[Subject], settings: NightSettings) -> None:
+    def __init__(self, unit: Unit, subjects: Sequence[Subject], settings: NightSettings, models: EngineModels) -> None:
         self.unit, self._settings = unit, settings
+        self._engines = NightEngines(models)
         self._subjects = {subject.case: subject for subject in subjects}
         self._blocks = {case: list(settings.notebook.blocks(case)) for case in self._subjects}
         self._examined: dict[Case, Examination] = {}
@@ -106,10 +111,11 @@ class UnitNight:
             passive=state.battery_percent is not None,
             conditions=opened.connection.conditions,
         )
-        self._measure(opened, self._left())
-        while wanted := self._suspected():
-            self._measure(opened, self._reruns(wanted))
-        self._make_duets(opened)
+        with self._engines:
+            self._measure(opened, self._left())
+            while wanted := self._suspected():
+                self._measure(opened, self._reruns(wanted))
+            self._make_duets(opened)
         yield self.rows(read_state(opened.transport))
 
     def rows(self, state_after: DeviceState | None = None) -> list[NightlyRow]:
@@ -204,20 +210,22 @@ class UnitNight:
         subject, nightly = self._subjects[turn.case], self._settings.nightly
         rerun = turn.repeat >= nightly.repeats
         what = "again, to be sure" if rerun else f"{turn.repeat + 1} of {nightly.repeats}"
-        opened.progress.stage(f"{turn.case.model} ({turn.case.runtime}, {turn.case.setting}) {what}")
+        opened.progress.stage(f"{turn.case.model} ({turn.case.runner}, {turn.case.setting}) {what}")
         if not opened.session.alive:
             opened.session.respawn()
         if turn.case not in self._examined:
             self._examine(opened, turn.case)
         if "benchmark" in nightly.jobs:
-            block = measure_block(opened, subject, nightly, turn.arm, rerun)
+            measure = measure_block if turn.case.engine == FARMRT else self._engines.block
+            block = measure(opened, subject, nightly, turn.arm, rerun)
             self._blocks[turn.case].append(block)
             self._settings.notebook.note(turn.case, block)
 
     def _examine(self, opened: OpenUnit, case: Case) -> None:
-        self._examined[case] = examine(opened, self._subjects[case], self._settings.nightly)
-        if self._duets:
-            self._duets.leave(opened, case, self._examined[case].loaded)
+        look = examine if case.engine == FARMRT else self._engines.examine
+        examined = self._examined[case] = look(opened, self._subjects[case], self._settings.nightly)
+        if self._duets and examined.loaded:
+            self._duets.leave(opened, case, examined.loaded)
 
     def _end_of_budget(self) -> None:
         minutes = self._settings.nightly.budget_minutes
@@ -236,13 +244,17 @@ class UnitNight:
             comparison=examined.validation.comparison if examined else OutputComparison(),
             night=self._night_figures(case),
         )
-        nightly = self._settings.nightly
-        rounds, execution = (nightly.rounds, nightly.warmup), subject.load.execution
-        known = rounds_settings(subject.model.settings, subject.runtime, *rounds, execution)
+        known = self._known_settings(subject)
         states = UnitStates(state_before=examined.state if examined else None, state_after=state_after)
         conditions = Conditions({**known, **self._about.conditions}, states)
         named = dataclasses.replace(self.unit, name=case.unit)  # a host may call it otherwise than the cluster
-        return make_row(NightlyRow, identity_of(named, subject.model, subject.runtime), conditions, result)
+        return make_row(NightlyRow, identity_of(named, subject.model, subject.runtime, case.engine), conditions, result)
+
+    def _known_settings(self, subject: Subject) -> Settings:
+        nightly, execution, model = self._settings.nightly, subject.load.execution, subject.model.settings
+        if subject.case.engine == FARMRT:
+            return rounds_settings(model, subject.runtime, nightly.rounds, nightly.warmup, execution)
+        return engine_settings(model, nightly.rounds, nightly.warmup, execution)
 
     def _ending(self, case: Case) -> Ending:
         if case in self._failed:
@@ -250,27 +262,16 @@ class UnitNight:
         return self._examined[case].ending if case in self._examined else OK
 
     def _run_figures(self, case: Case) -> RunFigures:
-        """The figures of a run: times of the blocks, else of the examination; what farmrt said when it loaded."""
+        """The figures of a run: times of the blocks, else of the examination; what was said of loading the model."""
         blocks, examined = self._blocks[case], self._examined.get(case)
-        load = examined.load if examined else None
+        known = examined.figures if examined else RunFigures()
         samples = list(itertools.chain.from_iterable(block.samples for block in blocks if not block.throttled))
-        times = RunFigures(
-            init_ms=blocks[0].init_ms if blocks else load.init_ms if load else None,
-            first_ms=blocks[0].first_ms if blocks else None,
-            latency_ms=Latency.of(samples) if samples else None,
-        )
-        if examined is None or load is None:
-            return times
-        return RunFigures(
-            init_ms=times.init_ms,
-            first_ms=times.first_ms,
-            latency_ms=times.latency_ms,
-            memory_bytes=load.memory,
-            tuned=load.tuned_use,
-            kernels=load.kernels_use,
-            selection=examined.loaded.planned.use,
-            **dict(examined.execution),
-        )
+        times = {
+            "init_ms": blocks[0].init_ms if blocks else known.init_ms,
+            "first_ms": blocks[0].first_ms if blocks else None,
+            "latency_ms": Latency.of(samples) if samples else None,
+        }
+        return known.model_copy(update=times)
 
     def _night_figures(self, case: Case) -> NightlyFigures:
         examined = self._examined.get(case)

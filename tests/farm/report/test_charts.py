@@ -74,7 +74,7 @@ def test_swaps_of_hardware_and_of_drivers() -> None:
     third = dataclasses.replace(second, run=3, fingerprint="y")
     unknown = dataclasses.replace(third, run=4, fingerprint="")
     found = [(point.run, what) for point, what in charts.swaps([first, second, third, unknown])]
-    assert found == [(2, "another piece of hardware"), (3, "another driver or kernels")]
+    assert found == [(2, "another piece of hardware"), (3, "another driver, kernels or engine")]
 
 
 def test_no_level_spans_a_swap(device: DeviceReport) -> None:

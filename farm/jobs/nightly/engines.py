@@ -1,0 +1,79 @@
+"""Other engines in a unit's night: each is brought to the unit once, and gives blocks as farmrt does."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+from collections.abc import Callable
+
+from farm.condition.device_state import read_state
+from farm.engines.base import EngineRun, EngineTask
+from farm.jobs.engines.ready import EngineModels, ReadyEngine, engine_unit, ready_of, started
+from farm.jobs.engines.result import engine_figures, engine_provenance, engine_validation
+from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.nightly.case import Examination, Subject
+from farm.jobs.validate import Validation
+from farm.nightly.configuration import NightlyConfiguration
+from farm.rows.nightly import Block
+from runtime.errors import DeviceError
+
+
+class NightEngines:
+    """The engines of one unit's night, for as long as it is held."""
+
+    def __init__(self, models: EngineModels) -> None:
+        self._models = models
+        self._stack = contextlib.ExitStack()
+        self._started: dict[tuple[str, float], Callable[[EngineTask], EngineRun]] = {}
+
+    def __enter__(self) -> NightEngines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._started.clear()
+        self._stack.close()
+
+    def examine(self, opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -> Examination:
+        """Looks at a case once: all that its blocks do not tell."""
+        engine, (prepared, data) = subject.case.engine, subject.ready
+        ready = self._ready(opened, subject)
+        run = ready.run(1, 0)
+        is_validated = "validate" in nightly.jobs
+        compared = (engine, prepared, subject.runtime, ready.precision, data, run)
+        return Examination(
+            device_model=opened.device_model,
+            provenance=engine_provenance(engine, run),
+            figures=engine_figures(run, ()),
+            state=read_state(opened.transport),
+            file_bytes=run.size_bytes,
+            validation=engine_validation(*compared) if is_validated else Validation(),
+        )
+
+    def block(self, opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration, arm: str, rerun: bool) -> Block:
+        """Rounds of a fresh process; again after a rest where heat slowed the unit down."""
+        ready, begun = self._ready(opened, subject), datetime.datetime.now(datetime.UTC)
+        sample = opened.measured(functools.partial(ready.run, nightly.rounds, nightly.warmup), nightly.rest)
+        run = sample.value
+        if not run.samples_ms:
+            text = f"engine {subject.case.engine} does not tell the times of its rounds, so that no night can watch it"
+            raise DeviceError(f"{text}: name a figure latency_ms, or leave it to `farm run`")
+        return Block(
+            time=begun.isoformat(timespec="seconds"),
+            arm=arm,
+            rerun=rerun,
+            init_ms=run.init_ms,
+            first_ms=run.first_ms,
+            samples=run.samples_ms,
+            throttled=sample.cause,
+            state_before=sample.before,
+            state_after=sample.after,
+        )
+
+    def _ready(self, opened: OpenUnit, subject: Subject) -> ReadyEngine:
+        (prepared, data), execution = subject.ready, subject.load.execution
+        engine, unit = subject.case.engine, engine_unit(opened, prepared)
+        key = (engine, unit.round_limit_s)
+        if key not in self._started:
+            self._started[key] = self._stack.enter_context(started(engine, prepared, subject.runtime, unit))
+        return ready_of(self._started[key], unit, prepared, self._models.of(prepared), subject.runtime, data, execution)
