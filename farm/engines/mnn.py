@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from farm import safe_text
 from farm.engines.base import EngineModel
+from farm.engines.converter import run_converter
 from farm.engines.python_engine import PythonEngine
-from runtime.errors import DeviceError, UnsupportedError
+from runtime.errors import DeviceError
 
-CONVERT_S = 900.0
 # The converter itself. Its command, MNN.tools.mnnconvert, installs a package and reports to its maker.
 _CONVERT = "import sys, _tools; _tools.mnnconvert(['mnnconvert', *sys.argv[1:]])"
-_WORDS = 300
 
 
 class MnnProgram:
@@ -25,7 +22,7 @@ class MnnProgram:
     def __init__(self, files: Mapping[str, str], threads: int | None) -> None:
         import json
 
-        import MNN  # type: ignore[import-not-found]
+        import MNN
         from MNN import expr
 
         with open(files["names"]) as file:  # noqa: PTH123
@@ -72,14 +69,6 @@ class Mnn(PythonEngine):
 
         def convert(path: Path) -> None:
             words = ["-f", "ONNX", "--modelFile", str(model.onnx_file), "--MNNModel", str(path), "--bizCode", "farm"]
-            try:
-                done = subprocess.run(
-                    [sys.executable, "-c", _CONVERT, *words], capture_output=True, text=True, timeout=CONVERT_S
-                )
-            except subprocess.TimeoutExpired:
-                raise DeviceError(f"mnn: its converter did not end within {CONVERT_S:g} s") from None
-            if done.returncode or not path.is_file():
-                said = safe_text.word(f"{done.stdout} {done.stderr}".strip()[-_WORDS:], _WORDS)
-                raise UnsupportedError(f"mnn does not convert the model: {said}")
+            run_converter(self.name, [sys.executable, "-c", _CONVERT, *words], path)
 
         return {"model": model.made(f"{model.name}.mnn", convert), "names": model.names_file}

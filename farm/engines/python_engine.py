@@ -11,7 +11,8 @@ import json
 import sys
 import textwrap
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
@@ -26,7 +27,7 @@ from farm.engines.base import Engine, EngineModel, EngineRun, EngineTask, Engine
 from farm.engines.wheels import PYTHON, ask_python, fetch_wheels, unpacked_wheels
 from farm.transport.base import Process
 from farm.transport.file_digest import sha256
-from runtime.errors import DeadlineError, DeviceError, ProcessEndedError, ProcessKilledError
+from runtime.errors import DeadlineError, DeviceError, JobError, ProcessEndedError, ProcessKilledError
 
 Array = npt.NDArray[Any]
 
@@ -34,6 +35,7 @@ LOAD_S = 900.0
 START_S = 120.0  # for an import of large libraries from a cold disk
 REMOVE_S = 30.0
 SHOWN_CHARACTERS = 200
+LOG_LINES, LOG_CHARACTERS = 5, 300
 OUTPUT = "engine-output{}.npy"  # on the unit
 
 Duration = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -80,6 +82,7 @@ class PythonEngine(Engine):
         package: the package's name where it is installed from.
         module: its name in Python.
         needs: what else it takes on a unit that is not this machine.
+        converter: the package, if it is another, with the program that makes the engine's form of a model, here.
         program: a class that runs on the unit. It is sent there as text, so that its methods import what they need.
             `program(files, threads)` loads a model from the paths of `files`, threads None for the engine's default;
             `run(inputs)` takes arrays by name and returns the outputs by name.
@@ -89,6 +92,7 @@ class PythonEngine(Engine):
     module: str
     program: type
     needs: tuple[str, ...] = ("numpy",)
+    converter: str = ""
 
     @abstractmethod
     def files(self, model: EngineModel) -> Mapping[str, Path]:
@@ -96,10 +100,17 @@ class PythonEngine(Engine):
 
     def missing(self) -> str:
         """See Engine.missing."""
+        return self._missing(self.package) or self.missing_converter()
+
+    def missing_converter(self) -> str:
+        """Why no model can be converted on this machine; empty where one can."""
+        return self._missing(self.converter, "--no-deps ") if self.converter else ""
+
+    def _missing(self, package: str, words: str = "") -> str:
         try:
-            importlib.metadata.version(self.package)
+            importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            return f"engine {self.name} needs {self.package}, which is not installed: pip install {self.package}"
+            return f"engine {self.name} needs {package}, which is not installed: pip install {words}{package}"
         return ""
 
     @contextlib.contextmanager
@@ -144,9 +155,15 @@ class PythonEngine(Engine):
         process = unit.transport.start(
             unit.wrap([place.python, "-I", remotes[program], json.dumps(request)]), self.name
         )
+        log: deque[str] = deque(maxlen=LOG_LINES)
+        process.listen(log.append)
         try:
             loaded, done = self._answers(unit, process, task)
             values = self._fetched(unit, outputs)
+        except (DeviceError, DeadlineError) as error:
+            process.close()  # which reads what is left of its log
+            _add_log(error, log)
+            raise
         finally:
             process.close()
             unit.transport.run(["rm", "-f", "--", *outputs.values()], REMOVE_S)
@@ -214,6 +231,13 @@ class PythonEngine(Engine):
                 except (ValueError, EOFError):
                     raise DeviceError(f"{self.name}: wrote no array for output {name}", "bad_answer") from None
         return values
+
+
+def _add_log(error: JobError, log: Iterable[str]) -> None:
+    """Adds the last lines that an engine wrote to an error that does not have them."""
+    words = safe_text.one_line(" ".join(" ".join(log).split()))[-LOG_CHARACTERS:]
+    if words and words not in str(error):
+        error.args = (f"{error}; its log ends: {words}",)
 
 
 def _written(folder: Path, inputs: Mapping[str, Array]) -> dict[str, Path]:

@@ -11,8 +11,10 @@ from farm.config.engine_file import DEFAULT_FILE, load_engine_file
 from farm.config.suggestion import suggestion
 from farm.engines.base import Engine
 from farm.engines.command import CommandEngine
+from farm.engines.executorch import ExecuTorch
 from farm.engines.litert import LiteRt
 from farm.engines.mnn import Mnn
+from farm.engines.ncnn import Ncnn
 from farm.engines.onnxruntime import OnnxRuntime
 from runtime.errors import ConfigError
 
@@ -32,7 +34,7 @@ def engines() -> Mapping[str, Engine]:
 @functools.cache
 def adapters() -> Mapping[str, Engine]:
     """Those that need no file."""
-    found: dict[str, Engine] = {each.name: each for each in (OnnxRuntime(), LiteRt(), Mnn())}
+    found: dict[str, Engine] = {each.name: each for each in (OnnxRuntime(), LiteRt(), Mnn(), Ncnn(), ExecuTorch())}
     for point in entry_points(group=GROUP):
         try:
             engine = point.load()

@@ -12,18 +12,20 @@ import onnx
 import pytest
 
 from farm.engines.base import EngineModel, EngineRun, EngineTask, EngineUnit
+from farm.engines.executorch import ExecuTorch
 from farm.engines.litert import LiteRt
 from farm.engines.mnn import Mnn
+from farm.engines.ncnn import Ncnn
 from farm.engines.onnxruntime import OnnxRuntime
 from farm.engines.python_engine import PythonEngine
 from farm.farmrt.unit_file_store import UnitFileStore
 from farm.transport.local import LocalTransport
 from runtime.convert import convert
-from runtime.errors import UnsupportedError
+from runtime.errors import DeviceError, UnsupportedError
 from runtime.oracle.evaluate import evaluate
 from tests.conftest import require
 from tests.farm.conftest import CallFarm
-from tests.farm.model.tiny_model import tiny_model, write_deployment
+from tests.farm.model.tiny_model import model_of, tiny_model, write_deployment
 
 INPUT = np.random.default_rng(5).normal(size=(1, 3, 8, 8)).astype(np.float32)
 
@@ -50,7 +52,7 @@ def rounds_of(engine: PythonEngine, unit: EngineUnit, model: EngineModel, value:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", [OnnxRuntime(), Mnn()], ids=lambda engine: engine.name)
+@pytest.mark.parametrize("engine", [OnnxRuntime(), Mnn(), Ncnn(), ExecuTorch()], ids=lambda engine: engine.name)
 def test_an_engine_that_takes_onnx_computes_what_numpy_does(
     engine: PythonEngine, unit: EngineUnit, tmp_path: Path
 ) -> None:
@@ -62,10 +64,21 @@ def test_an_engine_that_takes_onnx_computes_what_numpy_does(
 
 
 @pytest.mark.slow
-def test_mnn_says_which_operator_its_converter_lacks(unit: EngineUnit, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match=r"mnn does not convert the model: .*NoSuchOperator"):
-        rounds_of(Mnn(), unit, engine_model(tmp_path, tiny_model(1, op="NoSuchOperator")))
-    assert not list(tmp_path.glob("net.mnn"))
+@pytest.mark.parametrize("engine", [Mnn(), Ncnn(), ExecuTorch()], ids=lambda engine: engine.name)
+def test_a_converter_says_which_operator_it_lacks(engine: PythonEngine, unit: EngineUnit, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=f"{engine.name} does not convert the model: .*NoSuchOperator"):
+        rounds_of(engine, unit, engine_model(tmp_path, tiny_model(1, op="NoSuchOperator")))
+    assert not [path for path in tmp_path.glob("*net.*") if path.suffix != ".onnx"], "nothing half made stays"
+
+
+@pytest.mark.slow
+def test_a_refusal_ends_with_the_log(unit: EngineUnit, tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("Gather", ["table", "x"], ["y"], axis=0)]
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.INT64, [6])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [6, 4])
+    model = model_of(nodes, [x], [y], {"table": np.ones((8, 4))})
+    with pytest.raises(DeviceError, match=r"ncnn refuses the model: .*its log ends: .*Gather not exists"):
+        rounds_of(Ncnn(), unit, engine_model(tmp_path, model), np.arange(6))
 
 
 def write_relu(path: Path) -> None:
