@@ -47,7 +47,7 @@ ORDER = {
         "host_system processes safe_text",
     ],
     "farm.jobs": [
-        "demo",
+        "accept demo",
         "nightly sharing",
         "tune",
         "bisect",

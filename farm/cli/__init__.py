@@ -33,6 +33,7 @@ COMMANDS = {
     "demo": "farm.cli.commands.demo",
     "doctor": "farm.cli.commands.doctor",
     "devices": "farm.cli.commands.devices",
+    "accept": "farm.cli.commands.accept",
     "reserve": "farm.cli.commands.reserve",
     "release": "farm.cli.commands.release",
     "build": "farm.cli.commands.build",

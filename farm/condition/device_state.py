@@ -5,7 +5,7 @@ The script prints what it finds and skips what the unit does not have (frequency
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from farm.condition import android_state, linux_state
@@ -54,23 +54,41 @@ fi
 """
 
 
-def read_state(transport: Transport) -> DeviceState:
-    """Reads the whole state of the unit."""
-    return _read(transport, VOLATILE_SCRIPT + STEADY_SCRIPT)
+def read_state(transport: Transport, ignored: Collection[str] = ()) -> DeviceState:
+    """Reads the whole state of the unit, but thermal zones of the types `ignored`."""
+    return parse(_read(transport, VOLATILE_SCRIPT + STEADY_SCRIPT), ignored)
 
 
-def read_conditions(transport: Transport) -> DeviceState:
+def read_conditions(transport: Transport, ignored: Collection[str] = ()) -> DeviceState:
     """Reads what changes while a model runs (temperature, clocks, thermal status): cheap enough for each sample."""
-    return _read(transport, VOLATILE_SCRIPT)
+    return parse(_read(transport, VOLATILE_SCRIPT), ignored)
 
 
-def _read(transport: Transport, script: str) -> DeviceState:
-    completed = transport.run(["sh", "-c", f"{script}exit 0"], READ_DEADLINE_S)
-    return parse(completed.stdout.decode(errors="replace"))
+def read_sensors(transport: Transport) -> dict[str, str]:
+    """The kernel's files that tell of heat, clocks and charge, by path: what `read_state` makes its figures of."""
+    return _parts(_read(transport, VOLATILE_SCRIPT + STEADY_SCRIPT))[0]
 
 
-def parse(output: str) -> DeviceState:
+def _read(transport: Transport, script: str) -> str:
+    return transport.run(["sh", "-c", f"{script}exit 0"], READ_DEADLINE_S).stdout.decode(errors="replace")
+
+
+def parse(output: str, ignored: Collection[str] = ()) -> DeviceState:
     """Parses the script's output; Android's values override the kernel's, except for the chip's temperature."""
+    files, dumps = _parts(output)
+    kernel, android = linux_state.state_members(files, ignored), android_state.state_members(dumps)
+    members = kernel | _without_none(android)
+    if kernel["temperature_c"] is not None:
+        members["temperature_c"] = kernel["temperature_c"]
+    return DeviceState(
+        **members,
+        free_bytes=storage.free_bytes("".join(dumps.get("free", []))),
+        free_memory_bytes=linux_state.free_memory_bytes("".join(dumps.get("memory", []))),
+    )
+
+
+def _parts(output: str) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Files by path, and the lines of each service."""
     files: dict[str, str] = {}
     dumps: dict[str, list[str]] = {}
     cores = 0
@@ -83,15 +101,7 @@ def parse(output: str) -> DeviceState:
             cores += 1
         else:
             dumps.setdefault(kind, []).append(text)
-    kernel, android = linux_state.state_members(files), android_state.state_members(dumps)
-    members = kernel | _without_none(android)
-    if kernel["temperature_c"] is not None:
-        members["temperature_c"] = kernel["temperature_c"]
-    return DeviceState(
-        **members,
-        free_bytes=storage.free_bytes("".join(dumps.get("free", []))),
-        free_memory_bytes=linux_state.free_memory_bytes("".join(dumps.get("memory", []))),
-    )
+    return files, dumps
 
 
 def _lines(output: str) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -22,8 +22,11 @@ COOLING_DEVICE = re.compile(r"cpufreq|devfreq|^cpu|gpu|^processor", re.I)
 GPU = re.compile(r"gpu|mali|kgsl|sgx|rogue|pvr|panfrost|etnaviv|v3d", re.I)
 
 
-def state_members(files: Mapping[str, str]) -> dict[str, Any]:
-    """Members of a DeviceState, from path -> first line of each file (tests put a folder before `/sys`)."""
+def state_members(files: Mapping[str, str], ignored: Collection[str] = ()) -> dict[str, Any]:
+    """Members of a DeviceState, from path -> first line of each file (tests put a folder before `/sys`).
+
+    `ignored`: types of thermal zones that are no heat of the chip.
+    """
     load = files_of(files, r"/proc/loadavg").values()
     policies = {int(core): text for core, text in files_of(files, r"/cpu(\d+)/cpufreq/scaling_governor").items()}
     return {
@@ -31,7 +34,7 @@ def state_members(files: Mapping[str, str]) -> dict[str, Any]:
         "clock_mhz": _clocks(files, "scaling_cur_freq") or _by_core(files_of(files, r"cpu MHz (\d+)")),
         "clock_limit_mhz": _clocks(files, "scaling_max_freq"),
         "gpu_clock_mhz": _gpu_clock_mhz(files),
-        "temperature_c": _chip_c(files),
+        "temperature_c": max(heat_zones(files, ignored).values(), default=None),
         "cooling": _cooling(files),
         "governors": _core_governors(policies) | _gpu_governor(files),
     } | _battery(files)
@@ -117,18 +120,17 @@ def _core_governors(governors: Mapping[int, str]) -> dict[str, str]:
     return ranges
 
 
-def _chip_c(files: Mapping[str, str]) -> float | None:
-    """The temperature of the hottest zone whose type names the chip; of the first zone where none does.
+def heat_zones(files: Mapping[str, str], ignored: Collection[str] = ()) -> dict[str, float]:
+    """The temperatures that count as the chip's, by type of zone: those whose type names it, else the first zone's.
 
     A zone that says 0 has no sensor, or one that is off.
     """
     types = files_of(files, r"/thermal_zone(\d+)/type")
     found = {int(zone): celsius(text) for zone, text in files_of(files, r"/thermal_zone(\d+)/temp").items()}
-    zones = {
-        zone: value for zone, value in found.items() if value and not BATTERY_ZONE.search(types.get(str(zone), ""))
-    }
-    chip = [value for zone, value in zones.items() if CHIP_ZONE.search(types.get(str(zone), ""))]
-    return max(chip) if chip else zones[min(zones)] if zones else None
+    zones = [(types.get(str(zone), ""), value) for zone, value in sorted(found.items()) if value]
+    zones = [(kind, value) for kind, value in zones if not BATTERY_ZONE.search(kind) and kind not in ignored]
+    chip = [(kind, value) for kind, value in zones if CHIP_ZONE.search(kind)] or zones[:1]
+    return {kind: max(value for other, value in chip if other == kind) for kind, _ in chip}
 
 
 def _cooling(files: Mapping[str, str]) -> int | None:

@@ -253,6 +253,51 @@ class TrialAnswer(Answer):
     preferred_multiple: Count
 
 
+class ClockAnswer(Answer):
+    """What events told of launches, beside the host's clock."""
+
+    events: Annotated[int, Field(ge=1)]
+    reversed: Count
+    empty: Count
+    backwards: Count
+    resolution_ns: Count
+    events_ns: Count
+    wall_ns: Annotated[int, Field(ge=1)]
+
+
+class WindowAnswer(Answer):
+    """The time of a launch where so many are enqueued before a flush; 0: all."""
+
+    every: Count
+    ns: Count
+
+
+class LaunchesAnswer(Answer):
+    """What launches cost, and whether they begin without a flush."""
+
+    launch_ns: Count
+    needs_flush: bool
+    windows: Annotated[list[WindowAnswer], Field(min_length=1, max_length=100)]
+
+
+class ZeroCopyAnswer(Answer):
+    """What became of a buffer over the host's memory."""
+
+    outcome: Text
+    code_name: Text = ""
+
+
+class LimitsAnswer(Answer):
+    """The largest at which a device really works."""
+
+    tried_allocation_bytes: Count
+    allocation_bytes: Count
+    image_width: Count
+    image_height: Count
+    kernel_limit: Count
+    group_items: Annotated[list[Count], Field(min_length=3, max_length=3)]
+
+
 ANSWERS: Mapping[str, type[Answer]] = {
     "probe": ProbeAnswer,
     "load": LoadAnswer,

@@ -109,6 +109,16 @@ class Session:
         """Times one step of the loaded plan; the values are the words of the command (docs/farmrt.md)."""
         return _of(TrialAnswer, self.command("trial", deadline_s=deadline_s, **values))
 
+    def examine(
+        self, kind: type[AnswerType], point: str, opencl: str | None, deadline_s: float = DEFAULT_DEADLINE_S
+    ) -> AnswerType:
+        """Tries what the device can be trusted with at a point (docs/farmrt.md), whose answer is of this kind."""
+        answer = self.command("examine", point=point, opencl=opencl, deadline_s=deadline_s)
+        try:
+            return kind.model_validate(answer.model_dump())
+        except ValueError:
+            raise DeviceError(f"examine: farmrt's answer on {point} is not what it should be", "bad_answer") from None
+
     def memory(self) -> MemoryAnswer:
         """Asks what memory the process takes."""
         return _of(MemoryAnswer, self.command("memory"))

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from farm.condition.device_state import read_state
 from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
 from farm.farmrt.answers import LoadAnswer
@@ -164,7 +163,7 @@ def _plan_file(opened: OpenUnit) -> Path:
 
 
 def _measured_row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOptions, loaded: LoadAnswer) -> OpbenchRow:
-    before = read_state(opened.transport)
+    before = opened.state()
 
     own_ns: list[float] = []
 
@@ -175,7 +174,7 @@ def _measured_row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOption
         return answer.ns
 
     samples_ns = measure(trial, options.min_time_s)
-    states = UnitStates(state_before=before, state_after=read_state(opened.transport))
+    states = UnitStates(state_before=before, state_after=opened.state())
     files = {"plan": _plan_file(opened), "weights": data_file(_plan_file(opened))}
     result = OpbenchResult(
         provenance=_provenance(opened, benchmark, opened.hashes(files)),

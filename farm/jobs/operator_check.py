@@ -123,12 +123,16 @@ def _checked(opened: OpenUnit, bound: BoundOperator, target: Target, where: str)
     cases = [case for each in bound.declared.cases for case in grown(bound, each)]
     wanted = [launch for case in (*custom_cases([bound]), *cases) for launch in _wanted(case, target)]
     graph = _graph(wanted)
-    inputs = {name: _rounded(value, target) for name, value in trial_inputs(graph, np.random.default_rng(SEED)).items()}
+    inputs = {name: rounded(value, target) for name, value in trial_inputs(graph, np.random.default_rng(SEED)).items()}
     plan = _varied(lower(graph, target, Options(reuse_memory=False)), wanted)
     outputs = _executed(opened, plan, inputs)
     expected = evaluate(graph, inputs)
     tolerance = TOLERANCE[target.precision]
-    faults = [f"{each.name}: {found}" for each in wanted if (found := _fault(outputs, expected, each, tolerance))]
+    faults = [
+        f"{each.name}: {found}"
+        for each in wanted
+        if (found := first_fault(outputs[each.name], expected[each.name], tolerance))
+    ]
     shown = faults[:SHOWN_FAULTS] + ([f"and {len(faults) - SHOWN_FAULTS} more"] if len(faults) > SHOWN_FAULTS else [])
     status = Status.WRONG_RESULT if faults else Status.OK
     return OperatorCheck(bound.title, opened.unit.name, where, len(wanted), status, "\n".join(shown))
@@ -187,7 +191,7 @@ def _graph(wanted: Sequence[_Wanted]) -> Graph:
     return merged
 
 
-def _rounded(value: Array, target: Target) -> Array:
+def rounded(value: Array, target: Target) -> Array:
     """The values that the plan's precision can hold, so that only the kernel's own rounding shows."""
     if value.dtype != np.float32 or not target.precision.stores_half:
         return value
@@ -223,9 +227,8 @@ def _executed(opened: OpenUnit, plan: Plan, inputs: Mapping[str, Array]) -> dict
     return opened.read_outputs(plan)
 
 
-def _fault(outputs: Mapping[str, Array], expected: Mapping[str, Array], wanted: _Wanted, tolerance: float) -> str:
-    """The first element that differs from the reference's; empty where none does."""
-    found, right = outputs[wanted.name], expected[wanted.name]
+def first_fault(found: Array, right: Array, tolerance: float) -> str:
+    """The first element that differs by more than this part of the largest; empty where none does."""
     close = found == right
     if right.dtype.kind == "f":
         finite = np.abs(right[np.isfinite(right)])

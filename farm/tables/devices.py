@@ -12,6 +12,8 @@ from farm.units.survey import UnitReport, UnitState
 COLUMNS = ("Unit", "Transport", "Model", "SoC", "ABI", "GPU (driver)", "System", "°C", "Battery", "State")
 LEFT = frozenset(COLUMNS) - {"°C", "Battery"}
 GIVES_WAY = ("GPU (driver)", "System", "ABI", "Model", "Transport", "Battery", "°C")
+# What acceptance says beyond a date; that it failed is why the unit is in quarantine.
+ACCEPTED = {"": "", "failed": "", "updated": "updated since `farm accept`, whose findings do not count"}
 MAX_GPU = 40
 MAX_MODEL = 30
 
@@ -46,7 +48,7 @@ def state_text(report: UnitReport) -> str:
     """`unauthorized: what to do`."""
     reason = report.reason or report.driver.error * (report.state == UnitState.READY)
     also = f"also listed as {', '.join(report.unit.aliases)}" if report.unit.aliases else ""
-    told = "; ".join(filter(None, (reason, also)))
+    told = "; ".join(filter(None, (reason, ACCEPTED.get(report.accepted, f"accepted {report.accepted}"), also)))
     if not told or told.startswith(report.state):  # `reserved by alice until ...` says it already
         return safe_text.one_line(told or str(report.state))
     return safe_text.one_line(f"{report.state}: {told}")
@@ -84,6 +86,7 @@ def device_members(report: UnitReport) -> dict[str, Any]:
         "os": report.facts.os,
         "state": str(report.state),
         "reason": report.reason or report.driver.error,
+        "accepted": report.accepted,
         "held_by": report.holder.line if report.holder else "",
         "held_until": report.holder.until.isoformat(timespec="seconds") if report.holder else None,
         "temperature_c": device.temperature_c,

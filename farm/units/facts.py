@@ -37,6 +37,7 @@ PROPERTIES = (
     "ro.build.version.release",
     "ro.build.version.sdk",
     "ro.hardware.egl",
+    "ro.build.fingerprint",
 )
 # Name of an answer -> the file that it is read from.
 FILES = {
@@ -60,6 +61,7 @@ fi
 {chr(10).join(f"file {name} {path}" for name, path in FILES.items())}
 say hardware; grep '^Hardware' /proc/cpuinfo
 say machine; uname -m
+say kernel; uname -r
 say bits; getconf LONG_BIT
 say packages; command -v dpkg >/dev/null && {{ dpkg --print-architecture; dpkg --print-foreign-architectures; }}
 exit 0
@@ -76,13 +78,17 @@ BOARD_ABIS: Mapping[str, Abi] = {
 
 
 class Facts(Record):
-    """What a unit is; members are empty where it does not tell. `os` reads as `Android 14 (API 34)` or `Debian 12`."""
+    """What a unit is; members are empty where it does not tell. `os` reads as `Android 14 (API 34)` or `Debian 12`.
+
+    `build` tells an updated system from the one before: Android's fingerprint, or the kernel's release.
+    """
 
     model: str = ""
     soc: str = soc.UNKNOWN
     abis: tuple[Abi, ...] = ()
     os: str = ""
     gpu: str = ""
+    build: str = ""
 
     @property
     def obstacle(self) -> str:
@@ -111,6 +117,7 @@ def parse(output: str, host_machine: str = "") -> Facts:
         abis=_abis(values, host_machine or platform.machine()),
         os=_os_name(values),
         gpu=_first(values, "adreno", "mali", "ro.hardware.egl"),
+        build=_first(values, "ro.build.fingerprint", "kernel"),
     )
 
 

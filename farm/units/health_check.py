@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +15,7 @@ from farm.condition.device_state import read_state
 from farm.config.inventory import Limits, Unit
 from farm.lease import lease
 from farm.transport.base import Transport
+from farm.units import acceptance
 from farm.units.health import MAX_REASON, CheckResult
 from runtime.errors import DeviceError, JobError
 
@@ -45,8 +46,8 @@ def check(unit: Unit, connect: Callable[[], Transport], probe: Callable[[Transpo
         with lease.acquire(unit, transport, "health check"):
             return [
                 connected,
-                _result("files", lambda: _check_transfers(transport)),
-                *_check_state(transport, unit.limits),
+                _result("files", lambda: check_transfers(transport, PUSHED_BYTES)),
+                *_check_state(transport, unit.limits, acceptance.trust_of(unit).ignored_zones),
                 _result("farmrt", lambda: probe(transport)),
             ]
 
@@ -67,10 +68,11 @@ def _check_commands(transport: Transport) -> str:
     return "commands run"
 
 
-def _check_transfers(transport: Transport) -> str:
+def check_transfers(transport: Transport, size: int) -> str:
+    """Sends a file of so many bytes and fetches it; raises DeviceError where it comes back changed."""
     with TemporaryDirectory() as folder:
         sent, fetched = Path(folder, "sent"), Path(folder, "fetched")
-        sent.write_bytes(secrets.token_bytes(PUSHED_BYTES))
+        sent.write_bytes(secrets.token_bytes(size))
         transport.push({"health.bin": sent})
         transport.pull("health.bin", fetched)
         transport.run(["rm", "-f", "health.bin"], RUN_DEADLINE_S)
@@ -79,10 +81,10 @@ def _check_transfers(transport: Transport) -> str:
     return "files arrive whole"
 
 
-def _check_state(transport: Transport, limits: Limits) -> list[CheckResult]:
+def _check_state(transport: Transport, limits: Limits, ignored: Collection[str]) -> list[CheckResult]:
     """Checks storage, battery and temperature; what passes by itself, such as heat, does not make the check fail."""
     try:
-        state = read_state(transport)
+        state = read_state(transport, ignored)
     except JobError as error:
         return [CheckResult("state", False, safe_text.word(error, MAX_REASON))]
     checked_limits = dataclasses.replace(limits, free_storage_mb=limits.free_storage_mb or MIN_FREE_MB)

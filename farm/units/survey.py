@@ -23,15 +23,17 @@ from farm.lease import lease
 from farm.lease.holder import Holder
 from farm.rows.device_state import DeviceState
 from farm.transport.base import Transport
-from farm.units import facts, facts_cache, health
+from farm.units import acceptance, facts, facts_cache, health
 from farm.units.facts import Facts
 from farm.units.facts_cache import DriverFacts
 from runtime.errors import DeviceError, FarmError, JobError
+from runtime.native.toolchains import why_missing
 
 DEADLINE_S = 20.0
 MAX_REASON = 300
 MAX_PHONES = 200
 MAX_NAME = 30
+ANDROID = ("arm64-v8a", "armeabi-v7a")
 NO_FACTS, NO_DRIVER, NO_STATE = Facts(), DriverFacts(), DeviceState()
 
 Connect = Callable[[Unit], Transport]
@@ -97,6 +99,7 @@ class UnitReport:
         device: the readings of its sensors; empty unless it was asked for them.
         holder: who holds its lease; None where nobody does, or it was not asked.
         listed: whether devices.yml lists the unit.
+        accepted: when `farm accept` found it good, or what is to be done about that; empty: it was never tried.
     """
 
     unit: Unit
@@ -107,6 +110,7 @@ class UnitReport:
     device: DeviceState = NO_STATE
     holder: Holder | None = None
     listed: bool = True
+    accepted: str = ""
 
 
 AskUnit = Callable[[UnitEntry], UnitReport]
@@ -258,7 +262,10 @@ def _reachable_report(entry: UnitEntry, unit_facts: Facts, driver: DriverFacts) 
         state, reason = UnitState.FAILING, unit_facts.obstacle
     elif quarantine := health.HealthRecords().read(entry.unit).quarantine:
         state, reason = UnitState.QUARANTINED, quarantine.line
-    return UnitReport(unit, state, reason, unit_facts, driver, listed=entry.listed)
+    elif unit.abi in ANDROID:  # other programs than farmrt may still run there
+        reason = why_missing(unit.abi)
+    accepted = acceptance.table_word(entry.unit)
+    return UnitReport(unit, state, reason, unit_facts, driver, listed=entry.listed, accepted=accepted)
 
 
 def _identified(entry: UnitEntry, transport: Transport) -> UnitReport:
@@ -268,7 +275,10 @@ def _identified(entry: UnitEntry, transport: Transport) -> UnitReport:
 
 def _inspected(entry: UnitEntry, transport: Transport) -> UnitReport:
     report = _identified(entry, transport)
-    return _with_holder(dataclasses.replace(report, device=read_state(transport)), transport)
+    return _with_holder(
+        dataclasses.replace(report, device=read_state(transport, acceptance.trust_of(report.unit).ignored_zones)),
+        transport,
+    )
 
 
 def _watched(entry: UnitEntry, transport: Transport) -> UnitReport:
@@ -292,4 +302,12 @@ def _cached_report(entry: UnitEntry, state: UnitState, reason: str) -> UnitRepor
     """The report of a unit that is not asked: the cached facts with the given state."""
     cached = facts_cache.read(entry.unit)
     unit = facts.complete(entry.unit, cached.facts)
-    return UnitReport(unit, state, safe_text.word(reason, MAX_REASON), cached.facts, cached.driver, listed=entry.listed)
+    return UnitReport(
+        unit,
+        state,
+        safe_text.word(reason, MAX_REASON),
+        cached.facts,
+        cached.driver,
+        listed=entry.listed,
+        accepted=acceptance.table_word(entry.unit),
+    )

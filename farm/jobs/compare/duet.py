@@ -32,6 +32,7 @@ from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
 from farm.rows.nightly import Block
 from farm.transport.file_digest import sha256
+from farm.units.acceptance import Trust
 from farm.workspace import data_file
 from runtime.errors import FarmError
 
@@ -193,6 +194,7 @@ def _loaded(opened: OpenUnit, entry: Entry) -> Iterator[tuple[OpenUnit, LoadAnsw
     with contextlib.ExitStack() as stack:
         with errors_naming(entry.arm):  # not of what follows, while the other one may be loaded too
             runner = OpenUnit(connection, stack.enter_context(connection.session(farmrt)))
+            runner.trust = Trust()  # a farmrt of before may not know its words
             plan_file, limited = entry.folder / PLAN_FILE, entry.bundle.limit_kernel_time
             answer = runner.load(
                 plan_file, entry.tuned, entry.kernels, limit_kernel_time=limited, execution=entry.bundle.execution

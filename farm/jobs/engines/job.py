@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from farm.condition.device_state import read_state
 from farm.config.deployment import FARMRT, Deployment, Runtime
 from farm.config.inventory import Unit
 from farm.decision.fastest import standings
@@ -133,7 +132,7 @@ class _Match:
         """All rows of a unit. Raises what tells that the unit itself is gone."""
         assert isinstance(self.model, Prepared)
         data = validation_data(self.model)
-        before = opened.progress.state(read_state(opened.transport))
+        before = opened.state()
         found = {lane: _Measured() for lane in self.lanes}
         with contextlib.ExitStack() as stack:
             ready: dict[_Lane, ReadyEngine] = {}
@@ -143,7 +142,7 @@ class _Match:
                     ready[lane] = stack.enter_context(self._ready(opened, self.model, lane, data))
                     self._rehearse(opened, self.model, lane, ready[lane], data, found[lane])
             self._turns(opened, ready, found)
-        after = opened.progress.state(read_state(opened.transport))
+        after = opened.state()
         states = UnitStates(state_before=before, state_after=after)
         places = standings({lane: each.medians for lane, each in found.items() if _is_in(each) and each.blocks})
         yield [self._lane_row(opened, lane, each, states, places.get(lane)) for lane, each in found.items()]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from farm import soc
-from farm.condition.device_state import read_state
 from farm.condition.readiness import BYTES_PER_MB
 from farm.config.deployment import FARMRT, Model, Runtime
 from farm.config.inventory import Unit
@@ -149,7 +148,7 @@ class _ModelRun(Generic[RowType]):
     def _measured_row(self, opened: OpenUnit, prepared: Prepared) -> RowType:
         if not opened.session.alive:
             opened.session.respawn()
-        before = opened.progress.state(read_state(opened.transport))
+        before = opened.state()
         try:
             result = self.measure(opened, prepared, self.runtime)
         except ProcessKilledError as error:
@@ -159,7 +158,7 @@ class _ModelRun(Generic[RowType]):
                 raise
             conditions = Conditions(self._settings, UnitStates(state_before=before))
             return self._row(opened.unit, conditions, Failure.of(error))
-        after = opened.progress.state(read_state(opened.transport))
+        after = opened.state()
         settings = {**self._settings, **opened.connection.conditions}
         conditions = Conditions(settings, UnitStates(state_before=before, state_after=after))
         return self._row(opened.unit, conditions, result)

@@ -21,7 +21,7 @@ from farm.lease import lease
 from farm.lease.lease import Lease
 from farm.transport import Patience, Transport, connect
 from farm.transport.interruption import Interruption
-from farm.units import facts_cache, health
+from farm.units import acceptance, facts_cache, health
 from farm.units.facts import Facts, read_facts
 from runtime.errors import DeviceError
 
@@ -79,7 +79,7 @@ def _reached(unit: Unit, known: Facts, progress: UnitProgress, interruption: Int
     patience = Patience(interruption.sleep, progress.waiting)
     with contextlib.closing(connect(unit, interruption=interruption, patience=patience)) as transport:
         progress.reached = True
-        if not unit.kind.is_local and known == Facts():
+        if (not unit.kind.is_local and known == Facts()) or acceptance.kept(unit):  # which an update would end
             _refuse_obstacle(unit, facts_cache.update(unit, read_facts(transport)).facts)
         yield transport
 
@@ -96,7 +96,7 @@ def _made_ready(
     """Waits until the unit is fit for a job, and lets it run at its highest clocks meanwhile; what was done."""
     fit = wait_until_ready(
         unit.name,
-        lambda: progress.state(read_state(transport)),
+        lambda: progress.state(read_state(transport, acceptance.trust_of(unit).ignored_zones)),
         unit.limits,
         time.monotonic,
         interruption.sleep,

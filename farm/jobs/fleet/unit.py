@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from farm.condition.device_state import read_conditions
+from farm.condition.device_state import read_conditions, read_state
 from farm.condition.throttling import MeasuredSample, RetryPolicy, measure_unthrottled
 from farm.config.execution import DEFAULT, Execution
-from farm.farmrt.answers import LoadAnswer, RunAnswer, TrialAnswer
+from farm.farmrt.answers import LoadAnswer, ProbeAnswer, RunAnswer, TrialAnswer
 from farm.farmrt.session import Session
 from farm.jobs.fleet import round_limit
 from farm.jobs.fleet.connection import UnitConnection
@@ -25,7 +25,8 @@ from farm.jobs.fleet.planner import Planner
 from farm.rows.device_state import DeviceState
 from farm.rows.row import Throttling
 from farm.rows.status import Status
-from farm.units import facts_cache, health, target_files
+from farm.units import acceptance, facts_cache, health, target_files
+from farm.units.acceptance import Trust
 from farm.workspace import data_file
 from runtime.errors import DeviceError, JobError
 from runtime.native.build import build_farmrt
@@ -55,8 +56,11 @@ class OpenUnit:
         self.session = session
         self.round_limit_s = round_limit.LEAST_S
         session.command("memory", deadline_s=START_DEADLINE_S)  # changes nothing
-        self.probe = session.probe(connection.opencl, PROBE_DEADLINE_S)
-        facts_cache.update(connection.unit, driver=facts_cache.driver_of(self.probe.model_dump()))
+        probe = session.probe(connection.opencl, PROBE_DEADLINE_S)
+        facts_cache.update(connection.unit, driver=facts_cache.driver_of(probe.model_dump()))
+        self.trust = acceptance.trust_of(connection.unit)
+        self.claims = probe.opencl.device  # as the driver tells it
+        self.probe = _limited(probe, self.trust)
         target_files.store(connection.unit, self.probe)
         self.planner = Planner(self.unit, self.probe, self.device_model)
 
@@ -88,7 +92,8 @@ class OpenUnit:
 
     def measured(self, measure: Callable[[], Value], rest: RetryPolicy | None = None) -> MeasuredSample[Value]:
         """Measures as `cool` does; with the conditions before and after."""
-        return measure_unthrottled(measure, self.conditions, self.sleep, rest, self.progress.stage)
+        own = RetryPolicy(rest_s=self.trust.rest_s) if self.trust.rest_s is not None else None
+        return measure_unthrottled(measure, self.conditions, self.sleep, rest or own, self.progress.stage)
 
     def sleep(self, seconds: float) -> None:
         """Lets the unit rest; ends early with the job."""
@@ -96,7 +101,11 @@ class OpenUnit:
 
     def conditions(self) -> DeviceState:
         """Temperature, clocks and thermal status right now."""
-        return self.progress.state(read_conditions(self.transport))
+        return self.progress.state(read_conditions(self.transport, self.trust.ignored_zones))
+
+    def state(self) -> DeviceState:
+        """All that could spoil a measurement, right now."""
+        return self.progress.state(read_state(self.transport, self.trust.ignored_zones))
 
     def note_job(self, status: Status, reason: str) -> None:
         """Remembers how a job ended, for the unit's health."""
@@ -138,6 +147,7 @@ class OpenUnit:
                 watchdog_ms=math.ceil(MS_PER_S * self.round_limit_s),
                 limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
                 lazy=lazy or None,
+                **self.trust.load_words,
                 **execution.words,
             )
         except DeviceError as error:
@@ -186,6 +196,14 @@ class OpenUnit:
                 tensors[name] = np.fromfile(Path(folder, file), element_type).reshape(shape)
         self.transport.run(["rm", "-f", "--", *files], REMOVE_DEADLINE_S)
         return tensors
+
+
+def _limited(probe: ProbeAnswer, trust: Trust) -> ProbeAnswer:
+    """The answer with the limits that the unit was found to have, in place of those that its driver claims."""
+    if probe.opencl.device is None or not trust.device_limits:
+        return probe
+    device = probe.opencl.device.model_copy(update=trust.device_limits)
+    return probe.model_copy(update={"opencl": probe.opencl.model_copy(update={"device": device})})
 
 
 def _with_own_paths(text: str, remotes: Mapping[Path, str]) -> str:

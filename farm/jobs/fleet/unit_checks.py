@@ -16,7 +16,7 @@ from farm.jobs.fleet.probe import read_probe
 from farm.lease import lease
 from farm.rows.device_state import DeviceState
 from farm.transport import Transport, connect
-from farm.units import facts
+from farm.units import acceptance, facts
 from farm.units.facts import Facts
 from runtime.errors import FarmError, UnitBusyError, UnsupportedError
 
@@ -31,7 +31,7 @@ def examine_unit(unit: Unit) -> Iterator[Check]:
             found = facts.read_facts(transport)
             yield Check("connection", "ok", f"{unit.name} by {unit.transport}")
             yield from _identity(unit, found)
-            yield from _conditions(unit, transport, read_state(transport))
+            yield from _conditions(unit, transport, read_state(transport, acceptance.trust_of(unit).ignored_zones))
             yield from _runtime(unit, transport)
     except FarmError as error:
         advice = "`farm devices` shows its state, docs/devices.md what to do in each"

@@ -7,7 +7,6 @@ import datetime
 from collections.abc import Mapping
 from pathlib import Path
 
-from farm.condition.device_state import read_state
 from farm.config.deployment import Runtime
 from farm.farmrt.answers import waited_share
 from farm.jobs.benchmark import profile
@@ -85,7 +84,7 @@ def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -
         provenance=provenance_of(opened, loaded),
         figures=_figures(opened, subject, loaded, first),
         file_bytes=_file_bytes(opened, loaded),
-        state=read_state(opened.transport),
+        state=opened.state(),
         ops=_operator_times(opened, loaded, first.first_ms) if "benchmark" in nightly.jobs else (),
         validation=_validated(opened, subject, loaded) if "validate" in nightly.jobs else Validation(),
         tuned_check=_tuned_checked(opened, subject, nightly),

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from farm.condition.device_state import read_state
 from farm.config.deployment import FARMRT
 from farm.config.inventory import Unit
 from farm.decision.regression import judge_series
@@ -105,7 +104,7 @@ class UnitNight:
 
     def run(self, opened: OpenUnit) -> Iterator[list[NightlyRow]]:
         """Measures what is missing; then the rows of all cases. Raises what tells that the unit is gone."""
-        state = opened.progress.state(read_state(opened.transport))
+        state = opened.state()
         self._about = _AboutUnit(
             identity=read_identity(opened.transport),
             passive=state.battery_percent is not None,
@@ -116,7 +115,7 @@ class UnitNight:
             while wanted := self._suspected():
                 self._measure(opened, self._reruns(wanted))
             self._make_duets(opened)
-        yield self.rows(read_state(opened.transport))
+        yield self.rows(opened.state())
 
     def rows(self, state_after: DeviceState | None = None) -> list[NightlyRow]:
         """A row of each case, whatever became of it."""

@@ -162,6 +162,9 @@ static void engine_exercise(const sample *files, fuzz_random *random) {
         .opencl_library = fake_opencl,
         .threads = 1,
         .max_cpu_work = max_cpu_work,
+        .flush_every = fuzz_below(random, 2) ? 1 + fuzz_below(random, 4) : 0,
+        .zero_copy = fuzz_below(random, 2) != 0,
+        .host_times = fuzz_below(random, 4) == 0,
         .limit_kernel_ms = fuzz_below(random, 2) ? 1e-4 : 0,
         .lazy = (int)fuzz_below(random, 2),
     };

@@ -88,7 +88,13 @@ typedef struct {
     rt_hint priority_hint; /* whose work goes first on the GPU */
     const char *operators_path; /* library of custom CPU operators, which is loaded as code; NULL: none */
     const void *operators;      /* instead of operators_path: the rt_operator_table of a program that links them */
+    uint32_t flush_every;       /* launches after which the queue is flushed; 0: as the GPU's family needs it */
+    int zero_copy;              /* 1: a GPU reads weights in the host's memory; 0: copies them (a CPU never does) */
+    int host_times;             /* 1: times launches one by one by the host's clock, since the GPU's is not right */
 } rt_options;
+
+/* For flush_every: the queue is flushed only when somebody waits for it. */
+#define RT_FLUSH_NEVER UINT32_MAX
 
 /* What an element is. Floats and integers are little-endian, as the CPU has them; RT_BOOL is a byte, 0 or 1. */
 typedef enum {

@@ -57,6 +57,7 @@ def paths_with_json(command: click.Command, path: tuple[str, ...] = ()) -> Itera
 
 # Arguments with which a command is done, and the members of its own; it may say that something is not as it should be.
 DONE: dict[str, tuple[str, set[str]]] = {
+    "accept": ("host --quick", {"findings"}),
     "artifacts list": ("", {"artifacts"}),
     "artifacts merge": ("a_tuned.bin -o merged.bin", {"file", "kind", "size_bytes", "sets", "replacements"}),
     "artifacts share": (
@@ -132,7 +133,7 @@ WITH_ROWS = {
     "tune",
 }
 JOBS = {"demo": "run", "bisect": "compare"}  # the job that rows are of, where it is not the command
-NEEDS_OPENCL = {"opbench"}
+NEEDS_OPENCL = {"accept", "opbench"}
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../system/allocation.h"
+#include "../system/arithmetic.h"
 #include "../system/errors.h"
 
 void rt_device_text(const rt_opencl *opencl, cl_uint property, char *text, size_t size) {
@@ -25,19 +26,36 @@ uint64_t rt_device_number(const rt_opencl *opencl, cl_uint property) {
     return value;
 }
 
-/* What it makes before it fails is left for rt_device_close. */
+/* GPUs of these makers run nothing of a queue before it is flushed, so that a GPU idles while the host enqueues. */
+static uint32_t family_flush_every(const rt_opencl *opencl) {
+    static const char *const makers[] = {"ARM", "Imagination"};
+    char vendor[256];
+    enum { LAUNCHES = 16 };
+    rt_device_text(opencl, CL_DEVICE_VENDOR, vendor, sizeof vendor);
+    for (size_t i = 0; i < RT_COUNT(makers); i++) {
+        if (strncmp(vendor, makers[i], strlen(makers[i])) == 0) return LAUNCHES;
+    }
+    return RT_FLUSH_NEVER;
+}
+
+/* A CPU's memory is the host's; of a GPU somebody must have tried what becomes of memory that it is to share. */
+static bool shares_memory(const rt_opencl *opencl, bool zero_copy) {
+    bool is_cpu = rt_device_number(opencl, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
+    return (is_cpu || zero_copy) && rt_device_number(opencl, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
+}
+
 /* Makes the context and both queues; RT_OPENCL. What it makes before it fails is left for rt_device_close. */
-static rt_status context_create(rt_device *device, rt_hint perf, rt_hint priority, rt_error *error) {
+static rt_status context_create(rt_device *device, const rt_device_use *use, rt_error *error) {
     const rt_opencl *opencl = &device->opencl;
-    rt_status status = rt_hints_create(&device->hints, opencl, perf, priority, error);
+    cl_bitfield profiling = use->host_times ? 0 : CL_QUEUE_PROFILING_ENABLE; /* some drivers hang in such a queue */
+    rt_status status = rt_hints_create(&device->hints, opencl, use->perf, use->priority, error);
     if (status == RT_OK) status = rt_hints_context(device->hints, opencl, &device->context, error);
     if (status == RT_OK) status = rt_hints_queue(device->hints, opencl, device->context, 0, &device->plain, error);
     if (status != RT_OK) return status;
-    return rt_hints_queue(device->hints, opencl, device->context, CL_QUEUE_PROFILING_ENABLE, &device->profiling, error);
+    return rt_hints_queue(device->hints, opencl, device->context, profiling, &device->profiling, error);
 }
 
-rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, rt_hint perf, rt_hint priority,
-                         rt_error *error) {
+rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, const rt_device_use *use, rt_error *error) {
     rt_device *made = rt_memory_allocate(1, sizeof *made);
     *device = NULL;
     if (made == NULL) return rt_error_no_memory(error, "a device");
@@ -46,10 +64,12 @@ rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, rt_h
     rt_device_text(opencl, CL_DEVICE_NAME, made->name, sizeof made->name);
     rt_device_text(opencl, CL_DRIVER_VERSION, made->driver, sizeof made->driver);
     rt_device_text(opencl, CL_DEVICE_VERSION, made->version, sizeof made->version);
-    made->unified_memory = rt_device_number(opencl, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
+    made->in_place = shares_memory(opencl, use->zero_copy);
+    made->flush_every = use->flush_every ? use->flush_every : family_flush_every(opencl);
     made->max_allocation_bytes = rt_device_number(opencl, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     rt_status status = made->event_clock == NULL ? rt_error_no_memory(error, "a device")
-                                                 : context_create(made, perf, priority, error);
+                                                 : context_create(made, use, error);
+    if (status == RT_OK && use->host_times) *made->event_clock = RT_EVENT_CLOCK_STANDS;
     if (status == RT_OK) {
         *device = made;
     } else {
@@ -87,7 +107,7 @@ rt_status rt_device_constant(const rt_device *device, const void *content, uint6
     void *host = (void *)(uintptr_t)content; /* OpenCL takes no pointer to const; a read-only object is not written */
     cl_int code = -1;                        /* any but CL_SUCCESS: nothing was made yet */
     *object = NULL;
-    if (keep_in_place && device->unified_memory) {
+    if (keep_in_place && device->in_place) {
         *object = cl->CreateBuffer(device->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, size, host, &code);
     }
     if (code != CL_SUCCESS) { /* some drivers refuse to use the content in place */

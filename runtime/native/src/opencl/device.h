@@ -15,6 +15,13 @@
 #include "event_clock.h"
 #include "opencl.h"
 
+/* How a device is to be used; the members mean what those of rt_options do. A value. */
+typedef struct {
+    rt_hint perf, priority;
+    uint32_t flush_every;
+    bool zero_copy, host_times;
+} rt_device_use;
+
 /* An open device. Written by device.c alone. */
 typedef struct {
     rt_opencl opencl;
@@ -26,14 +33,14 @@ typedef struct {
     char name[256];
     char driver[256];
     char version[256]; /* OpenCL version of the device */
-    bool unified_memory;
+    bool in_place;        /* weights are used where the host has them */
+    uint32_t flush_every; /* launches; RT_FLUSH_NEVER: never */
     uint64_t max_allocation_bytes;
 } rt_device;
 
-/* Makes a context and queues for the device of an open library, which is copied, with these hints as far as the driver
- * takes them. For rt_device_close. RT_OPENCL where the driver refuses, RT_NO_MEMORY; `*device` is NULL then. */
-rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, rt_hint perf, rt_hint priority,
-                         rt_error *error);
+/* Makes a context and queues for the device of an open library, which is copied, with hints as far as the driver takes
+ * them. For rt_device_close. RT_OPENCL where the driver refuses, RT_NO_MEMORY; `*device` is NULL then. */
+rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, const rt_device_use *use, rt_error *error);
 
 /* Releases queues and context; every object made with them must be released before. NULL is ignored. */
 void rt_device_close(const rt_device *device);
@@ -41,8 +48,8 @@ void rt_device_close(const rt_device *device);
 /* The functions of its library. */
 static inline const rt_opencl_functions *rt_device_cl(const rt_device *device) { return &device->opencl.cl; }
 
-/* A read-only memory object with these contents, for ReleaseMemObject. With `keep_in_place` a device that shares the
- * host's memory uses the content where it lies, which must then outlive the object; else it is copied. RT_OPENCL names
+/* A read-only memory object with these contents, for ReleaseMemObject. With `keep_in_place` a device that is trusted to
+ * uses the content where it lies, which must then outlive the object; else it is copied. RT_OPENCL names
  * the size and what the device allows. */
 rt_status rt_device_constant(const rt_device *device, const void *content, uint64_t size, bool keep_in_place,
                              cl_mem *object, rt_error *error);

@@ -41,6 +41,7 @@ typedef void cl_program_notify(cl_program program, void *user);
 enum {
     CL_SUCCESS = 0,
     CL_DEVICE_NOT_FOUND = -1,
+    CL_OUT_OF_HOST_MEMORY = -6,
     CL_PROFILING_INFO_NOT_AVAILABLE = -7,
     CL_BUILD_PROGRAM_FAILURE = -11,
     CL_INVALID_BINARY = -42,

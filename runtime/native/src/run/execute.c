@@ -27,6 +27,7 @@ typedef struct {
     const rt_executor_parts *parts;
     uint32_t together; /* OpenCL steps to wait for at once; 0: all, at the end */
     uint32_t waiting;  /* enqueued since the last wait */
+    uint32_t unflushed; /* since the last flush */
     rt_queue queue; /* without a device: of its members only the profile */
     rt_error *error;
 } run;
@@ -64,6 +65,13 @@ static rt_status parts_wait(run *now) {
     return status;
 }
 
+/* Lets the GPU begin with what was enqueued, where enough of it waits. */
+static rt_status parts_flush(run *now, uint32_t index) {
+    if (++now->unflushed < now->parts->device->flush_every) return RT_OK;
+    now->unflushed = 0;
+    return rt_opencl_check(now->error, "clFlush", now->queue.cl->Flush(now->queue.object), (int32_t)index);
+}
+
 /* Enqueues one step, split if the limit says so; makes its kernel first where that was left to the first run. */
 static rt_status opencl_step(run *now, uint32_t index) {
     rt_steps *steps = now->parts->steps;
@@ -71,6 +79,7 @@ static rt_status opencl_step(run *now, uint32_t index) {
     if (status != RT_OK) return status;
     status = rt_launch_enqueue(&now->queue, index, rt_steps_kernel(steps, index), rt_steps_launch(steps, index),
                                rt_limit_parts(now->parts->limit, index), now->error);
+    if (status == RT_OK) status = parts_flush(now, index);
     return status == RT_OK ? parts_wait(now) : status;
 }
 

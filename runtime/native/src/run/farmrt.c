@@ -69,7 +69,9 @@ static rt_status device_load(rt_parts *parts, const rt_options *options, rt_erro
     if (!rt_plan_needs_opencl(parts->plan)) return RT_OK;
     rt_status status = rt_opencl_open(&opencl, options->opencl_library, error);
     if (status != RT_OK) return status;
-    return rt_device_open(&parts->device, &opencl, options->perf_hint, options->priority_hint, error);
+    const rt_device_use use = {options->perf_hint, options->priority_hint, options->flush_every,
+                               options->zero_copy != 0, options->host_times != 0};
+    return rt_device_open(&parts->device, &opencl, &use, error);
 }
 
 /* A source that is not given, or fits nothing, makes the part too: one without entries. So with the kernels. */

@@ -1,6 +1,7 @@
 #include "load.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "../system/affinity.h"
 #include "../system/arithmetic.h"
@@ -9,7 +10,7 @@
 #include "parts.h"
 #include "../system/process_memory.h"
 
-enum { MAX_THREADS = 1024 };
+enum { MAX_THREADS = 1024, MAX_FLUSH_EVERY = 1000000 };
 
 /* A policy's word, or a list of CPUs, which begins with a digit. */
 static void affinity_take(rt_options *options, rt_command *command) {
@@ -26,6 +27,13 @@ static rt_hint hint_take(rt_command *command, const char *key) {
     const char *words[RT_HINT_HIGH + 1];
     for (int i = RT_HINT_DEFAULT; i <= RT_HINT_HIGH; i++) words[i] = rt_hint_name((rt_hint)i);
     return (rt_hint)rt_command_choice(command, key, words, RT_COUNT(words));
+}
+
+/* Launches, or the word `never`; 0, as the GPU's family needs it, where nothing is given. */
+static uint32_t flush_take(rt_command *command) {
+    const char *text = rt_command_text(command, "flush_every");
+    if (text != NULL && strcmp(text, "never") == 0) return RT_FLUSH_NEVER;
+    return rt_command_number(command, "flush_every", 0, MAX_FLUSH_EVERY);
 }
 
 void rt_load_take(rt_options *options, rt_command *command) {
@@ -45,6 +53,9 @@ void rt_load_take(rt_options *options, rt_command *command) {
     options->watchdog_ms = rt_command_number(command, "watchdog_ms", 0, INT32_MAX);
     options->limit_kernel_ms = rt_command_decimal(command, "limit_kernel_ms", 0);
     options->lazy = (int)rt_command_number(command, "lazy", 0, 1);
+    options->flush_every = flush_take(command);
+    options->zero_copy = (int)rt_command_number(command, "zero_copy", 0, 1);
+    options->host_times = (int)rt_command_number(command, "host_times", 0, 1);
 }
 
 /* Inputs or outputs: names and shapes. */
@@ -108,6 +119,14 @@ static void hints_write(rt_json *json, const rt_device *device) {
     hint_write(json, "priority_hint", rt_hints_use(device->hints, RT_HINT_KIND_PRIORITY));
 }
 
+/* How the plan's launches differ from what it says, and what the device is trusted with. */
+static void launches_write(rt_json *json, const rt_parts *parts) {
+    uint32_t every = parts->device->flush_every;
+    rt_json_unsigned(json, "smaller_groups", rt_steps_smaller_groups(parts->steps));
+    rt_json_unsigned(json, "flush_every", every == RT_FLUSH_NEVER ? 0 : every);
+    rt_json_bool(json, "zero_copy", parts->device->in_place);
+}
+
 /* Bytes of the plan's memory, by what they hold. */
 static void memory_write(rt_json *json, const rt_storage *storage) {
     rt_storage_sizes sizes = rt_storage_sizes_of(storage);
@@ -128,7 +147,7 @@ static void parts_write(rt_json *json, const rt_parts *parts) {
     kernels_write(json, parts->kernels, parts->programs);
     if (rt_cpu_threads(parts->cpu) > 0) cpu_write(json, parts->cpu);
     if (parts->device != NULL) hints_write(json, parts->device);
-    if (parts->device != NULL) rt_json_unsigned(json, "smaller_groups", rt_steps_smaller_groups(parts->steps));
+    if (parts->device != NULL) launches_write(json, parts);
     memory_write(json, parts->storage);
 }
 

@@ -191,8 +191,9 @@ static void opencl_write(rt_json *json, const char *library) {
     rt_opencl opencl;
     const rt_device *device = NULL;
     rt_error error = {0};
+    const rt_device_use use = {.perf = RT_HINT_DEFAULT, .priority = RT_HINT_DEFAULT};
     rt_status status = rt_opencl_open(&opencl, library, &error);
-    if (status == RT_OK) status = rt_device_open(&device, &opencl, RT_HINT_DEFAULT, RT_HINT_DEFAULT, &error);
+    if (status == RT_OK) status = rt_device_open(&device, &opencl, &use, &error);
     rt_json_object_begin(json, "opencl");
     rt_json_string(json, "library", status == RT_OK ? opencl.path : "");
     if (status == RT_OK) rt_json_string(json, "origin", opencl.is_driver ? "driver" : "loader");

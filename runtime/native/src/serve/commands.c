@@ -12,6 +12,7 @@
 #include "../system/arithmetic.h"
 #include "../system/errors.h"
 #include "../system/file.h"
+#include "../opencl/examine.h"
 #include "../opencl/kernels_save.h"
 #include "../run/load.h"
 #include "../system/log.h"
@@ -134,6 +135,14 @@ static rt_status probe_handle(rt_session *session, rt_command *command, rt_error
     return status;
 }
 
+/* Needs no plan, and leaves one that is loaded alone. */
+static rt_status examine_handle(rt_session *session, rt_command *command, rt_error *error) {
+    rt_examination wanted;
+    rt_examine_take(&wanted, command);
+    rt_status status = rt_command_finish(command);
+    return status == RT_OK ? rt_examine_run(&wanted, rt_session_json(session), error) : status;
+}
+
 /* Tells what the process takes, and by which number a client finds it in /proc. */
 static rt_status memory_handle(rt_session *session, rt_command *command, rt_error *error) {
     (void)error;
@@ -231,6 +240,7 @@ static rt_status whole_run_handle(rt_session *session, rt_command *command, rt_e
 
 const rt_command_entry rt_serve_commands[] = {
     {"probe", probe_handle},
+    {"examine", examine_handle},
     {"load", load_handle},
     {"input", input_handle},
     {"output", output_handle},

@@ -10,6 +10,7 @@
 
 #include "../opencl/device.h"
 #include "../opencl/event_clock.h"
+#include "../opencl/examine.h"
 #include "../opencl/kernels.h"
 #include "../opencl/kernels_save.h"
 #include "../opencl/launch.h"
@@ -37,9 +38,8 @@ rt_status rt_opencl_check(rt_error *error, const char *call, cl_int code, int32_
     return code == CL_SUCCESS ? RT_OK : RT_OPENCL;
 }
 
-rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, rt_hint perf, rt_hint priority,
-                         rt_error *error) {
-    (void)opencl, (void)perf, (void)priority;
+rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, const rt_device_use *use, rt_error *error) {
+    (void)opencl, (void)use;
     *device = NULL;
     return rt_error_set(error, RT_UNSUPPORTED, "%s", reason);
 }
@@ -155,5 +155,15 @@ void rt_trial_take(rt_trial *trial, rt_command *command) {
 
 rt_status rt_trial_run(const rt_parts *parts, const rt_trial *trial, rt_json *json, rt_error *error) {
     (void)parts, (void)trial, (void)json;
+    return rt_error_set(error, RT_UNSUPPORTED, "%s", reason);
+}
+
+void rt_examine_take(rt_examination *wanted, rt_command *command) {
+    (void)command;
+    *wanted = (rt_examination){0};
+}
+
+rt_status rt_examine_run(const rt_examination *wanted, rt_json *json, rt_error *error) {
+    (void)wanted, (void)json;
     return rt_error_set(error, RT_UNSUPPORTED, "%s", reason);
 }

@@ -13,7 +13,7 @@ import pytest
 
 from farm.config import deployment
 from farm.config.inventory import HOST
-from farm.jobs.fleet import dispatch, job_rows
+from farm.jobs.fleet import dispatch
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.fleet.job_rows import rows_of_each
 from farm.jobs.fleet.progress import UnitProgress
@@ -57,7 +57,6 @@ class Bench:
         self.models = prepare_all(deployment.load(write_deployment(folder, runtime="cpu+gpu")))
         monkeypatch.setattr(dispatch, "open_unit", self._open)
         monkeypatch.setattr(dispatch, "POLL_S", 0.01)
-        monkeypatch.setattr(job_rows, "read_state", lambda transport: DeviceState(load_average=1.0))
 
     @contextlib.contextmanager
     def _open(self, unit: Any, *_: Any) -> Iterator[Any]:
@@ -71,6 +70,7 @@ class Bench:
             progress=UnitProgress(unit.name),
             connection=SimpleNamespace(conditions={}),
             answers=lambda: True,
+            state=lambda: DeviceState(load_average=1.0),
             note_job=lambda status, reason: self.noted.append(status),
         )
 

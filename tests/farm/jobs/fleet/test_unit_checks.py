@@ -44,7 +44,7 @@ def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., di
     ) -> dict[str, Check]:
         good = probe_answer(library="libOpenCL.so", platform_version="OpenCL 2.1", device=MALI)
         monkeypatch.setattr(unit_checks, "connect", lambda unit: LocalTransport(tmp_path / "unit"))
-        monkeypatch.setattr(unit_checks, "read_state", lambda transport: state)
+        monkeypatch.setattr(unit_checks, "read_state", lambda transport, ignored: state)
         monkeypatch.setattr(unit_checks, "read_probe", lambda *arguments: answer or good)
         monkeypatch.setattr(governor, "may_set", lambda transport: may_set)
         checks = list(unit_checks.examine_unit(unit))

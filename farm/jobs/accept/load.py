@@ -1,0 +1,155 @@
+"""A unit under load for minutes: how fast it is from moment to moment, and what its sensors show meanwhile."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from farm.condition import linux_state
+from farm.condition.device_state import read_sensors
+from farm.jobs.accept.kernels import WORKSPACE
+from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.opbench_cases import CASES
+from farm.units.acceptance import AcceptanceFinding, Trust
+from runtime.lowering.lower import Options, lower
+from runtime.lowering.trial_inputs import trial_inputs
+from runtime.operators.case import IMAGE, SEED
+from runtime.types import Precision
+
+SENSORS, THROTTLING = "sensors", "throttling"
+LOAD = next(case for case in CASES if case.op == "Conv" and case.inputs == (IMAGE,))
+LONG_S, SHORT_S = 180.0, 5.0
+BATCH_S = 1.0  # between two looks at the sensors
+MOST_ROUNDS = 10_000
+SLOWER = 1.1  # than in the beginning: throttled
+AS_BEFORE = 1.05
+REST_STEP_S, MOST_REST_S = 10.0, 120.0
+WARMER_C = 1.0
+FEW = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadMoment:
+    """A moment of the load: seconds since its start, time of a round, and the sensors' files."""
+
+    at_s: float
+    round_ns: float
+    sensors: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadRun:
+    """The sensors before the load, the readings under it, and the rest until the unit was as fast as before.
+
+    `rest_s` is None where it did not become slower, or was not watched until it was fast again.
+    """
+
+    before: Mapping[str, str]
+    readings: Sequence[LoadMoment]
+    rest_s: float | None = None
+    is_long: bool = True
+
+
+def put_under_load(opened: OpenUnit, is_quick: bool) -> LoadRun:
+    """Runs a convolution for three minutes, on the GPU where there is one; for seconds in a quick run."""
+    rounds = _loaded(opened)
+    readings: list[LoadMoment] = []
+    before = read_sensors(opened.transport)
+    start_s = time.monotonic()
+    end_s = SHORT_S if is_quick else LONG_S
+    while (at_s := time.monotonic() - start_s) < end_s or len(readings) < 2 * FEW:
+        opened.progress.stage(f"under load: {at_s:.0f} of {end_s:.0f} s")
+        readings.append(LoadMoment(at_s, _round_ns(opened, rounds), read_sensors(opened.transport)))
+    rest_s = None if is_quick or slowdown(readings) < SLOWER else _rested(opened, rounds, _first_ns(readings))
+    return LoadRun(before, readings, rest_s, not is_quick)
+
+
+def slowdown(readings: Sequence[LoadMoment]) -> float:
+    """How many times as long a round takes in the end as in the beginning."""
+    return statistics.median(reading.round_ns for reading in readings[-FEW:]) / _first_ns(readings)
+
+
+def throttling_finding(run: LoadRun) -> AcceptanceFinding:
+    """Whether the unit became slower, when, and how long it rests for that."""
+    slower, seconds = slowdown(run.readings), run.readings[-1].at_s
+    if slower < SLOWER:
+        return AcceptanceFinding(check=THROTTLING, state="ok", text=f"as fast after {seconds:.0f} s of load as before")
+    first_ns = _first_ns(run.readings)
+    since_s = next(reading.at_s for reading in run.readings if reading.round_ns >= SLOWER * first_ns)
+    text = f"{slower:.2f} times as slow after {seconds:.0f} s of load, slower since second {since_s:.0f}"
+    if run.rest_s is None:
+        return AcceptanceFinding(check=THROTTLING, state="limited", text=text)
+    effect = f"a throttled sample rests {run.rest_s:.0f} s before it is repeated"
+    return AcceptanceFinding(
+        check=THROTTLING, state="limited", text=text, effect=effect, trust=Trust(rest_s=run.rest_s)
+    )
+
+
+def sensors_finding(run: LoadRun) -> AcceptanceFinding:
+    """Which zones follow the load, which show the battery's charge or stand still, and whether clocks are told."""
+    moments = [run.before, *(reading.sensors for reading in run.readings)]
+    zones = [linux_state.heat_zones(files) for files in moments]
+    levels = [linux_state.state_members(files).get("battery_percent") for files in moments]
+    names = [name for name in zones[0] if all(name in each for each in zones)]
+    values = {name: [each[name] for each in zones] for name in names}
+    charge = [name for name in names if len(zones) > 1 and values[name] == levels]
+    still = [name for name in names if run.is_long and name not in charge and len(set(values[name])) == 1]
+    warm = [name for name in names if max(values[name]) - values[name][0] >= WARMER_C and name not in charge]
+    told = [f"{', '.join(warm)} follow{'s' * (len(warm) == 1)} the load" if warm else "no zone follows the load"]
+    told += [f"{', '.join(charge)} shows the battery's charge"] if charge else []
+    told += [f"{', '.join(still)} stands still"] if still else []
+    told += [_clocks(moments)]
+    ignored = (*charge, *still)
+    if not ignored:
+        return AcceptanceFinding(check=SENSORS, state="ok", text="; ".join(told))
+    effect = f"ignored as heat: {', '.join(ignored)}"
+    trust = Trust(ignored_zones=ignored)
+    return AcceptanceFinding(check=SENSORS, state="limited", text="; ".join(told), effect=effect, trust=trust)
+
+
+def _clocks(moments: Sequence[Mapping[str, str]]) -> str:
+    """Which files of clocks change: of the CPU's cores, and the GPU's."""
+    states = [linux_state.state_members(files) for files in moments]
+    told = {"CPU": {state["clock_mhz"] for state in states}, "GPU": {state["gpu_clock_mhz"] for state in states}}
+    words = [f"{name} {'moves' if len(seen) > 1 else 'stands'}" for name, seen in told.items() if seen - {(), None}]
+    return f"clocks: {', '.join(words)}" if words else "no clock is told"
+
+
+def _first_ns(readings: Sequence[LoadMoment]) -> float:
+    return statistics.median(reading.round_ns for reading in readings[:FEW])
+
+
+def _rested(opened: OpenUnit, rounds: int, first_ns: float) -> float | None:
+    """Seconds of rest until a round is about as fast as in the beginning; None where it does not become so."""
+    rested_s = 0.0
+    while rested_s < MOST_REST_S:
+        opened.progress.stage(f"resting: {rested_s:.0f} of at most {MOST_REST_S:.0f} s")
+        opened.sleep(REST_STEP_S)
+        rested_s += REST_STEP_S
+        if _round_ns(opened, max(1, rounds // 10)) < AS_BEFORE * first_ns:
+            return rested_s
+    return None
+
+
+def _loaded(opened: OpenUnit) -> int:
+    """Loads what makes work; how many rounds take a moment."""
+    memory = "buffer" if opened.probe.opencl.device else "cpu"
+    graph = LOAD.graph()
+    target = opened.probe.target(opened.unit.soc, memory=memory, precision=Precision.FP32)
+    plan_file = WORKSPACE.plan_file("load", opened.unit.abi, opened.unit.soc, memory)
+    write_plan(lower(graph, target, Options()), plan_file)
+    if not opened.session.alive:
+        opened.session.respawn()
+    opened.load(plan_file)
+    opened.write_inputs(trial_inputs(graph, np.random.default_rng(SEED)))
+    opened.first_round()
+    return max(1, min(MOST_ROUNDS, int(BATCH_S * 1e9 / _round_ns(opened, FEW))))
+
+
+def _round_ns(opened: OpenUnit, rounds: int) -> float:
+    return max(1.0, statistics.median(opened.session.run(rounds, opened.round_limit_s * 10).wall_ns))

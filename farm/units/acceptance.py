@@ -1,0 +1,182 @@
+"""What a unit was found to be good for, and what farm does there for it: the findings of `farm accept`.
+
+Each unit has a file `build/units/<name>/acceptance.json`. It is valid for the device that it was written for, and in
+force until its system or its OpenCL driver is another: what an update brings must be accepted anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import threading
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from farm import atomic_file
+from farm.config.inventory import Unit
+from farm.lease import host_lock
+from farm.rows.record import Record
+from farm.units import facts_cache
+from farm.units.facts_cache import FOLDER, CachedFacts
+from farm.units.health import CheckResult
+
+FILE = "acceptance.json"
+MAX_FILE_BYTES = 256 * 1024
+NEVER = "never"  # farmrt's word for flush_every
+_LOCK = threading.Lock()  # findings of one process; two processes do not hold one unit
+
+State = Literal["ok", "limited", "failed", "skipped"]
+
+
+class Trust(Record):
+    """What farm does on a unit, other than by default; None and empty: as by default.
+
+    Attributes:
+        flush_every: launches after which a GPU's queue is flushed; 0: never.
+        zero_copy: a GPU reads weights where the host has them.
+        host_times: launches are timed by the host's clock.
+        images, fp16: False where kernels on images, or in half arithmetic, are not right.
+        max_allocation_bytes, image2d_max_width, image2d_max_height, max_work_group_size: what really works.
+        ignored_zones: types of thermal zones that are no heat of the chip.
+        rest_s: how long it rests until it is as fast as before.
+    """
+
+    flush_every: int | None = None
+    zero_copy: bool | None = None
+    host_times: bool | None = None
+    images: bool | None = None
+    fp16: bool | None = None
+    max_allocation_bytes: int | None = None
+    image2d_max_width: int | None = None
+    image2d_max_height: int | None = None
+    max_work_group_size: int | None = None
+    ignored_zones: tuple[str, ...] = ()
+    rest_s: float | None = None
+
+    @property
+    def load_words(self) -> dict[str, object]:
+        """The words of farmrt's `load`."""
+        words: dict[str, object] = {"zero_copy": self.zero_copy or None, "host_times": self.host_times or None}
+        return words | {"flush_every": NEVER if self.flush_every == 0 else self.flush_every}
+
+    @property
+    def device_limits(self) -> dict[str, Any]:
+        """Members of the probe's device that are other than the driver says."""
+        names = ("images", "fp16", "max_allocation_bytes", "image2d_max_width", "image2d_max_height")
+        return {name: value for name in (*names, "max_work_group_size") if (value := getattr(self, name)) is not None}
+
+
+class AcceptanceFinding(Record):
+    """What one check found: `effect` says in words what farm does for it, `trust` does it.
+
+    A unit with a finding that `failed` goes into quarantine; `skipped`: there is nothing to check.
+    """
+
+    check: str
+    state: State
+    text: str
+    effect: str = ""
+    trust: Trust = Trust()
+
+
+class Acceptance(Record):
+    """All findings on one device; `system` names the system and driver that they hold for, `date` is of the last."""
+
+    identity: str
+    system: str
+    date: str = ""
+    quick: bool = False
+    findings: tuple[AcceptanceFinding, ...] = ()
+
+    @property
+    def faults(self) -> list[AcceptanceFinding]:
+        """The findings for which the unit must not be used."""
+        return [finding for finding in self.findings if finding.state == "failed"]
+
+    @property
+    def trust(self) -> Trust:
+        """What all findings together let farm do."""
+        merged: dict[str, Any] = {}
+        for finding in self.findings:
+            merged |= finding.trust.model_dump(exclude_defaults=True)
+        return Trust(**merged)
+
+    def finding(self, check: str) -> AcceptanceFinding | None:
+        """What a check found; None where it did not run."""
+        return next((finding for finding in self.findings if finding.check == check), None)
+
+
+def system_of(known: CachedFacts) -> str:
+    """The system and OpenCL driver of a unit, as far as they are known."""
+    parts = (known.facts.os, known.facts.build, known.driver.gpu, known.driver.driver, known.driver.opencl)
+    return " | ".join(parts)
+
+
+def kept(unit: Unit, folder: Path = FOLDER) -> Acceptance | None:
+    """What was found on this device, whether or not it is still in force; None where nothing was."""
+    with contextlib.suppress(OSError, ValidationError):
+        with _file(unit, folder).open("rb") as file:
+            found = Acceptance.model_validate_json(file.read(MAX_FILE_BYTES))
+        if found.identity == host_lock.connection_key(unit):
+            return found
+    return None
+
+
+def in_force(unit: Unit, folder: Path = FOLDER) -> Acceptance | None:
+    """What was found on the system that the unit has now; None where nothing was."""
+    found = kept(unit, folder)
+    return found if found and found.system == system_of(facts_cache.read(unit, folder)) else None
+
+
+def trust_of(unit: Unit, folder: Path = FOLDER) -> Trust:
+    """What farm may do on a unit."""
+    found = in_force(unit, folder)
+    return found.trust if found else Trust()
+
+
+def keep(unit: Unit, finding: AcceptanceFinding, quick: bool = False, folder: Path = FOLDER) -> Acceptance:
+    """Adds a finding to those in force, in place of an earlier one of its check."""
+    with _LOCK:
+        found = in_force(unit, folder)
+        others = [each for each in found.findings if each.check != finding.check] if found else []
+        added = Acceptance(
+            identity=host_lock.connection_key(unit),
+            system=system_of(facts_cache.read(unit, folder)),
+            date=datetime.date.today().isoformat(),
+            quick=quick or bool(found and found.quick and others),
+            findings=(*others, finding),
+        )
+        atomic_file.write(_file(unit, folder), added.model_dump_json(indent=1).encode())
+        return added
+
+
+def forget(unit: Unit, folder: Path = FOLDER) -> None:
+    """Forgets all findings."""
+    with contextlib.suppress(OSError):
+        _file(unit, folder).unlink()
+
+
+def check_result(unit: Unit, folder: Path = FOLDER) -> list[CheckResult]:
+    """The acceptance as a point of the health check; none where the unit was not accepted."""
+    found = in_force(unit, folder)
+    if not found:
+        return []
+    text = "; ".join(f"{fault.check}: {fault.text}" for fault in found.faults)
+    told = f"{text}; `farm accept {unit.name}` tries again" if text else f"of {found.date}"
+    return [CheckResult("acceptance", not text, told)]
+
+
+def table_word(unit: Unit, folder: Path = FOLDER) -> str:
+    """For a table: the date of acceptance, `failed`, `updated` where it must be done again, or nothing."""
+    found = kept(unit, folder)
+    if not found:
+        return ""
+    if not in_force(unit, folder):
+        return "updated"
+    return "failed" if found.faults else f"{found.date}{' (quick)' if found.quick else ''}"
+
+
+def _file(unit: Unit, folder: Path) -> Path:
+    return folder / unit.name / FILE

@@ -1,0 +1,200 @@
+"""Findings from what a unit answered, and what farm does for them: no unit is asked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.config.inventory import Unit
+from farm.farmrt.answers import ClockAnswer, DeviceAnswer, LaunchesAnswer, LimitsAnswer, WindowAnswer, ZeroCopyAnswer
+from farm.jobs.accept import device_findings as found_of
+from farm.jobs.accept.kernels import KernelFault, judged, small_cases
+from farm.jobs.accept.load import LoadMoment, LoadRun, sensors_finding, throttling_finding
+from farm.units import acceptance, facts_cache
+from farm.units.acceptance import AcceptanceFinding, Trust
+from farm.units.facts import Facts
+from farm.units.facts_cache import DriverFacts
+from runtime.types import Precision
+
+GOOD_CLOCK: dict[str, Any] = {
+    "ok": True, "events": 64, "reversed": 0, "empty": 0, "backwards": 0, "resolution_ns": 1,
+    "events_ns": 90, "wall_ns": 100,
+}  # fmt: skip
+DEVICE = DeviceAnswer(
+    name="GPU", driver="1", version="OpenCL 2.0", compute_units=1, max_work_group_size=512,
+    max_work_item_sizes=[512, 512, 64], local_memory_bytes=1, max_allocation_bytes=1 << 28, images=True,
+    image2d_max_width=8192, image2d_max_height=8192, fp16=True,
+)  # fmt: skip
+LIMITS: dict[str, Any] = {
+    "tried_allocation_bytes": 1 << 28, "allocation_bytes": 1 << 28, "image_width": 8192, "image_height": 8192,
+    "kernel_limit": 256, "group_items": [256, 256, 64],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_right"),
+    [
+        ({}, True),
+        ({"reversed": 64}, False),
+        ({"empty": 1}, False),
+        ({"backwards": 3}, False),
+        ({"events_ns": 5}, False),
+        ({"events_ns": 500}, False),
+        ({"resolution_ns": 10_000_000}, False),
+    ],
+)
+def test_a_clock_that_is_wrong_is_not_believed(changed: dict[str, int], is_right: bool) -> None:
+    finding = found_of.clock_finding(ClockAnswer(**GOOD_CLOCK | changed))
+    assert (finding.state == "ok", finding.trust.host_times is None) == (is_right, is_right)
+
+
+@pytest.mark.parametrize(
+    ("needed", "times", "every", "word"),
+    [
+        (False, {4: 1, 16: 9}, 0, "never"),
+        (True, {4: 100, 16: 100, 64: 101}, 16, 16),
+        (True, {4: 90, 16: 100, 64: 120}, 4, 4),
+    ],
+)
+def test_the_queue_is_flushed_as_often_as_is_best(
+    needed: bool, times: dict[int, int], every: int, word: object
+) -> None:
+    windows = [WindowAnswer(every=0, ns=200), *(WindowAnswer(every=n, ns=ns) for n, ns in times.items())]
+    finding = found_of.launches_finding(LaunchesAnswer(launch_ns=40_000, needs_flush=needed, windows=windows))
+    assert (finding.trust.flush_every, finding.trust.load_words["flush_every"]) == (every, word)
+
+
+@pytest.mark.parametrize("outcome", ["in place", "copied", "refused", "fails", "wrong", "separate memory"])
+def test_weights_are_in_place_only_where_that_was_seen(outcome: str) -> None:
+    finding = found_of.zero_copy_finding(ZeroCopyAnswer(outcome=outcome))
+    assert finding.trust.load_words["zero_copy"] == (True if outcome == "in place" else None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "limits"),
+    [
+        ({}, {}),
+        ({"allocation_bytes": 100}, {"max_allocation_bytes": 100}),
+        ({"image_width": 4096}, {"image2d_max_width": 4096}),
+        ({"group_items": [256, 128, 64]}, {"max_work_group_size": 128}),
+    ],
+)
+def test_plans_keep_what_really_works(changed: dict[str, Any], limits: dict[str, int]) -> None:
+    finding = found_of.limits_finding(LimitsAnswer(**LIMITS | changed), DEVICE)
+    assert finding.trust.device_limits == limits and (finding.state == "ok") == (not limits)
+
+
+def test_a_device_that_has_no_memory_at_all_fails() -> None:
+    assert found_of.limits_finding(LimitsAnswer(**LIMITS | {"allocation_bytes": 0}), DEVICE).state == "failed"
+
+
+def fault(memory: str, precision: Precision) -> KernelFault:
+    return KernelFault(memory, precision, "Relu", "y[0] is 1, the reference says 2")
+
+
+@pytest.mark.parametrize(
+    ("faults", "state", "limits"),
+    [
+        ([], "ok", {}),
+        ([fault("image", Precision.FP32)], "limited", {"images": False}),
+        ([fault("buffer", Precision.FP16)], "limited", {"fp16": False}),
+        ([fault("image", Precision.FP16), fault("buffer", Precision.FP16)], "limited", {"fp16": False}),
+        ([fault("buffer", Precision.FP32)], "failed", {}),
+        ([fault("image", Precision.FP32), fault("buffer", Precision.FP16_STORAGE)], "failed", {}),
+    ],
+)
+def test_what_is_wrong_is_not_used_or_fails(faults: list[KernelFault], state: str, limits: dict[str, bool]) -> None:
+    finding = judged(faults, 10)
+    assert (finding.state, finding.trust.device_limits) == (state, limits)
+
+
+def test_every_case_is_small() -> None:
+    cases = list(small_cases())
+    assert len(cases) > 20 and max(case.graph().tensors["y"].shape[-1] for case in cases if case.op == "Conv") <= 13
+
+
+ZONE = "/sys/class/thermal/thermal_zone{}/{}"
+
+
+def sensors(chip: float, other: float, level: int = 83) -> dict[str, str]:
+    battery = {"type": "Battery", "capacity": str(level)}
+    files = {f"/sys/class/power_supply/battery/{name}": text for name, text in battery.items()}
+    for number, (kind, value) in enumerate((("cpu-0", chip), ("gpu0", other))):
+        files |= {ZONE.format(number, "type"): kind, ZONE.format(number, "temp"): str(round(value * 1000))}
+    return files
+
+
+def run_of(others: list[float], times: list[float], **settings: Any) -> LoadRun:
+    readings = [
+        LoadMoment(10.0 * i, ns, sensors(40 + i, o)) for i, (o, ns) in enumerate(zip(others, times, strict=True))
+    ]
+    return LoadRun(sensors(30, others[0]), readings, **settings)
+
+
+STEADY_NS = [100.0] * 6
+
+
+@pytest.mark.parametrize(
+    ("others", "is_long", "ignored"),
+    [
+        ([31, 32, 33, 34, 35, 36], True, ()),
+        ([83.0] * 6, False, ("gpu0",)),
+        ([25.0] * 6, True, ("gpu0",)),
+        ([25.0] * 6, False, ()),
+    ],
+)
+def test_zones_that_are_no_heat_are_ignored(others: list[float], is_long: bool, ignored: tuple[str, ...]) -> None:
+    finding = sensors_finding(run_of(others, STEADY_NS, is_long=is_long))
+    assert finding.trust.ignored_zones == ignored and "cpu-0" in finding.text
+
+
+def test_a_unit_that_throttles_rests_as_long_as_it_needs() -> None:
+    steady = throttling_finding(run_of([30.0] * 6, STEADY_NS))
+    slow = throttling_finding(run_of([30.0] * 6, [100, 100, 100, 150, 150, 150], rest_s=40.0))
+    assert (steady.state, steady.trust) == ("ok", Trust())
+    assert (slow.state, slow.trust.rest_s) == ("limited", 40.0) and "since second 30" in slow.text
+
+
+# --- what is kept ---
+
+UNIT = Unit("mi8", "adb", "sdm845", "MI 8", ("host",), serial="0123")
+ZERO_COPY = AcceptanceFinding(check="zero copy", state="ok", text="in place", trust=Trust(zero_copy=True))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    facts_cache.update(UNIT, Facts(os="Android 14", build="one"), DriverFacts(gpu="GPU", driver="1"), tmp_path)
+    yield tmp_path
+
+
+def test_findings_are_in_force_until_the_system_or_the_driver_changes(folder: Path) -> None:
+    acceptance.keep(UNIT, ZERO_COPY, folder=folder)
+    acceptance.keep(
+        UNIT, AcceptanceFinding(check="launches", state="ok", text="", trust=Trust(flush_every=4)), folder=folder
+    )
+    assert acceptance.trust_of(UNIT, folder) == Trust(zero_copy=True, flush_every=4)
+    for known in ({"facts": Facts(os="Android 14", build="two")}, {"driver": DriverFacts(gpu="GPU", driver="2")}):
+        facts_cache.update(UNIT, folder=folder, **known)  # type: ignore[arg-type]
+        assert acceptance.trust_of(UNIT, folder) == Trust() and acceptance.table_word(UNIT, folder) == "updated"
+        facts_cache.update(UNIT, Facts(os="Android 14", build="one"), DriverFacts(gpu="GPU", driver="1"), folder)
+    assert acceptance.table_word(UNIT, folder)[:2] == "20"
+
+
+def test_a_damaged_file_and_one_of_another_device_are_none(folder: Path) -> None:
+    acceptance.keep(UNIT, ZERO_COPY, folder=folder)
+    assert acceptance.kept(dataclasses.replace(UNIT, serial="another"), folder) is None
+    (folder / UNIT.name / acceptance.FILE).write_text("{")
+    assert acceptance.kept(UNIT, folder) is None and acceptance.table_word(UNIT, folder) == ""
+
+
+def test_a_fault_is_a_bad_point_of_the_health_check_until_it_is_tried_again(folder: Path) -> None:
+    assert acceptance.check_result(UNIT, folder) == []
+    acceptance.keep(UNIT, AcceptanceFinding(check="kernels", state="failed", text="wrong"), folder=folder)
+    (result,) = acceptance.check_result(UNIT, folder)
+    assert not result.ok and "kernels: wrong" in result.text and "farm accept mi8" in result.text
+    acceptance.keep(UNIT, AcceptanceFinding(check="kernels", state="ok", text="right"), folder=folder)
+    assert [result.ok for result in acceptance.check_result(UNIT, folder)] == [True]

@@ -1,0 +1,126 @@
+"""`examine`: what farmrt finds of a device, right on drivers for CPUs, and each planted fault at its point."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from farm.emulation.played_gpu import played_environment
+from runtime.types import Role
+from tests.native.farmrt import Farmrt
+from tests.native.plans import PlanBuilder, pool
+
+pytestmark = pytest.mark.opencl
+
+STEPS, COUNT = 5, 1000
+ADD_WEIGHTS = """
+kernel void add(global const float *from, global const float *weights, global float *to) {
+    const int i = get_global_id(0);
+    to[i] = from[i] + weights[i];
+}
+"""
+
+
+def chain() -> PlanBuilder:
+    """Steps that each add the weights to what the one before has written."""
+    plan = PlanBuilder()
+    weights, source = plan.weights(np.ones(COUNT, np.float32)), plan.program(ADD_WEIGHTS)
+    pools = [plan.scratch(COUNT) for _ in range(STEPS + 1)]
+    for before, after in itertools.pairwise(pools):
+        plan.step("add", [pool(before), pool(weights), pool(after)], source, [COUNT])
+    plan.tensor("x", Role.INPUT, pools[0], [COUNT])
+    plan.tensor("y", Role.OUTPUT, pools[-1], [COUNT])
+    return plan
+
+
+@contextmanager
+def played(program: Path, folder: Path, profile: str) -> Iterator[Farmrt]:
+    with Farmrt(program, folder, variables=played_environment(profile)) as running:
+        yield running
+
+
+@pytest.mark.parametrize("point", ["clock", "launches", "zero_copy", "limits"])
+def test_a_driver_for_cpus_is_what_it_says(gpu: Farmrt, point: str) -> None:
+    answer = gpu.ask("examine", point=point, opencl=gpu.library)
+    assert answer.pop("ok"), answer
+    if point == "clock":
+        assert (answer["reversed"], answer["empty"], answer["events"]) == (0, 0, 64)
+        assert 0 < answer["events_ns"] <= answer["wall_ns"]
+    elif point == "launches":
+        assert not answer["needs_flush"] and answer["launch_ns"] > 0
+        assert [window["every"] for window in answer["windows"]] == [0, 4, 16, 64]
+    elif point == "zero_copy":
+        assert answer in [{"outcome": outcome, "code_name": ""} for outcome in ("in place", "copied")]
+    else:
+        assert answer["allocation_bytes"] == answer["tried_allocation_bytes"] > 0
+        assert min(answer["image_width"], answer["image_height"], *answer["group_items"]) >= 256
+
+
+def test_a_point_that_is_none_and_one_that_is_missing_are_told(gpu: Farmrt) -> None:
+    assert gpu.ask("examine", point="heat")["message"] == "examine: point: is not one of the known words"
+    assert gpu.ask("examine")["message"] == "examine: point: is needed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("keys", "point", "found"),
+    [
+        ("adreno640:timestamps=reversed", "clock", {"reversed": 64}),
+        ("adreno640:timestamps=zero", "clock", {"empty": 64, "events_ns": 0}),
+        ("mali-g72", "clock", {"reversed": 0, "resolution_ns": 1000}),
+        ("mali-g72", "launches", {"needs_flush": True}),
+        ("adreno640", "launches", {"needs_flush": False}),
+        ("adreno640", "zero_copy", {"outcome": "in place"}),
+        ("mali-g72", "zero_copy", {"outcome": "copied"}),
+        ("adreno640:host_ptr=fails_late", "zero_copy", {"outcome": "fails", "code_name": "CL_OUT_OF_RESOURCES"}),
+        ("adreno640", "limits", {"group_items": [1024, 1024, 1024], "image_width": 16384}),
+        ("powervr-ge8320", "limits", {"group_items": [512, 512, 512], "image_height": 8192}),
+    ],
+)
+def test_a_played_gpu_shows_its_manners(
+    farmrt_program: Path, tmp_path: Path, keys: str, point: str, found: dict[str, Any]
+) -> None:
+    with played(farmrt_program, tmp_path, keys) as farmrt:
+        answer = farmrt.ask("examine", point=point)
+    assert answer["ok"] and {key: answer[key] for key in found} == found
+
+
+@pytest.mark.slow
+def test_memory_that_is_not_there_is_found(farmrt_program: Path, tmp_path: Path) -> None:
+    with played(farmrt_program, tmp_path, "adreno640:memory_mb=64") as farmrt:
+        answer = farmrt.ask("examine", point="limits")
+    assert answer["tried_allocation_bytes"] == 256 << 20 and 60 << 20 < answer["allocation_bytes"] <= 64 << 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("profile", "words", "told"),
+    [
+        ("mali-g72", {}, (16, False)),
+        ("mali-g72", {"flush_every": 4}, (4, False)),
+        ("mali-g72", {"flush_every": "never"}, (0, False)),
+        ("powervr-ge8320", {}, (16, False)),
+        ("adreno640", {}, (0, False)),
+        ("adreno640", {"flush_every": 2, "zero_copy": 1}, (2, True)),
+        ("mali-g72:timestamps=reversed", {"host_times": 1}, (16, False)),
+        ("mali-g72:profiling=hangs", {"host_times": 1}, (16, False)),
+    ],
+)
+def test_a_plan_is_right_however_the_device_is_used(
+    farmrt_program: Path, tmp_path: Path, profile: str, words: dict[str, Any], told: tuple[int, bool]
+) -> None:
+    """Also a plan whose launches are timed on a GPU that hangs where they are timed by events."""
+    values = np.arange(COUNT, dtype=np.float32)
+    with played(farmrt_program, tmp_path, profile) as farmrt:
+        loaded = farmrt.load(chain(), **words)
+        assert loaded["ok"] and (loaded["flush_every"], loaded["zero_copy"]) == told
+        farmrt.input("x", values)
+        answer = farmrt.done("run", rounds=2, profile=1)
+        assert len(answer["steps"]) == STEPS and answer["by_host"] == ("host_times" in words)
+        np.testing.assert_array_equal(farmrt.output("y"), values + STEPS)
