@@ -350,6 +350,31 @@ def test_sum_with_itself_or_of_another_shape_is_no_residual(make: GraphMaker) ->
     unchanged(fuse_residuals, make, twice, make.add("Add", make.conv(x, 4), make.input(1, 4, 1, 1)))
 
 
+@pytest.mark.parametrize(("op", "absent"), [("Add", []), ("Mul", [""])])
+def test_what_a_fully_connected_layer_meets_fuses_into_it(make: GraphMaker, op: str, absent: list[str]) -> None:
+    """As SwiGLU and the sums of transformers are written."""
+    x = make.input(2, 4)
+    gate = make.add("Swish", make.add("FullyConnected", x, make.weights(4, 4)), alpha=1.0)
+    w, b = make.weights(4, 4), make.weights(4)
+    y = make.add(op, gate, make.add("FullyConnected", x, w, b))
+    graph = applied(fuse_residuals, make, y)
+    assert operators(graph) == ["FullyConnected", "Swish", "FullyConnected"]
+    assert graph.nodes[2].inputs == [x, w, b, *absent, gate]
+
+
+def test_a_convolution_takes_no_factor(make: GraphMaker) -> None:
+    x = make.input(1, 4, 5, 5)
+    unchanged(fuse_residuals, make, make.add("Mul", make.conv(x, 4), x))
+
+
+@pytest.mark.parametrize("op", ["Add", "Mul"])
+@pytest.mark.parametrize("rewrite", [fuse_residuals, fuse_biases])
+def test_nothing_joins_or_scales_a_factor(make: GraphMaker, rewrite: Pass, op: str) -> None:
+    x = make.input(2, 4)
+    gated = make.add("FullyConnected", x, make.weights(4, 4), "", "", x)
+    unchanged(rewrite, make, make.add(op, gated, x if rewrite is fuse_residuals else make.weights(4)))
+
+
 def pad(make: GraphMaker, x: str, pads: tuple[int, ...] = (0, 0, 1, 2, 0, 0, 2, 0), value: float = 0.0) -> str:
     return make.add("Pad", x, pads=pads, value=value, mode="constant")
 
@@ -546,8 +571,10 @@ def test_layers_in_a_row_become_convolutions(make: GraphMaker) -> None:
 
 def test_layer_on_a_matrix_stays(make: GraphMaker) -> None:
     plain = make.add("FullyConnected", make.input(2, 4), make.weights(5, 4))
+    flat = make.add("Reshape", make.input(2, 3, 2, 2), shape=(2, 12))
+    joined = make.add("FullyConnected", flat, make.weights(5, 12), "", plain)
     mixed = make.add("Reshape", make.input(2, 3, 2, 2), shape=(4, 6))
-    unchanged(convert_fully_connected, make, plain, make.add("FullyConnected", mixed, make.weights(5, 6)))
+    unchanged(convert_fully_connected, make, joined, make.add("FullyConnected", mixed, make.weights(5, 6)))
 
 
 # Hard swish
