@@ -24,6 +24,7 @@ from runtime.passes.identity_removal import remove_identities
 from runtime.passes.pad_fusion import fuse_pads
 from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
+from runtime.passes.shared_products import join_products
 from runtime.passes.squeeze_movement import move_squeezes
 from runtime.passes.transpose_merging import merge_transposes
 from runtime.semantics import unary
@@ -575,6 +576,45 @@ def test_layer_on_a_matrix_stays(make: GraphMaker) -> None:
     joined = make.add("FullyConnected", flat, make.weights(5, 12), "", plain)
     mixed = make.add("Reshape", make.input(2, 3, 2, 2), shape=(4, 6))
     unchanged(convert_fully_connected, make, joined, make.add("FullyConnected", mixed, make.weights(5, 6)))
+
+
+# Shared products
+
+SEPARATE = {"extents": (2, 2, 3, 3, 4, 4), "offsets": (0, 0, 0), "mask_strides": (0, 0, 0, 0), "shape": (2, 3, 8)}
+SEPARATE |= dict.fromkeys(("q_strides", "k_strides", "v_strides", "y_strides"), (24, 4, 8, 1))
+SEPARATE |= {"scale": 0.5, "causal": False}
+
+
+@pytest.mark.parametrize("biases", [0, 1, 3])
+def test_queries_keys_and_values_are_one_product(make: GraphMaker, biases: int) -> None:
+    x = make.input(2, 3, 5)
+    parts = [
+        make.add("FullyConnected", x, make.weights(8, 5), *([make.weights(8)] if index < biases else []))
+        for index in range(3)
+    ]
+    graph = applied(join_products, make, make.add("Attention", *parts, **SEPARATE))
+    assert operators(graph) == ["FullyConnected", "Attention"]
+    assert graph.shape(graph.nodes[0].output) == (2, 3, 24)
+    assert graph.nodes[1].attrs["offsets"] == (0, 8, 16)
+
+
+def test_one_layer_that_attention_reads_twice_joins_another(make: GraphMaker) -> None:
+    """As shared heads have it: keys of fewer heads, which are the values too, from a place on."""
+    x = make.input(1, 4, 5)
+    q, both = make.add("FullyConnected", x, make.weights(8, 5)), make.add("FullyConnected", x, make.weights(4, 5))
+    shared = SEPARATE | dict.fromkeys(("k_strides", "v_strides"), (0, 0, 4, 1))
+    shared |= {"offsets": (8, 4, 4), "extents": (1, 2, 3, 3, 4, 4), "shape": (1, 3, 8)}
+    graph = applied(join_products, make, make.add("Attention", q, both, both, **shared))
+    assert operators(graph) == ["FullyConnected", "Attention"]
+    assert graph.nodes[1].attrs["offsets"] == (12, 20, 20)
+
+
+def test_layers_that_others_read_too_or_that_attention_reads_across_rows_stay(make: GraphMaker) -> None:
+    x = make.input(2, 3, 5)
+    q, k, v = (make.add("FullyConnected", x, make.weights(8, 5)) for _ in range(3))
+    across = SEPARATE | {"k_strides": (24, 4, 6, 1), "extents": (2, 1, 3, 3, 4, 4), "shape": (2, 3, 4)}
+    across |= {"y_strides": (12, 4, 4, 1)}
+    unchanged(join_products, make, make.add("Attention", q, k, v, **across), v)
 
 
 # Hard swish

@@ -10,8 +10,8 @@
 
 enum { RT_TILE_PIXELS = 6, RT_TILE_BLOCKS = 2 };
 
-/* What happens to sums before they are stored: y = activation(sum + bias + residual), or (sum + bias) * residual. A
- * value. */
+/* What happens to sums before they are stored: y = activation(sum + bias + residual), or activation((sum + bias)
+ * times the residual). A value. */
 typedef struct {
     const float *bias;     /* NULL: none; indexed by channel */
     const float *residual; /* NULL: none; pixel, then channel */
