@@ -4,7 +4,8 @@ Operators after import are ONNX's, with these fixed forms, so that every later s
 Attributes stand after the semicolon; `runtime.operators` gives their types and meaning, shapes and costs:
 
     Conv(x, w, b?, residual?; strides, pads, dilations, group)     residual is added before the activation
-    FullyConnected(x, w, b?)        y[..., o] = sum_k x[..., k] w[o, k] + b[o]
+    FullyConnected(x, w, b?, residual?, factor?)    y[..., o] = sum_k x[..., k] w[o, k] + b[o], plus the residual or
+                                                    times the factor, before the activation
     MatMul(a, b)                    stacks of matrices, NumPy broadcasting
     BatchNormalization(x, s, t)     y = x * s[c] + t[c] (folded to scale and shift)
     MaxPool(x; kernel, strides, pads), AveragePool(x; kernel, strides, pads, count_include_pad)

@@ -168,8 +168,9 @@ def _conv_transpose(export: _Export, node: Node) -> onnx.NodeProto | None:
 
 
 def _fully_connected(export: _Export, node: Node) -> onnx.NodeProto | None:
-    """Writes Gemm, which has two axes; other inputs are left to the project's domain."""
-    return export.plain(node, "Gemm", node.inputs, transB=1) if len(export.graph.shape(node.output)) == 2 else None
+    """Writes Gemm, which has two axes and no residual; others are left to the project's domain."""
+    is_gemm = len(export.graph.shape(node.output)) == 2 and len(node.inputs) < 4
+    return export.plain(node, "Gemm", node.inputs, transB=1) if is_gemm else None
 
 
 def _matmul(export: _Export, node: Node) -> onnx.NodeProto | None:

@@ -54,11 +54,19 @@ class Pad(enum.IntEnum):
     EDGE = 2
 
 
+class Residual(enum.IntEnum):
+    """RESIDUAL: what a product's sums meet before the activation: nothing, an addend, or a factor."""
+
+    NONE = 0
+    ADD = 1
+    MULTIPLY = 2
+
+
 # What farmrt reads of a CPU step's options (` KEY=VALUE` behind its operator): a code, or a number below a bound. Other
 # keys only vary an OpenCL kernel.
 OPTIONS: Mapping[str, type[enum.IntEnum] | int] = {
     "ACTIVATION": Unary,
-    "RESIDUAL": 2,
+    "RESIDUAL": Residual,
     "UNARY": Unary,
     "BINARY": Binary,
     "POOL": Pooling,

@@ -17,7 +17,7 @@ from runtime.lowering.memory import BufferLifetime, ImageLifetime, plan_arenas, 
 from runtime.lowering.value import Value
 from runtime.plan.container import align
 from runtime.plan.plan import PIXEL_BYTES, Arg, Image, Plan, Pool, Size3, Step, Tensor, WeightPacking
-from runtime.plan.plan_data import DataSpool
+from runtime.plan.plan_data import DataSpool, release_memory
 from runtime.plan.records import ArgKind, PoolKind, StepKind
 from runtime.semantics.quantization import Quantization
 from runtime.types import ElementType, ImageFormat, Precisions, Role, Storage
@@ -78,6 +78,7 @@ class PlacedValues:
             if digest not in placed:
                 placed[digest] = self._append_weights(root.name, content)
             self._places[id(root)] = placed[digest]
+            release_memory(root.data)
         for root in (r for r in roots if r.storage == Storage.IMAGE):
             self._places[id(root)] = self._append_image(root)
 
@@ -99,6 +100,7 @@ class PlacedValues:
         assert root.data is not None
         height, width, _ = root.data.shape
         start = self._append(_content(root))
+        release_memory(root.data)
         self.images.append(Image(width, height, _format(root), start))
         return _Place(len(self.images) - 1)
 

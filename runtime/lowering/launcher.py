@@ -26,6 +26,7 @@ from runtime.lowering.launch import Launch, Packed, Rows
 from runtime.lowering.options import Options
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
+from runtime.plan.plan_data import ConstantSpool
 from runtime.plan.records import StepKind
 from runtime.semantics.functions import ElementFunction
 from runtime.semantics.unary import Unary
@@ -50,6 +51,7 @@ class Launcher:
         self.block = options.cpu.block or target.cpu_block
         self._zeros: dict[ElementType, Value] = {}
         self._targets = {target.precision: target}
+        self._spool = ConstantSpool()
 
     @contextlib.contextmanager
     def in_precision(self, precision: Precision | None) -> Iterator[None]:
@@ -82,12 +84,12 @@ class Launcher:
         """Returns a constant, row-major in the plan's element type, with WEIGHT_SLACK zeros behind it."""
         flat = np.zeros(data.size + WEIGHT_SLACK, self.dtype)
         flat[: data.size].reshape(data.shape)[...] = data
-        return Value(name, tuple(data.shape), Storage.FLAT, self.element, data=flat)
+        return Value(name, tuple(data.shape), Storage.FLAT, self.element, data=self._spool.keep(flat))
 
     def constant_image(self, name: str, data: Array, layout: ImageLayout) -> Value:
         """Weights as an image in the plan's element type."""
         pixels = np.ascontiguousarray(to_image(data, layout).astype(self.dtype))
-        return Value(name, tuple(data.shape), Storage.IMAGE, self.element, data=pixels, layout=layout)
+        return Value(name, tuple(data.shape), Storage.IMAGE, self.element, data=self._spool.keep(pixels), layout=layout)
 
     def constant_blocked(self, name: str, data: Array) -> Value:
         """A constant (n, c, h, w) in blocks of channels, zeros behind the last."""

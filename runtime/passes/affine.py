@@ -65,7 +65,7 @@ def fold_affine(editor: GraphEditor, node: Node) -> str | None:
     if affine is None or editor.graph.shape(affine.tensor) != editor.graph.shape(node.output):
         return None
     target = editor.sole_producer(affine.tensor, *CONVOLUTIONS, "FullyConnected", "BatchNormalization")
-    if target is None or "activation" in target.attrs or (target.op in CONVOLUTIONS and target.input(3)):
+    if target is None or "activation" in target.attrs or len(target.inputs) > 3:
         return None
     change = f"{node.name} into {target.name}"
     inputs = _scaled_inputs(editor, target, affine)

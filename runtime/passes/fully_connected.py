@@ -22,7 +22,8 @@ def convert_fully_connected(graph: Graph) -> list[str]:
     changes = []
     for node in editor.nodes("FullyConnected"):
         flatten = editor.producer(node.inputs[0], "Reshape")
-        if flatten is None or not _flattens_images(graph, flatten) or not graph.is_constant(node.inputs[1]):
+        fits = graph.is_constant(node.inputs[1]) and len(node.inputs) < 4  # what is joined has no axes of an image
+        if flatten is None or not _flattens_images(graph, flatten) or not fits:
             continue
         _convert(editor, node, flatten.inputs[0])
         changes.append(node.name)

@@ -26,6 +26,7 @@ from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
 from runtime.passes.rounds import repeated
 from runtime.passes.shared_heads import share_heads
+from runtime.passes.shared_products import join_products
 from runtime.passes.squeeze_movement import move_squeezes
 from runtime.passes.transpose_merging import merge_transposes
 from runtime.passes.transpose_movement.movement import move_transposes
@@ -55,6 +56,7 @@ PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
     "residual fusion": fuse_residuals,
     "activation fusion": fuse_activations,
     "reshape to fully connected": convert_fully_connected,
+    "shared products": join_products,
     "dead code": remove_dead_code,
 }
 

@@ -38,6 +38,7 @@ _ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     unary.Unary,
     codes.Binary,
     codes.Pooling,
+    codes.Residual,
     codes.Order,
     codes.Reduce,
     codes.Pad,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from runtime.kernels.codes import Residual
 from runtime.semantics.unary import FUNCTIONS, Unary
 
 Array = NDArray[np.float64]
@@ -79,8 +80,8 @@ def taps(x: Array, dims: Dims, fill: float) -> Array:
 def finish(v: Array, arrays: Arrays, defines: Dims, floats: Floats) -> Array:
     """Adds bias and residual to [pixels, channels] and applies the activation."""
     v = v + arrays["b"]
-    if defines.get("RESIDUAL"):
-        v = v + arrays["residual"]
+    if residual := defines.get("RESIDUAL"):
+        v = v * arrays["residual"] if residual == Residual.MULTIPLY else v + arrays["residual"]
     return activate(v, defines, floats)
 
 

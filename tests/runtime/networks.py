@@ -168,6 +168,17 @@ def attended(m: GraphMaker) -> Graph:
     return m.finish(values, m.add("StridedProduct", a, b, **product), repeated)
 
 
+def gated(m: GraphMaker) -> Graph:
+    """Layers with a gate and a residual, as SwiGLU has them, of one row and of several."""
+    outputs = []
+    for rows in (1, 7):
+        x = m.input(1, rows, 20)
+        gate = m.add("FullyConnected", x, m.weights(37, 20), activation="swish", alpha=1.0)
+        wide = m.add("FullyConnected", x, m.weights(37, 20), m.weights(37), "", gate)
+        outputs.append(m.add("FullyConnected", wide, m.weights(20, 37), "", x, activation="relu"))
+    return m.finish(*outputs)
+
+
 def nhwc_boundary(m: GraphMaker) -> Graph:
     x = m.add("Transpose", m.input(2, 5, 7, 6), perm=(0, 3, 1, 2))
     return m.finish(m.add("Transpose", m.conv(x, 10), perm=(0, 2, 3, 1)), x)
@@ -176,5 +187,5 @@ def nhwc_boundary(m: GraphMaker) -> Graph:
 NETWORKS: list[Callable[[GraphMaker], Graph]] = [
     *(residual_block, depthwise_and_groups, concat_in_place, dense_chain, classifier, reshape_between),
     *(shuffle_and_slice, broadcasting, normalised, resized, padded, reductions, matrices, nhwc_boundary),
-    *(group_normalised, attended, mirrored, super_resolution, space_to_depth_first),
+    *(group_normalised, attended, gated, mirrored, super_resolution, space_to_depth_first),
 ]

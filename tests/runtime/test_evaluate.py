@@ -7,6 +7,7 @@ import pytest
 
 from runtime.errors import ModelError
 from runtime.graph import Array
+from runtime.operators.table import infer_shape
 from runtime.oracle.evaluate import compute, evaluate
 from tests.runtime.graphs import GraphMaker
 
@@ -38,6 +39,15 @@ def test_convolution_equals_plain_loops(stride: int, pad: int, dilation: int, gr
     attributes = {"strides": (stride,) * 2, "pads": (pad,) * 4, "dilations": (dilation,) * 2, "group": group}
     expected = looped_convolution(x, w, stride, pad, dilation, group)
     np.testing.assert_allclose(compute("Conv", [x, w], attributes), expected, atol=1e-12)
+
+
+def test_a_layer_meets_residual_or_factor_before_the_activation() -> None:
+    x, other, w, b = (np.full((1, 1), value) for value in (2.0, -5.0, 1.0, 1.0))
+    attributes = {"activation": "leaky_relu", "alpha": 0.5}
+    assert compute("FullyConnected", [x, w, b[0], other], attributes).item() == -1.0
+    assert compute("FullyConnected", [x, w, b[0], None, other], attributes).item() == -7.5
+    with pytest.raises(ModelError, match=r"one of the output's shape \(1, 1\) is supported"):
+        infer_shape("FullyConnected", [(1, 1), (1, 1), (), (1, 1), (1, 1)], {})
 
 
 def test_residual_is_added_before_the_activation() -> None:

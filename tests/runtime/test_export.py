@@ -179,6 +179,14 @@ def test_a_residual_without_a_bias_is_read_back() -> None:
     assert_same(import_onnx(checked(graph)), graph)
 
 
+@pytest.mark.parametrize("absent", [[], [""]])
+def test_what_a_fully_connected_layer_meets_is_read_back(absent: list[str]) -> None:
+    make = GraphMaker()
+    x = make.input(2, 3)
+    graph = make.finish(make.add("FullyConnected", x, make.weights(3, 3), "", *absent, x))
+    assert_same(import_onnx(checked(graph)), graph)
+
+
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(case=random_graphs())

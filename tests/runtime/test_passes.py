@@ -24,6 +24,7 @@ from runtime.passes.identity_removal import remove_identities
 from runtime.passes.pad_fusion import fuse_pads
 from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
+from runtime.passes.shared_products import join_products
 from runtime.passes.squeeze_movement import move_squeezes
 from runtime.passes.transpose_merging import merge_transposes
 from runtime.semantics import unary
@@ -350,6 +351,31 @@ def test_sum_with_itself_or_of_another_shape_is_no_residual(make: GraphMaker) ->
     unchanged(fuse_residuals, make, twice, make.add("Add", make.conv(x, 4), make.input(1, 4, 1, 1)))
 
 
+@pytest.mark.parametrize(("op", "absent"), [("Add", []), ("Mul", [""])])
+def test_what_a_fully_connected_layer_meets_fuses_into_it(make: GraphMaker, op: str, absent: list[str]) -> None:
+    """As SwiGLU and the sums of transformers are written."""
+    x = make.input(2, 4)
+    gate = make.add("Swish", make.add("FullyConnected", x, make.weights(4, 4)), alpha=1.0)
+    w, b = make.weights(4, 4), make.weights(4)
+    y = make.add(op, gate, make.add("FullyConnected", x, w, b))
+    graph = applied(fuse_residuals, make, y)
+    assert operators(graph) == ["FullyConnected", "Swish", "FullyConnected"]
+    assert graph.nodes[2].inputs == [x, w, b, *absent, gate]
+
+
+def test_a_convolution_takes_no_factor(make: GraphMaker) -> None:
+    x = make.input(1, 4, 5, 5)
+    unchanged(fuse_residuals, make, make.add("Mul", make.conv(x, 4), x))
+
+
+@pytest.mark.parametrize("op", ["Add", "Mul"])
+@pytest.mark.parametrize("rewrite", [fuse_residuals, fuse_biases])
+def test_nothing_joins_or_scales_a_factor(make: GraphMaker, rewrite: Pass, op: str) -> None:
+    x = make.input(2, 4)
+    gated = make.add("FullyConnected", x, make.weights(4, 4), "", "", x)
+    unchanged(rewrite, make, make.add(op, gated, x if rewrite is fuse_residuals else make.weights(4)))
+
+
 def pad(make: GraphMaker, x: str, pads: tuple[int, ...] = (0, 0, 1, 2, 0, 0, 2, 0), value: float = 0.0) -> str:
     return make.add("Pad", x, pads=pads, value=value, mode="constant")
 
@@ -546,8 +572,49 @@ def test_layers_in_a_row_become_convolutions(make: GraphMaker) -> None:
 
 def test_layer_on_a_matrix_stays(make: GraphMaker) -> None:
     plain = make.add("FullyConnected", make.input(2, 4), make.weights(5, 4))
+    flat = make.add("Reshape", make.input(2, 3, 2, 2), shape=(2, 12))
+    joined = make.add("FullyConnected", flat, make.weights(5, 12), "", plain)
     mixed = make.add("Reshape", make.input(2, 3, 2, 2), shape=(4, 6))
-    unchanged(convert_fully_connected, make, plain, make.add("FullyConnected", mixed, make.weights(5, 6)))
+    unchanged(convert_fully_connected, make, joined, make.add("FullyConnected", mixed, make.weights(5, 6)))
+
+
+# Shared products
+
+SEPARATE = {"extents": (2, 2, 3, 3, 4, 4), "offsets": (0, 0, 0), "mask_strides": (0, 0, 0, 0), "shape": (2, 3, 8)}
+SEPARATE |= dict.fromkeys(("q_strides", "k_strides", "v_strides", "y_strides"), (24, 4, 8, 1))
+SEPARATE |= {"scale": 0.5, "causal": False}
+
+
+@pytest.mark.parametrize("biases", [0, 1, 3])
+def test_queries_keys_and_values_are_one_product(make: GraphMaker, biases: int) -> None:
+    x = make.input(2, 3, 5)
+    parts = [
+        make.add("FullyConnected", x, make.weights(8, 5), *([make.weights(8)] if index < biases else []))
+        for index in range(3)
+    ]
+    graph = applied(join_products, make, make.add("Attention", *parts, **SEPARATE))
+    assert operators(graph) == ["FullyConnected", "Attention"]
+    assert graph.shape(graph.nodes[0].output) == (2, 3, 24)
+    assert graph.nodes[1].attrs["offsets"] == (0, 8, 16)
+
+
+def test_one_layer_that_attention_reads_twice_joins_another(make: GraphMaker) -> None:
+    """As shared heads have it: keys of fewer heads, which are the values too, from a place on."""
+    x = make.input(1, 4, 5)
+    q, both = make.add("FullyConnected", x, make.weights(8, 5)), make.add("FullyConnected", x, make.weights(4, 5))
+    shared = SEPARATE | dict.fromkeys(("k_strides", "v_strides"), (0, 0, 4, 1))
+    shared |= {"offsets": (8, 4, 4), "extents": (1, 2, 3, 3, 4, 4), "shape": (1, 3, 8)}
+    graph = applied(join_products, make, make.add("Attention", q, both, both, **shared))
+    assert operators(graph) == ["FullyConnected", "Attention"]
+    assert graph.nodes[1].attrs["offsets"] == (12, 20, 20)
+
+
+def test_layers_that_others_read_too_or_that_attention_reads_across_rows_stay(make: GraphMaker) -> None:
+    x = make.input(2, 3, 5)
+    q, k, v = (make.add("FullyConnected", x, make.weights(8, 5)) for _ in range(3))
+    across = SEPARATE | {"k_strides": (24, 4, 6, 1), "extents": (2, 1, 3, 3, 4, 4), "shape": (2, 3, 4)}
+    across |= {"y_strides": (12, 4, 4, 1)}
+    unchanged(join_products, make, make.add("Attention", q, k, v, **across), v)
 
 
 # Hard swish

@@ -15,7 +15,7 @@ from runtime.errors import NoRoomError
 from runtime.lowering.lower import lower
 from runtime.plan import plan_data
 from runtime.plan.encode import encode_plan
-from runtime.plan.plan_data import DataSpool, crc32_of, pieces
+from runtime.plan.plan_data import ConstantSpool, DataSpool, crc32_of, pieces, release_memory
 from runtime.target import Target
 from tests.runtime.blocked_executor import BlockedExecutor
 from tests.runtime.graphs import GraphMaker
@@ -57,6 +57,32 @@ def test_a_file_is_written_where_it_holds_something_else(monkeypatch: pytest.Mon
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     write_changed(path, content)
     assert path.read_bytes() == content[:]
+
+
+def test_constants_beyond_the_first_lie_in_files_and_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_data, "MOST_IN_MEMORY", 4096)
+    monkeypatch.setattr(plan_data, "LEAST_KEPT", 1024)
+    monkeypatch.setattr(plan_data, "SEGMENT", 4 * mmap.PAGESIZE)
+    spool, drawn = ConstantSpool(), np.random.default_rng(5)
+    given = [
+        drawn.standard_normal(shape).astype(np.float32) for shape in ((32, 32), (3, 700), (200,), (5000,), (2000,))
+    ]
+    kept = [spool.keep(array) for array in given]
+    assert [array is other for array, other in zip(given, kept, strict=True)] == [True, False, True, False, False]
+    for _ in range(2):  # after the memory was let go, too
+        for array, other in zip(given, kept, strict=True):
+            np.testing.assert_array_equal(array, other)
+            release_memory(other)
+
+
+def test_a_full_folder_of_constants_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(file: int, start: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(plan_data, "MOST_IN_MEMORY", 4096)
+    monkeypatch.setattr(plan_data.os, "posix_fallocate", full)
+    with pytest.raises(NoRoomError, match="no room for a plan's weights: No space left on device"):
+        ConstantSpool().keep(np.zeros(plan_data.LEAST_KEPT, np.uint8))
 
 
 def test_a_full_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ def _fully_connected_shapes(dims: Dims, defines: Defines) -> Shapes:
         "x": (dims["rows"] * dims["in_c"],),
         "w": (1, dims["out_c"], dims["in_c"]),
         "b": (dims["out_c"],),
+        "residual": (dims["rows"] * dims["out_c"],),
         "y": (dims["rows"] * dims["out_c"],),
     }
 
@@ -67,7 +68,7 @@ BUFFER_KERNELS = (
     buffer_kernel(
         "fully_connected",
         "FullyConnected",
-        "x:flat w:weights b:weights y:flat",
+        "x:flat w:weights b:weights residual:flat y:flat",
         "rows in_c out_c",
         _fully_connected_shapes,
         _work_items,

@@ -10,6 +10,7 @@ import numpy as np
 
 from runtime.families.matrix.loops import product_loops
 from runtime.graph import Node
+from runtime.kernels.codes import Residual
 from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.launch import Rows, Tensors
@@ -22,28 +23,42 @@ MANY_ROWS = 4  # fewer fill no tile
 
 
 def lower_fully_connected(builder: Builder, node: Node) -> None:
-    """Lowers FullyConnected: y[..., o] = activation(sum_k x[..., k] w[o, k] + b[o])."""
-    x, y = builder.read(node.inputs[0], Storage.FLAT), builder.write(node.output, Storage.FLAT)
+    """Lowers FullyConnected: y[..., o] = activation(sum_k x[..., k] w[o, k] + b[o] (+ or * residual[..., o]))."""
+    x = builder.read(node.inputs[0], Storage.FLAT)
+    addend, factor = node.input(3), node.input(4)
+    y = builder.write(node.output, Storage.FLAT)
     weights = builder.graph.constants[node.inputs[1]]
     out_c, in_c = weights.shape
     bias = builder.graph.constants[node.input(2)] if node.input(2) else np.zeros(out_c, np.float32)
     tensors: Tensors = {"x": x, "w": Rows(node.inputs[1], weights[None]), "y": y}
+    if addend or factor:
+        tensors["residual"] = builder.read(addend or factor, Storage.FLAT)
     tensors["b"] = builder.constant(node.input(2) or f"{node.name}:bias", bias)
     dims = {"rows": math.prod(x.shape[:-1]), "in_c": in_c, "out_c": out_c}
-    emit_fully_connected(builder, node, tensors, dims, ProfileInfo(y.shape, weights.shape))
+    joined = Residual.ADD if addend else Residual.MULTIPLY if factor else Residual.NONE
+    emit_fully_connected(builder, node, tensors, dims, ProfileInfo(y.shape, weights.shape), joined)
 
 
 def emit_fully_connected(
-    builder: Builder, node: Node, tensors: Tensors, dims: Mapping[str, int], shown: ProfileInfo
+    builder: Builder,
+    node: Node,
+    tensors: Tensors,
+    dims: Mapping[str, int],
+    shown: ProfileInfo,
+    joined: Residual = Residual.NONE,
 ) -> None:
-    """Emits the product of dense rows x with packed rows w: many rows are the pixels of a 1x1 convolution, whose tiles
-    use what they load for several; few have a kernel that reads the weights in long runs."""
+    """Emits the product of dense rows x with packed rows w, joined with a residual of its shape.
+
+    Many rows are the pixels of a 1x1 convolution, whose tiles use what they load for several; few have a kernel that
+    reads the weights in long runs.
+    """
     code, numbers = activation_code(node.attrs)
-    kernel, defines = "fully_connected", {"ACTIVATION": code}
+    kernel, defines = "fully_connected", {"ACTIVATION": code, "RESIDUAL": int(joined)}
+    tensors = {"residual": tensors["x"]} | tensors
     if dims["rows"] >= MANY_ROWS:
-        kernel, defines = "conv1x1", defines | {"RESIDUAL": 0}
-        x, y = (_as_pixels(tensors[name], dims["rows"], dims[width]) for name, width in (("x", "in_c"), ("y", "out_c")))
-        tensors, dims = {**tensors, "x": x, "residual": x, "y": y}, {**dims, "pixels": dims["rows"]}
+        kernel, widths = "conv1x1", {"x": "in_c", "residual": "out_c" if joined else "in_c", "y": "out_c"}
+        tensors |= {name: _as_pixels(tensors[name], dims["rows"], dims[width]) for name, width in widths.items()}
+        dims = {**dims, "pixels": dims["rows"]}
     builder.launch(kernel, node.name, "FullyConnected", tensors, dims, numbers, defines, shown)
 
 

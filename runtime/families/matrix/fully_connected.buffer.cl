@@ -1,5 +1,6 @@
-// Fully connected layer of a few rows: y[r][o] = act(b[o] + sum over c of x[r][c] * w[o][c]).
-// x [rows][in_c]; w [ceil(out_c/PACK)][in_c][PACK], rows beyond out_c zero; b [out_c]; y [rows][out_c].
+// Fully connected layer of a few rows: y[r][o] = act(b[o] + sum over c of x[r][c] * w[o][c]),
+// the sum plus or times residual[r][o] before.
+// x [rows][in_c]; w [ceil(out_c/PACK)][in_c][PACK], rows beyond out_c zero; b [out_c]; residual and y [rows][out_c].
 // One work item computes BLOCK outputs of a row: ids (output / BLOCK, row).
 // LANES: the work items of a work group share them, each with its columns, and join their sums in local memory: ids
 // (lane, output / BLOCK, row). Any number of lanes gives the same. A GPU has more work items at hand than a row has
@@ -27,8 +28,8 @@ INLINED void join_lanes(floats sum[1][VECTORS], local floats *shared)
 #endif
 
 kernel void fully_connected(global const storage *x, int x_offset, global const storage *w, int w_offset,
-                            global const storage *b, int b_offset, global storage *y, int y_offset, int rows, int in_c,
-                            int out_c, float act_a, float act_b)
+                            global const storage *b, int b_offset, global const storage *residual, int residual_offset,
+                            global storage *y, int y_offset, int rows, int in_c, int out_c, float act_a, float act_b)
 {
     floats sum[1][VECTORS];
 #ifdef LANES
@@ -57,5 +58,6 @@ kernel void fully_connected(global const storage *x, int x_offset, global const 
     multiply_add_tile(sum, pixel, packed(w + w_offset, channel, in_c), in_c);
 #endif
 
-    write_tile(sum, x, 0, y + y_offset + row * out_c + channel, out_c, 1, out_c - channel, act_a, act_b);
+    const int place = row * out_c + channel;
+    write_tile(sum, residual + residual_offset + place, 0, y + y_offset + place, 0, 1, out_c - channel, act_a, act_b);
 }

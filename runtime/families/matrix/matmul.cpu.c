@@ -34,6 +34,8 @@ static const char *fully_connected_check(const rt_cpu_call *call, rt_cpu_needs *
     if (!rt_view_fits(&x, rows, packing.cols)) return "the input exceeds its pool";
     if (!rt_packing_fits(&tensors[RT_FULLY_CONNECTED_W], &packing)) return "the weights exceed their pool";
     if (!rt_flat_fits(&tensors[RT_FULLY_CONNECTED_B], packing.rows)) return "the bias exceeds its pool";
+    rt_cpu_tensor residual = rows_view(&tensors[RT_FULLY_CONNECTED_RESIDUAL], d.out_c);
+    if (call->codes.residual && !rt_view_fits(&residual, rows, packing.rows)) return "the residual exceeds its pool";
     if (!rt_view_fits(&y, rows, packing.rows)) return "the output exceeds its pool";
     needs->work = rt_product(rt_product(rows, packing.rows), packing.cols);
     needs->scratch_bytes = rt_product_scratch_bytes(1, packing.cols, true);
@@ -45,6 +47,7 @@ static void fully_connected_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_fully_connected_args d = rt_fully_connected_args_of(call);
     const rt_cpu_tensor *tensors = call->tensors;
     rt_cpu_tensor y = rows_view(&tensors[RT_FULLY_CONNECTED_Y], d.out_c);
+    rt_cpu_tensor residual = rows_view(&tensors[RT_FULLY_CONNECTED_RESIDUAL], d.out_c);
     rt_product_job job = {
         .tiles = call->tiles,
         .window = rt_window_of_pixels(rt_floats(&tensors[RT_FULLY_CONNECTED_X]), d.in_c, d.rows),
@@ -53,7 +56,7 @@ static void fully_connected_run(const rt_cpu_call *call, rt_workers *workers) {
         .groups = 1,
         .pixels = (uint64_t)d.rows,
         .channels = (uint64_t)d.out_c,
-        .epilogue = rt_product_epilogue(call, d.act_a, d.act_b, rt_floats(&tensors[RT_FULLY_CONNECTED_B]), NULL, &y),
+        .epilogue = rt_product_epilogue(call, d.act_a, d.act_b, rt_floats(&tensors[RT_FULLY_CONNECTED_B]), &residual, &y),
     };
     rt_product_pack(&job, &tensors[RT_FULLY_CONNECTED_W]);
     rt_product_run(&job, workers);

@@ -12,10 +12,12 @@ from runtime.semantics.shape_functions import Attributes
 
 
 def _fully_connected(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
-    x, w, bias = (*arguments, None)[:3]
+    x, w, bias, residual, factor = (*arguments, None, None, None)[:5]
     assert x is not None and w is not None
     out: Array = x @ w.T
-    return out if bias is None else out + bias
+    out = out if bias is None else out + bias
+    out = out if residual is None else out + residual
+    return out if factor is None else out * factor
 
 
 def _matmul(arguments: Sequence[Array | None], attributes: Attributes) -> Array:

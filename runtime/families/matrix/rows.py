@@ -11,13 +11,16 @@ from runtime.semantics.shape_functions import Attributes, Shape, broadcast, requ
 
 
 def fully_connected(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """(..., out) of x (..., in) and weights (out, in)."""
+    """(..., out) of x (..., in) and weights (out, in); of residual and factor, which are like it, one may be there."""
     x, w = shapes[0], shapes[1]
     require_rank(w, 2, "the weight matrix")
     if len(x) < 2 or x[-1] != w[1]:
         raise ModelError(f"weights of shape {w} do not fit an input of shape {x}")
     require_bias(shapes, w[0])
-    return (*x[:-1], w[0])
+    out = (*x[:-1], w[0])
+    if any(shape not in ((), out) for shape in shapes[3:]) or (len(shapes) > 4 and shapes[3]):
+        raise ModelError(f"residual and factor {shape_list(shapes[3:])}: one of the output's shape {out} is supported")
+    return out
 
 
 def matmul(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
@@ -35,6 +38,6 @@ def _matmul_macs(shapes: Sequence[Shape], output: Shape) -> int:
 
 
 OPERATORS = {
-    "FullyConnected": Operator((2, 3), fully_connected, fusible=True, macs=_matmul_macs, format=SOURCE),
+    "FullyConnected": Operator((2, 5), fully_connected, fusible=True, macs=_matmul_macs, format=SOURCE),
     "MatMul": Operator((2, 2), matmul, macs=_matmul_macs, format=SOURCE),
 }

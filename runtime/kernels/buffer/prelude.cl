@@ -367,7 +367,7 @@ INLINED void multiply_add_group(floats sum[PIXELS][VECTORS], global const storag
 }
 #endif
 
-// y = activation(sum (+ residual)) for the rows and channels that exist; `whole`: all channels do.
+// y = activation(sum (+ or * residual)) for the rows and channels that exist; `whole`: all channels do.
 INLINED void write_part(floats sum[PIXELS][VECTORS], global const storage *residual, int residual_stride,
                         global storage *y, int y_stride, int rows, int channels, float act_a, float act_b,
                         const bool whole)
@@ -378,7 +378,9 @@ INLINED void write_part(floats sum[PIXELS][VECTORS], global const storage *resid
                 const int first = k * VECTOR, exist = whole ? VECTOR : channels - first;
                 if (exist > 0) {
                     floats v = sum[p][k];
-#if RESIDUAL
+#if RESIDUAL == RESIDUAL_MULTIPLY
+                    v *= load_some(residual + p * residual_stride + first, exist);
+#elif RESIDUAL
                     v += load_some(residual + p * residual_stride + first, exist);
 #endif
                     store_some(ACTIVATE(v, act_a, act_b), y + p * y_stride + first, exist);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from runtime.kernels.codes import Residual
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
 from runtime.semantics.unary import ACTIVATIONS, Unary
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, finish, taps
@@ -120,6 +121,7 @@ CASES: dict[str, Case] = {
     "conv1x1 one channel": conv1x1(5, 1, 1),
     "conv1x1 blocks": conv1x1(64, 32, 64),
     "conv1x1 7x7": conv1x1(49, 64, 70, residual=1),
+    "conv1x1 gate": conv1x1(13, 9, 37, Unary.SWISH, residual=Residual.MULTIPLY),
     "conv1x1 last block of 64 without a vector": conv1x1(13, 3, 112, residual=1),
     "conv1x1 last block of 48 without a vector": conv1x1(20, 3, 125),
     "depthwise 3x3 same": depthwise(19, window((7, 9), (3, 3), pad=SAME, batch=2), residual=1),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from runtime.kernels.codes import Residual
 from runtime.semantics.unary import Unary
-from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, activate, indexed, nest
+from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, finish, indexed, nest
 from tests.runtime.kernel_cases import TABLE, UNBOUNDED, Case, fused
 
 
-def fully_connected(rows: int, in_c: int, out_c: int, activation: int = 0) -> Case:
-    return fused("fully_connected", {"rows": rows, "in_c": in_c, "out_c": out_c}, activation)
+def fully_connected(rows: int, in_c: int, out_c: int, activation: int = 0, residual: int = 0) -> Case:
+    return fused("fully_connected", {"rows": rows, "in_c": in_c, "out_c": out_c}, activation, residual)
 
 
 def matmul(batch: int, m: int, k: int, n: int, one_a: bool = False, one_b: bool = False) -> Case:
@@ -26,7 +27,8 @@ def strided_matmul(extents: tuple[int, ...], *strides: tuple[int, ...]) -> Case:
 
 
 def compute_fully_connected(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
-    return activate(arrays["x"].reshape(dims["rows"], -1) @ arrays["w"][0].T + arrays["b"], defines, floats)
+    rows = {name: arrays[name].reshape(dims["rows"], -1) for name in ("x", "residual")}
+    return finish(rows["x"] @ arrays["w"][0].T, arrays | rows, defines, floats)
 
 
 def compute_matmul(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
@@ -41,6 +43,8 @@ def compute_matmul(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) ->
 CASES: dict[str, Case] = {
     "fully_connected 1 row": fully_connected(1, 37, 21),
     "fully_connected rows": fully_connected(6, 20, 33, Unary.TANH),
+    "fully_connected sum": fully_connected(3, 20, 33, Unary.CLAMP, Residual.ADD),
+    "fully_connected gate": fully_connected(2, 20, 39, Unary.TANH, Residual.MULTIPLY),
     "fully_connected one": fully_connected(1, 1, 1),
     "matmul": matmul(3, 5, 7, 19),
     "matmul one b": matmul(2, 4, 8, 16, one_b=True),

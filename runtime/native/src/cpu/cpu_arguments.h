@@ -137,9 +137,9 @@ static inline rt_fully_connected_args rt_fully_connected_args_of(const rt_cpu_ca
     memcpy((char *)&args + offsetof(rt_fully_connected_args, act_a), call->floats, sizeof(float[2]));
     return args;
 }
-enum { RT_FULLY_CONNECTED_X, RT_FULLY_CONNECTED_W, RT_FULLY_CONNECTED_B, RT_FULLY_CONNECTED_Y };
+enum { RT_FULLY_CONNECTED_X, RT_FULLY_CONNECTED_W, RT_FULLY_CONNECTED_B, RT_FULLY_CONNECTED_RESIDUAL, RT_FULLY_CONNECTED_Y };
 #define RT_FULLY_CONNECTED_ROW \
-    .name = "fully_connected", .tensors = "fwwf", .int_count = 3, .float_count = 2, .head = 0, \
+    .name = "fully_connected", .tensors = "fwwff", .int_count = 3, .float_count = 2, .head = 0, \
     .ranges = (const rt_cpu_range[]) { \
         {3, 1, INT32_MAX}, \
     }

@@ -45,6 +45,7 @@ rt_epilogue rt_product_epilogue(const rt_cpu_call *call, float a, float b, const
     return (rt_epilogue){.bias = bias,
                          .residual = has_residual ? rt_floats(residual) : NULL,
                          .residual_stride = has_residual ? residual->stride : 0,
+                         .multiplies = call->codes.residual == RT_RESIDUAL_MULTIPLY,
                          .y = rt_floats(y),
                          .y_stride = y->stride,
                          .activation = call->codes.activation,

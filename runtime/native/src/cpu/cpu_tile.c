@@ -154,13 +154,14 @@ INLINE void finish_clamp(const rt_epilogue *end, const float *sums, uint64_t pix
     for (; done + LANES <= count; done += LANES) {
         lanes value = load(sums + done);
         if (end->bias != NULL) value += load(end->bias + channel + done);
-        if (residual != NULL) value += load(residual + done);
+        if (residual != NULL && end->multiplies) value *= load(residual + done);
+        else if (residual != NULL) value += load(residual + done);
         store(y + done, clamp(value, low, high));
     }
     for (; done < count; done++) {
         float v = sums[done];
         if (end->bias != NULL) v += end->bias[channel + done];
-        if (residual != NULL) v += residual[done];
+        if (residual != NULL) v = end->multiplies ? v * residual[done] : v + residual[done];
         y[done] = rt_unary_clamp(v, end->a, end->b);
     }
 }
@@ -172,7 +173,8 @@ static void finish_function(const rt_epilogue *end, float *sums, uint32_t pixels
         const float *residual = residual_of(end, pixel + p, channel);
         float *own = sums + p * width;
         for (uint64_t i = 0; i < count && end->bias != NULL; i++) own[i] += end->bias[channel + i];
-        for (uint64_t i = 0; i < count && residual != NULL; i++) own[i] += residual[i];
+        for (uint64_t i = 0; i < count && residual != NULL && end->multiplies; i++) own[i] *= residual[i];
+        for (uint64_t i = 0; i < count && residual != NULL && !end->multiplies; i++) own[i] += residual[i];
     }
     apply(end->activation, end->a, end->b, sums, pixels * width);
     for (uint32_t p = 0; p < pixels; p++) {

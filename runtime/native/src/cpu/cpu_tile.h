@@ -3,17 +3,20 @@
 #ifndef RT_CPU_TILE_H
 #define RT_CPU_TILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cpu_operator.h"
 
 enum { RT_TILE_PIXELS = 6, RT_TILE_BLOCKS = 2 };
 
-/* What happens to sums before they are stored: y = activation(sum + bias + residual). A value. */
+/* What happens to sums before they are stored: y = activation(sum + bias + residual), or activation((sum + bias)
+ * times the residual). A value. */
 typedef struct {
     const float *bias;     /* NULL: none; indexed by channel */
     const float *residual; /* NULL: none; pixel, then channel */
     int64_t residual_stride;
+    bool multiplies; /* by the residual */
     float *y;
     int64_t y_stride;
     uint32_t activation;

@@ -158,6 +158,13 @@ enum {
 };
 
 enum {
+    RT_RESIDUAL_NONE = 0,
+    RT_RESIDUAL_ADD = 1,
+    RT_RESIDUAL_MULTIPLY = 2,
+    RT_RESIDUAL_COUNT = 3,
+};
+
+enum {
     RT_ORDER_NCHW = 0,
     RT_ORDER_NHWC = 1,
     RT_ORDER_BLOCKED = 2,
@@ -296,7 +303,7 @@ enum {
 
 #define RT_OPTIONS(X) \
     X(activation, "ACTIVATION=", RT_UNARY_COUNT) \
-    X(residual, "RESIDUAL=", 2) \
+    X(residual, "RESIDUAL=", RT_RESIDUAL_COUNT) \
     X(unary, "UNARY=", RT_UNARY_COUNT) \
     X(binary, "BINARY=", RT_BINARY_COUNT) \
     X(pool, "POOL=", RT_POOLING_COUNT) \
