@@ -23,8 +23,10 @@ RT_QUANTIZED_SET(dotprod)
 #undef RT_BLOCKED_SET
 #undef RT_QUANTIZED_SET
 
+#if defined(__x86_64__) || defined(__aarch64__)
 /* Whether the instruction set of `tiles` is one, or extends it. */
 static bool is_of(const rt_tile_kernels *tiles, const char *set) { return strncmp(tiles->name, set, strlen(set)) == 0; }
+#endif
 
 const rt_blocked_kernels *rt_blocked_kernels_of(const rt_tile_kernels *tiles, uint32_t block) {
 #if defined(__x86_64__)

@@ -41,7 +41,7 @@ enum {
     SHARE = LANES / PARTIALS,        /* lanes that a register of sums serves */
     PARTS_OF_SUMS = RT_BLOCK / SHARE, /* registers of sums of a block */
     GROUP = REGISTERS / PARTS_OF_SUMS, /* blocks that are summed at once */
-    PASS = 64 / RT_BLOCK,            /* blocks that pass over inputs which were brought together once */
+    PASS = 128 / RT_BLOCK,           /* blocks that pass over inputs which were brought together once */
     CHUNK = 512,                     /* channels of taps that are brought together at once */
     ROW = CHUNK + RT_BLOCK,
     WINDOW_PIXELS = 4
@@ -58,10 +58,23 @@ typedef struct {
 
 /* One block of one pixel. */
 INLINE void block_take(const uint8_t *x, element *target) {
-#ifdef SIGNED
-    for (int i = 0; i < RT_BLOCK; i++) target[i] = x[i] ^ 0x80;
+    typedef uint8_t block_bytes __attribute__((vector_size(RT_BLOCK)));
+    block_bytes value;
+    memcpy(&value, x, sizeof value);
+#if defined(SIGNED)
+    value ^= 0x80;
+    memcpy(target, &value, sizeof value);
+#elif defined(DOT)
+    memcpy(target, &value, sizeof value);
+#elif defined(__SSE2__)
+    UNROLLED for (int i = 0; i < RT_BLOCK; i += 8) {
+        __m128i half = _mm_loadl_epi64((const __m128i *)(const void *)(x + i));
+        _mm_storeu_si128((__m128i *)(void *)(target + i), _mm_unpacklo_epi8(half, _mm_setzero_si128()));
+    }
 #else
-    for (int i = 0; i < RT_BLOCK; i++) target[i] = x[i];
+    typedef int16_t block_elements __attribute__((vector_size(RT_BLOCK * 2)));
+    block_elements wide = __builtin_convertvector(value, block_elements);
+    memcpy(target, &wide, sizeof wide);
 #endif
 }
 
@@ -254,20 +267,20 @@ static void activate(const rt_quantized_end *end, int64_t place, int64_t count) 
 /* Completes the sums of a group of blocks, the first of which is `block`. */
 INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels,
                         int blocks) {
-    const rt_quantized_end *end = &tile->end;
-    const float *bias = end->bias;
-    lanes low = least(end), high = most(end);
+    const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
+    const float *bias = end.bias;
+    lanes low = least(&end), high = most(&end);
 #ifdef SIGNED
     bias += tile->signed_bias;
 #endif
     for (int b = 0; b < blocks; b++) {
         int64_t channel = (block + (uint32_t)b) * RT_BLOCK, plane = (block + (uint32_t)b) * tile->y_plane;
         UNROLLED for (int part = 0; part < PARTS; part++) {
-            lanes scale = load(end->scales + channel + part * LANES), start = load(bias + channel + part * LANES);
+            lanes scale = load(end.scales + channel + part * LANES), start = load(bias + channel + part * LANES);
             UNROLLED for (int p = 0; p < pixels; p++) {
                 const ints *own = sum[p] + b * PARTS_OF_SUMS + part * PARTIALS;
                 lanes v = __builtin_convertvector(totals(own), lanes) * scale + start;
-                result_store(end, v, plane + p * RT_BLOCK + part * LANES, low, high);
+                result_store(&end, v, plane + p * RT_BLOCK + part * LANES, low, high);
             }
         }
     }
@@ -344,7 +357,7 @@ static void product(const rt_quantized_tile *tile) {
 INLINE void depthwise_compute(const rt_quantized_rows *rows, const taps *at, int64_t out, int part, int pixels,
                               rt_tap_range columns, int64_t k_w, int64_t stride, int64_t dil) {
     const rt_blocked_window *window = rows->window;
-    const rt_quantized_end *end = &rows->end;
+    const rt_quantized_end end = rows->end;
     lanes sum[WINDOW_PIXELS];
     UNROLLED for (int p = 0; p < pixels; p++) sum[p] = (lanes){0};
     for (int64_t i = at->rows.first; i < at->rows.end; i++) {
@@ -357,9 +370,9 @@ INLINE void depthwise_compute(const rt_quantized_rows *rows, const taps *at, int
             }
         }
     }
-    lanes scale = load(end->scales + part), bias = load(end->bias + part), low = least(end), high = most(end);
+    lanes scale = load(end.scales + part), bias = load(end.bias + part), low = least(&end), high = most(&end);
     UNROLLED for (int p = 0; p < pixels; p++) {
-        result_store(end, sum[p] * scale + bias, (out + p) * RT_BLOCK + part, low, high);
+        result_store(&end, sum[p] * scale + bias, (out + p) * RT_BLOCK + part, low, high);
     }
 }
 
@@ -381,12 +394,21 @@ static void depthwise_pixels(const rt_quantized_rows *rows, taps *at, int64_t ro
     }
 }
 
-/* Any pixel. */
+/* Any pixel; those of a 3x3 window that lacks its first or last column without a loop. */
 static void depthwise_pixel(const rt_quantized_rows *rows, taps *at, int64_t row, int64_t column) {
     const rt_blocked_window *w = rows->window;
+    const rt_tap_range first_two = {0, 2}, last_two = {1, 3};
+    int64_t out = row * w->out_w + column;
     edge_set(w, column, at);
+    bool is_3 = w->k_w == 3 && w->dil_w == 1;
     for (int part = 0; part < RT_BLOCK; part += LANES) {
-        depthwise_compute(rows, at, row * w->out_w + column, part, 1, at->columns, w->k_w, w->stride_w, w->dil_w);
+        if (is_3 && at->columns.first == 1 && at->columns.end == 3) {
+            depthwise_compute(rows, at, out, part, 1, last_two, 3, 1, 1);
+        } else if (is_3 && at->columns.first == 0 && at->columns.end == 2) {
+            depthwise_compute(rows, at, out, part, 1, first_two, 3, 1, 1);
+        } else {
+            depthwise_compute(rows, at, out, part, 1, at->columns, w->k_w, w->stride_w, w->dil_w);
+        }
     }
 }
 
