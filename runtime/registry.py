@@ -39,6 +39,7 @@ TABLES = {
     "BUFFER_LOWERINGS": ("buffer_lowering", TRANSLATION),
     "IMAGE_LOWERINGS": ("image_lowering", TRANSLATION),
     "BLOCKED_OPERATORS": ("block_lowering", TRANSLATION),
+    "QUANTIZED_OPERATORS": ("quantized_lowering", TRANSLATION),
     "STRIDED_LOWERINGS": ("strided_lowering", TRANSLATION),
     "OPBENCH_CASES": ("opbench_cases", TRANSLATION),
 }

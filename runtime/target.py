@@ -32,6 +32,7 @@ class Target:
     """A device as the lowering sees it. `memory` is `buffer`, `image` or `cpu` (no OpenCL at all).
 
     `cpu_block`: channels of a block of activations on the CPU, as many as fill its vectors; any CPU can run either.
+    `cpu_quantized`: whether the CPU is faster in eight bits; any CPU can run them.
     """
 
     soc: str
@@ -52,6 +53,7 @@ class Target:
     image2d_max_height: int = 8192
     fp16: bool = False
     cpu_block: int = 8
+    cpu_quantized: bool = True
 
     @property
     def in_float(self) -> Target:
@@ -111,12 +113,21 @@ def preferred_cpu_block(features: Collection[str]) -> int:
     return 16 if "avx512f" in features else 8
 
 
+def gains_by_bytes(features: Collection[str]) -> bool:
+    """Whether a CPU with these features multiplies bytes faster than floats.
+
+    AVX2 and VNNI do, AVX-512 alone does not; of ARM's those with dot products.
+    """
+    return "asimddp" in features or "avx512_vnni" in features or ("avx2" in features and "avx512f" not in features)
+
+
 def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Target:
     """The target that a farmrt probe describes (docs/farmrt.md); `settings` override single fields."""
     opencl = probe["opencl"]
     device = opencl.get("device")
     features = probe["cpu"].get("features", ())
     fields: dict[str, Any] = {"soc": soc, "abi": probe["abi"], "cpu_block": preferred_cpu_block(features)}
+    fields["cpu_quantized"] = gains_by_bytes(features)
     if device is None:
         fields["memory"] = "cpu"
     else:

@@ -18,8 +18,10 @@ def blocked_row(
     floats: str = "",
     macs: Callable[[Dims], int] = no_macs,
 ) -> Kernel:
-    """A row from blank-separated names, and ints as `ranged_ints` reads them."""
-    arguments = tuple((argument, ArgumentForm.FLAT) for argument in tensors.split())
+    """A row from blank-separated names, a tensor's form behind a colon where it is not flat, and ints as `ranged_ints`
+    reads them."""
+    named = (word.partition(":") for word in tensors.split())
+    arguments = tuple((argument, ArgumentForm(form or "flat")) for argument, _, form in named)
     return Kernel(
         name,
         "",
@@ -35,3 +37,4 @@ def blocked_row(
 
 
 REORDER = blocked_row("reorder", "Transpose", "x y", "batch channels h w")
+QUANTIZED_REORDER = blocked_row("quantized_reorder", "Quantize", "x:bytes y:bytes", "batch channels h w", "step")

@@ -75,6 +75,8 @@ OPTIONS: Mapping[str, type[enum.IntEnum] | int] = {
     "LOG": 2,
     "BLOCK": 1025,
     "FIRST": 2,
+    "BYTES": 4,  # 1: the output, 2: the residual lies in eight bits
+    "ZERO": 256,
     "WINO": 5,
     "FROM": Order,
     "TO": Order,

@@ -47,6 +47,7 @@ class ArgumentForm(enum.StrEnum):
     WEIGHTS  pointer, element offset                     (constants; padded with at least 64 zeros)
     TABLE    pointer, element offset                     (constant int32 indices)
     ELEMENTS pointer, element offset                     (any element type; farmrt's CPU alone)
+    BYTES    pointer, offset in bytes                    (eight bits, or floats; farmrt's CPU alone)
     IMAGE    image2d_t
     """
 
@@ -55,6 +56,7 @@ class ArgumentForm(enum.StrEnum):
     WEIGHTS = "weights"
     TABLE = "table"
     ELEMENTS = "elements"
+    BYTES = "bytes"
     IMAGE = "image"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.kernels.blocked import REORDER
+from runtime.kernels.blocked import QUANTIZED_REORDER, REORDER
 from runtime.kernels.buffer.peak import PEAK_MACS
 from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.image import conversion
@@ -17,6 +17,7 @@ PROBES: tuple[BufferKernel, ...] = (PEAK_MACS,)  # of no operator: they show wha
 _CPU_ALONE: tuple[Kernel, ...] = (
     *collect_rows("BLOCK_KERNELS"),
     REORDER,
+    QUANTIZED_REORDER,
     *collect_rows("STRIDED_KERNELS"),
 )
 CPU_OPERATORS = (*(kernel for kernel in BUFFER_KERNELS if kernel.cpu), *_CPU_ALONE)

@@ -28,6 +28,7 @@ _ARGS_OF_FORM = {
     ArgumentForm.WEIGHTS: 2,
     ArgumentForm.TABLE: 2,
     ArgumentForm.ELEMENTS: 2,
+    ArgumentForm.BYTES: 2,
     ArgumentForm.IMAGE: 1,
 }
 # Values are not shared across more than this many bytes of element offsets in a kernel's 32-bit integers.
@@ -254,7 +255,8 @@ def _args(launch: Launch, memory: PlacedValues) -> Iterable[Arg]:
             yield Arg(ArgKind.IMAGE, place.index)
             continue
         yield Arg(ArgKind.POOL, place.index)
-        yield Arg(ArgKind.INT, place.offset // value.element_bytes + value.root_offset)
+        unit = 1 if form == ArgumentForm.BYTES else value.element_bytes
+        yield Arg(ArgKind.INT, place.offset // unit + value.root_offset * value.element_bytes // unit)
         if form == ArgumentForm.VIEW:
             yield Arg(ArgKind.INT, value.stride or value.shape[-1])
     yield from (Arg(ArgKind.INT, dim) for dim in launch.dims.values())

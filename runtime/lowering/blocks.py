@@ -26,6 +26,21 @@ class BlockedOperator:
     takes_either: Callable[[Graph, Node], bool] = lambda graph, node: False
 
 
+@dataclasses.dataclass(frozen=True)
+class QuantizedOperator:
+    """An operator on blocked activations of eight bits.
+
+    Attributes:
+        serves: whether a node can be lowered so, and is faster.
+        lower: emits its steps.
+        pays: whether it stays faster where its input has to be brought into eight bits for it.
+    """
+
+    serves: Callable[[Builder, Node], bool]
+    lower: Callable[[Builder, Node], None]
+    pays: Callable[[Graph, Node], bool]
+
+
 def is_image(graph: Graph, node: Node) -> bool:
     """Whether input and output have four axes, so that they can lie in blocks of channels."""
     return len(graph.shape(node.inputs[0])) == 4 == len(graph.shape(node.output))

@@ -12,7 +12,7 @@ from runtime.layout.image import ImageLayout
 from runtime.lowering.launch import Conversion
 from runtime.lowering.launcher import Launcher
 from runtime.lowering.options import Options
-from runtime.lowering.value import Value
+from runtime.lowering.value import InBytes, Steps, Value
 from runtime.target import Target
 from runtime.types import ELEMENT_TYPES, ElementType, Role, Storage
 
@@ -35,6 +35,7 @@ class Builder(Launcher):
         self._values: dict[str, dict[_Form, Value]] = {}
         self._homes: dict[str, Value] = {}
         self._planned: dict[str, tuple[str, int]] = {}
+        self.bytes = InBytes()
 
     def add_input(self, name: str) -> None:
         """Declares an input of the plan: row-major, of the element type that the graph says."""
@@ -80,6 +81,31 @@ class Builder(Launcher):
         else:
             existing[form] = self._aliased(source, form) or self._converted(tensor, source, form)
         return existing[form]
+
+    def in_bytes(self, tensor: str) -> bool:
+        """Whether a tensor of floats is to be stored in eight bits by what writes it."""
+        return tensor in self.bytes.tensors and not self.is_part(tensor)
+
+    def read_bytes(self, tensor: str) -> Value:
+        """Returns a tensor of floats, which holds whole steps of eight bits, in bytes in blocks."""
+        existing, form = self._tensor(tensor), (Storage.BLOCKED, ElementType.U8)
+        if form not in existing:
+            source, value = self._homes[tensor], self._new_bytes(tensor)
+            self.convert(f"{tensor}:bytes", source, value, f"{source.storage.name} -> BLOCKED, eight bits")
+            self.conversions.append(Conversion(tensor, source.storage, *form, self.launches[-1]))
+            existing[form] = value
+        return existing[form]
+
+    def write_bytes(self, tensor: str) -> Value:
+        """A new value in bytes for a tensor that a launch is about to write."""
+        return self._enter(tensor, self._new_bytes(tensor))
+
+    def _new_bytes(self, tensor: str) -> Value:
+        known = self.graph.tensors[tensor].quantization
+        assert known is not None and known.is_whole
+        zero = known.zero_point[0] - int(np.iinfo(known.integers).min)
+        steps, shape = Steps(known.scale[0], zero), self.graph.shape(tensor)
+        return Value(tensor, shape, Storage.BLOCKED, ElementType.U8, block=self.block, steps=steps)
 
     def read_image(self, tensor: str, shape: tuple[int, ...]) -> Value:
         """Returns a tensor as an image; a constant is reshaped to `shape` first."""

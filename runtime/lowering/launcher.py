@@ -12,7 +12,7 @@ import numpy as np
 from runtime.errors import UnsupportedError
 from runtime.graph import Array
 from runtime.kernels import table
-from runtime.kernels.blocked import REORDER
+from runtime.kernels.blocked import QUANTIZED_REORDER, REORDER
 from runtime.kernels.codes import Order
 from runtime.kernels.source import source_hash
 from runtime.kernels.spec import CPU_BLOCK, ArgumentForm, Kernel, MemoryType, Variant
@@ -85,6 +85,11 @@ class Launcher:
         flat = np.zeros(data.size + WEIGHT_SLACK, self.dtype)
         flat[: data.size].reshape(data.shape)[...] = data
         return Value(name, tuple(data.shape), Storage.FLAT, self.element, data=self._spool.keep(flat))
+
+    def constant_bytes(self, name: str, data: Array) -> Value:
+        """A constant of whole numbers in signed eight bits, row-major, with WEIGHT_SLACK zeros behind it."""
+        flat = np.concatenate([data.astype(np.int8).reshape(-1), np.zeros(WEIGHT_SLACK, np.int8)])
+        return Value(name, tuple(data.shape), Storage.FLAT, ElementType.I8, data=flat)
 
     def constant_image(self, name: str, data: Array, layout: ImageLayout) -> Value:
         """Weights as an image in the plan's element type."""
@@ -247,8 +252,11 @@ class Launcher:
         dims = dict(zip(("batch", "channels", "h", "w"), source.shape, strict=True))
         defines = {"FROM": _ORDERS[source.storage], "TO": _ORDERS[value.storage], "BLOCK": self.block}
         shown = ProfileInfo(output_shape=value.shape)
-        tensors = {"x": source, "y": value}
-        self.launch(REORDER, name, REORDER.operator, tensors, dims, None, defines, shown, note)
+        tensors, floats, row = {"x": source, "y": value}, dict[str, float](), REORDER
+        if steps := value.steps or source.steps:
+            defines |= {"BYTES": int(value.steps is not None), "ZERO": steps.zero}
+            floats, row = {"step": steps.step}, QUANTIZED_REORDER
+        self.launch(row, name, row.operator, tensors, dims, floats, defines, shown, note)
 
     def _convert_image(self, name: str, source: Value, value: Value, note: str) -> None:
         to_image_memory = value.storage == Storage.IMAGE

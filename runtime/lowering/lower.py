@@ -12,11 +12,19 @@ from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.choice import GraphChoice, NodeChoice, Place
 from runtime.lowering.options import Options
 from runtime.lowering.placement import Blocked, plan_concats
-from runtime.lowering.tables import BLOCKED_OPERATORS, IMAGE_LOWERINGS, LOWERINGS, STRIDED_LOWERINGS
+from runtime.lowering.quantized_choice import choose_quantized
+from runtime.lowering.tables import (
+    BLOCKED_OPERATORS,
+    IMAGE_LOWERINGS,
+    LOWERINGS,
+    QUANTIZED_OPERATORS,
+    STRIDED_LOWERINGS,
+)
 from runtime.plan.plan import Plan
 from runtime.plan.records import MAX_RANK
 from runtime.semantics.generic_forms import generic_form
 from runtime.target import Target
+from runtime.types import Storage
 
 __all__ = ["Options", "lower"]
 
@@ -40,6 +48,8 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
         _check_precisions(options.choice, target)
     elif _runs_blocked(target):
         blocked = Blocked(choose_blocked(graph, builder.block), builder.block)
+        if options.cpu.quantized and target.cpu_quantized:
+            builder.bytes = choose_quantized(builder, blocked.outputs)
     if options.choice or target.memory != "image":
         builder.plan_views(plan_concats(graph, blocked, options.choice))
     for name in graph.inputs:
@@ -47,6 +57,8 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     for node in graph.nodes:
         if options.choice:
             lower_chosen(builder, node, options.choice.of(node))
+        elif node.output in builder.bytes.nodes:
+            _lower_quantized(builder, node)
         elif node.output in blocked.outputs:
             BLOCKED_OPERATORS[node.op].lower(builder, node)
         else:
@@ -107,6 +119,16 @@ def _emit_chosen(builder: Builder, node: Node, chosen: NodeChoice) -> None:
         reason = IMAGE_LOWERINGS[node.op](builder, node) if node.op in IMAGE_LOWERINGS else "no kernel on images"
     if reason:
         raise node_error(node, f"was chosen to run on images: {reason}")
+
+
+def _lower_quantized(builder: Builder, node: Node) -> None:
+    """What only rounds is a conversion."""
+    if node.op in QUANTIZED_OPERATORS:
+        QUANTIZED_OPERATORS[node.op].lower(builder, node)
+        return
+    source = builder.home(node.inputs[0])
+    source = builder.read(node.inputs[0], Storage.BLOCKED) if source.steps else source
+    builder.convert(node.name, source, builder.write_bytes(node.output), f"{source.storage.name} -> eight bits")
 
 
 def _lower_node(builder: Builder, node: Node) -> None:

@@ -13,11 +13,13 @@ class CpuOptions:
     """What tuning varies of plans for the CPU alone.
 
     `block`: channels of a block of activations, 8 or 16; 0 for the target's. `winograd_layers`: outputs of the
-    convolutions that are Winograd's; None for those that it pays for as a rule.
+    convolutions that are Winograd's; None for those that it pays for as a rule. `quantized`: whether what can
+    compute in eight bits does so, on a target that gains by it.
     """
 
     block: int = 0
     winograd_layers: frozenset[str] | None = None
+    quantized: bool = True
 
 
 CPU_DEFAULT = CpuOptions()

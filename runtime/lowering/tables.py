@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from runtime.graph import Node
-from runtime.lowering.blocks import BlockedOperator
+from runtime.lowering.blocks import BlockedOperator, QuantizedOperator
 from runtime.lowering.builder import Builder
 from runtime.registry import collect
 
@@ -15,4 +15,5 @@ LowerOnImages = Callable[[Builder, Node], str]  # emits the launches, or nothing
 LOWERINGS: dict[str, Lower] = collect("BUFFER_LOWERINGS")
 IMAGE_LOWERINGS: dict[str, LowerOnImages] = collect("IMAGE_LOWERINGS")
 BLOCKED_OPERATORS: Mapping[str, BlockedOperator] = collect("BLOCKED_OPERATORS")
+QUANTIZED_OPERATORS: Mapping[str, QuantizedOperator] = collect("QUANTIZED_OPERATORS")
 STRIDED_LOWERINGS: Mapping[str, Lower] = collect("STRIDED_LOWERINGS")

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Collection
 
 from runtime.graph import Array
 from runtime.layout.blocked import blocked_shape, is_blocked_row_major
 from runtime.layout.image import ImageLayout
 from runtime.layout.storage import NHWC, ROW_MAJOR, StorageFormat, TensorStorage, blocked, of_image
 from runtime.types import ELEMENT_BYTES, ElementType, Origin, OriginFormat, Role, Storage
+
+
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """What a byte u of a tensor of floats that is stored in eight bits stands for: step * (u - zero)."""
+
+    step: float
+    zero: int
+
+
+@dataclasses.dataclass(frozen=True)
+class InBytes:
+    """Outputs of the nodes that compute in eight bits, and the tensors that are stored in them."""
+
+    nodes: Collection[str] = ()
+    tensors: Collection[str] = ()
 
 
 @dataclasses.dataclass(eq=False)
@@ -24,6 +41,7 @@ class Value:
             it starts `offset` elements behind it.
         data: content of a constant, as it lies in memory (an image: [height, width, 4]).
         layout: how an image holds the elements.
+        steps: of floats that are stored in eight bits.
     """
 
     name: str
@@ -37,6 +55,7 @@ class Value:
     data: Array | None = None
     layout: ImageLayout = ImageLayout.CHANNEL_MAJOR
     block: int = 0
+    steps: Steps | None = None
 
     @property
     def root(self) -> Value:

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runtime.native import android, object_cache, shared_library
@@ -43,8 +43,18 @@ _NOT_HOT = {"cpu_call", "cpu_check", "cpu_dispatch", "cpu_users"}  # run once a 
 _EXACT = ".exact.cpu.c"  # ends the names of files where a rounding more or less decides on boxes and pixels
 _PER_SET = "cpu_tile.c"  # compiled once for each instruction set
 _PER_BLOCK = ("cpu_lanes_*.c", "*.lanes.cpu.c")  # and these once for each instruction set and block
+_QUANTIZED = "cpu_quantized_lanes.c"  # and this for those that differ in integers, too
 _BLOCKS = (8, 16)
-_X86_SETS = {"avx2": ("-mavx2", "-mfma"), "avx512": ("-mavx512f", "-mavx2", "-mfma", "-mprefer-vector-width=512")}
+_AVX2 = ("-mavx2", "-mfma")
+_AVX512 = ("-mavx512f", *_AVX2, "-mprefer-vector-width=512")
+_X86_SETS = {
+    "avx2": _AVX2,
+    "avxvnni": (*_AVX2, "-mavxvnni"),
+    "avx512": _AVX512,
+    "avx512vnni": (*_AVX512, "-mavx512bw", "-mavx512vl", "-mavx512vnni"),
+}
+_ARM_SETS = {"dotprod": ("-mcpu=generic+dotprod",)}
+_INTEGER_SETS = ("avxvnni", "avx512vnni", "dotprod")  # in floats each is the set that it extends
 _LIBRARIES = ("-lpthread", "-ldl", "-lm")
 _BIONIC_LIBRARIES = ("-ldl", "-lm")  # threads are part of its libc
 
@@ -96,7 +106,7 @@ def default_output_dir() -> Path:
 
 def sources(features: Features = EVERYTHING) -> list[TranslationUnit]:
     """Lists the sources of the library without its innermost loops, which are compiled once per instruction set."""
-    paths = (path for path in features.sources() if not any(map(path.match, (_PER_SET, *_PER_BLOCK))))
+    paths = (path for path in features.sources() if not any(map(path.match, (_PER_SET, *_PER_BLOCK, _QUANTIZED))))
     return [_unit(path, flags=features.flags(path)) for path in paths]
 
 
@@ -191,14 +201,22 @@ def _build_fuzzer(
 
 def _tile_units(target: Abi) -> list[TranslationUnit]:
     """Lists the units of the innermost loops, once for each instruction set of the target, and block."""
-    sets = {"generic": ()} | (_X86_SETS if target.name.startswith("x86_64") else {})
-    per_block = sorted(path for path in EVERYTHING.sources() if any(map(path.match, _PER_BLOCK)))
-    units = [
-        _unit(_FOLDER / "src" / "cpu" / _PER_SET, name, (f"-DRT_ISA={name}", *flags)) for name, flags in sets.items()
-    ]
+    sets = {"generic": (), **_sets_of(target)}
+    floats = sorted(path for path in EVERYTHING.sources() if any(map(path.match, _PER_BLOCK)))
+    folder = _FOLDER / "src" / "cpu"
+    units = [_unit(folder / _PER_SET, name, (f"-DRT_ISA={name}", *flags)) for name, flags in sets.items()]
     for (name, flags), block in itertools.product(sets.items(), _BLOCKS):
-        if (name, block) == ("avx512", 8):
+        if name.startswith("avx512") and block == 8:
             continue  # a block fills half a register; avx2 serves it
         told = (f"-DRT_ISA={name}", f"-DRT_BLOCK={block}", *flags)
-        units += [_unit(path, f"{name}_{block}", told) for path in per_block]
+        paths = [] if name in _INTEGER_SETS else floats
+        paths = paths if name == "avx512" else [*paths, folder / _QUANTIZED]
+        units += [_unit(path, f"{name}_{block}", told) for path in paths]
     return units
+
+
+def _sets_of(target: Abi) -> Mapping[str, tuple[str, ...]]:
+    """The instruction sets beyond the generic one, and the compiler's flags for each."""
+    if target.name.startswith("x86_64"):
+        return _X86_SETS
+    return _ARM_SETS if target.name.startswith(("arm64", "aarch64")) else {}

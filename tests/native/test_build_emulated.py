@@ -17,7 +17,7 @@ from runtime.native.build import build_farmrt
 from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from tests.conftest import require
-from tests.native import qemu, test_build_ahead, test_cpu_blocked
+from tests.native import qemu, test_build_ahead, test_cpu_blocked, test_quantized_convolution
 from tests.native.farmrt import Farmrt
 from tests.native.qemu import Machine
 from tests.native.test_agreement import CPU, NetworkMaker, assert_close, run_on
@@ -110,6 +110,13 @@ def test_cpu_plans_compute_the_graph(farmrt: Farmrt, network: NetworkMaker) -> N
 @pytest.mark.parametrize("name", test_cpu_blocked.CASES)
 def test_operators_on_blocked_tensors(farmrt: Farmrt, name: str, block: int) -> None:
     test_cpu_blocked.check(farmrt, test_cpu_blocked.CASES[name].launch(block), tolerance=2e-4)
+
+
+@pytest.mark.parametrize("isa", ["generic", "dotprod"])
+@pytest.mark.parametrize("block", test_cpu_blocked.BLOCKS)
+@pytest.mark.parametrize("name", test_quantized_convolution.CASES)
+def test_convolutions_in_eight_bits(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
+    test_quantized_convolution.check(farmrt, test_quantized_convolution.CASES[name], block, isa)
 
 
 def test_more_threads_than_cpus(farmrt: Farmrt) -> None:

@@ -36,5 +36,17 @@ BLOCKED_DEPTHWISE = blocked_row(
     "act_a act_b",
     _depthwise_macs,
 )
+_QUANTIZED = "x:bytes w:bytes scales b residual:bytes y:bytes"
+QUANTIZED_CONV2D = blocked_row(
+    "quantized_conv2d", "Conv2D", _QUANTIZED, _CONVOLUTION, "act_a act_b residual_scale", _convolution_macs
+)
+QUANTIZED_DEPTHWISE = blocked_row(
+    "quantized_depthwise",
+    "DepthwiseConv2d",
+    _QUANTIZED,
+    f"batch in_h in_w out_h out_w channels {WINDOW}",
+    "act_a act_b residual_scale",
+    _depthwise_macs,
+)
 
-BLOCK_KERNELS = (BLOCKED_CONV2D, BLOCKED_WINOGRAD, BLOCKED_DEPTHWISE)
+BLOCK_KERNELS = (BLOCKED_CONV2D, BLOCKED_WINOGRAD, BLOCKED_DEPTHWISE, QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE)

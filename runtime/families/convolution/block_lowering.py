@@ -60,9 +60,9 @@ def lower_conv(builder: Builder, node: Node) -> None:
         dims = conv.window() | {"channels": conv.group}
         _emit(conv, BLOCKED_DEPTHWISE, "DepthwiseConv2d", dims, rows, {})
         return
-    groups, filters = _merged(conv)
+    groups, filters = merged_filters(conv)
     dims = conv.window() | {"in_c": filters.shape[2], "out_c": filters.shape[1], "groups": groups}
-    if _is_winograd(conv):
+    if is_winograd(builder, node):
         wide = transform_filter(filters[0], _WINOGRAD_TILE).transpose(2, 3, 0, 1)
         rows = wide.reshape(-1, *filters.shape[1:3])
         _emit(conv, BLOCKED_WINOGRAD, "Conv2D", dims, rows, {"WINO": _WINOGRAD_TILE})
@@ -71,7 +71,7 @@ def lower_conv(builder: Builder, node: Node) -> None:
         _emit(conv, BLOCKED_CONV2D, "FullyConnected" if conv.is_matrix else "Conv2D", dims, rows, {})
 
 
-def _merged(conv: Convolution) -> tuple[int, Array]:
+def merged_filters(conv: Convolution) -> tuple[int, Array]:
     """The number of groups and the filters [groups, out_c, in_c, k_h, k_w], zeros between groups that became one."""
     out_c, in_c, *window = conv.filter.shape
     merged = merged_groups(conv.group, in_c, out_c // conv.group, conv.builder.block)
@@ -94,13 +94,14 @@ def winograd_layers(graph: Graph) -> frozenset[str]:
     return frozenset(node.output for node in graph.nodes if node.op == "Conv" and serves_winograd(graph, node))
 
 
-def _is_winograd(conv: Convolution) -> bool:
+def is_winograd(builder: Builder, node: Node) -> bool:
     """Whether Winograd's algorithm serves, and was chosen, or has enough channels and pixels to gain as a rule."""
-    chosen = conv.builder.options.cpu.winograd_layers
-    wide = min(conv.x_shape[1], conv.y_shape[1]) >= _WINOGRAD_MIN_CHANNELS
-    tiles = math.prod(ceil_div(size, _WINOGRAD_TILE) for size in conv.y_shape[2:])
-    pays = wide and tiles >= _WINOGRAD_MIN_TILES and min(conv.y_shape[2:]) >= _WINOGRAD_TILE
-    return serves_winograd(conv.builder.graph, conv.node) and (pays if chosen is None else conv.node.output in chosen)
+    chosen, shape = builder.options.cpu.winograd_layers, builder.graph.shape
+    x_shape, y_shape = shape(node.inputs[0]), shape(node.output)
+    wide = min(x_shape[1], y_shape[1]) >= _WINOGRAD_MIN_CHANNELS
+    tiles = math.prod(ceil_div(size, _WINOGRAD_TILE) for size in y_shape[2:])
+    pays = wide and tiles >= _WINOGRAD_MIN_TILES and min(y_shape[2:]) >= _WINOGRAD_TILE
+    return serves_winograd(builder.graph, node) and (pays if chosen is None else node.output in chosen)
 
 
 def _emit(

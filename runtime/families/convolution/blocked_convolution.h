@@ -24,6 +24,54 @@ const char *rt_conv_tensors_check(const rt_cpu_call *call, const rt_conv_dims *d
  * above. */
 rt_blocked_tile rt_conv_tile(const rt_cpu_call *call, const rt_conv_dims *d, int64_t image, int64_t block, int64_t depth);
 
+/* --- the turns of direct convolutions (blocked_turns.cpu.c) --- */
+
+/* What a convolution reads; `zeros`: a block that stands for the padding. A value. */
+typedef struct {
+    const void *x, *zeros;
+    int64_t element_bytes;
+} rt_conv_input;
+
+/* A call with its division into turns. A value. */
+typedef struct {
+    const rt_cpu_call *call;
+    rt_workers *workers;
+    rt_conv_dims d;
+    rt_conv_input input;
+    int64_t block;                    /* lanes */
+    int64_t x_plane;                  /* elements of a plane */
+    int64_t in_blocks, out_blocks;    /* of a group */
+    int64_t taps;
+    uint32_t tile_pixels, tile_blocks;
+    uint64_t pixels, pixels_per_turn; /* of an image */
+    uint64_t pixel_turns;             /* of an image */
+    uint64_t passes, block_turns;     /* of a group; a pass: as many output blocks as a tile has */
+} rt_conv_turns;
+
+/* What one turn computes. Its tiles have `width` pixels, the first `wider` of them one more. A value. */
+typedef struct {
+    int64_t image, group;
+    int64_t first_pixel, tiles, width, wider;
+    int64_t first_block, end_block;
+    const void **rows; /* those of a tile: [taps][RT_BLOCKED_PIXELS] */
+} rt_conv_share;
+
+/* What is wrong with the block, and with groups, which must not share one; NULL where nothing is. */
+const char *rt_conv_sizes_check(const rt_cpu_call *call, const rt_conv_dims *d);
+
+/* Bytes of a worker's row pointers, with which its scratch begins; UINT64_MAX where they overflow. */
+uint64_t rt_conv_turn_bytes(const rt_conv_dims *d);
+
+/* Divides a call; its first ints and floats are those of blocked_conv2d. `tile_pixels`, `tile_blocks`: the best size of
+ * a tile. */
+rt_conv_turns rt_conv_turns_divide(const rt_cpu_call *call, rt_workers *workers, rt_conv_input x, uint32_t tile_pixels,
+                                   uint32_t tile_blocks);
+uint32_t rt_conv_turns_count(const rt_conv_turns *all);
+
+/* The share of a turn, its row pointers in the worker's scratch: the image is the slowest index, then the group, the
+ * blocks, the pixels. */
+rt_conv_share rt_conv_turn_share(const rt_conv_turns *all, uint32_t turn, uint32_t worker);
+
 /* blocked_conv2d where FIRST is 1 (blocked_first.cpu.c); its sizes are in range. Both keep the contract of
  * rt_cpu_operator. */
 const char *rt_blocked_first_check(const rt_cpu_call *call, rt_cpu_needs *needs);

@@ -113,7 +113,7 @@ static void offsets_fill(const division *all, int32_t *offsets) {
 
 /* One tile of a row of outputs. `whole` is at the first pixel of the image. */
 static void tile_run(const division *all, const share *own, const rt_blocked_tile *whole, int64_t row, int64_t column) {
-    const float *rows[RT_BLOCKED_PIXELS];
+    const void *rows[RT_BLOCKED_PIXELS];
     rt_blocked_tile tile = *whole;
     int64_t offset = (row * all->d.out_w + column) * all->call->codes.block;
     const float *x = own->copy + (row - own->first_row) * all->d.stride_h * (int64_t)all->copy.columns;

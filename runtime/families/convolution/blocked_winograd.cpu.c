@@ -139,7 +139,7 @@ static void point_products(const division *all, const share *own, int64_t point,
                             .y_plane = own->tiles * all->block,
                             .a = -INFINITY,
                             .b = INFINITY};
-    const float *rows[RT_BLOCKED_PIXELS];
+    const void *rows[RT_BLOCKED_PIXELS];
     tile.rows = rows;
     for (int64_t first = 0; first < own->tiles; first += width) {
         tile.pixels = (uint32_t)smaller((uint64_t)width, (uint64_t)(own->tiles - first));

@@ -451,6 +451,47 @@ enum { RT_BLOCKED_DEPTHWISE_X, RT_BLOCKED_DEPTHWISE_W, RT_BLOCKED_DEPTHWISE_B, R
     }
 extern const rt_cpu_operator rt_cpu_blocked_depthwise;
 
+typedef struct {
+    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h,
+        dil_w, groups;
+    float act_a, act_b, residual_scale;
+} rt_quantized_conv2d_args;
+static inline rt_quantized_conv2d_args rt_quantized_conv2d_args_of(const rt_cpu_call *call) {
+    rt_quantized_conv2d_args args;
+    memcpy((char *)&args + offsetof(rt_quantized_conv2d_args, batch), call->ints, sizeof(int32_t[16]));
+    memcpy((char *)&args + offsetof(rt_quantized_conv2d_args, act_a), call->floats, sizeof(float[3]));
+    return args;
+}
+enum { RT_QUANTIZED_CONV2D_X, RT_QUANTIZED_CONV2D_W, RT_QUANTIZED_CONV2D_SCALES, RT_QUANTIZED_CONV2D_B, RT_QUANTIZED_CONV2D_RESIDUAL, RT_QUANTIZED_CONV2D_Y };
+#define RT_QUANTIZED_CONV2D_ROW \
+    .name = "quantized_conv2d", .tensors = "bbffbb", .int_count = 16, .float_count = 3, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {11, 1, INT32_MAX}, \
+        {2, 0, INT32_MAX}, \
+        {3, 1, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_quantized_conv2d;
+
+typedef struct {
+    int32_t batch, in_h, in_w, out_h, out_w, channels, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w;
+    float act_a, act_b, residual_scale;
+} rt_quantized_depthwise_args;
+static inline rt_quantized_depthwise_args rt_quantized_depthwise_args_of(const rt_cpu_call *call) {
+    rt_quantized_depthwise_args args;
+    memcpy((char *)&args + offsetof(rt_quantized_depthwise_args, batch), call->ints, sizeof(int32_t[14]));
+    memcpy((char *)&args + offsetof(rt_quantized_depthwise_args, act_a), call->floats, sizeof(float[3]));
+    return args;
+}
+enum { RT_QUANTIZED_DEPTHWISE_X, RT_QUANTIZED_DEPTHWISE_W, RT_QUANTIZED_DEPTHWISE_SCALES, RT_QUANTIZED_DEPTHWISE_B, RT_QUANTIZED_DEPTHWISE_RESIDUAL, RT_QUANTIZED_DEPTHWISE_Y };
+#define RT_QUANTIZED_DEPTHWISE_ROW \
+    .name = "quantized_depthwise", .tensors = "bbffbb", .int_count = 14, .float_count = 3, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {10, 1, INT32_MAX}, \
+        {2, 0, INT32_MAX}, \
+        {2, 1, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_quantized_depthwise;
+
 typedef rt_pool_args rt_blocked_pool_args;
 #define rt_blocked_pool_args_of rt_pool_args_of
 enum { RT_BLOCKED_POOL_X, RT_BLOCKED_POOL_Y };
@@ -495,6 +536,24 @@ enum { RT_REORDER_X, RT_REORDER_Y };
         {4, 1, INT32_MAX}, \
     }
 extern const rt_cpu_operator rt_cpu_reorder;
+
+typedef struct {
+    int32_t batch, channels, h, w;
+    float step;
+} rt_quantized_reorder_args;
+static inline rt_quantized_reorder_args rt_quantized_reorder_args_of(const rt_cpu_call *call) {
+    rt_quantized_reorder_args args;
+    memcpy((char *)&args + offsetof(rt_quantized_reorder_args, batch), call->ints, sizeof(int32_t[4]));
+    memcpy((char *)&args + offsetof(rt_quantized_reorder_args, step), call->floats, sizeof(float[1]));
+    return args;
+}
+enum { RT_QUANTIZED_REORDER_X, RT_QUANTIZED_REORDER_Y };
+#define RT_QUANTIZED_REORDER_ROW \
+    .name = "quantized_reorder", .tensors = "bb", .int_count = 4, .float_count = 1, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {4, 1, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_quantized_reorder;
 
 typedef struct {
     int32_t function, samples, images, rows, columns, image_stride, row_stride, column_stride;
@@ -778,9 +837,12 @@ extern const rt_cpu_operator rt_cpu_indexed_write;
     X(blocked_conv2d) \
     X(blocked_winograd) \
     X(blocked_depthwise) \
+    X(quantized_conv2d) \
+    X(quantized_depthwise) \
     X(blocked_pool) \
     X(blocked_global_pool) \
     X(reorder) \
+    X(quantized_reorder) \
     X(region_pooling) \
     X(sorting) \
     X(suppression) \

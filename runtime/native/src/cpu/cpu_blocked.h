@@ -26,7 +26,7 @@ typedef struct {
  * is bias[b] + residual[b][p] or, without a bias, what y holds. A value. */
 typedef struct {
     /* rows[t * RT_BLOCKED_PIXELS + p] points at the first input block; the pointer `zeros` stays in every block */
-    const float *const *rows;
+    const void *const *rows;
     const float *zeros; /* a block of zeros */
     const int32_t *offsets; /* `first` only: from a row's pointer to the input of each tap and channel */
     uint32_t taps, channels;

@@ -4,24 +4,51 @@
 
 #include "../system/arithmetic.h"
 #include "cpu_blocked.h"
+#include "cpu_quantized.h"
 
 #define RT_BLOCKED_SET(isa) extern const rt_blocked_kernels rt_blocked_kernels_##isa##_8, rt_blocked_kernels_##isa##_16;
+#define RT_QUANTIZED_SET(isa) \
+    extern const rt_quantized_kernels rt_quantized_kernels_##isa##_8, rt_quantized_kernels_##isa##_16;
 RT_BLOCKED_SET(generic)
+RT_QUANTIZED_SET(generic)
 #if defined(__x86_64__)
 RT_BLOCKED_SET(avx2)
+RT_QUANTIZED_SET(avx2)
+RT_QUANTIZED_SET(avxvnni)
 extern const rt_blocked_kernels rt_blocked_kernels_avx512_16;
+extern const rt_quantized_kernels rt_quantized_kernels_avx512vnni_16;
+#elif defined(__aarch64__)
+RT_QUANTIZED_SET(dotprod)
 #endif
 #undef RT_BLOCKED_SET
+#undef RT_QUANTIZED_SET
+
+#if defined(__x86_64__) || defined(__aarch64__)
+/* Whether the instruction set of `tiles` is one, or extends it. */
+static bool is_of(const rt_tile_kernels *tiles, const char *set) { return strncmp(tiles->name, set, strlen(set)) == 0; }
+#endif
 
 const rt_blocked_kernels *rt_blocked_kernels_of(const rt_tile_kernels *tiles, uint32_t block) {
 #if defined(__x86_64__)
-    bool avx512 = strcmp(tiles->name, "avx512") == 0, avx2 = avx512 || strcmp(tiles->name, "avx2") == 0;
-    if (avx512 && block == 16) return &rt_blocked_kernels_avx512_16;
-    if (avx2) return block == 8 ? &rt_blocked_kernels_avx2_8 : &rt_blocked_kernels_avx2_16;
+    if (is_of(tiles, "avx512") && block == 16) return &rt_blocked_kernels_avx512_16;
+    if (is_of(tiles, "avx")) return block == 8 ? &rt_blocked_kernels_avx2_8 : &rt_blocked_kernels_avx2_16;
 #else
     (void)tiles;
 #endif
     return block == 8 ? &rt_blocked_kernels_generic_8 : &rt_blocked_kernels_generic_16;
+}
+
+const rt_quantized_kernels *rt_quantized_kernels_of(const rt_tile_kernels *tiles, uint32_t block) {
+#if defined(__x86_64__)
+    if (is_of(tiles, "avx512vnni") && block == 16) return &rt_quantized_kernels_avx512vnni_16;
+    if (is_of(tiles, "avxvnni")) return block == 8 ? &rt_quantized_kernels_avxvnni_8 : &rt_quantized_kernels_avxvnni_16;
+    if (is_of(tiles, "avx")) return block == 8 ? &rt_quantized_kernels_avx2_8 : &rt_quantized_kernels_avx2_16;
+#elif defined(__aarch64__)
+    if (is_of(tiles, "dotprod")) return block == 8 ? &rt_quantized_kernels_dotprod_8 : &rt_quantized_kernels_dotprod_16;
+#else
+    (void)tiles;
+#endif
+    return block == 8 ? &rt_quantized_kernels_generic_8 : &rt_quantized_kernels_generic_16;
 }
 
 /* Pixels of a plane from which on it is divided, as convolutions divide such an image, and of a turn. */

@@ -128,6 +128,7 @@ static uint32_t type_of(const rt_cpu_call *call, uint32_t index) {
     switch (call->operator->tensors[index]) {
         case 'e': return rt_strided_type(call, index);
         case 't': return RT_ELEMENT_TYPE_I32;
+        case 'b':
         case '1': return RT_ELEMENT_TYPE_U8;
         case '2': return RT_ELEMENT_TYPE_U16;
         case '4': return RT_ELEMENT_TYPE_U32;

@@ -8,20 +8,22 @@
 
 extern const rt_tile_kernels rt_tile_kernels_generic;
 
+/* Loops, and whether the CPU and the system allow them. */
+typedef struct {
+    const rt_tile_kernels *kernels;
+    bool allowed;
+} set;
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-extern const rt_tile_kernels rt_tile_kernels_avx2;
-extern const rt_tile_kernels rt_tile_kernels_avx512;
+extern const rt_tile_kernels rt_tile_kernels_avx2, rt_tile_kernels_avxvnni;
+extern const rt_tile_kernels rt_tile_kernels_avx512, rt_tile_kernels_avx512vnni;
 
 /* Intel's manual, volume 1, 14.7 and 15.2: bits of cpuid's answers, and of the registers that the system saves. */
 enum { LEAF_1_ECX_FMA = 1 << 12, LEAF_1_ECX_OSXSAVE = 1 << 27, LEAF_7_EBX_AVX2 = 1 << 5, LEAF_7_EBX_AVX512F = 1 << 16 };
-enum { SAVED_AVX = 0x06, SAVED_AVX512 = 0xE6 };
-
-/* Those beyond the generic one. */
-typedef struct {
-    bool avx2, avx512;
-} instruction_sets;
+enum { LEAF_7_ECX_AVX512_VNNI = 1 << 11, LEAF_7_1_EAX_AVX_VNNI = 1 << 4, SAVED_AVX = 0x06, SAVED_AVX512 = 0xE6 };
+static const uint32_t LEAF_7_EBX_AVX512BW_VL = 3u << 30;
 
 /* XCR0; only where cpuid says OSXSAVE. */
 static uint32_t saved_registers(void) {
@@ -30,29 +32,51 @@ static uint32_t saved_registers(void) {
     return low;
 }
 
-/* What the CPU and the system allow together; none where either is too old to tell. */
-static instruction_sets instruction_sets_read(void) {
-    uint32_t a, b, c, d, leaf_7_b;
-    instruction_sets sets = {false, false};
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & LEAF_1_ECX_OSXSAVE) || !(c & LEAF_1_ECX_FMA)) return sets;
-    uint32_t saved = saved_registers();
-    if (!__get_cpuid_count(7, 0, &a, &leaf_7_b, &c, &d)) return sets;
-    sets.avx2 = (saved & SAVED_AVX) == SAVED_AVX && (leaf_7_b & LEAF_7_EBX_AVX2);
-    sets.avx512 = sets.avx2 && (saved & SAVED_AVX512) == SAVED_AVX512 && (leaf_7_b & LEAF_7_EBX_AVX512F);
-    return sets;
-}
-#endif
+enum { SETS = 5 };
 
-/* Whether these loops are of the instruction set of that name; NULL wants any. */
-static bool is_wanted(const rt_tile_kernels *kernels, const char *name) {
-    return name == NULL || strcmp(name, kernels->name) == 0;
+/* Those of this CPU, the best one first; none but the generic one where CPU or system are too old to tell. */
+static void sets_read(set sets[SETS]) {
+    uint32_t a, b, c, d, more_b, more_c, last_a = 0;
+    bool avx2 = false, avx512 = false, avxvnni = false, avx512vnni = false;
+    if (__get_cpuid(1, &a, &b, &c, &d) && (c & LEAF_1_ECX_OSXSAVE) && (c & LEAF_1_ECX_FMA) &&
+        __get_cpuid_count(7, 0, &a, &more_b, &more_c, &d)) {
+        uint32_t saved = saved_registers();
+        if (a >= 1) __get_cpuid_count(7, 1, &last_a, &b, &c, &d);
+        avx2 = (saved & SAVED_AVX) == SAVED_AVX && (more_b & LEAF_7_EBX_AVX2);
+        avxvnni = avx2 && (last_a & LEAF_7_1_EAX_AVX_VNNI);
+        avx512 = avx2 && (saved & SAVED_AVX512) == SAVED_AVX512 && (more_b & LEAF_7_EBX_AVX512F);
+        bool is_whole = (more_b & LEAF_7_EBX_AVX512BW_VL) == LEAF_7_EBX_AVX512BW_VL;
+        avx512vnni = avx512 && is_whole && (more_c & LEAF_7_ECX_AVX512_VNNI);
+    }
+    sets[0] = (set){&rt_tile_kernels_avx512vnni, avx512vnni};
+    sets[1] = (set){&rt_tile_kernels_avx512, avx512};
+    sets[2] = (set){&rt_tile_kernels_avxvnni, avxvnni};
+    sets[3] = (set){&rt_tile_kernels_avx2, avx2};
+    sets[4] = (set){&rt_tile_kernels_generic, true};
 }
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+extern const rt_tile_kernels rt_tile_kernels_dotprod;
+
+enum { SETS = 2, HAS_DOT_PRODUCTS = 1 << 20 }; /* asm/hwcap.h: HWCAP_ASIMDDP */
+
+static void sets_read(set sets[SETS]) {
+    sets[0] = (set){&rt_tile_kernels_dotprod, (getauxval(AT_HWCAP) & HAS_DOT_PRODUCTS) != 0};
+    sets[1] = (set){&rt_tile_kernels_generic, true};
+}
+#else
+enum { SETS = 1 };
+
+static void sets_read(set sets[SETS]) { sets[0] = (set){&rt_tile_kernels_generic, true}; }
+#endif
 
 const rt_tile_kernels *rt_tile_kernels_choose(const char *name) {
-#if defined(__x86_64__)
-    instruction_sets sets = instruction_sets_read();
-    if (sets.avx512 && is_wanted(&rt_tile_kernels_avx512, name)) return &rt_tile_kernels_avx512;
-    if (sets.avx2 && is_wanted(&rt_tile_kernels_avx2, name)) return &rt_tile_kernels_avx2;
-#endif
-    return is_wanted(&rt_tile_kernels_generic, name) ? &rt_tile_kernels_generic : NULL;
+    set sets[SETS];
+    sets_read(sets);
+    for (int i = 0; i < SETS; i++) {
+        bool is_wanted = name == NULL || strcmp(name, sets[i].kernels->name) == 0;
+        if (is_wanted && sets[i].allowed) return sets[i].kernels;
+    }
+    return NULL;
 }

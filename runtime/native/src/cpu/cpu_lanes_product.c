@@ -91,7 +91,7 @@ INLINE void tap_add(lanes sum[PIXELS][BLOCKS * PARTS], const float *const *x, co
 }
 
 /* Whether all pixels of a tap lie in the padding. */
-INLINE bool tap_is_outside(const rt_blocked_tile *tile, const float *const *rows, int pixels) {
+INLINE bool tap_is_outside(const rt_blocked_tile *tile, const void *const *rows, int pixels) {
     bool outside = true;
     UNROLLED for (int p = 0; p < pixels; p++) outside &= rows[p] == tile->zeros;
     return outside;
@@ -102,14 +102,14 @@ INLINE void tile_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
     lanes sum[PIXELS][BLOCKS * PARTS];
     sums_start(tile, sum, pixels, blocks);
     for (uint32_t t = 0; t < tile->taps; t++) {
-        const float *const *rows = tile->rows + t * RT_BLOCKED_PIXELS;
+        const void *const *rows = tile->rows + t * RT_BLOCKED_PIXELS;
         const float *w = tile->weights + t * tile->tap_stride;
         int64_t offset = tile->offset;
         if (tap_is_outside(tile, rows, pixels)) continue;
         for (uint32_t c = 0; c < tile->channels; c += RT_BLOCK, offset += tile->plane, w += RT_BLOCK * RT_BLOCK) {
             const float *x[PIXELS];
             uint32_t count = tile->channels - c < RT_BLOCK ? tile->channels - c : RT_BLOCK;
-            UNROLLED for (int p = 0; p < pixels; p++) x[p] = rows[p] == tile->zeros ? rows[p] : rows[p] + offset;
+            UNROLLED for (int p = 0; p < pixels; p++) x[p] = rows[p] == tile->zeros ? rows[p] : (const float *)rows[p] + offset;
             tap_add(sum, x, w, tile->weights_stride, count, pixels, blocks);
         }
     }

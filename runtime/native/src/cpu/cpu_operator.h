@@ -77,7 +77,7 @@ typedef struct {
  * cpu_arguments.h).
  *
  * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride); f flat, w weights,
- * t table of int32, e strided of the element type that the ints say, 1 2 4 8 any type of so many bytes (pool, offset). `ranges` cover all ints in order, which are within
+ * b bytes, t table of int32, e strided of the element type that the ints say, 1 2 4 8 any type of so many bytes (pool, offset). `ranges` cover all ints in order, which are within
  * them before anything else is called; NULL: any int is. `head`: ints of a strided operator before its loops. `check`
  * says what else is wrong with the arguments, or NULL when all that `run` will access lies within the tensors; it fills
  * the needs. `run` may set the fault where the values of the tensors make no sense. It divides its work among the

@@ -1,5 +1,9 @@
 /* reorder: a tensor from one order of its elements to another (RT_ORDER_*). A turn is one line of one image; lanes
- * behind the last channel become zero. */
+ * behind the last channel become zero.
+ *
+ * quantized_reorder: the same from floats to bytes where BYTES is 1, else from bytes to floats; a byte u stands for
+ * step * (u - ZERO). Bytes behind the last channel may have any value, and keep theirs. */
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -80,3 +84,99 @@ static void reorder_run(const rt_cpu_call *call, rt_workers *workers) {
 }
 
 const rt_cpu_operator rt_cpu_reorder = {RT_REORDER_ROW, .check = reorder_check, .run = reorder_run};
+
+/* --- quantized_reorder --- */
+
+static const char *quantized_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    rt_quantized_reorder_args d = rt_quantized_reorder_args_of(call);
+    const rt_reorder_args sizes = {d.batch, d.channels, d.h, d.w};
+    const rt_cpu_tensor *floats = &call->tensors[call->codes.bytes ? X : Y];
+    uint64_t x_bytes = call->codes.bytes ? sizeof(float) : 1, y_bytes = call->codes.bytes ? 1 : sizeof(float);
+    if (!rt_block_is_known(call)) return "its block is neither 8 nor 16";
+    if (!(d.step > 0.0f && d.step < INFINITY)) return "its step is no positive number";
+    uint64_t x = elements(&sizes, call->codes.from, call->codes.block);
+    uint64_t y = elements(&sizes, call->codes.to, call->codes.block);
+    if (rt_product((uint64_t)d.batch, (uint64_t)d.h) > UINT32_MAX) return "too many lines";
+    if (floats->offset % sizeof(float) != 0 || !rt_flat_fits(&call->tensors[X], rt_product(x, x_bytes)))
+        return "the input exceeds its pool";
+    if (!rt_flat_fits(&call->tensors[Y], rt_product(y, y_bytes))) return "the output exceeds its pool";
+    needs->work = y;
+    return NULL;
+}
+
+enum { TOGETHER = 64 };
+
+/* Rounds to the nearest step, of two the even one; a NaN becomes the least byte. */
+static inline uint8_t byte_of(float v, float per_step, float zero) {
+    const float shift = 12582912.0f; /* 1.5 * 2^23: the last bit of a sum with it counts ones */
+    int32_t bits;
+    v *= per_step;
+    v = v > -zero ? v : -zero;
+    v = (v < 255.0f - zero ? v : 255.0f - zero) + shift;
+    memcpy(&bits, &v, sizeof bits);
+    return (uint8_t)(bits - 0x4B400000 + (int32_t)zero);
+}
+
+/* Elements that lie `step` and `apart` from each other; some together, so that the compiler makes vectors of them. */
+static void elements_quantize(const float *x, int64_t step, uint8_t *y, int64_t apart, int64_t count, float per_step,
+                              float zero) {
+    float from[TOGETHER];
+    uint8_t to[TOGETHER];
+    for (int64_t done = 0; done < count; done += TOGETHER) {
+        int64_t some = count - done < TOGETHER ? count - done : TOGETHER;
+        for (int64_t i = 0; i < some; i++) from[i] = x[(done + i) * step];
+        for (int64_t i = 0; i < some; i++) to[i] = byte_of(from[i], per_step, zero);
+        for (int64_t i = 0; i < some; i++) y[(done + i) * apart] = to[i];
+    }
+}
+
+/* One block of a line's channels, pixel by pixel, or channel by channel where those lie far apart on either side. */
+static void block_quantize(const float *x, const line *from, uint8_t *y, const line *to, int64_t width, int64_t count,
+                           float per_step, float zero) {
+    if (from->channel == 1 && to->channel == 1) {
+        for (int64_t i = 0; i < width; i++) {
+            elements_quantize(x + i * from->pixel, 1, y + i * to->pixel, 1, count, per_step, zero);
+        }
+        return;
+    }
+    for (int64_t c = 0; c < count; c++) {
+        elements_quantize(x + c * from->channel, from->pixel, y + c * to->channel, to->pixel, width, per_step, zero);
+    }
+}
+
+static void block_dequantize(const uint8_t *x, const line *from, float *y, const line *to, int64_t width, int64_t count,
+                             float step, float zero) {
+    for (int64_t i = 0; i < width; i++) {
+        const uint8_t *source = x + i * from->pixel;
+        for (int64_t c = 0; c < count; c++) y[i * to->pixel + c * to->channel] = ((float)source[c * from->channel] - zero) * step;
+    }
+}
+
+static void quantized_turn(const void *context, uint32_t turn, uint32_t worker) {
+    const rt_cpu_call *call = context;
+    rt_quantized_reorder_args d = rt_quantized_reorder_args_of(call);
+    const rt_reorder_args sizes = {d.batch, d.channels, d.h, d.w};
+    int64_t lanes = call->codes.block, image = turn / d.h, row = turn % d.h;
+    line from = line_of(&sizes, call->codes.from, lanes, image, row), to = line_of(&sizes, call->codes.to, lanes, image, row);
+    float zero = (float)call->codes.zero;
+    (void)worker;
+    for (int64_t channel = 0; channel < d.channels; channel += lanes, from.start += from.block, to.start += to.block) {
+        int64_t count = d.channels - channel < lanes ? d.channels - channel : lanes;
+        int64_t missing = call->codes.to == RT_ORDER_BLOCKED ? lanes - count : 0;
+        if (call->codes.bytes) {
+            uint8_t *y = (uint8_t *)call->tensors[Y].data + to.start;
+            block_quantize((const float *)call->tensors[X].data + from.start, &from, y, &to, d.w, count, 1.0f / d.step, zero);
+        } else {
+            float *y = (float *)call->tensors[Y].data + to.start;
+            block_dequantize((const uint8_t *)call->tensors[X].data + from.start, &from, y, &to, d.w, count, d.step, zero);
+            for (int64_t i = 0; i < d.w && missing; i++) memset(y + i * lanes + count, 0, (size_t)missing * sizeof *y);
+        }
+    }
+}
+
+static void quantized_run(const rt_cpu_call *call, rt_workers *workers) {
+    rt_quantized_reorder_args d = rt_quantized_reorder_args_of(call);
+    rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.h, quantized_turn, call);
+}
+
+const rt_cpu_operator rt_cpu_quantized_reorder = {RT_QUANTIZED_REORDER_ROW, .check = quantized_check, .run = quantized_run};

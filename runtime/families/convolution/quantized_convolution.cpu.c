@@ -1,0 +1,207 @@
+/* quantized_conv2d and quantized_depthwise: blocked_conv2d and blocked_depthwise of eight bits (cpu_quantized.h). Padding
+ * is the zero point ZERO; BYTES says what of output and residual lies in bytes, the rest lies in floats. `b` has the
+ * biases for sums over u, then those for sums over u - 128; both have the zero point in them. */
+#include <stddef.h>
+#include <string.h>
+
+#include "../../native/src/cpu/cpu_quantized.h"
+#include "../../native/src/system/arithmetic.h"
+#include "blocked_convolution.h"
+
+enum {
+    X = RT_QUANTIZED_CONV2D_X,
+    W = RT_QUANTIZED_CONV2D_W,
+    SCALES = RT_QUANTIZED_CONV2D_SCALES,
+    B = RT_QUANTIZED_CONV2D_B,
+    RESIDUAL = RT_QUANTIZED_CONV2D_RESIDUAL,
+    Y = RT_QUANTIZED_CONV2D_Y
+};
+_Static_assert((int)RT_QUANTIZED_DEPTHWISE_Y == (int)Y, "both operators have the same tensors");
+
+/* Products of an output whose sum fits 31 bits. */
+enum { MOST_PRODUCTS = INT32_MAX / (255 * 128) };
+
+/* A call with its division into turns. */
+typedef struct {
+    rt_conv_turns turns;
+    const rt_quantized_kernels *kernels;
+    rt_quantized_end end; /* at the tensors' begin */
+    int64_t lanes;        /* output lanes of all groups */
+} division;
+
+/* What all turns of a depthwise convolution share. */
+typedef struct {
+    const rt_cpu_call *call;
+    const rt_quantized_kernels *kernels;
+    rt_workers *workers;
+    rt_blocked_window window;
+    rt_plane_turns turns;
+    rt_quantized_end end; /* at the tensors' begin */
+    int64_t blocks;
+} job;
+
+/* --- checks --- */
+
+/* Whether so many elements of bytes or floats lie within a tensor. */
+static bool fits(const rt_cpu_tensor *tensor, uint64_t elements, bool is_bytes) {
+    if (is_bytes) return rt_flat_fits(tensor, elements);
+    return tensor->offset % sizeof(float) == 0 && rt_flat_fits(tensor, rt_product(elements, sizeof(float)));
+}
+
+/* `x`, `y`, `weights`: elements; `channels`: lanes of the output; `a`, `b`: of the activation. */
+static const char *tensors_check(const rt_cpu_call *call, uint64_t x, uint64_t y, uint64_t weights, uint64_t channels,
+                                 float a, float b) {
+    const rt_cpu_tensor *tensors = call->tensors;
+    uint32_t bytes = call->codes.bytes;
+    if (y / call->codes.block > UINT32_MAX) return "too many pixels";
+    if (!rt_flat_fits(&tensors[X], x)) return "the input exceeds its pool";
+    if (!rt_flat_fits(&tensors[W], weights)) return "the weights exceed their pool";
+    if (!rt_flat_fits(&tensors[SCALES], channels)) return "the scales exceed their pool";
+    if (!rt_flat_fits(&tensors[B], rt_product(2, channels))) return "the bias exceeds its pool";
+    if (call->codes.residual && !fits(&tensors[RESIDUAL], y, bytes & RT_BYTES_RESIDUAL))
+        return "the residual exceeds its pool";
+    if (!fits(&tensors[Y], y, bytes & RT_BYTES_OUTPUT)) return "the output exceeds its pool";
+    if ((bytes & RT_BYTES_OUTPUT) && !(a >= -255.0f && a <= 0.0f && b >= a && b <= a + 255.0f))
+        return "its bounds are no bytes";
+    return NULL;
+}
+
+static const char *conv_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    rt_conv_dims d = rt_blocked_conv2d_args_of(call);
+    const char *problem = rt_conv_sizes_check(call, &d);
+    if (problem != NULL) return problem;
+    uint32_t block = call->codes.block;
+    uint64_t groups = (uint64_t)d.groups, images = rt_product((uint64_t)d.batch, groups);
+    uint64_t quads = rt_ceil_div((uint64_t)d.in_c, RT_QUAD), taps = rt_product((uint64_t)d.k_h, (uint64_t)d.k_w);
+    uint64_t depth = rt_product(taps, quads * RT_QUAD);
+    if (depth > MOST_PRODUCTS) return "too many products of an output";
+    uint64_t x = rt_blocked_elements(images, (uint64_t)d.in_c, rt_product((uint64_t)d.in_h, (uint64_t)d.in_w), block);
+    uint64_t y = rt_blocked_elements(images, (uint64_t)d.out_c, rt_product((uint64_t)d.out_h, (uint64_t)d.out_w), block);
+    uint64_t channels = rt_blocked_elements(groups, (uint64_t)d.out_c, 1, block);
+    needs->scratch_bytes = rt_conv_turn_bytes(&d);
+    needs->work = rt_product(y, depth);
+    return tensors_check(call, x, y, rt_product(channels, depth), channels, d.act_a, d.act_b);
+}
+
+static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    rt_blocked_depthwise_args d = rt_blocked_depthwise_args_of(call);
+    if (!rt_block_is_known(call)) return "its block is neither 8 nor 16";
+    uint32_t block = call->codes.block;
+    uint64_t images = (uint64_t)d.batch, channels = (uint64_t)d.channels;
+    uint64_t taps = rt_product((uint64_t)d.k_h, (uint64_t)d.k_w);
+    if (taps > MOST_PRODUCTS) return "too many products of an output";
+    uint64_t x = rt_blocked_elements(images, channels, rt_product((uint64_t)d.in_h, (uint64_t)d.in_w), block);
+    uint64_t y = rt_blocked_elements(images, channels, rt_product((uint64_t)d.out_h, (uint64_t)d.out_w), block);
+    uint64_t lanes = rt_blocked_elements(1, channels, 1, block);
+    needs->scratch_bytes = taps * block * sizeof(float);
+    needs->work = rt_product(y, taps);
+    return tensors_check(call, x, y, rt_product(lanes, taps), lanes, d.act_a, d.act_b);
+}
+
+/* --- results --- */
+
+/* What becomes of sums, at the tensors' begin. */
+static rt_quantized_end end_of(const rt_cpu_call *call, float a, float b, float residual_scale) {
+    return (rt_quantized_end){
+        .scales = rt_floats(&call->tensors[SCALES]),
+        .bias = rt_floats(&call->tensors[B]),
+        .residual = call->codes.residual ? call->tensors[RESIDUAL].data : NULL,
+        .residual_scale = residual_scale,
+        .y = call->tensors[Y].data,
+        .bytes = call->codes.bytes,
+        .activation = call->codes.activation,
+        .a = a,
+        .b = b,
+        .tiles = call->tiles,
+    };
+}
+
+/* The same `lanes` channels and `elements` elements further. */
+static rt_quantized_end end_move(rt_quantized_end end, int64_t lanes, int64_t elements) {
+    int64_t y = end.bytes & RT_BYTES_OUTPUT ? 1 : sizeof(float), residual = end.bytes & RT_BYTES_RESIDUAL ? 1 : sizeof(float);
+    end.scales += lanes;
+    end.bias += lanes;
+    end.y = (char *)end.y + elements * y;
+    if (end.residual != NULL) end.residual = (const char *)end.residual + elements * residual;
+    return end;
+}
+
+/* --- turns --- */
+
+static void conv_turn(const void *context, uint32_t turn, uint32_t worker) {
+    const division *all = context;
+    const rt_conv_turns *turns = &all->turns;
+    rt_conv_share own = rt_conv_turn_share(turns, turn, worker);
+    int64_t block = turns->block, quads = (turns->d.in_c + RT_QUAD - 1) / RT_QUAD;
+    int64_t y_plane = (int64_t)turns->pixels * block, blocks_of_image = turns->d.groups * turns->out_blocks;
+    rt_quantized_tile tile = {.zeros = turns->input.zeros, .taps = (uint32_t)turns->taps, .y_plane = y_plane};
+    tile.channels = (uint32_t)turns->d.in_c;
+    tile.plane = turns->x_plane;
+    tile.weights_stride = turns->taps * quads * block * RT_QUAD;
+    tile.signed_bias = all->lanes;
+    for (int64_t at = own.first_block; at < own.end_block; at += tile.blocks) {
+        int64_t out = own.group * turns->out_blocks + at, rest = own.end_block - at;
+        int64_t place = (own.image * blocks_of_image + out) * y_plane + own.first_pixel * block;
+        tile.blocks = rest < turns->tile_blocks ? (uint32_t)rest : turns->tile_blocks;
+        tile.weights = (const int8_t *)turns->call->tensors[W].data + out * tile.weights_stride;
+        tile.end = end_move(all->end, out * block, place);
+        tile.rows = own.rows;
+        for (int64_t i = 0; i < own.tiles; i++, tile.rows += turns->taps * RT_BLOCKED_PIXELS) {
+            tile.pixels = (uint32_t)(own.width + (i < own.wider));
+            all->kernels->product(&tile);
+            tile.end = end_move(tile.end, 0, tile.pixels * block);
+        }
+    }
+}
+
+static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
+    rt_quantized_conv2d_args d = rt_quantized_conv2d_args_of(call);
+    division all = {.kernels = rt_quantized_kernels_of(call->tiles, call->codes.block)};
+    uint8_t zeros[16];
+    memset(zeros, (int)call->codes.zero, sizeof zeros);
+    const rt_conv_input x = {call->tensors[X].data, zeros, 1};
+    all.turns = rt_conv_turns_divide(call, workers, x, all.kernels->pixels, all.kernels->blocks);
+    all.lanes = all.turns.d.groups * all.turns.out_blocks * all.turns.block;
+    all.end = end_of(call, d.act_a, d.act_b, d.residual_scale);
+    rt_workers_run(workers, rt_conv_turns_count(&all.turns), conv_turn, &all);
+}
+
+static void depthwise_turn(const void *context, uint32_t turn, uint32_t worker) {
+    const job *all = context;
+    const rt_cpu_call *call = all->call;
+    const rt_blocked_window *window = &all->window;
+    rt_plane_turn own = rt_plane_turn_at(&all->turns, turn);
+    int64_t lanes = call->codes.block, channel = own.plane % all->blocks * lanes, count = window->k_h * window->k_w * lanes;
+    const int8_t *w = (const int8_t *)call->tensors[W].data + own.plane % all->blocks * count;
+    float *weights = rt_workers_scratch(all->workers, worker);
+    for (int64_t i = 0; i < count; i++) weights[i] = w[i];
+    const rt_quantized_rows rows = {
+        .window = window,
+        .x = (const uint8_t *)call->tensors[X].data + own.plane * window->in_h * window->in_w * lanes,
+        .zero = (float)call->codes.zero,
+        .weights = weights,
+        .first_row = own.first_row,
+        .end_row = own.end_row,
+        .end = end_move(all->end, channel, own.plane * window->out_h * window->out_w * lanes),
+    };
+    all->kernels->depthwise(&rows);
+}
+
+static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
+    rt_quantized_depthwise_args d = rt_quantized_depthwise_args_of(call);
+    job all = {
+        .call = call,
+        .kernels = rt_quantized_kernels_of(call->tiles, call->codes.block),
+        .workers = workers,
+        .window = {d.in_h, d.in_w, d.out_h, d.out_w, d.k_h, d.k_w, d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h,
+                   d.dil_w},
+        .end = end_of(call, d.act_a, d.act_b, d.residual_scale),
+        .blocks = (int64_t)rt_ceil_div((uint64_t)d.channels, call->codes.block),
+    };
+    all.turns = rt_plane_turns_divide(workers, d.batch * all.blocks, d.out_h, d.out_w);
+    rt_workers_run(workers, rt_plane_turns_count(&all.turns), depthwise_turn, &all);
+}
+
+const rt_cpu_operator rt_cpu_quantized_conv2d = {RT_QUANTIZED_CONV2D_ROW, .check = conv_check, .run = conv_run};
+const rt_cpu_operator rt_cpu_quantized_depthwise = {
+    RT_QUANTIZED_DEPTHWISE_ROW, .check = depthwise_check, .run = depthwise_run};

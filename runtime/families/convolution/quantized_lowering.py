@@ -1,0 +1,132 @@
+"""Lowers Conv on activations of eight bits in blocks (`Builder.read_bytes`): direct or depthwise, sums in 32 bits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE
+from runtime.families.convolution.block_lowering import fits, is_winograd, merged_filters
+from runtime.families.convolution.node import Convolution
+from runtime.graph import Array, Graph, Node
+from runtime.kernels.spec import ceil_div
+from runtime.layout.buffer import pack_rows
+from runtime.lowering.activation import activation_code
+from runtime.lowering.blocks import QuantizedOperator
+from runtime.lowering.builder import Builder
+from runtime.lowering.launch import Tensors
+from runtime.lowering.value import Value
+from runtime.types import ElementType, Storage
+
+_QUAD = 4  # channels of a lane that follow each other (cpu_quantized.h)
+_MOST_PRODUCTS = (2**31 - 1) // (255 * 128)
+# Multiply-adds for an input that has to be brought into eight bits first, from which on that is paid back.
+_MIN_MACS = 64
+_OUTPUT, _RESIDUAL = 1, 2  # BYTES
+
+
+def serves(builder: Builder, node: Node) -> bool:
+    """Whether the weights are whole numbers of eight bits, and Winograd's algorithm in floats is not faster."""
+    graph = builder.graph
+    if not fits(graph, node, builder.block) or is_winograd(builder, node):
+        return False
+    channels, *window = graph.shape(node.inputs[1])[1:]
+    products = math.prod(window) * (channels * (1 if node.attrs["group"] == 1 else 4) + _QUAD)
+    return products <= _MOST_PRODUCTS and _whole_weights(graph, node) is not None
+
+
+def pays(graph: Graph, node: Node) -> bool:
+    """Whether it pays to bring the input into eight bits for the convolution alone."""
+    macs = math.prod(graph.shape(node.output)) * math.prod(graph.shape(node.inputs[1])[1:])
+    return macs >= _MIN_MACS * math.prod(graph.shape(node.inputs[0]))
+
+
+def _whole_weights(graph: Graph, node: Node) -> Array | None:
+    """The scale of each output channel of which the weights are whole multiples of eight bits; else None."""
+    weights, known = graph.constants[node.inputs[1]], graph.tensors[node.inputs[1]].quantization
+    if known is None or known.axis not in (None, 0) or any(known.zero_point):
+        return None
+    scales = np.broadcast_to(np.array(known.scale, np.float64), weights.shape[:1])
+    steps = weights / scales[:, None, None, None]
+    whole = np.abs(steps - np.rint(steps)).max() < 1e-2 and steps.min() > -128.5 and steps.max() < 127.5
+    return scales if whole else None
+
+
+def lower_conv(builder: Builder, node: Node) -> None:
+    """Emits one step: it writes eight bits where the output is stored so, else floats."""
+    conv = Convolution(builder, node)
+    scales = _whole_weights(builder.graph, node)
+    assert scales is not None
+    if conv.is_depthwise:
+        filters = np.rint(conv.filter / scales[:, None, None, None]).reshape(1, conv.group, -1)
+        weights, dims = pack_rows(filters, builder.block), conv.window() | {"channels": conv.group}
+        _emit(conv, True, weights, dims, scales.reshape(1, -1), np.zeros((1, conv.group)))
+        return
+    groups, filters = merged_filters(conv)
+    scales = scales.reshape(groups, -1)
+    filters = np.rint(filters / scales[..., None, None, None])
+    dims = conv.window() | {"in_c": filters.shape[2], "out_c": filters.shape[1], "groups": groups}
+    _emit(conv, False, _quads(filters, builder.block), dims, scales, filters.sum(axis=(2, 3, 4)))
+
+
+def _quads(filters: Array, block: int) -> Array:
+    """[groups, out_c, in_c, k_h, k_w] as [groups][ceil(out_c/block)][taps][ceil(in_c/4)][block][4], zero-filled."""
+    groups, out_c, in_c, *window = filters.shape
+    blocks, quads, taps = ceil_div(out_c, block), ceil_div(in_c, _QUAD), math.prod(window)
+    wide = np.zeros((groups, blocks * block, quads * _QUAD, taps), np.int8)
+    wide[:, :out_c, :in_c] = filters.reshape(groups, out_c, in_c, taps)
+    return wide.reshape(groups, blocks, block, quads, _QUAD, taps).transpose(0, 1, 5, 3, 2, 4)
+
+
+def _emit(
+    conv: Convolution, depthwise: bool, weights: Array, dims: dict[str, int], scales: Array, totals: Array
+) -> None:
+    """`scales`, `totals`: of the weights of each output channel, and their sum; zero where the kernel takes the zero
+    point away itself."""
+    builder, node = conv.builder, conv.node
+    x = builder.read_bytes(node.inputs[0])
+    residual = _residual(builder, node.input(3))
+    y = builder.write_bytes(node.output) if builder.in_bytes(node.output) else None
+    y_step = y.steps.step if y and y.steps else 1.0
+    assert x.steps is not None
+    bias, of_sums = conv.bias_data().reshape(scales.shape).astype(np.float64), scales * x.steps.step
+    residual_scale = residual.steps.step if residual and residual.steps else 1.0
+    if residual and residual.steps:
+        bias = bias - residual.steps.zero * residual.steps.step
+    rows = [bias - of_sums * totals * (x.steps.zero - shift) for shift in (0, 128)]
+    code, numbers = activation_code(node.attrs)
+    if y and y.steps:
+        numbers = {"act_a": -float(y.steps.zero), "act_b": 255.0 - y.steps.zero}
+    tensors: Tensors = {
+        "x": x,
+        "w": builder.constant_bytes(node.inputs[1], weights),
+        "scales": builder.constant(f"{node.name}:scales", _lanes(builder, of_sums / y_step)),
+        "b": builder.constant(
+            node.input(2) or f"{node.name}:bias", np.stack([_lanes(builder, row / y_step) for row in rows])
+        ),
+        "residual": residual or x,
+        "y": y or builder.write(node.output, Storage.BLOCKED),
+    }
+    in_bytes = _OUTPUT * (y is not None) + _RESIDUAL * (residual is not None and residual.steps is not None)
+    defines = {"ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block}
+    defines |= {"BYTES": in_bytes, "ZERO": x.steps.zero}
+    kernel, op = (QUANTIZED_DEPTHWISE, "DepthwiseConv2d") if depthwise else (QUANTIZED_CONV2D, "Conv2D")
+    numbers |= {"residual_scale": residual_scale / y_step}
+    builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown, "eight bits")
+
+
+def _residual(builder: Builder, name: str) -> Value | None:
+    """The tensor that is added, as it lies: in bytes or in floats."""
+    if not name:
+        return None
+    in_bytes = builder.is_activation(name) and builder.home(name).element == ElementType.U8
+    return builder.read_bytes(name) if in_bytes else builder.read(name, Storage.BLOCKED)
+
+
+def _lanes(builder: Builder, values: Array) -> Array:
+    """Numbers [groups, out_c] of each output channel, zero-filled to whole blocks."""
+    return pack_rows(values[..., None], builder.block).reshape(-1)
+
+
+QUANTIZED_OPERATORS = {"Conv": QuantizedOperator(serves, lower_conv, pays)}

@@ -1,0 +1,63 @@
+/* Convolutions over blocked tensors of eight bits: an element u, 0 to 255, stands for step * (u - zero). Weights are
+ * integers of eight bits too, sums of 32; what becomes of a sum is told in floats (rt_quantized_end).
+ *
+ * The innermost loops (cpu_quantized_lanes.c) are compiled once for each instruction set and block, into sums of two or
+ * four products where there is an instruction for that. Without state; on any thread.
+ */
+#ifndef RT_CPU_QUANTIZED_H
+#define RT_CPU_QUANTIZED_H
+
+#include "cpu_blocked.h"
+
+/* Channels whose weights follow each other in a lane: [b][t][ceil(c/4)][lane][4], zeros behind the last channel; and the
+ * bits BYTES of what lies in bytes. */
+enum { RT_QUAD = 4, RT_BYTES_OUTPUT = 1, RT_BYTES_RESIDUAL = 2 };
+
+/* What becomes of sums: v = sum * scale + bias + residual * residual_scale of each lane. Bytes: v, rounded and within a
+ * and b, which are whole, is stored less a. Floats: activation(v). A value. */
+typedef struct {
+    const float *scales, *bias;
+    const void *residual; /* NULL: none; lies like y */
+    float residual_scale;
+    void *y;
+    uint32_t bytes; /* RT_BYTES_*: residual and y are uint8_t, else floats */
+    uint32_t activation;
+    float a, b;
+    const rt_tile_kernels *tiles; /* have the activation */
+} rt_quantized_end;
+
+/* Neighbouring output pixels of one image x neighbouring blocks of output channels. A value. */
+typedef struct {
+    const void *const *rows; /* as of rt_blocked_tile */
+    const void *zeros;       /* a block of the zero point */
+    uint32_t taps, channels;
+    int64_t plane;              /* elements from one input block to the next */
+    const int8_t *weights;
+    int64_t weights_stride;     /* elements from one b to the next */
+    uint32_t pixels, blocks;    /* at least 1, at most what the kernels say */
+    int64_t signed_bias;        /* elements from a bias to that for sums over u - 128 */
+    int64_t y_plane;            /* elements from one output block to the next */
+    rt_quantized_end end;       /* at the first pixel and block */
+} rt_quantized_tile;
+
+/* Some rows of one output plane of a depthwise convolution. A value. */
+typedef struct {
+    const rt_blocked_window *window;
+    const uint8_t *x;           /* the input plane */
+    float zero;                 /* of x */
+    const float *weights;       /* whole numbers, [k_h][k_w][lane] */
+    int64_t first_row, end_row; /* of the output */
+    rt_quantized_end end;       /* at the first pixel of the plane */
+} rt_quantized_rows;
+
+/* The loops for one instruction set and block. A value, of which all are constants. */
+typedef struct {
+    uint32_t pixels, blocks; /* the best size of a tile, at most RT_BLOCKED_PIXELS */
+    void (*product)(const rt_quantized_tile *tile);
+    void (*depthwise)(const rt_quantized_rows *rows);
+} rt_quantized_kernels;
+
+/* Those for the instruction set of `tiles` and a block of 8 or 16. */
+const rt_quantized_kernels *rt_quantized_kernels_of(const rt_tile_kernels *tiles, uint32_t block);
+
+#endif

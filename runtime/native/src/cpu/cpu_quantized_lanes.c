@@ -1,0 +1,435 @@
+/* Sums of products of eight bits. The inputs of a tile are brought together as the instruction wants them, and all blocks
+ * of the tile pass over them: bytes for an instruction that sums four products in a lane (VNNI, SDOT), else 16 bits for
+ * one that sums two (x86) or widens (the rest). None of them saturates. */
+#include "cpu_quantized.h"
+
+#include "cpu_lanes_window.h"
+
+/* PARTIALS: sums that each lane has, which are added up at the end. SIGNED: inputs are multiplied as u - 128. PIXELS x
+ * REGISTERS of sums fill the registers but for those of weights and inputs. */
+#if defined(__AVX512VNNI__) && LANES == 16
+#define DOT 1
+#define PIXELS 6
+#define REGISTERS 4
+#elif defined(__AVXVNNI__)
+#define DOT 1
+#define PIXELS 6
+#define REGISTERS 2
+#elif defined(__ARM_FEATURE_DOTPROD)
+#define DOT 1
+#define SIGNED 1
+#define PIXELS 5
+#define REGISTERS 4
+#elif defined(__SSE2__)
+#define PARTIALS 2
+#define PIXELS (RT_BLOCK * 2 / LANES <= 2 ? 6 : RT_BLOCK * 2 / LANES <= 4 ? 3 : 1)
+#define REGISTERS (RT_BLOCK * 2 / LANES)
+#else
+#define PARTIALS 4
+#define PIXELS (RT_BLOCK == 8 ? 3 : 1)
+#define REGISTERS RT_BLOCK
+#endif
+#ifdef DOT
+#define PARTIALS 1
+typedef uint8_t element;
+#else
+typedef int16_t element;
+#endif
+
+enum {
+    TILE_PIXELS = PIXELS,
+    SHARE = LANES / PARTIALS,        /* lanes that a register of sums serves */
+    PARTS_OF_SUMS = RT_BLOCK / SHARE, /* registers of sums of a block */
+    GROUP = REGISTERS / PARTS_OF_SUMS, /* blocks that are summed at once */
+    PASS = 128 / RT_BLOCK,           /* blocks that pass over inputs which were brought together once */
+    CHUNK = 512,                     /* channels of taps that are brought together at once */
+    ROW = CHUNK + RT_BLOCK,
+    WINDOW_PIXELS = 4
+};
+
+typedef int32_t ints __attribute__((vector_size(LANES * 4)));
+
+/* --- inputs --- */
+
+/* How far inputs are brought together. */
+typedef struct {
+    uint32_t tap, channel;
+} cursor;
+
+/* One block of one pixel. */
+INLINE void block_take(const uint8_t *x, element *target) {
+    typedef uint8_t block_bytes __attribute__((vector_size(RT_BLOCK)));
+    block_bytes value;
+    memcpy(&value, x, sizeof value);
+#if defined(SIGNED)
+    value ^= 0x80;
+    memcpy(target, &value, sizeof value);
+#elif defined(DOT)
+    memcpy(target, &value, sizeof value);
+#elif defined(__SSE2__)
+    UNROLLED for (int i = 0; i < RT_BLOCK; i += 8) {
+        __m128i half = _mm_loadl_epi64((const __m128i *)(const void *)(x + i));
+        _mm_storeu_si128((__m128i *)(void *)(target + i), _mm_unpacklo_epi8(half, _mm_setzero_si128()));
+    }
+#else
+    typedef int16_t block_elements __attribute__((vector_size(RT_BLOCK * 2)));
+    block_elements wide = __builtin_convertvector(value, block_elements);
+    memcpy(target, &wide, sizeof wide);
+#endif
+}
+
+/* Takes whole blocks until the rows of the buffer are full, or all is taken; returns how many channels they have, each tap
+ * rounded up to quads. */
+static uint32_t inputs_take(const rt_quantized_tile *tile, cursor *at, element buffer[TILE_PIXELS][ROW]) {
+    uint32_t taken = 0;
+    for (; at->tap < tile->taps && taken + RT_BLOCK <= CHUNK; at->channel += RT_BLOCK) {
+        const void *const *rows = tile->rows + at->tap * RT_BLOCKED_PIXELS;
+        int64_t offset = at->channel / RT_BLOCK * tile->plane;
+        uint32_t rest = tile->channels - at->channel;
+        for (uint32_t p = 0; p < tile->pixels; p++) {
+            const uint8_t *x = rows[p];
+            block_take(x == tile->zeros ? x : x + offset, buffer[p] + taken);
+        }
+        taken += rest < RT_BLOCK ? (rest + RT_QUAD - 1) / RT_QUAD * RT_QUAD : RT_BLOCK;
+        if (rest <= RT_BLOCK) at->tap++, at->channel = (uint32_t)-RT_BLOCK;
+    }
+    return taken;
+}
+
+/* --- sums --- */
+
+#ifdef DOT
+typedef ints weight_register;
+
+/* The weights of SHARE lanes. */
+INLINE weight_register weights_load(const int8_t *w) {
+    weight_register value;
+    memcpy(&value, w, sizeof value);
+    return value;
+}
+
+/* A quad of inputs in every lane. */
+INLINE ints quad_load(const element *x) {
+    int32_t quad;
+    memcpy(&quad, x, sizeof quad);
+    return (ints){0} + quad;
+}
+
+INLINE ints products_add(ints sum, ints x, weight_register w) {
+#if LANES == 16
+    return (ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);
+#elif LANES == 8
+    return (ints)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)w);
+#else
+    return (ints)vdotq_s32((int32x4_t)sum, (int8x16_t)x, (int8x16_t)w);
+#endif
+}
+#elif defined(__SSE2__)
+typedef int16_t weight_register __attribute__((vector_size(LANES * 4)));
+
+INLINE weight_register weights_load(const int8_t *w) {
+#if LANES == 8
+    return (weight_register)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)w));
+#else
+    __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)w);
+    return (weight_register)_mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
+#endif
+}
+
+INLINE ints quad_load(const element *x) {
+    typedef int64_t quads __attribute__((vector_size(LANES * 4)));
+    int64_t quad;
+    memcpy(&quad, x, sizeof quad);
+    return (ints)((quads){0} + quad);
+}
+
+INLINE ints products_add(ints sum, ints x, weight_register w) {
+#if LANES == 8
+    return sum + (ints)_mm256_madd_epi16((__m256i)x, (__m256i)w);
+#else
+    return sum + (ints)_mm_madd_epi16((__m128i)x, (__m128i)w);
+#endif
+}
+#else
+typedef ints weight_register;
+typedef int16_t half_ints __attribute__((vector_size(LANES * 2)));
+
+INLINE weight_register weights_load(const int8_t *w) {
+    typedef int8_t quarter_ints __attribute__((vector_size(LANES)));
+    quarter_ints value;
+    memcpy(&value, w, sizeof value);
+    return __builtin_convertvector(__builtin_convertvector(value, half_ints), ints);
+}
+
+INLINE ints quad_load(const element *x) {
+    half_ints value;
+    memcpy(&value, x, sizeof value);
+    return __builtin_convertvector(value, ints);
+}
+
+INLINE ints products_add(ints sum, ints x, weight_register w) { return sum + x * w; }
+#endif
+
+/* Adds the products of quads that were brought together. */
+INLINE void quads_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], const int8_t *w, int64_t stride,
+                      uint32_t channels, int pixels, int blocks) {
+    for (uint32_t c = 0; c < channels; c += RT_QUAD, w += RT_BLOCK * RT_QUAD) {
+        weight_register weights[REGISTERS];
+        UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
+            weights[i] = weights_load(w + i / PARTS_OF_SUMS * stride + i % PARTS_OF_SUMS * SHARE * RT_QUAD);
+        }
+        UNROLLED for (int p = 0; p < pixels; p++) {
+            ints quad = quad_load(x[p] + c);
+            UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) sum[p][i] = products_add(sum[p][i], quad, weights[i]);
+        }
+    }
+}
+
+/* The sums of LANES lanes, from their parts on. */
+INLINE ints totals(const ints *sum) {
+#if PARTIALS == 1
+    return *sum;
+#elif PARTIALS == 2 && LANES == 8
+    return (ints)_mm256_permute4x64_epi64(_mm256_hadd_epi32((__m256i)sum[0], (__m256i)sum[1]), 0xD8);
+#elif PARTIALS == 2
+    __m128 first = (__m128)sum[0], second = (__m128)sum[1];
+    return (ints)_mm_shuffle_ps(first, second, 0x88) + (ints)_mm_shuffle_ps(first, second, 0xDD);
+#else
+    ints made;
+    UNROLLED for (int i = 0; i < LANES; i++) made[i] = sum[i][0] + sum[i][1] + sum[i][2] + sum[i][3];
+    return made;
+#endif
+}
+
+/* --- results --- */
+
+typedef uint8_t bytes __attribute__((vector_size(LANES)));
+
+/* Whole numbers of bytes, as floats. */
+INLINE lanes bytes_load(const uint8_t *source) {
+#if LANES == 16
+    return (lanes)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)source)));
+#elif LANES == 8
+    return (lanes)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)source)));
+#else
+    bytes value;
+    memcpy(&value, source, sizeof value);
+    return __builtin_convertvector(__builtin_convertvector(value, ints), lanes);
+#endif
+}
+
+/* Rounds to the nearest whole number, of two the even one, and stores it less `low`; v is within 2^22. */
+INLINE void bytes_store(uint8_t *target, lanes v, int32_t low) {
+    const float shift = 12582912.0f; /* 1.5 * 2^23: the last bit of a sum with it counts ones */
+    ints whole = (ints)(v + shift) - (0x4B400000 + low);
+#if LANES == 16
+    _mm_storeu_si128((__m128i *)(void *)target, _mm512_cvtepi32_epi8((__m512i)whole));
+#elif LANES == 8
+    __m256i wide = (__m256i)whole;
+    __m128i half = _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+    _mm_storel_epi64((__m128i *)(void *)target, _mm_packus_epi16(half, half));
+#else
+    bytes value = __builtin_convertvector(whole, bytes);
+    memcpy(target, &value, sizeof value);
+#endif
+}
+
+/* Completes LANES results that lie at `place`. `v`: with scale and bias. */
+INLINE void result_store(const rt_quantized_end *end, lanes v, int64_t place, lanes low, lanes high) {
+    if (end->residual != NULL) {
+        lanes residual = end->bytes & RT_BYTES_RESIDUAL ? bytes_load((const uint8_t *)end->residual + place)
+                                                        : load((const float *)end->residual + place);
+        v += residual * end->residual_scale;
+    }
+    v = clamp(v, low, high);
+    if (end->bytes & RT_BYTES_OUTPUT) {
+        bytes_store((uint8_t *)end->y + place, v, (int32_t)end->a);
+    } else {
+        store((float *)end->y + place, v);
+    }
+}
+
+/* The bounds of results. */
+INLINE lanes least(const rt_quantized_end *end) {
+    return (lanes){0} + (end->bytes & RT_BYTES_OUTPUT ? end->a : lower_bound(end->activation, end->a)[0]);
+}
+
+INLINE lanes most(const rt_quantized_end *end) {
+    return (lanes){0} + (end->bytes & RT_BYTES_OUTPUT ? end->b : upper_bound(end->activation, end->b)[0]);
+}
+
+/* Whatever activation is no clamp, of floats from `place` on. */
+static void activate(const rt_quantized_end *end, int64_t place, int64_t count) {
+    if (end->bytes & RT_BYTES_OUTPUT || end->activation == RT_UNARY_CLAMP) return;
+    end->tiles->apply(end->activation, end->a, end->b, (float *)end->y + place, (uint64_t)count);
+}
+
+/* Completes the sums of a group of blocks, the first of which is `block`. */
+INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels,
+                        int blocks) {
+    const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
+    const float *bias = end.bias;
+    lanes low = least(&end), high = most(&end);
+#ifdef SIGNED
+    bias += tile->signed_bias;
+#endif
+    for (int b = 0; b < blocks; b++) {
+        int64_t channel = (block + (uint32_t)b) * RT_BLOCK, plane = (block + (uint32_t)b) * tile->y_plane;
+        UNROLLED for (int part = 0; part < PARTS; part++) {
+            lanes scale = load(end.scales + channel + part * LANES), start = load(bias + channel + part * LANES);
+            UNROLLED for (int p = 0; p < pixels; p++) {
+                const ints *own = sum[p] + b * PARTS_OF_SUMS + part * PARTIALS;
+                lanes v = __builtin_convertvector(totals(own), lanes) * scale + start;
+                result_store(&end, v, plane + p * RT_BLOCK + part * LANES, low, high);
+            }
+        }
+    }
+}
+
+/* --- tiles --- */
+
+/* What a group of blocks adds to its sums, which wait in `held` until the last inputs were brought together. */
+typedef struct {
+    const rt_quantized_tile *tile;
+    const element (*x)[ROW];
+    uint32_t channels, block;
+    const int8_t *weights;
+    ints *held;
+    bool is_first, is_last;
+} group;
+
+/* A group of constant size. */
+INLINE void group_compute(const group *own, int pixels, int blocks) {
+    ints sum[PIXELS][REGISTERS];
+    UNROLLED for (int p = 0; p < pixels; p++) {
+        UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
+            sum[p][i] = own->is_first ? (ints){0} : own->held[p * REGISTERS + i];
+        }
+    }
+    quads_add(sum, own->x, own->weights, own->tile->weights_stride, own->channels, pixels, blocks);
+    if (own->is_last) {
+        sums_finish(own->tile, sum, own->block, pixels, blocks);
+        return;
+    }
+    UNROLLED for (int p = 0; p < pixels; p++) {
+        UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) own->held[p * REGISTERS + i] = sum[p][i];
+    }
+}
+
+#define VARIANT(pixels, blocks)                                                                                        \
+    static void group_##pixels##_##blocks(const group *own) {                                                          \
+        group_compute(own, pixels < PIXELS ? pixels : PIXELS, blocks < GROUP ? blocks : GROUP);                        \
+    }
+#define VARIANTS(blocks)                                                                                               \
+    VARIANT(1, blocks) VARIANT(2, blocks) VARIANT(3, blocks) VARIANT(4, blocks) VARIANT(5, blocks) VARIANT(6, blocks)
+#define ROW_OF(b) {group_1_##b, group_2_##b, group_3_##b, group_4_##b, group_5_##b, group_6_##b}
+VARIANTS(1)
+VARIANTS(2)
+VARIANTS(3)
+VARIANTS(4)
+static void (*const variants[4][6])(const group *own) = {ROW_OF(1), ROW_OF(2), ROW_OF(3), ROW_OF(4)};
+
+/* rt_quantized_kernels.product */
+static void product(const rt_quantized_tile *tile) {
+    element buffer[TILE_PIXELS][ROW];
+    ints held[PASS][PIXELS * REGISTERS]; /* for each group as many as it could have */
+    cursor at = {0, 0};
+    for (int64_t done = 0; at.tap < tile->taps;) {
+        bool is_first = done == 0;
+        group own = {tile, (const element(*)[ROW])buffer, inputs_take(tile, &at, buffer), 0, NULL, NULL, is_first, false};
+        own.is_last = at.tap == tile->taps;
+        for (uint32_t block = 0; block < tile->blocks; block += GROUP) {
+            uint32_t blocks = tile->blocks - block < GROUP ? tile->blocks - block : GROUP;
+            own.block = block;
+            own.weights = tile->weights + block * tile->weights_stride + done * RT_BLOCK;
+            own.held = held[block];
+            variants[blocks - 1][tile->pixels - 1](&own);
+        }
+        done += own.channels;
+    }
+    for (uint32_t b = 0; b < tile->blocks; b++) activate(&tile->end, b * tile->y_plane, tile->pixels * RT_BLOCK);
+}
+
+/* --- depthwise --- */
+
+/* One register of `pixels` outputs, whose number, columns of taps, stride and dilation are constants where it is called
+ * for speed: then what several outputs read is converted once. */
+INLINE void depthwise_compute(const rt_quantized_rows *rows, const taps *at, int64_t out, int part, int pixels,
+                              rt_tap_range columns, int64_t k_w, int64_t stride, int64_t dil) {
+    const rt_blocked_window *window = rows->window;
+    const rt_quantized_end end = rows->end;
+    lanes sum[WINDOW_PIXELS];
+    UNROLLED for (int p = 0; p < pixels; p++) sum[p] = (lanes){0};
+    for (int64_t i = at->rows.first; i < at->rows.end; i++) {
+        const uint8_t *x = rows->x + ((at->top + i * window->dil_h) * window->in_w + at->left) * RT_BLOCK + part;
+        const float *w = rows->weights + i * k_w * RT_BLOCK + part;
+        UNROLLED for (int64_t j = columns.first; j < columns.end; j++) {
+            lanes weight = load(w + j * RT_BLOCK);
+            UNROLLED for (int p = 0; p < pixels; p++) {
+                sum[p] += weight * (bytes_load(x + (p * stride + j * dil) * RT_BLOCK) - rows->zero);
+            }
+        }
+    }
+    lanes scale = load(end.scales + part), bias = load(end.bias + part), low = least(&end), high = most(&end);
+    UNROLLED for (int p = 0; p < pixels; p++) {
+        result_store(&end, sum[p] * scale + bias, (out + p) * RT_BLOCK + part, low, high);
+    }
+}
+
+/* WINDOW_PIXELS neighbours from (row, column) on, no column of whose taps is outside. */
+static void depthwise_pixels(const rt_quantized_rows *rows, taps *at, int64_t row, int64_t column) {
+    const rt_blocked_window *w = rows->window;
+    int64_t out = row * w->out_w + column;
+    const rt_tap_range three = {0, 3}, all = {0, w->k_w};
+    bool is_3 = w->k_w == 3 && w->dil_w == 1;
+    column_set(w, column, at);
+    for (int part = 0; part < RT_BLOCK; part += LANES) {
+        if (is_3 && w->stride_w == 1) {
+            depthwise_compute(rows, at, out, part, WINDOW_PIXELS, three, 3, 1, 1);
+        } else if (is_3 && w->stride_w == 2) {
+            depthwise_compute(rows, at, out, part, WINDOW_PIXELS, three, 3, 2, 1);
+        } else {
+            depthwise_compute(rows, at, out, part, WINDOW_PIXELS, all, w->k_w, w->stride_w, w->dil_w);
+        }
+    }
+}
+
+/* Any pixel; those of a 3x3 window that lacks its first or last column without a loop. */
+static void depthwise_pixel(const rt_quantized_rows *rows, taps *at, int64_t row, int64_t column) {
+    const rt_blocked_window *w = rows->window;
+    const rt_tap_range first_two = {0, 2}, last_two = {1, 3};
+    int64_t out = row * w->out_w + column;
+    edge_set(w, column, at);
+    bool is_3 = w->k_w == 3 && w->dil_w == 1;
+    for (int part = 0; part < RT_BLOCK; part += LANES) {
+        if (is_3 && at->columns.first == 1 && at->columns.end == 3) {
+            depthwise_compute(rows, at, out, part, 1, last_two, 3, 1, 1);
+        } else if (is_3 && at->columns.first == 0 && at->columns.end == 2) {
+            depthwise_compute(rows, at, out, part, 1, first_two, 3, 1, 1);
+        } else {
+            depthwise_compute(rows, at, out, part, 1, at->columns, w->k_w, w->stride_w, w->dil_w);
+        }
+    }
+}
+
+/* rt_quantized_kernels.depthwise: the edges of a row pixel by pixel; the last WINDOW_PIXELS inside may overlap those
+ * before. */
+static void depthwise(const rt_quantized_rows *rows) {
+    rt_tap_range inside = columns_inside(rows->window);
+    int64_t width = rows->window->out_w;
+    bool is_wide = inside.end - inside.first >= WINDOW_PIXELS;
+    for (int64_t row = rows->first_row; row < rows->end_row; row++) {
+        taps at = row_taps(rows->window, row);
+        int64_t column = 0;
+        for (; column < (is_wide ? inside.first : width); column++) depthwise_pixel(rows, &at, row, column);
+        for (; is_wide && column < inside.end; column += WINDOW_PIXELS) {
+            int64_t last = inside.end - WINDOW_PIXELS;
+            depthwise_pixels(rows, &at, row, column < last ? column : last);
+        }
+        for (column = is_wide ? inside.end : width; column < width; column++) depthwise_pixel(rows, &at, row, column);
+    }
+    activate(&rows->end, rows->first_row * width * RT_BLOCK, (rows->end_row - rows->first_row) * width * RT_BLOCK);
+}
+
+extern const rt_quantized_kernels NAME(rt_quantized_kernels_);
+const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product, depthwise};

@@ -1,0 +1,154 @@
+"""Convolutions in eight bits against the oracle, which rounds floats, on every instruction set of this CPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from runtime.graph import Array, Graph
+from runtime.lowering.lower import Options, lower
+from runtime.lowering.options import CpuOptions
+from runtime.native.build import build_farmrt
+from runtime.oracle.evaluate import evaluate
+from runtime.plan.encode import encode_plan
+from runtime.plan.plan import Plan
+from runtime.semantics.quantization import Quantization
+from runtime.target import Target, gains_by_bytes
+from tests.native.blocked_cases import CONVOLUTIONS, Convolution
+from tests.native.farmrt import Farmrt
+from tests.runtime.graphs import GraphMaker
+
+CPU = Target("host", "host", memory="cpu")
+BLOCKS = (8, 16)
+ISAS = ("generic", "avx2", "avxvnni", "avx512", "avx512vnni")
+CASES = {name: case for name, case in CONVOLUTIONS.items() if not case.first}
+STEP, ZERO, LAST = 0.02, 113, 0.03
+
+
+@pytest.fixture(scope="module")
+def farmrt(farmrt_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farmrt]:
+    with Farmrt(farmrt_program, tmp_path_factory.mktemp("quantized")) as running:
+        yield running
+
+
+def rounded(maker: GraphMaker, tensor: str, integers: str = "uint8", step: float = STEP) -> dict[str, float]:
+    """Tells of a tensor that it holds steps of eight bits; returns the limits."""
+    zero = ZERO if integers == "uint8" else ZERO - 128
+    info = maker.graph.tensors[tensor]
+    known = Quantization((step,), (zero,), None, integers)
+    maker.graph.tensors[tensor] = dataclasses.replace(info, quantization=known)
+    return {"alpha": -ZERO * step, "beta": (255 - ZERO) * step}
+
+
+def rounding(maker: GraphMaker, x: str, integers: str = "uint8") -> str:
+    y = maker.add("FakeQuantize", x, alpha=0.0, beta=1.0)
+    maker.graph.nodes[-1].attrs |= rounded(maker, y, integers)
+    return y
+
+
+def whole_weights(maker: GraphMaker, tensor: str) -> None:
+    """A weight in steps of eight bits, another for each output channel."""
+    graph = maker.graph
+    weights = graph.constants[tensor]
+    scales = (np.abs(weights).max(axis=(1, 2, 3)) / 127).astype(np.float32)
+    graph.constants[tensor] = np.rint(weights / scales[:, None, None, None]) * scales[:, None, None, None]
+    known = Quantization(tuple(scales.tolist()), (0,) * scales.size, 0, "int8")
+    graph.tensors[tensor] = dataclasses.replace(graph.tensors[tensor], quantization=known)
+
+
+def network(case: Convolution, integers: str = "uint8") -> tuple[Graph, dict[str, Array]]:
+    """The convolution from bytes to bytes, and behind it one of 1x1 from bytes to floats."""
+    maker = GraphMaker()
+    x = rounding(maker, maker.input(case.batch, case.channels[0], *case.size), integers)
+    d = case.dims
+    operands = [x, maker.weights(case.channels[1], case.channels[0] // groups_of(case), *case.kernel)]
+    operands.append(maker.weights(case.channels[1]))
+    whole_weights(maker, operands[1])
+    if case.residual:
+        shape = (case.batch, case.channels[1], d["out_h"], d["out_w"])
+        operands.append(rounding(maker, maker.input(*shape), integers))
+    windows = {"strides": case.stride, "pads": case.pads, "dilations": case.dilation, "group": groups_of(case)}
+    y = maker.add("Conv", *operands, **windows)
+    maker.graph.nodes[-1].attrs |= {"activation": "fake_quantize", **rounded(maker, y, "uint8", LAST)}
+    z = maker.conv(y, 70, k=1, activation="swish", alpha=1.0)
+    whole_weights(maker, maker.graph.nodes[-1].inputs[1])
+    inputs = {name: 2.5 * values for name, values in maker.noise().items()}
+    return maker.finish(y, z), inputs
+
+
+def groups_of(case: Convolution) -> int:
+    return case.channels[0] if case.depthwise else case.groups
+
+
+def quantized_steps(plan: Plan) -> int:
+    return sum(step.kernel.name in ("quantized_conv2d", "quantized_depthwise") for step in plan.steps)
+
+
+def check(farmrt: Farmrt, case: Convolution, block: int, isa: str = "", threads: int = 2) -> None:
+    graph, inputs = network(case)
+    plan = lower(graph, CPU, Options(cpu=CpuOptions(block, winograd_layers=frozenset())))
+    answer = farmrt.load_files(encode_plan(plan), plan.data, threads=threads, **({"isa": isa} if isa else {}))
+    if answer.get("error") == "unsupported" and "instruction set" in answer["message"]:
+        pytest.skip(answer["message"])
+    assert answer["ok"], answer
+    for name, values in inputs.items():
+        farmrt.input(name, values)
+    farmrt.done("run")
+    expected = evaluate(graph, inputs)
+    rounded_to, behind = graph.outputs
+    steps = (farmrt.output(rounded_to).reshape(graph.shape(rounded_to)) - expected[rounded_to]) / LAST
+    np.testing.assert_allclose(steps, np.rint(steps), atol=1e-3)
+    assert np.abs(steps).max() < 1.01
+    assert (np.abs(steps) > 0.5).mean() <= 1e-3
+    if not (np.abs(steps) > 0.5).any():
+        np.testing.assert_allclose(
+            farmrt.output(behind).reshape(graph.shape(behind)), expected[behind], atol=2e-4, rtol=2e-5
+        )
+
+
+@pytest.mark.parametrize("isa", [ISAS[0], *(pytest.param(isa, marks=pytest.mark.slow) for isa in ISAS[1:])])
+@pytest.mark.parametrize(("name", "block"), list(itertools.product(CASES, BLOCKS)))
+def test_convolution(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
+    check(farmrt, CASES[name], block, isa)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "threads"), list(itertools.product(CASES, (1, 5))))
+def test_convolution_on_other_numbers_of_threads(farmrt: Farmrt, name: str, threads: int) -> None:
+    check(farmrt, CASES[name], 8, threads=threads)
+
+
+@pytest.mark.slow
+def test_no_access_is_outside_of_memory(tmp_path: Path) -> None:
+    with Farmrt(build_farmrt(sanitize=True), tmp_path) as sanitized:
+        for case in CASES.values():
+            check(sanitized, case, 8, threads=3)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_winograds_algorithm_serves_better_stays_in_floats(name: str) -> None:
+    graph, _ = network(CASES[name])
+    floats = lower(graph, CPU, Options(cpu=CpuOptions(8, quantized=False)))
+    is_winograd = any(step.kernel.name == "blocked_winograd" for step in floats.steps)
+    assert quantized_steps(lower(graph, CPU)) == 2 - is_winograd
+    assert quantized_steps(floats) == quantized_steps(lower(graph, dataclasses.replace(CPU, cpu_quantized=False))) == 0
+
+
+def test_weights_that_are_no_whole_steps_stay_in_floats() -> None:
+    graph, _ = network(CASES["1x1"])
+    weights = graph.nodes[1].inputs[1]
+    graph.constants[weights] = graph.constants[weights] * 1.001 + 1e-4
+    kernels = [step.kernel.name for step in lower(graph, CPU).steps]
+    assert kernels.count("blocked_conv2d") == kernels.count("quantized_conv2d") == 1
+
+
+def test_cpus_that_multiply_floats_as_fast_keep_floats() -> None:
+    assert gains_by_bytes(("avx2",))
+    assert gains_by_bytes(("asimd", "asimddp"))
+    assert gains_by_bytes(("avx2", "avx512f", "avx512_vnni"))
+    assert not any(map(gains_by_bytes, ((), ("asimd",), ("avx2", "avx512f"))))
