@@ -37,8 +37,8 @@ def needed_features(deployments: Iterable[Deployment], without: Collection[str] 
 def cpu_operators(prepared: Prepared) -> frozenset[str]:
     """Names of farmrt's CPU operators in a model's plans for the runtime cpu, whatever blocks they are made of.
 
-    Winograd's is among them beside the direct one, since tuning chooses, and floats beside eight bits, since CPUs do; and those on pixels, which a GPU plan falls
-    back to, where the file names both runtimes.
+    Winograd's is among them beside the direct one, since tuning chooses, and floats beside eight bits, since the CPU
+    decides; and those on pixels, which a GPU plan falls back to, where the file names both runtimes.
     """
     if "cpu" not in prepared.settings.runtimes:
         return frozenset()
