@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Collection, Iterable
 
 from farm.config.deployment import Deployment
@@ -36,13 +37,14 @@ def needed_features(deployments: Iterable[Deployment], without: Collection[str] 
 def cpu_operators(prepared: Prepared) -> frozenset[str]:
     """Names of farmrt's CPU operators in a model's plans for the runtime cpu, whatever blocks they are made of.
 
-    Winograd's is among them beside the direct one, since tuning chooses; and those on pixels, which a GPU plan falls
-    back to, where the file names both runtimes.
+    Winograd's is among them beside the direct one, since tuning chooses, and floats beside eight bits, since the CPU
+    decides; and those on pixels, which a GPU plan falls back to, where the file names both runtimes.
     """
     if "cpu" not in prepared.settings.runtimes:
         return frozenset()
     target, options = Target(ANY_SOC, ANY_SOC, memory="cpu"), prepared.options()
-    ways = [CpuOptions(block, layers) for block in BLOCKS for layers in (None, frozenset[str]())]
+    each_way = itertools.product(BLOCKS, (None, frozenset[str]()), (False, True))
+    ways = [CpuOptions(*way) for way in each_way]
     plans = [lower(prepared.graph, target, dataclasses.replace(options, cpu=way)) for way in ways]
     if "gpu" in prepared.settings.runtimes:
         on_pixels = graph_choice(prepared.graph, {node.output: ON_CPU for node in prepared.graph.nodes})
