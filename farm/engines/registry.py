@@ -16,6 +16,7 @@ from farm.engines.litert import LiteRt
 from farm.engines.mnn import Mnn
 from farm.engines.ncnn import Ncnn
 from farm.engines.onnxruntime import OnnxRuntime
+from farm.engines.options import check_options, split_word
 from runtime.errors import ConfigError
 
 GROUP = "farm.engines"
@@ -47,14 +48,24 @@ def adapters() -> Mapping[str, Engine]:
     return found
 
 
+def engine_and_options(word: str) -> tuple[Engine, Mapping[str, str]]:
+    """An engine other than farmrt and its options, of a word such as `ncnn:precision=fp16`; ConfigError if wrong."""
+    name, options = split_word(word)
+    if name not in engines():
+        raise ConfigError(f"{word!r} is no engine{suggestion(name, names())}")
+    engine = engines()[name]
+    check_options(word, options, engine.options)
+    return engine, options
+
+
 def names() -> tuple[str, ...]:
     """All engines, farm's own first."""
     return (FARMRT, *engines())
 
 
 def named_engines(wanted: Sequence[str]) -> tuple[str, ...]:
-    """The names, each once, in order; ConfigError for one that is no engine."""
-    for name in wanted:
-        if name not in names():
-            raise ConfigError(f"{name!r} is no engine{suggestion(name, names())}")
+    """The words of engines, each once, in order; ConfigError for one that is no engine, or an option that it lacks."""
+    for word in wanted:
+        if word != FARMRT:
+            engine_and_options(word)
     return tuple(dict.fromkeys(wanted))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from farm.config.deployment import FARMRT, Input, Model, Output, Runtime
 from farm.config.execution import Execution
 from farm.config.platforms import PLATFORMS
 from farm.engines.base import EngineModel, EngineRun, EngineTask, EngineUnit
-from farm.engines.registry import engines
+from farm.engines.registry import engine_and_options
 from farm.jobs.fleet import round_limit
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
@@ -75,7 +75,7 @@ def runtimes_of(engine: str, model: Model, is_named: bool) -> tuple[Runtime, ...
     """
     if engine == FARMRT:
         return model.runtimes
-    adapter = engines()[engine]
+    adapter, _ = engine_and_options(engine)
     takes = not adapter.platforms or model.platform in adapter.platforms
     taken = tuple(each for each in model.runtimes if takes and each in adapter.runtimes)
     return taken or model.runtimes[: int(is_named)]
@@ -92,24 +92,39 @@ def ready_engine(
     execution: Execution,
 ) -> Iterator[ReadyEngine]:
     """Brings an engine other than farmrt to a unit."""
-    adapter = engines()[engine]
+    adapter, options = engine_and_options(engine)
     if adapter.platforms and prepared.settings.platform not in adapter.platforms:
         taken = " and ".join(adapter.platforms)
         raise UnsupportedError(f"engine {engine} takes models of platform {taken}, not {prepared.settings.platform}")
     if runtime not in adapter.runtimes:
         raise UnsupportedError(f"engine {engine} runs models on {' and '.join(adapter.runtimes)}, not on {runtime}")
-    threads = execution.over(prepared.settings.execution).num_threads
-    unit = _engine_unit(opened, prepared)
+    wanted = execution.over(prepared.settings.execution)
+    unit = _engine_unit(opened, prepared, _on_cpus(engine, wanted))
     with adapter.ready(unit) as start:
 
         def run(rounds: int, warmup: int) -> EngineRun:
             with round_limit.named(unit.round_limit_s):
-                return start(EngineTask(model, runtime, data.inputs, rounds, warmup, threads))
+                return start(EngineTask(model, runtime, data.inputs, rounds, warmup, wanted.num_threads, options))
 
         yield ReadyEngine(run)
 
 
-def _engine_unit(opened: OpenUnit, prepared: Prepared) -> EngineUnit:
+def _on_cpus(engine: str, wanted: Execution) -> list[str]:
+    """The words before a command line that keep it on the CPUs of an affinity, as toybox and util-linux know them."""
+    policy = wanted.cpu_affinity_policy or "none"
+    if policy in ("big_only", "little_only"):
+        raise UnsupportedError(f"engine {engine}: cpu_affinity_policy {policy} is for farmrt; name the CPUs: 4-7")
+    if policy == "none":
+        return []
+    mask = 0
+    for part in policy.split(","):
+        first, _, last = part.partition("-")
+        for cpu in range(int(first), int(last or first) + 1):
+            mask |= 1 << cpu
+    return ["taskset", f"{mask:x}"]
+
+
+def _engine_unit(opened: OpenUnit, prepared: Prepared, on_cpus: Sequence[str]) -> EngineUnit:
     connection = opened.connection
     return EngineUnit(
         name=opened.unit.name,
@@ -117,6 +132,6 @@ def _engine_unit(opened: OpenUnit, prepared: Prepared) -> EngineUnit:
         is_here=opened.unit.kind.is_local,
         transport=connection.transport,
         store=connection.store,
-        wrap=connection.task_profile.wrap,
+        wrap=lambda argv: connection.task_profile.wrap([*on_cpus, *argv]),
         round_limit_s=connection.round_limit_s or prepared.settings.round_limit or round_limit.LEAST_S,
     )
