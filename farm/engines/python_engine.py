@@ -24,10 +24,11 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from farm import safe_text
 from farm.engines import unit_program
 from farm.engines.base import Engine, EngineModel, EngineRun, EngineTask, EngineUnit
+from farm.engines.elf import wrong_machine
 from farm.engines.wheels import PYTHON, ask_python, fetch_wheels, unpacked_wheels
 from farm.transport.base import Process
 from farm.transport.file_digest import sha256
-from runtime.errors import DeadlineError, DeviceError, JobError, ProcessEndedError, ProcessKilledError
+from runtime.errors import DeadlineError, DeviceError, JobError, ProcessEndedError, ProcessKilledError, UnsupportedError
 
 Array = npt.NDArray[Any]
 
@@ -141,6 +142,9 @@ class PythonEngine(Engine):
     def _run(self, unit: EngineUnit, place: PythonPlace, task: EngineTask) -> EngineRun:
         files = self.files(task.model)
         given = {name: Path(value) for name, value in task.options.items() if self._is_sent(name, value)}
+        for path in given.values():
+            if text := wrong_machine(path, unit.abi):
+                raise UnsupportedError(f"{self.name}: {text}")
         outputs = {name: OUTPUT.format(index) for index, name in enumerate(task.model.outputs)}
         with TemporaryDirectory() as scratch:
             program = Path(scratch, "program.py")

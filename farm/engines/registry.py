@@ -65,6 +65,7 @@ def names() -> tuple[str, ...]:
 
 def named_engines(wanted: Sequence[str]) -> tuple[str, ...]:
     """The words of engines, each once, in order; ConfigError for one that is no engine, or an option that it lacks."""
+    engines()  # a mistake in engines.yml is told whatever is asked for
     for word in wanted:
         if word != FARMRT:
             engine_and_options(word)
