@@ -80,7 +80,14 @@ ONNX_ORDER: DataFormat = "NCHW"
 UNKNOWN_TYPE: ElementType = "float32"  # of a tensor within the model, whose type nobody says
 FLOATS = "models run in fp32 and fp16"
 
-ELSEWHERE = ("hexagon", "dsp", "hta", "apu")  # MACE's further runtimes: a threshold for one has no effect here
+# MACE's further runtimes, and an engine that reaches each of them; a threshold for one has no effect here.
+_QNN, _LITERT_QNN = "onnxruntime:provider=QNN", "litert:delegate=libQnnTFLiteDelegate.so"
+ELSEWHERE = {
+    "hexagon": f"{_QNN} or {_LITERT_QNN}",
+    "dsp": f"{_QNN} or {_LITERT_QNN}",
+    "hta": f"{_QNN} or {_LITERT_QNN}",
+    "apu": "litert:delegate=PATH, the library of NeuroPilot's delegate",
+}
 ALL, RANDOM = "all", "random"  # MACE's words for target_socs
 
 RUNTIMES: dict[str, tuple[Runtime, ...]] = {
@@ -290,8 +297,10 @@ class Model(ExecutionKeys):
     @classmethod
     def _known_runtime(cls, value: str) -> str:
         if value not in RUNTIMES:
-            if value in ("dsp", "hta", "hexagon", "apu", "cpu+dsp", "cpu+gpu+dsp", "cpu+gpu+dsp+apu"):
-                raise ValueError(f"{value!r} is not supported yet; write cpu, gpu or cpu+gpu")
+            for part in value.split("+"):
+                if part in ELSEWHERE:
+                    how = f"an engine reaches it: runtime: cpu, engine: {ELSEWHERE[part]} (docs/engines.md)"
+                    raise ValueError(f"{value!r} is not supported yet by farmrt, which has cpu, gpu and cpu+gpu; {how}")
             raise ValueError(f"{value!r} is no runtime; write cpu, gpu or cpu+gpu")
         return value
 

@@ -14,11 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy.typing as npt
 
 from farm.config.deployment import Runtime
+from farm.engines.options import Choices
 from farm.farmrt.unit_file_store import UnitFileStore
 from farm.rows.run import EngineFigure
 from farm.transport.base import Transport
@@ -103,6 +104,7 @@ class EngineTask:
     rounds: int
     warmup: int
     threads: int | None = None
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict)  # of the engine, checked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,11 +137,13 @@ class Engine(ABC):
         name: its word on the command line.
         runtimes: where it can run models.
         platforms: whose models it takes; empty: all, as ONNX.
+        options: its own options, see options.py.
     """
 
     name: str
     runtimes: tuple[Runtime, ...] = ("cpu",)
     platforms: tuple[str, ...] = ()
+    options: ClassVar[Choices] = {}
 
     @abstractmethod
     def ready(self, unit: EngineUnit) -> AbstractContextManager[Callable[[EngineTask], EngineRun]]:

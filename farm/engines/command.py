@@ -14,6 +14,7 @@ from typing import Any
 from farm import safe_text
 from farm.config.engine_file import DEFAULT_FILE, EngineSection, FigureSection
 from farm.engines.base import Engine, EngineRun, EngineTask, EngineUnit
+from farm.engines.elf import wrong_machine
 from farm.rows.run import EngineFigure
 from farm.transport.base import NOT_FOUND, CompletedProgram
 from farm.transport.file_digest import sha256
@@ -72,6 +73,8 @@ class CommandEngine(Engine):
             raise DeviceError(f"engine {self.name}: {path} has another hash than {DEFAULT_FILE} names: {sha256(path)}")
         if path.is_file() and not path.stat().st_mode & 0o100:
             raise DeviceError(f"engine {self.name}: {path} is not executable: chmod +x {path}")
+        if path.is_file() and (text := wrong_machine(path, unit.abi)):
+            raise UnsupportedError(f"engine {self.name}: {text}")
         return path
 
     def _done(self, unit: EngineUnit, argv: list[str]) -> tuple[CompletedProgram, float]:

@@ -1,12 +1,13 @@
-"""LiteRT (TensorFlow Lite), on the CPU: XNNPACK where it takes an operator."""
+"""LiteRT (TensorFlow Lite), on the CPU, by XNNPACK or another delegate where that takes an operator."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from farm.engines.base import EngineModel
+from farm.engines.options import Choices
 from farm.engines.python_engine import PythonEngine
 from runtime.errors import UnsupportedError
 
@@ -14,17 +15,49 @@ from runtime.errors import UnsupportedError
 class LiteRtProgram:
     """Runs on the unit."""
 
-    def __init__(self, files: Mapping[str, str], threads: int | None) -> None:
+    def __init__(self, files: Mapping[str, str], threads: int | None, delegate: str = "xnnpack", **more: str) -> None:
         import json
+        import os
 
-        from ai_edge_litert.interpreter import Interpreter
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType, load_delegate
 
         with open(files["names"]) as file:  # noqa: PTH123
             names = json.load(file)
-        self.interpreter = Interpreter(model_path=files["model"], num_threads=threads)
+        kernels, external = OpResolverType.AUTO, []
+        if delegate != "xnnpack":
+            kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        if delegate not in ("xnnpack", "none"):
+            given = {key.removeprefix("delegate."): value for key, value in more.items()}
+            external = [load_delegate(os.path.abspath(delegate), given)]  # noqa: PTH100
+        self.interpreter = Interpreter(
+            model_path=files["model"],
+            num_threads=threads,
+            experimental_delegates=external,
+            experimental_op_resolver_type=kernels,
+        )
         self.interpreter.allocate_tensors()
+        self.nodes = self.places()
         self.inputs = self.tensors("input", names["inputs"])
         self.outputs = self.tensors("output", names["outputs"])
+
+    def places(self) -> dict[str, int]:
+        """How many nodes delegates took, and how many they left. A tensor that a delegate writes is not computed else.
+
+        The list has the nodes of the file and then those of delegates, each of which stands for several.
+        """
+        operators = self.interpreter._get_ops_details()
+        own = [each for each in operators if each["op_name"] != "DELEGATE"]
+        writers = {index: each for each in own for index in each["outputs"]}
+        writers |= {index: each for each in operators if each not in own for index in each["outputs"]}
+        wanted = [each["index"] for each in self.interpreter.get_output_details()]
+        run: dict[int, str] = {}
+        while wanted:
+            writer = writers.get(wanted.pop())
+            if writer is not None and writer["index"] not in run:
+                run[writer["index"]] = writer["op_name"]
+                wanted += [int(index) for index in writer["inputs"]]
+        left = sum(name != "DELEGATE" for name in run.values())
+        return {"delegate": len(own) - left, "cpu": left}
 
     def tensors(self, side: str, names: list[str]) -> dict[str, int]:
         """The indices of tensors that go in or out, by their names or their keys in the model's only signature."""
@@ -55,6 +88,8 @@ class LiteRt(PythonEngine):
     module = "ai_edge_litert.interpreter"
     needs = ("numpy", "flatbuffers", "backports-strenum", "typing-extensions", "tqdm")
     platforms = ("tflite",)
+    options: ClassVar[Choices] = {"delegate": (), "delegate.": ()}
+    file_options = ("delegate",)
     program = LiteRtProgram
 
     def files(self, model: EngineModel) -> Mapping[str, Path]:

@@ -1,14 +1,15 @@
-"""MNN, on the CPU, in float32."""
+"""MNN, on the CPU, in float32 unless its option says otherwise."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from farm.engines.base import EngineModel
 from farm.engines.converter import run_converter
+from farm.engines.options import Choices
 from farm.engines.python_engine import PythonEngine
 from runtime.errors import DeviceError
 
@@ -19,7 +20,7 @@ _CONVERT = "import sys, _tools; _tools.mnnconvert(['mnnconvert', *sys.argv[1:]])
 class MnnProgram:
     """Runs on the unit."""
 
-    def __init__(self, files: Mapping[str, str], threads: int | None) -> None:
+    def __init__(self, files: Mapping[str, str], threads: int | None, precision: str = "high") -> None:
         import json
 
         import MNN
@@ -28,7 +29,7 @@ class MnnProgram:
         with open(files["names"]) as file:  # noqa: PTH123
             self.names = json.load(file)
         threaded = {} if threads is None else {"numThread": threads}
-        settings = {"backend": "CPU", "precision": "high", **threaded}
+        settings = {"backend": "CPU", "precision": precision, **threaded}
         runtime = MNN.nn.create_runtime_manager((settings,))
         sides = (self.names["inputs"], self.names["outputs"])
         self.net = MNN.nn.load_module_from_file(files["model"], *sides, runtime_manager=runtime)
@@ -60,6 +61,7 @@ class Mnn(PythonEngine):
     name = "mnn"
     package = "MNN"
     module = "MNN"
+    options: ClassVar[Choices] = {"precision": ("high", "normal", "low")}
     program = MnnProgram
 
     def files(self, model: EngineModel) -> Mapping[str, Path]:

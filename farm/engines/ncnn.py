@@ -1,4 +1,4 @@
-"""ncnn, on the CPU, in float32."""
+"""ncnn, on the CPU, in float32 unless its option says otherwise."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ClassVar
 
 from farm.engines.base import EngineModel
 from farm.engines.converter import run_converter
+from farm.engines.options import Choices
 from farm.engines.python_engine import PythonEngine
 from runtime.errors import DeviceError
 
@@ -23,7 +24,7 @@ _BATCH_AXIS = re.compile(r"(?:Mat\((in\d+)\.numpy\(\), |(out\d+)\.numpy\()batch_
 class NcnnProgram:
     """Runs on the unit."""
 
-    def __init__(self, files: Mapping[str, str], threads: int | None) -> None:
+    def __init__(self, files: Mapping[str, str], threads: int | None, precision: str = "fp32") -> None:
         import json
 
         import ncnn
@@ -31,7 +32,9 @@ class NcnnProgram:
         self.ncnn, self.net = ncnn, ncnn.Net()
         options = self.net.opt
         options.num_threads = threads or options.num_threads
-        options.use_fp16_packed = options.use_fp16_storage = options.use_fp16_arithmetic = False
+        half = precision == "fp16"
+        options.use_fp16_packed = options.use_fp16_storage = options.use_fp16_arithmetic = half
+        options.use_bf16_storage = precision == "bf16"
         if self.net.load_param(files["model"]) or self.net.load_model(files["weights"]):
             raise ValueError("ncnn does not load it")
         with open(files["names"]) as file:  # noqa: PTH123
@@ -62,6 +65,7 @@ class Ncnn(PythonEngine):
     package = "ncnn"
     module = "ncnn"
     converter = "pnnx"
+    options: ClassVar[Choices] = {"precision": ("fp32", "fp16", "bf16")}
     program = NcnnProgram
 
     def files(self, model: EngineModel) -> Mapping[str, Path]:

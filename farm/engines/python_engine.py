@@ -24,10 +24,11 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from farm import safe_text
 from farm.engines import unit_program
 from farm.engines.base import Engine, EngineModel, EngineRun, EngineTask, EngineUnit
+from farm.engines.elf import wrong_machine
 from farm.engines.wheels import PYTHON, ask_python, fetch_wheels, unpacked_wheels
 from farm.transport.base import Process
 from farm.transport.file_digest import sha256
-from runtime.errors import DeadlineError, DeviceError, JobError, ProcessEndedError, ProcessKilledError
+from runtime.errors import DeadlineError, DeviceError, JobError, ProcessEndedError, ProcessKilledError, UnsupportedError
 
 Array = npt.NDArray[Any]
 
@@ -53,6 +54,7 @@ class _Refused(_EngineAnswer):
 class _Loaded(_EngineAnswer):
     version: Annotated[str, Field(max_length=100)]
     init_ms: Duration
+    nodes: Annotated[dict[str, Annotated[int, Field(ge=0)]], Field(max_length=100)] = {}
 
 
 class _Done(_EngineAnswer):
@@ -83,8 +85,11 @@ class PythonEngine(Engine):
         module: its name in Python.
         needs: what else it takes on a unit that is not this machine.
         converter: the package, if it is another, with the program that makes the engine's form of a model, here.
+        file_options: its options that name files, which are sent to the unit where they are on this machine.
         program: a class that runs on the unit. It is sent there as text, so that its methods import what they need.
-            `program(files, threads)` loads a model from the paths of `files`, threads None for the engine's default;
+            `program(files, threads)` loads a model from the paths of `files`, threads None for the engine's default,
+            and takes the engine's options, if they are given, as further keywords. Its attribute `nodes`, if it has
+            one, says how many nodes of the model ran where;
             `run(inputs)` takes arrays by name and returns the outputs by name.
     """
 
@@ -93,6 +98,7 @@ class PythonEngine(Engine):
     program: type
     needs: tuple[str, ...] = ("numpy",)
     converter: str = ""
+    file_options: tuple[str, ...] = ()
 
     @abstractmethod
     def files(self, model: EngineModel) -> Mapping[str, Path]:
@@ -135,18 +141,23 @@ class PythonEngine(Engine):
 
     def _run(self, unit: EngineUnit, place: PythonPlace, task: EngineTask) -> EngineRun:
         files = self.files(task.model)
+        given = {name: Path(value) for name, value in task.options.items() if self._is_sent(name, value)}
+        for path in given.values():
+            if text := wrong_machine(path, unit.abi):
+                raise UnsupportedError(f"{self.name}: {text}")
         outputs = {name: OUTPUT.format(index) for index, name in enumerate(task.model.outputs)}
         with TemporaryDirectory() as scratch:
             program = Path(scratch, "program.py")
             program.write_text(self.program_text())
             inputs = _written(Path(scratch), task.inputs)
-            remotes = unit.store.put([program, *files.values(), *inputs.values()])
+            remotes = unit.store.put([program, *files.values(), *given.values(), *inputs.values()])
         request = {
             "module": self.module,
             "package": self.package,
             "packages_at": place.packages_at,
             "files": {role: remotes[path] for role, path in files.items()},
             "threads": task.threads,
+            "options": {**task.options, **{name: remotes[path] for name, path in given.items()}},
             "inputs": {name: remotes[path] for name, path in inputs.items()},
             "outputs": outputs,
             "rounds": task.rounds,
@@ -177,9 +188,14 @@ class PythonEngine(Engine):
             outputs=values,
             peak_bytes=done.peak_bytes,
             peak_since=done.peak_since,
-            hashes={"engine": place.sha256, **{role: sha256(path) for role, path in files.items()}},
+            hashes={"engine": place.sha256, **{role: sha256(path) for role, path in [*files.items(), *given.items()]}},
             size_bytes={"engine": place.size_bytes, "model": sum(path.stat().st_size for path in files.values())},
+            settings=dict(task.options) | ({"nodes": loaded.nodes} if loaded.nodes else {}),
         )
+
+    def _is_sent(self, option: str, value: str) -> bool:
+        """Whether an option names a file of this machine; one that is not here is the unit's own."""
+        return option in self.file_options and Path(value).is_file()
 
     def program_text(self) -> str:
         """What runs on the unit: the rounds, which all engines have in common, and the adapter's class."""

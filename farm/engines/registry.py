@@ -16,6 +16,7 @@ from farm.engines.litert import LiteRt
 from farm.engines.mnn import Mnn
 from farm.engines.ncnn import Ncnn
 from farm.engines.onnxruntime import OnnxRuntime
+from farm.engines.options import check_options, split_word
 from runtime.errors import ConfigError
 
 GROUP = "farm.engines"
@@ -48,6 +49,14 @@ def adapters() -> Mapping[str, Engine]:
     return found
 
 
+def engine_and_options(word: str) -> tuple[Engine, Mapping[str, str]]:
+    """An engine other than farmrt and its options, of a word such as `ncnn:precision=fp16`; ConfigError if wrong."""
+    name, options = split_word(word)
+    engine = engine_named(name)
+    check_options(word, options, engine.options)
+    return engine, options
+
+
 def names() -> tuple[str, ...]:
     """All engines, farm's own first."""
     return (FARMRT, *engines())
@@ -64,8 +73,9 @@ def engine_named(name: str) -> Engine:
 
 
 def named_engines(wanted: Sequence[str]) -> tuple[str, ...]:
-    """The names, each once, in order; ConfigError for one that is no engine."""
-    for name in wanted:
-        if name != FARMRT:
-            engine_named(name)
+    """The words of engines, each once, in order; ConfigError for one that is no engine, or an option that it lacks."""
+    engines()  # a mistake in engines.yml is told whatever is asked for
+    for word in wanted:
+        if word != FARMRT:
+            engine_and_options(word)
     return tuple(dict.fromkeys(wanted))

@@ -32,10 +32,10 @@ def serve(engine: Any) -> None:
         stage = "load"
         since = _forget_peak()
         begin = time.perf_counter_ns()
-        loaded = engine(request["files"], request["threads"])
+        loaded = engine(request["files"], request["threads"], **request["options"])
         init_ms = (time.perf_counter_ns() - begin) / NS_PER_MS
         version = importlib.metadata.version(request["package"])
-        _say(answers, {"version": version, "init_ms": init_ms})
+        _say(answers, {"version": version, "init_ms": init_ms, "nodes": getattr(loaded, "nodes", {})})
         stage = "run"
         _say(answers, {**_rounds(request, loaded, answers), "peak_bytes": _peak_bytes(), "peak_since": since})
     except Exception as error:  # of whatever class an engine raises

@@ -252,7 +252,7 @@ def _in_engine(
         run, throttling = opened.cool(lambda: other.run(options.rounds, options.warmup))
         precision = other.precision
     if options.output_folder:
-        _save(run.outputs, options.output_folder, f"{prepared.name}.{opened.unit.name}.{runtime}.{engine}")
+        _save(run.outputs, options.output_folder, f"{prepared.name}.{opened.unit.name}.{runtime}.{file_part(engine)}")
     compared = options.compares
     validation = engine_validation(engine, prepared, runtime, precision, data, run) if compared else Validation()
     return RunResult(

@@ -12,7 +12,7 @@ from farm.config.deployment import FARMRT, Input, Model, Output, Runtime
 from farm.config.execution import Execution
 from farm.config.platforms import PLATFORMS
 from farm.engines.base import EngineModel, EngineRun, EngineTask, EngineUnit
-from farm.engines.registry import engine_named
+from farm.engines.registry import engine_and_options
 from farm.jobs.fleet import round_limit
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
@@ -78,7 +78,7 @@ def runtimes_of(
     wanted = tuple(each for each in model.runtimes if among is None or each in among)
     if engine == FARMRT:
         return wanted
-    adapter = engine_named(engine)
+    adapter, _ = engine_and_options(engine)
     takes = not adapter.platforms or model.platform in adapter.platforms
     taken = tuple(each for each in wanted if takes and each in adapter.runtimes)
     return taken or wanted[: int(is_named)]
@@ -95,9 +95,9 @@ def ready_engine(
     execution: Execution,
 ) -> Iterator[ReadyEngine]:
     """Brings an engine other than farmrt to a unit."""
-    unit = engine_unit(opened, prepared)
+    unit = engine_unit(engine, opened, prepared, execution)
     with started(engine, prepared, runtime, unit) as start:
-        yield ready_of(start, unit, prepared, model, runtime, data, execution)
+        yield ready_of(engine, start, unit, prepared, model, runtime, data, execution)
 
 
 @contextlib.contextmanager
@@ -105,7 +105,7 @@ def started(
     engine: str, prepared: Prepared, runtime: Runtime, unit: EngineUnit
 ) -> Iterator[Callable[[EngineTask], EngineRun]]:
     """An engine on a unit, once it is known to take the model; it serves all models of the same limit for rounds."""
-    adapter = engine_named(engine)
+    adapter, _ = engine_and_options(engine)
     if adapter.platforms and prepared.settings.platform not in adapter.platforms:
         taken = " and ".join(adapter.platforms)
         raise UnsupportedError(f"engine {engine} takes models of platform {taken}, not {prepared.settings.platform}")
@@ -116,6 +116,7 @@ def started(
 
 
 def ready_of(
+    engine: str,
     start: Callable[[EngineTask], EngineRun],
     unit: EngineUnit,
     prepared: Prepared,
@@ -125,17 +126,34 @@ def ready_of(
     execution: Execution,
 ) -> ReadyEngine:
     """A model in an engine that is on the unit."""
+    _, options = engine_and_options(engine)
     threads = execution.over(prepared.settings.execution).num_threads
 
     def run(rounds: int, warmup: int) -> EngineRun:
         with round_limit.named(unit.round_limit_s):
-            return start(EngineTask(model, runtime, data.inputs, rounds, warmup, threads))
+            return start(EngineTask(model, runtime, data.inputs, rounds, warmup, threads, options))
 
     return ReadyEngine(run)
 
 
-def engine_unit(opened: OpenUnit, prepared: Prepared) -> EngineUnit:
+def _on_cpus(engine: str, wanted: Execution) -> list[str]:
+    """The words before a command line that keep it on the CPUs of an affinity, as toybox and util-linux know them."""
+    policy = wanted.cpu_affinity_policy or "none"
+    if policy in ("big_only", "little_only"):
+        raise UnsupportedError(f"engine {engine}: cpu_affinity_policy {policy} is for farmrt; name the CPUs: 4-7")
+    if policy == "none":
+        return []
+    mask = 0
+    for part in policy.split(","):
+        first, _, last = part.partition("-")
+        for cpu in range(int(first), int(last or first) + 1):
+            mask |= 1 << cpu
+    return ["taskset", f"{mask:x}"]
+
+
+def engine_unit(engine: str, opened: OpenUnit, prepared: Prepared, execution: Execution) -> EngineUnit:
     """A unit as adapters see it, for a model."""
+    on_cpus = _on_cpus(engine, execution.over(prepared.settings.execution))
     connection = opened.connection
     return EngineUnit(
         name=opened.unit.name,
@@ -143,6 +161,6 @@ def engine_unit(opened: OpenUnit, prepared: Prepared) -> EngineUnit:
         is_here=opened.unit.kind.is_local,
         transport=connection.transport,
         store=connection.store,
-        wrap=connection.task_profile.wrap,
+        wrap=lambda argv: connection.task_profile.wrap([*on_cpus, *argv]),
         round_limit_s=connection.round_limit_s or prepared.settings.round_limit or round_limit.LEAST_S,
     )

@@ -26,7 +26,7 @@ def engine_settings(model: Model, rounds: int, warmup: int, execution: Execution
 def engine_provenance(engine: str, run: EngineRun) -> Provenance:
     """What an engine worked with."""
     return Provenance(
-        versions={**versions(), **({engine: run.version} if run.version else {})},
+        versions={**versions(), **({engine.partition(":")[0]: run.version} if run.version else {})},
         hashes=dict(run.hashes),
         settings=dict(run.settings),
         fingerprint={

@@ -72,8 +72,10 @@ class NightEngines:
 
     def _ready(self, opened: OpenUnit, subject: Subject) -> ReadyEngine:
         (prepared, data), execution = subject.ready, subject.load.execution
-        engine, unit = subject.case.engine, engine_unit(opened, prepared)
-        key = (engine, unit.round_limit_s)
+        engine = subject.case.engine
+        unit = engine_unit(engine, opened, prepared, execution)
+        key = (engine, unit.round_limit_s, execution.over(prepared.settings.execution).cpu_affinity_policy)
         if key not in self._started:
             self._started[key] = self._stack.enter_context(started(engine, prepared, subject.runtime, unit))
-        return ready_of(self._started[key], unit, prepared, self._models.of(prepared), subject.runtime, data, execution)
+        start, model = self._started[key], self._models.of(prepared)
+        return ready_of(engine, start, unit, prepared, model, subject.runtime, data, execution)

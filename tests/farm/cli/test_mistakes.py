@@ -66,7 +66,7 @@ TYPED = {
     # The contents of deployment files
     "convert key.yml": "key.yml:...: models.tiny.winogard: unknown key, did you mean 'winograd'?",
     "convert threads.yml": "threads.yml:...: models.tiny.num_threads: 'abc' is not accepted: ...",
-    "convert runtime.yml": "runtime.yml:...: models.tiny.runtime: 'dsp' is not supported yet; write cpu, gpu or ...",
+    "convert runtime.yml": "runtime.yml:...: models.tiny.runtime: 'dsp' is not supported yet by farmrt, which has ...",
     "convert platform.yml": "platform.yml:...: models.tiny.platform: 'onxx' is no platform that is supported, did ...",
     "convert socs.yml": "socs.yml:...: target_socs: write all, random or names of SoCs, not both",
     "convert policy.yml": "policy.yml:...: models.tiny.cpu_affinity_policy: 7 is none of MACE's policies (...",

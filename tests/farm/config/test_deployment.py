@@ -184,7 +184,23 @@ REFUSALS = {
         "platform: kers",
         "6: models.net.platform: 'kers' is no platform that is supported, did",
     ),
-    "dsp": ("runtime: cpu+gpu", "runtime: dsp", "16: models.net.runtime: 'dsp' is not supported yet; write cpu, gpu"),
+    "hta": (
+        "runtime: cpu+gpu",
+        "runtime: cpu+hta",
+        "16: models.net.runtime: 'cpu+hta' is not supported yet by farmrt, which has cpu, gpu and cpu+gpu; "
+        "an engine reaches it: runtime: cpu, engine: onnxruntime:provider=QNN or litert:delegate=libQnn",
+    ),
+    "apu": (
+        "runtime: cpu+gpu",
+        "runtime: apu",
+        "16: models.net.runtime: 'apu' is not supported yet by farmrt, which has cpu, gpu and cpu+gpu; "
+        "an engine reaches it: runtime: cpu, engine: litert:delegate=PATH, the library of NeuroPilot's delegate",
+    ),
+    "dsp": (
+        "runtime: cpu+gpu",
+        "runtime: dsp",
+        "16: models.net.runtime: 'dsp' is not supported yet by farmrt, which has cpu, gpu",
+    ),
     "no runtime": ("runtime: cpu+gpu", "runtime: tpu", "16: models.net.runtime: 'tpu' is no runtime; write cpu, gpu"),
     "backend": (
         "winograd: 2",

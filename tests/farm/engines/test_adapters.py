@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from farm.farmrt.unit_file_store import UnitFileStore
 from farm.transport.local import LocalTransport
 from runtime.convert import convert
 from runtime.errors import DeviceError, UnsupportedError
+from runtime.native.toolchains import find_toolchain
 from runtime.oracle.evaluate import evaluate
 from tests.conftest import require
 from tests.farm.conftest import CallFarm
@@ -81,33 +83,83 @@ def test_a_refusal_ends_with_the_log(unit: EngineUnit, tmp_path: Path) -> None:
         rounds_of(Ncnn(), unit, engine_model(tmp_path, model), np.arange(6))
 
 
-def write_relu(path: Path) -> None:
-    """A .tflite file of y = relu(x), four numbers."""
+def write_chain(path: Path, *codes: str) -> None:
+    """A .tflite file of four numbers, x, through operators of one input each to y."""
     import flatbuffers  # type: ignore[import-not-found]
-    from ai_edge_litert import schema_py_generated as schema  # type: ignore[import-not-found]
+    from ai_edge_litert import schema_py_generated as schema
 
     def tensor(name: str) -> Any:
         made = schema.TensorT()
         made.name, made.shape, made.type, made.buffer = name, [1, 4], schema.TensorType.FLOAT32, 0
         return made
 
-    code, operator, graph, model = schema.OperatorCodeT(), schema.OperatorT(), schema.SubGraphT(), schema.ModelT()
-    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.RELU
-    operator.opcodeIndex, operator.inputs, operator.outputs = 0, [0], [1]
-    graph.tensors, graph.inputs, graph.outputs, graph.operators = [tensor("x"), tensor("y")], [0], [1], [operator]
-    model.version, model.operatorCodes, model.buffers, model.subgraphs = 3, [code], [schema.BufferT()], [graph]
+    def code(name: str) -> Any:
+        made = schema.OperatorCodeT()
+        made.builtinCode = made.deprecatedBuiltinCode = getattr(schema.BuiltinOperator, name)
+        return made
+
+    def operator(index: int) -> Any:
+        made = schema.OperatorT()
+        made.opcodeIndex, made.inputs, made.outputs = index, [index], [index + 1]
+        return made
+
+    graph, model = schema.SubGraphT(), schema.ModelT()
+    names = ["x", *(f"t{index}" for index in range(1, len(codes))), "y"]
+    graph.tensors, graph.inputs, graph.outputs = list(map(tensor, names)), [0], [len(codes)]
+    graph.operators = list(map(operator, range(len(codes))))
+    model.version, model.operatorCodes, model.buffers, model.subgraphs = (
+        3,
+        list(map(code, codes)),
+        [schema.BufferT()],
+        [graph],
+    )
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
     path.write_bytes(bytes(builder.Output()))
 
 
-@pytest.mark.slow
-def test_litert_runs_a_tflite_file_as_it_is(unit: EngineUnit, tmp_path: Path) -> None:
+def litert_rounds(unit: EngineUnit, folder: Path, codes: Sequence[str], **options: str) -> EngineRun:
     require("litert", LiteRt().missing())
-    source, value = tmp_path / "relu.tflite", np.array([[-1, 0, 2, -3]], np.float32)
-    write_relu(source)
-    done = rounds_of(LiteRt(), unit, engine_model(tmp_path, platform="tflite", source=source), value)
+    source, value = folder / "chain.tflite", np.array([[-1, 0, 2, -3]], np.float32)
+    write_chain(source, *codes)
+    model = engine_model(folder, platform="tflite", source=source)
+    with LiteRt().ready(unit) as run:
+        return run(EngineTask(model, "cpu", {"x": value}, 3, 1, 1, options))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("delegate", "taken"), [("xnnpack", 1), ("none", 0)])
+def test_litert_runs_a_tflite_file_as_it_is(unit: EngineUnit, tmp_path: Path, delegate: str, taken: int) -> None:
+    done = litert_rounds(unit, tmp_path, ["RELU"], delegate=delegate)
     assert done.outputs["y"].tolist() == [[0.0, 0.0, 2.0, 0.0]] and done.version
+    assert done.settings["nodes"] == {"delegate": taken, "cpu": 1 - taken}
+
+
+@pytest.fixture(scope="session")
+def played_delegate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library of played_delegate.c."""
+    library = tmp_path_factory.mktemp("delegate") / "libplayed.so"
+    source = Path(__file__).with_name("played_delegate.c")
+    words = ["-std=c11", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(library)]
+    subprocess.run([*find_toolchain("host").compiler, *words], check=True)
+    return library
+
+
+@pytest.mark.slow
+def test_what_a_delegate_did_not_take_is_told(unit: EngineUnit, tmp_path: Path, played_delegate: Path) -> None:
+    codes, library = ["NEG", "RELU", "ABS", "RELU", "NEG"], str(played_delegate)
+    done = litert_rounds(unit, tmp_path, codes, delegate=library)
+    assert done.settings["nodes"] == {"delegate": 2, "cpu": 3} and done.settings["delegate"] == library
+    assert done.outputs["y"].tolist() == [[-1.0, 0.0, 0.0, -3.0]] and len(done.hashes["delegate"]) == 64
+
+
+@pytest.mark.slow
+def test_a_delegate_that_cannot_be_used_is_a_refusal(unit: EngineUnit, tmp_path: Path, played_delegate: Path) -> None:
+    fails = {"delegate": str(played_delegate), "delegate.fails": "no DSP here"}
+    with pytest.raises(DeviceError, match=r"litert refuses the model: .*no DSP here"):
+        litert_rounds(unit, tmp_path, ["RELU"], **fails)
+    with pytest.raises(DeviceError, match=r"litert refuses the model: .*cannot open shared object"):
+        litert_rounds(unit, tmp_path, ["RELU"], delegate="/vendor/lib64/libnone.so")
 
 
 def test_litert_does_not_turn_images(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,16 @@ def test_a_file_that_is_not_what_it_should_be_is_refused(farm: CallFarm, own_fol
     Path("engines.yml").write_text(LLAMA.replace("{host: ./bench}", "{arm64: ./bench}"))
     row = row_of(farm, "llama")[1]
     assert (row["status"], row["reason"]) == ("unsupported", "engine llama: engines.yml names no program for host")
+
+
+def test_a_program_for_another_machine_is_refused(farm: CallFarm, own_folder: Path) -> None:
+    text = LLAMA.replace("    files: {weights: weights.gguf}\n", "").replace('"{weights}"', "w")
+    Path("engines.yml").write_text(text)
+    path = write_program("")
+    path.write_bytes(b"\x7fELF\x02\x01\x01" + bytes(11) + (8).to_bytes(2, "little") + bytes(44))  # of MIPS
+    row = row_of(farm, "llama")[1]
+    assert row["status"] == "unsupported"
+    assert row["reason"] == f"engine llama: bench is made for machine 8, and host is {platform.machine()}"
 
 
 @pytest.mark.parametrize(
