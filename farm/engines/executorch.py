@@ -25,6 +25,8 @@ class ExecuTorchProgram:
 
         with open(files["names"]) as file:  # noqa: PTH123
             self.names = json.load(file)
+        with open(files["nodes"]) as file:  # noqa: PTH123
+            self.nodes = json.load(file)
         if threads:
             _C._unsafe_reset_threadpool(threads)  # the only way there is; nothing runs yet
         self.torch, self.net = torch, _C._load_for_executorch(files["model"])
@@ -56,4 +58,4 @@ class ExecuTorch(PythonEngine):
             words = [str(model.onnx_file), str(path), str(nodes)]
             run_converter(self.name, [sys.executable, "-I", program, *words], path)
 
-        return {"model": model.made(f"{model.name}.pte", convert), "names": model.names_file}
+        return {"model": model.made(f"{model.name}.pte", convert), "names": model.names_file, "nodes": nodes}
