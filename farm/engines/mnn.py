@@ -25,7 +25,7 @@ class MnnProgram:
     def __init__(self, files: Mapping[str, str], threads: int | None) -> None:
         import json
 
-        import MNN  # type: ignore[import-not-found]
+        import MNN
         from MNN import expr
 
         with open(files["names"]) as file:  # noqa: PTH123
@@ -67,7 +67,7 @@ class Mnn(PythonEngine):
 
     def files(self, model: EngineModel) -> Mapping[str, Path]:
         """See PythonEngine.files."""
-        if text := self.missing():  # a unit with wheels of its own does not convert
+        if text := self.not_installed():  # a unit with wheels of its own does not convert
             raise DeviceError(text)
 
         def convert(path: Path) -> None:

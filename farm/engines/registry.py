@@ -63,6 +63,7 @@ def engine_named(name: str) -> Engine:
 
 def named_engines(wanted: Sequence[str]) -> tuple[str, ...]:
     """The names, each once, in order; ConfigError for one that is no engine."""
+    engines()  # whose file is checked, whoever is named
     for name in wanted:
         if name != FARMRT:
             engine_named(name)
