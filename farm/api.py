@@ -224,6 +224,7 @@ def engines(
     units: Units = None,
     *,
     engines: Sequence[str] = (),
+    against: str = "",
     turns: int = 8,
     rounds: int = 10,
     warmup: int = 1,
@@ -231,11 +232,12 @@ def engines(
 ) -> Iterator[EnginesRow]:
     """Runs the models of a deployment file in all engines, in turns; a row for each unit, model, engine and runtime.
 
-    `engines`: farmrt and others (docs/engines.md); default: all that are installed here. A row's `standing` says how
+    `engines`: farmrt and others (docs/engines.md); default: all that are installed here; `against` is a version
+    that the one engine named is compared with. A row's `standing` says how
     much slower than the leader it is, and of the leader whether it is the fastest.
     """
     deployment, load = _load(model, given), _loading(given)
-    options = EnginesOptions(tuple(engines), turns, rounds, warmup, load)
+    options = EnginesOptions(tuple(engines), against, turns, rounds, warmup, load)
     return _kept(
         given["store"], "engines", engines_job(deployment, _units_for(deployment, units), options, given["fleet"])
     )

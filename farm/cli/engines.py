@@ -26,6 +26,7 @@ def engines(
     model: GivenModel,
     choice: Selection,
     engines: tuple[str, ...],
+    against: str,
     turns: int,
     rounds: int,
     warmup: int,
@@ -36,7 +37,7 @@ def engines(
 ) -> CommandResult:
     """`farm engines`; returns the exit status."""
     source = options.load(model)
-    wanted = EnginesOptions(engines, turns, rounds, warmup, load)
+    wanted = EnginesOptions(engines, against, turns, rounds, warmup, load)
     units = lookup.units_for(source, choice)
     with store_options.keeping(store) as keeper, view.shown() as progress:
         rows = list(keeper.recorded(engines_job(source, units, wanted, fleet, progress)))

@@ -66,7 +66,7 @@ class Mnn(PythonEngine):
 
     def files(self, model: EngineModel) -> Mapping[str, Path]:
         """See PythonEngine.files."""
-        if text := self.missing():  # a unit with wheels of its own does not convert
+        if text := self.not_installed():  # a unit with wheels of its own does not convert
             raise DeviceError(text)
 
         def convert(path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import hashlib
 import importlib.metadata
 import inspect
 import json
+import re
 import sys
 import textwrap
 from abc import abstractmethod
@@ -25,10 +27,18 @@ from farm import safe_text
 from farm.engines import unit_program
 from farm.engines.base import Engine, EngineModel, EngineRun, EngineTask, EngineUnit
 from farm.engines.elf import wrong_machine
-from farm.engines.wheels import PYTHON, ask_python, fetch_wheels, unpacked_wheels
+from farm.engines.wheels import PYTHON, ask_python, fetch_wheels, own_python, unpacked_wheels
 from farm.transport.base import Process
 from farm.transport.file_digest import sha256
-from runtime.errors import DeadlineError, DeviceError, JobError, ProcessEndedError, ProcessKilledError, UnsupportedError
+from runtime.errors import (
+    ConfigError,
+    DeadlineError,
+    DeviceError,
+    JobError,
+    ProcessEndedError,
+    ProcessKilledError,
+    UnsupportedError,
+)
 
 Array = npt.NDArray[Any]
 
@@ -99,40 +109,57 @@ class PythonEngine(Engine):
     needs: tuple[str, ...] = ("numpy",)
     converter: str = ""
     file_options: tuple[str, ...] = ()
+    version = ""  # the only one that serves; empty: what is installed here, the newest that a board's Python takes
 
     @abstractmethod
     def files(self, model: EngineModel) -> Mapping[str, Path]:
         """The model in the engine's form, by role; raises UnsupportedError where it cannot be made."""
 
+    def at(self, version: str) -> PythonEngine:
+        """See Engine.at."""
+        if not re.fullmatch(r"\d[\w.+!]{0,60}", version):
+            raise ConfigError(f"{self.name}=={version}: write a version as 1.31.0")
+        pinned = copy.copy(self)
+        pinned.version, pinned.name = version, f"{self.name}=={version}"
+        return pinned
+
     def missing(self) -> str:
-        """See Engine.missing."""
-        return self._missing(self.package) or self.missing_converter()
+        """See Engine.missing; one that names its version is fetched."""
+        return ("" if self.version else self.not_installed()) or self.missing_converter()
 
     def missing_converter(self) -> str:
         """Why no model can be converted on this machine; empty where one can."""
-        return self._missing(self.converter, "--no-deps ") if self.converter else ""
+        return self._not_installed(self.converter, "--no-deps ") if self.converter else ""
 
-    def _missing(self, package: str, words: str = "") -> str:
-        try:
-            importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            return f"engine {self.name} needs {package}, which is not installed: pip install {words}{package}"
-        return ""
+    def not_installed(self) -> str:
+        """That its package is not installed on this machine, with the command that does it; empty where it is."""
+        return self._not_installed(self.package)
+
+    def _not_installed(self, package: str, words: str = "") -> str:
+        if _installed(package):
+            return ""
+        return f"engine {self.name} needs {package}, which is not installed: pip install {words}{package}"
 
     @contextlib.contextmanager
     def ready(self, unit: EngineUnit) -> Iterator[Callable[[EngineTask], EngineRun]]:
         """See Engine.ready."""
-        if unit.is_here:
+        if unit.is_here and self.version in ("", _installed(self.package)):
             place = self._here()
             yield lambda task: self._run(unit, place, task)
             return
-        wheels = fetch_wheels([self.package, *self.needs], ask_python(unit, self.name))
-        with unpacked_wheels(unit, wheels) as there:
-            place = PythonPlace(PYTHON, (there.folder,), there.sha256, there.size_bytes)
+        python = sys.executable if unit.is_here else PYTHON
+        with unpacked_wheels(unit, self._wheels(unit), python) as there:
+            place = PythonPlace(python, (there.folder,), there.sha256, there.size_bytes)
             yield lambda task: self._run(unit, place, task)
 
+    def _wheels(self, unit: EngineUnit) -> list[Path]:
+        wanted = f"{self.package}=={self.version}" if self.version else self.package
+        if unit.is_here:  # whose own packages serve, too
+            return fetch_wheels([wanted, *(each for each in self.needs if not _installed(each))], own_python())
+        return fetch_wheels([wanted, *self.needs], ask_python(unit, self.name))
+
     def _here(self) -> PythonPlace:
-        if text := self.missing():
+        if text := self.not_installed():
             raise DeviceError(text)
         files = importlib.metadata.distribution(self.package).files or []
         record = "".join(sorted(f"{path} {path.hash and path.hash.value}\n" for path in files))
@@ -254,6 +281,14 @@ def _add_log(error: JobError, log: Iterable[str]) -> None:
     words = safe_text.one_line(" ".join(" ".join(log).split()))[-LOG_CHARACTERS:]
     if words and words not in str(error):
         error.args = (f"{error}; its log ends: {words}",)
+
+
+def _installed(package: str) -> str:
+    """The version of a package on this machine; empty: it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def _written(folder: Path, inputs: Mapping[str, Array]) -> dict[str, Path]:

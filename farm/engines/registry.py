@@ -72,6 +72,16 @@ def engine_named(name: str) -> Engine:
     return engines()[base].at(version) if pinned else engines()[base]
 
 
+def base_name(word: str) -> str:
+    """The engine of a word, without its version and its options."""
+    return split_word(word)[0].partition(PINNED)[0]
+
+
+def at_version(word: str, version: str) -> str:
+    """The word of another version of an engine, with the same options."""
+    return f"{base_name(word)}{PINNED}{version}{word.removeprefix(split_word(word)[0])}"
+
+
 def named_engines(wanted: Sequence[str]) -> tuple[str, ...]:
     """The words of engines, each once, in order; ConfigError for one that is no engine, or an option that it lacks."""
     engines()  # a mistake in engines.yml is told whatever is asked for

@@ -6,9 +6,11 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import platform
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,11 +45,18 @@ class UnitPython:
 
 @dataclasses.dataclass(frozen=True)
 class UnpackedWheels:
-    """Wheels on a unit: the folder that they are unpacked in, a hash of them all, their size in bytes."""
+    """Wheels on a unit: the folder that they are unpacked in, a hash of them all, the bytes of what is in them."""
 
     folder: str
     sha256: str
     size_bytes: int
+
+
+def own_python() -> UnitPython:
+    """The Python that farm runs in."""
+    glibc = re.fullmatch(r"2\.(\d{1,3})", platform.libc_ver()[1])
+    major, minor, *_ = platform.python_version_tuple()
+    return UnitPython(f"{major}.{minor}", int(glibc[1]) if glibc else OLDEST_GLIBC, platform.machine())
 
 
 def ask_python(unit: EngineUnit, engine: str) -> UnitPython:
@@ -67,6 +76,32 @@ def ask_python(unit: EngineUnit, engine: str) -> UnitPython:
     raise DeviceError(f"engine {engine} needs a {PYTHON} with glibc on {unit.name}, which answers: {said}")
 
 
+def wheel_versions(package: str, python: UnitPython) -> list[str]:
+    """The versions of a package that have wheels for a Python, oldest first; JobError where there is none."""
+    command = ["index", "versions", "--only-binary", ":all:", *_target(python), package]
+    said = _pip(command, f"pip did not list the versions of {package}", f"{package}: no wheels")
+    found = re.search(r"^Available versions: (.+)$", said, re.MULTILINE)
+    return [version.strip() for version in found[1].split(",")][::-1] if found else []
+
+
+def _target(python: UnitPython) -> list[str]:
+    platforms = [word for platform in python.platforms for word in ("--platform", platform)]
+    return [*platforms, "--python-version", python.version]
+
+
+def _pip(words: Sequence[str], late: str, none: str) -> str:
+    """What pip prints; JobError with what it says, after `late` where it takes too long, else after `none`."""
+    command = [sys.executable, "-m", "pip", *words]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_S)
+    except subprocess.TimeoutExpired:
+        raise JobError(f"{late} within {FETCH_S:g} s") from None
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no words"]
+        raise JobError(f"{none}: {errors[-1]}")
+    return done.stdout
+
+
 def fetch_wheels(packages: Sequence[str], python: UnitPython, cache: Path = CACHE_FOLDER) -> list[Path]:
     """The wheels of packages, of the cache or from where pip finds them; JobError says why it finds none."""
     folder = cache / f"{'-'.join(packages)}-{python.machine}-{python.version}-{python.glibc}"
@@ -74,34 +109,32 @@ def fetch_wheels(packages: Sequence[str], python: UnitPython, cache: Path = CACH
         cache.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=cache) as scratch:
             fetched = Path(scratch, "wheels")
-            platforms = [word for platform in python.platforms for word in ("--platform", platform)]
-            command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-            command += [*platforms, "--python-version", python.version, "--dest", str(fetched), *packages]
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_S)
-            except subprocess.TimeoutExpired:
-                raise JobError(f"pip did not fetch {' and '.join(packages)} within {FETCH_S:g} s") from None
-            if done.returncode:
-                errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no words"]
-                where = f"Python {python.version} on {python.machine}"
-                raise JobError(f"pip finds no wheels of {' and '.join(packages)} for {where}: {errors[-1]}")
+            command = ["download", "--quiet", "--no-deps", "--only-binary", ":all:", *_target(python)]
+            named, where = " and ".join(packages), f"Python {python.version} on {python.machine}"
+            none = f"pip finds no wheels of {named} for {where}"
+            _pip([*command, "--dest", str(fetched), *packages], f"pip did not fetch {named}", none)
             with contextlib.suppress(OSError):  # another process was faster
                 fetched.rename(folder)
     return sorted(folder.glob("*.whl"))
 
 
+def _content_bytes(wheel: Path) -> int:
+    with zipfile.ZipFile(wheel) as file:
+        return sum(each.file_size for each in file.infolist())
+
+
 @contextlib.contextmanager
-def unpacked_wheels(unit: EngineUnit, wheels: Sequence[Path]) -> Iterator[UnpackedWheels]:
-    """Unpacks wheels on a unit, and removes them there in the end."""
+def unpacked_wheels(unit: EngineUnit, wheels: Sequence[Path], python: str = PYTHON) -> Iterator[UnpackedWheels]:
+    """Unpacks wheels on a unit with its Python, and removes them there in the end."""
     digest = hashlib.sha256("".join(map(sha256, wheels)).encode()).hexdigest()
     folder = f"engine-{digest[:16]}"
     remotes = unit.store.put(wheels)
     try:
-        done = unit.transport.run([PYTHON, "-c", _UNPACK, folder, *(remotes[path] for path in wheels)], UNPACK_S)
+        done = unit.transport.run([python, "-c", _UNPACK, folder, *(remotes[path] for path in wheels)], UNPACK_S)
         if done.exit_status:
             words = safe_text.word(done.stderr.decode(errors="replace")[-300:], 300)
             raise DeviceError(f"{unit.name}: the engine's wheels cannot be unpacked there: {words}")
-        yield UnpackedWheels(folder, digest, sum(path.stat().st_size for path in wheels))
+        yield UnpackedWheels(folder, digest, sum(map(_content_bytes, wheels)))
     finally:
         with contextlib.suppress(JobError):
             unit.transport.run(["rm", "-rf", "--", folder], UNPACK_S)

@@ -16,6 +16,9 @@ from farm.cli.ranges import WholeNumber
 @options.unit_options
 @options.engine_option("An engine that takes part; repeat for several.  [default: farmrt and all that are installed]")
 @click.option(
+    "--against", metavar="VERSION", default="", help="Compares the engine with this version of it, fetched by pip."
+)
+@click.option(
     "--turns", type=WholeNumber(1, 1000), default=8, show_default=True, help="Blocks of each engine, in random order."
 )
 @options.rounds_option

@@ -20,7 +20,7 @@ from farm.config.deployment import FARMRT, Deployment, Runtime
 from farm.config.inventory import Unit
 from farm.decision.fastest import standings
 from farm.engines.base import EngineRun
-from farm.engines.registry import engines, named_engines
+from farm.engines.registry import at_version, engines, named_engines
 from farm.jobs.engines.farmrt import ready_farmrt
 from farm.jobs.engines.ready import EngineModels, ReadyEngine, ready_engine, runtimes_of
 from farm.jobs.engines.result import engine_figures, engine_provenance, engine_validation
@@ -35,14 +35,18 @@ from farm.rows.engines import EnginesResult, EnginesRow, EngineTurns, Standing
 from farm.rows.result import Conditions, make_row
 from farm.rows.row import Failure, Throttling, UnitStates
 from farm.rows.status import Status
-from runtime.errors import FarmError
+from runtime.errors import ConfigError, FarmError
 
 
 @dataclasses.dataclass(frozen=True)
 class EnginesOptions:
-    """What `farm engines` was asked for; no engines: farmrt and all that are installed here."""
+    """What `farm engines` was asked for; no engines: farmrt and all that are installed here.
+
+    `against`: a version that the only engine is compared with.
+    """
 
     engines: tuple[str, ...] = ()
+    against: str = ""
     turns: int = 8
     rounds: int = 10
     warmup: int = 1
@@ -51,8 +55,16 @@ class EnginesOptions:
     @property
     def wanted(self) -> tuple[str, ...]:
         """The engines that take part; ConfigError for a name that is none."""
+        if self.against:
+            return named_engines((*self.engines, self._other_version))
         installed = (name for name, engine in engines().items() if not engine.missing())
         return named_engines(self.engines or (FARMRT, *installed))
+
+    @property
+    def _other_version(self) -> str:
+        if len(self.engines) != 1:
+            raise ConfigError(f"--against {self.against} is a version of one engine: name it once, with --engine")
+        return at_version(self.engines[0], self.against)
 
 
 def engines_job(

@@ -8,6 +8,7 @@ from typing import Any
 from farm.config.deployment import Model, Runtime
 from farm.config.execution import Execution
 from farm.engines.base import EngineRun
+from farm.engines.registry import base_name
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import Validation, compare_with_reference, thresholds_of
 from farm.rows.execution import PeakMemory
@@ -25,12 +26,13 @@ def engine_settings(model: Model, rounds: int, warmup: int, execution: Execution
 
 def engine_provenance(engine: str, run: EngineRun) -> Provenance:
     """What an engine worked with."""
+    name = base_name(engine)
     return Provenance(
-        versions={**versions(), **({engine.partition(":")[0]: run.version} if run.version else {})},
+        versions={**versions(), **({name: run.version} if run.version else {})},
         hashes=dict(run.hashes),
         settings=dict(run.settings),
         fingerprint={
-            "engine": f"{engine} {run.version}".rstrip(),
+            "engine": f"{name} {run.version}".rstrip(),
             "files": run.hashes.get("engine", ""),
             **run.fingerprint,
         },

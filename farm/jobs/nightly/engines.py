@@ -25,7 +25,7 @@ class NightEngines:
     def __init__(self, models: EngineModels) -> None:
         self._models = models
         self._stack = contextlib.ExitStack()
-        self._started: dict[tuple[str, float], Callable[[EngineTask], EngineRun]] = {}
+        self._started: dict[tuple[str, float, str | None], Callable[[EngineTask], EngineRun]] = {}
 
     def __enter__(self) -> NightEngines:
         return self

@@ -13,6 +13,7 @@ from farm.rows.latency import Latency
 from farm.rows.status import Status
 from farm.tables.engines import engine_tables, fastest_lines
 from farm.tables.table import plain
+from runtime.errors import JobError
 from tests.farm.conftest import CallFarm
 from tests.farm.engines import played_engines
 from tests.farm.model.tiny_model import write_deployment
@@ -60,6 +61,38 @@ def test_engines_that_nobody_named_and_that_lack_the_runtime_are_no_rows(farm: C
     assert status == 0 and [row["engine"] for row in json.loads(out)["rows"]] == ["farmrt"]
     status, out, _ = farm("engines", "tiny.yml", *QUICK, "--json", "--engine", "onnxruntime")
     assert status == 1 and [row["status"] for row in json.loads(out)["rows"]] == ["unsupported"]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "--against 1.31.0 is a version of one engine: name it once, with --engine"),
+        (("--engine", "farmrt"), "farmrt==1.31.0: farmrt is of this farm; `farm compare` takes commits"),
+        (("--engine", "onnxruntime==new"), "onnxruntime==new: write a version as 1.31.0"),
+        (("--engine", "onxruntime"), "'onxruntime' is no engine, did you mean 'onnxruntime'?"),
+    ],
+)
+def test_two_versions_are_of_one_engine(farm: CallFarm, own_folder: Path, words: tuple[str, ...], problem: str) -> None:
+    write_deployment(own_folder, runtime="cpu")
+    status, _, err = farm("engines", "tiny.yml", *QUICK, "--against", "1.31.0", *words)
+    assert status == 2 and problem in err
+
+
+@pytest.mark.slow
+def test_a_version_that_cannot_be_fetched_is_a_row(
+    farm: CallFarm, own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_deployment(own_folder, runtime="cpu")
+
+    def none(packages: list[str], python: object) -> list[Path]:
+        raise JobError(f"pip finds no wheels of {packages[0]}")
+
+    monkeypatch.setattr("farm.engines.python_engine.fetch_wheels", none)
+    words = (*QUICK, "--engine", "onnxruntime", "--against", "0.1")
+    status, out, _ = farm("engines", "tiny.yml", *words, "--json")
+    found = {row["engine"]: (row["status"], row["reason"]) for row in json.loads(out)["rows"]}
+    assert status == 1 and found["onnxruntime"] == ("ok", "")
+    assert found["onnxruntime==0.1"] == ("failed", "pip finds no wheels of onnxruntime==0.1")
 
 
 @pytest.mark.slow

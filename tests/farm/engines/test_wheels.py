@@ -88,7 +88,7 @@ def test_wheels_lie_unpacked_on_the_unit_for_as_long_as_the_job(unit: EngineUnit
     wheel = write_wheel(tmp_path / "w" / "mine-1-py3-none-any.whl", mine="VALUE = 7")
     with unpacked_wheels(unit, [wheel]) as there:
         assert unit.transport.run(["cat", f"{there.folder}/mine.py"], 10.0).stdout == b"VALUE = 7"
-        assert there.size_bytes == wheel.stat().st_size
+        assert there.size_bytes == len("VALUE = 7")
     assert unit.transport.run(["ls", there.folder], 10.0).exit_status
     broken = tmp_path / "broken.whl"
     broken.write_bytes(b"no archive")
@@ -111,16 +111,58 @@ class Doubles:
         return {"y": inputs["x"] * wheeled.FACTOR}
 
 
+def test_versions_are_told_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+    said = "mine (1.10.0)\nAvailable versions: 1.10.0, 1.9.1, 1.9.0\n  INSTALLED: 1.9.1\n"
+
+    def play(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0, said, "")
+
+    monkeypatch.setattr(subprocess, "run", play)
+    assert wheels.wheel_versions("mine", PYTHON) == ["1.9.0", "1.9.1", "1.10.0"]
+    assert commands[0][3:5] == ["index", "versions"] and "manylinux_2_31_aarch64" in commands[0]
+
+
+@pytest.mark.slow
+def test_a_version_of_an_engine_runs_from_its_wheel_on_this_machine(
+    unit: EngineUnit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = played_engines.PlayedEngine("doubles", Doubles)
+    engine.package, engine.module, engine.needs = "wheeled", "wheeled", ("numpy", "no-such-need")
+    asked: list[str] = []
+
+    def fetched(packages: list[str], python: UnitPython) -> list[Path]:
+        asked.extend(packages)
+        return [write_engine_wheel(tmp_path / "w", "2.5")]
+
+    monkeypatch.setattr("farm.engines.python_engine.fetch_wheels", fetched)
+    model = EngineModel("net", "onnx", tmp_path / "net.onnx", b"onnx", ("x",), ("y",), tmp_path)
+    pinned = engine.at("2.5")
+    assert (pinned.name, pinned.missing(), engine.name) == ("doubles==2.5", "", "doubles")
+    with pinned.ready(dataclasses.replace(unit, is_here=True)) as run:
+        done = run(EngineTask(model, "cpu", {"x": np.arange(3.0)}, rounds=2, warmup=1))
+    assert asked == ["wheeled==2.5", "no-such-need"], "what is installed here serves, too"
+    assert done.version == "2.5" and list(done.outputs["y"]) == [0.0, 2.0, 4.0]
+
+
+def write_engine_wheel(folder: Path, version: str) -> Path:
+    """A wheel of the package that Doubles runs on."""
+    path = write_wheel(folder / f"wheeled-{version}-py3-none-any.whl", wheeled="FACTOR = 2")
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr(
+            f"wheeled-{version}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: wheeled\nVersion: {version}\n"
+        )
+    return path
+
+
 @pytest.mark.slow
 def test_an_engine_runs_from_its_wheel(unit: EngineUnit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     engine = played_engines.PlayedEngine("doubles", Doubles)
     engine.package, engine.module = "wheeled", "wheeled"
-    wheel = tmp_path / "w" / "wheeled-2.5-py3-none-any.whl"
-    write_wheel(wheel, wheeled="FACTOR = 2")
-    with zipfile.ZipFile(wheel, "a") as file:
-        file.writestr("wheeled-2.5.dist-info/METADATA", "Metadata-Version: 2.1\nName: wheeled\nVersion: 2.5\n")
+    wheel = write_engine_wheel(tmp_path / "w", "2.5")
     monkeypatch.setattr("farm.engines.python_engine.fetch_wheels", lambda packages, python: [wheel])
     monkeypatch.setattr("farm.engines.python_engine.PYTHON", sys.executable)  # which has NumPy
     model = EngineModel("net", "onnx", tmp_path / "net.onnx", b"onnx", ("x",), ("y",), tmp_path)
