@@ -5,7 +5,8 @@ The script prints what it finds and skips what the unit does not have (frequency
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from farm.condition import android_state, linux_state
@@ -64,9 +65,18 @@ def read_conditions(transport: Transport, ignored: Collection[str] = ()) -> Devi
     return parse(_read(transport, VOLATILE_SCRIPT), ignored)
 
 
-def read_sensors(transport: Transport) -> dict[str, str]:
-    """The kernel's files that tell of heat, clocks and charge, by path: what `read_state` makes its figures of."""
-    return _parts(_read(transport, VOLATILE_SCRIPT + STEADY_SCRIPT))[0]
+@dataclasses.dataclass(frozen=True)
+class Sensors:
+    """The kernel's files that tell of heat and clocks, by path, and the state that was made of them."""
+
+    files: Mapping[str, str]
+    state: DeviceState
+
+
+def read_sensors(transport: Transport) -> Sensors:
+    """Reads the whole state of the unit, and keeps what it was made of."""
+    output = _read(transport, VOLATILE_SCRIPT + STEADY_SCRIPT)
+    return Sensors(_parts(output)[0], parse(output))
 
 
 def _read(transport: Transport, script: str) -> str:

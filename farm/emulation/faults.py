@@ -61,6 +61,12 @@ FAULTS = {
     "slow": FaultKind(
         FaultTarget.PHONE, "computes so many times slower, and no sensor tells", {"factor": 1.5, "for": None}
     ),
+    "sensor": FaultKind(
+        FaultTarget.PHONE,
+        "a thermal zone of this type shows the battery's `charge`, or is `still`",
+        {"zone": "", "shows": "charge"},
+    ),
+    "asleep": FaultKind(FaultTarget.PHONE, "its screen goes off, whatever keeps it on"),
     "property": FaultKind(
         FaultTarget.PHONE,
         "another value (with \\x1b escapes, repeated up to `length`), or none",
@@ -274,6 +280,12 @@ TRIGGER_FIELDS = {
 }
 
 
+def _read_shown(text: str) -> str:
+    if text not in ("charge", "still"):
+        raise ValueError(f"{text!r} is neither charge nor still")
+    return text
+
+
 def _read_factor(text: str) -> float:
     factor = float(text)
     if not 1.0 <= factor <= MAX_FACTOR:
@@ -299,6 +311,8 @@ KEY_READERS: dict[str, Callable[[str], Any]] = {
     "temp": float,
     "factor": _read_factor,
     "name": str,
+    "zone": str,
+    "shows": _read_shown,
     "value": _read_escaped,
     "length": read_size,
     "jump": read_time,

@@ -46,6 +46,7 @@ class PhoneState:
         self._body = ThermalState()
         self._hot, self._throttled, self._slow = NO_OVERRIDE, NO_OVERRIDE, NO_OVERRIDE
         self._cap = 1.0
+        self._strange_zones: dict[str, str] = {}
         self._written: dict[Path, str] = {}
         for name in ("records", "settings/global"):
             (folder / name).mkdir(parents=True)
@@ -86,6 +87,10 @@ class PhoneState:
                 self._throttled = TimedOverride(values["status"], until_s)
             case "slow":
                 self._slow = TimedOverride(values["factor"], until_s)
+            case "sensor":
+                self._strange_zones[values["zone"]] = values["shows"]
+            case "asleep":
+                self._write_values({"wakefulness": "Asleep"})
             case "battery":
                 self._write_values({"battery_level": str(values["level"]), "battery_usb": str(int(values["charging"]))})
                 self._set_saver(values["saver"])
@@ -100,7 +105,8 @@ class PhoneState:
         """Ends all faults: the phone is cool, charged, has free storage and shows the right time."""
         self._body = ThermalState()
         self._hot, self._throttled, self._slow = NO_OVERRIDE, NO_OVERRIDE, NO_OVERRIDE
-        self._write_values({**BATTERY, "clock_offset_s": "0"})
+        self._strange_zones = {}
+        self._write_values({**BATTERY, "clock_offset_s": "0", "wakefulness": "Awake"})
         self._set_saver(False)
         (self._folder / "storage_limit_bytes").unlink(missing_ok=True)
         self.advance(0.0, 0.0, 0.0)
@@ -132,7 +138,14 @@ class PhoneState:
         for number, (kind, part) in enumerate(ZONES[self._soc.gpu.maker].items()):
             zone = self._root / f"sys/class/thermal/thermal_zone{number}"
             self._write_if_changed(zone / "type", kind)
-            self._write_if_changed(zone / "temp", str(_milli(getattr(self._body, part))))
+            if self._strange_zones.get(kind) != "still" or zone / "temp" not in self._written:
+                self._write_if_changed(zone / "temp", self._zone_text(kind, part))
+
+    def _zone_text(self, kind: str, part: str) -> str:
+        """What a zone shows: a part's temperature, or by a fault the battery's charge."""
+        if self._strange_zones.get(kind) == "charge":
+            return str(1000 * int(read(self._folder / "battery_level")))
+        return str(_milli(getattr(self._body, part)))
 
     def _write_clocks(self, load: float, cap: float) -> None:
         for core, cluster in enumerate(self._soc.cores):

@@ -136,13 +136,13 @@ def _findings(opened: OpenUnit, is_quick: bool) -> Iterator[UnitFinding]:
             yield UnitFinding(unit.name, known, kept=True)
             continue
         opened.progress.stage(check.name)
-        finding = _found(trial, check)
+        finding = found(trial, check)
         acceptance.keep(unit, finding, is_quick)
         opened.trust = acceptance.trust_of(unit)
         yield UnitFinding(unit.name, finding)
 
 
-def _found(trial: UnitTrial, check: AcceptCheck) -> AcceptanceFinding:
+def found(trial: UnitTrial, check: AcceptCheck) -> AcceptanceFinding:
     """What a check finds; raises the error of a unit that is gone."""
     if check.needs_gpu and trial.opened.probe.opencl.device is None:
         return AcceptanceFinding(check=check.name, state="skipped", text=NO_GPU)

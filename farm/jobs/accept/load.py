@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from farm.condition import linux_state
-from farm.condition.device_state import read_sensors
+from farm.condition.device_state import Sensors, read_sensors
 from farm.jobs.accept.kernels import WORKSPACE
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
@@ -39,7 +39,7 @@ class LoadMoment:
 
     at_s: float
     round_ns: float
-    sensors: Mapping[str, str]
+    sensors: Sensors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class LoadRun:
     `rest_s` is None where it did not become slower, or was not watched until it was fast again.
     """
 
-    before: Mapping[str, str]
+    before: Sensors
     readings: Sequence[LoadMoment]
     rest_s: float | None = None
     is_long: bool = True
@@ -93,8 +93,8 @@ def throttling_finding(run: LoadRun) -> AcceptanceFinding:
 def sensors_finding(run: LoadRun) -> AcceptanceFinding:
     """Which zones follow the load, which show the battery's charge or stand still, and whether clocks are told."""
     moments = [run.before, *(reading.sensors for reading in run.readings)]
-    zones = [linux_state.heat_zones(files) for files in moments]
-    levels = [linux_state.state_members(files).get("battery_percent") for files in moments]
+    zones = [linux_state.heat_zones(moment.files) for moment in moments]
+    levels = [moment.state.battery_percent for moment in moments]
     names = [name for name in zones[0] if all(name in each for each in zones)]
     values = {name: [each[name] for each in zones] for name in names}
     charge = [name for name in names if len(zones) > 1 and values[name] == levels]
@@ -112,10 +112,13 @@ def sensors_finding(run: LoadRun) -> AcceptanceFinding:
     return AcceptanceFinding(check=SENSORS, state="limited", text="; ".join(told), effect=effect, trust=trust)
 
 
-def _clocks(moments: Sequence[Mapping[str, str]]) -> str:
+def _clocks(moments: Sequence[Sensors]) -> str:
     """Which files of clocks change: of the CPU's cores, and the GPU's."""
-    states = [linux_state.state_members(files) for files in moments]
-    told = {"CPU": {state["clock_mhz"] for state in states}, "GPU": {state["gpu_clock_mhz"] for state in states}}
+    states = [moment.state for moment in moments]
+    told: dict[str, set[object]] = {
+        "CPU": {state.clock_mhz for state in states},
+        "GPU": {state.gpu_clock_mhz for state in states},
+    }
     words = [f"{name} {'moves' if len(seen) > 1 else 'stands'}" for name, seen in told.items() if seen - {(), None}]
     return f"clocks: {', '.join(words)}" if words else "no clock is told"
 

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from farm.condition.device_state import Sensors
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ClockAnswer, DeviceAnswer, LaunchesAnswer, LimitsAnswer, WindowAnswer, ZeroCopyAnswer
 from farm.jobs.accept import device_findings as found_of
 from farm.jobs.accept.kernels import KernelFault, judged, small_cases
 from farm.jobs.accept.load import LoadMoment, LoadRun, sensors_finding, throttling_finding
+from farm.rows.device_state import DeviceState
 from farm.units import acceptance, facts_cache
 from farm.units.acceptance import AcceptanceFinding, Trust
 from farm.units.facts import Facts
@@ -120,12 +122,11 @@ def test_every_case_is_small() -> None:
 ZONE = "/sys/class/thermal/thermal_zone{}/{}"
 
 
-def sensors(chip: float, other: float, level: int = 83) -> dict[str, str]:
-    battery = {"type": "Battery", "capacity": str(level)}
-    files = {f"/sys/class/power_supply/battery/{name}": text for name, text in battery.items()}
+def sensors(chip: float, other: float, level: int = 83) -> Sensors:
+    files = {}
     for number, (kind, value) in enumerate((("cpu-0", chip), ("gpu0", other))):
         files |= {ZONE.format(number, "type"): kind, ZONE.format(number, "temp"): str(round(value * 1000))}
-    return files
+    return Sensors(files, DeviceState(battery_percent=level))
 
 
 def run_of(others: list[float], times: list[float], **settings: Any) -> LoadRun:

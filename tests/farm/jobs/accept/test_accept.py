@@ -1,0 +1,172 @@
+"""`farm accept` on played GPUs and emulated phones: each planted fault is found by the check that should find it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.config.inventory import Unit
+from farm.emulation import EmulatedPhone, PhoneSettings
+from farm.emulation.phone_unit import private_adb_server, unit_of_phone
+from farm.emulation.played_gpu import played_environment
+from farm.jobs.accept import job, kernels
+from farm.jobs.fleet.opening import open_unit
+from farm.units import acceptance, health, lookup, survey
+from farm.units.acceptance import AcceptanceFinding, Trust
+from farm.units.selection import Selection
+from farm.units.survey import UnitState
+from tests.farm.conftest import CallFarm
+
+pytestmark = [pytest.mark.slow, pytest.mark.opencl]
+
+FEW = ("Relu", "Add")
+CHECKS = {check.name: check for check in job.CHECKS}
+
+
+@pytest.fixture
+def find(monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> Callable[[str, str], AcceptanceFinding]:
+    """What a check finds on the host with a played GPU."""
+
+    def found(profile: str, check: str) -> AcceptanceFinding:
+        for name, value in played_environment(profile).items():
+            monkeypatch.setenv(name, value)
+        (unit,) = lookup.chosen_units(Selection(devices=("host",)))
+        with open_unit(unit) as opened:
+            return job.found(job.UnitTrial(opened, is_quick=True), CHECKS[check])
+
+    return found
+
+
+@pytest.fixture
+def few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [case for case in kernels.small_cases() if case.op in FEW]
+    monkeypatch.setattr(kernels, "small_cases", lambda: iter(cases))
+    monkeypatch.setattr("farm.jobs.accept.load.SHORT_S", 0.1)
+    monkeypatch.setattr("farm.jobs.accept.load.BATCH_S", 0.05)
+
+
+@pytest.mark.parametrize(
+    ("profile", "check", "state", "trust"),
+    [
+        ("mali-g72", "clock of events", "ok", Trust()),
+        ("mali-g72:timestamps=reversed", "clock of events", "limited", Trust(host_times=True)),
+        ("adreno640:timestamps=zero", "clock of events", "limited", Trust(host_times=True)),
+        ("adreno640:profiling=hangs", "clock of events", "limited", Trust(host_times=True)),
+        ("adreno640", "launches", "ok", Trust(flush_every=0)),
+        ("adreno640:dies_after_launches=3", "launches", "failed", Trust()),
+        ("adreno640", "zero copy", "ok", Trust(zero_copy=True)),
+        ("mali-g72", "zero copy", "ok", Trust()),
+        ("adreno640:host_ptr=fails_late", "zero copy", "limited", Trust()),
+        ("powervr-ge8320", "limits", "ok", Trust()),
+        ("adreno640", "kernels", "ok", Trust()),
+        ("adreno640:build_fails_on=read_imageh", "kernels", "limited", Trust(images=False)),
+        ("adreno640:build_fails_on=unary", "kernels", "failed", Trust()),
+    ],
+)
+@pytest.mark.usefixtures("few_kernels")
+def test_a_planted_fault_is_found(
+    find: Any, monkeypatch: pytest.MonkeyPatch, profile: str, check: str, state: str, trust: Trust
+) -> None:
+    monkeypatch.setattr(job, "EXAMINE_S", 10.0)
+    finding = find(profile, check)
+    assert (finding.state, finding.trust) == (state, trust), finding.text
+
+
+def test_a_queue_that_waits_for_a_flush_gets_one(find: Any) -> None:
+    assert find("mali-g72:pace=yes", "launches").trust.flush_every in (4, 16, 64)
+
+
+def test_memory_that_is_not_there_is_not_planned_with(find: Any) -> None:
+    finding = find("adreno640:memory_mb=64", "limits")
+    assert finding.state == "limited" and 0 < (finding.trust.max_allocation_bytes or 0) <= 64 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Phone:
+    """An emulated phone and the unit that it is."""
+
+    emulated: EmulatedPhone
+    unit: Unit
+
+
+@pytest.fixture
+def phone(own_folder: Path) -> Iterator[Phone]:
+    settings = PhoneSettings(soc="kirin970", gpu="mali-g72")
+    with private_adb_server(own_folder) as port, EmulatedPhone(settings) as emulated:
+        yield Phone(emulated, unit_of_phone("mate", emulated, port))
+
+
+@pytest.mark.usefixtures("few_kernels")
+def test_a_phone_is_accepted_once_and_again_after_an_update(phone: Phone) -> None:
+    first = list(job.accept_job([phone.unit], is_quick=True))
+    assert [each.finding.check for each in first] == list(CHECKS)
+    assert not any(each.finding.state == "failed" or each.kept for each in first), first
+    trust = acceptance.trust_of(phone.unit)
+    assert trust.flush_every in (4, 16, 64) and not trust.zero_copy
+    assert all(each.kept for each in job.accept_job([phone.unit], is_quick=True))
+    with open_unit(phone.unit) as opened:
+        assert opened.trust == trust
+    phone.emulated.inject("property:name=ro.build.fingerprint,value=huawei/updated")
+    with open_unit(phone.unit) as opened:
+        assert opened.trust == Trust()
+    again = list(job.accept_job([phone.unit], is_quick=True))
+    assert not any(each.kept for each in again)
+
+
+@pytest.mark.parametrize(
+    ("fault", "check", "state"),
+    [
+        ("storage:free=300MB", "storage", "limited"),
+        ("alter:at=pull,bytes=1000", "link", "failed"),
+        ("sensor:zone=gpu,shows=charge", "sensors", "limited"),
+        ("asleep", "awake", "limited"),
+    ],
+)
+@pytest.mark.usefixtures("few_kernels")
+def test_a_fault_of_the_phone_is_found(phone: Phone, fault: str, check: str, state: str) -> None:
+    with open_unit(phone.unit) as opened:
+        phone.emulated.inject(fault)
+        finding = job.found(job.UnitTrial(opened, is_quick=True), CHECKS[check])
+    assert finding.state == state, finding.text
+    assert finding.trust.ignored_zones == (("gpu",) if check == "sensors" else ())
+
+
+@pytest.mark.usefixtures("few_kernels")
+def test_an_acceptance_that_is_interrupted_goes_on(phone: Phone) -> None:
+    begun = job.accept_job([phone.unit], is_quick=True)
+    before = [next(begun).finding for _ in range(3)]
+    begun.close()
+    again = list(job.accept_job([phone.unit], is_quick=True))
+    assert [each.finding for each in again[:3]] == before and all(each.kept for each in again[:3])
+    assert len(again) == len(CHECKS) and not again[-1].kept
+
+
+@pytest.mark.usefixtures("few_kernels")
+def test_a_unit_that_computes_wrongly_is_quarantined_until_it_is_right(
+    farm: CallFarm, own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as wrong:
+        wrong.setattr(kernels, "first_fault", lambda *_: "y[0] is 1, the reference says 2")
+        status, out, _ = farm("accept", "host", "--quick", "--json")
+    findings = {each["check"]: each["state"] for each in json.loads(out)["findings"]}
+    assert status == 1 and findings["kernels"] == "failed" and findings["link"] == "ok"
+    (unit,) = lookup.chosen_units(Selection(devices=("host",)))
+    quarantine = health.HealthRecords().read(unit).quarantine
+    assert quarantine and "kernels: buffer/fp32" in quarantine.reason
+    entry = next(entry for entry in lookup.present() if entry.unit.name == "host")
+    assert survey.report_from_cache(entry).state == UnitState.QUARANTINED
+    status, out, _ = farm("accept", "host", "--quick")
+    assert status == 0 and "host: accepted" in out and health.HealthRecords().read(unit).quarantine is None
+    assert "accepted 20" in farm("devices", "--device", "host")[1]
+
+
+def test_no_unit_is_named(farm: CallFarm, own_folder: Path) -> None:
+    status, _, said = farm("accept")
+    assert (
+        status == 2 and said == "error: name the units to accept; `farm devices` lists them (see farm accept --help)\n"
+    )
