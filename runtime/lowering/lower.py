@@ -11,7 +11,7 @@ from runtime.lowering.blocked_choice import choose_blocked
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.choice import GraphChoice, NodeChoice, Place
 from runtime.lowering.options import Options
-from runtime.lowering.placement import Blocked, plan_concats
+from runtime.lowering.placement import Blocked, place_inputs, plan_concats
 from runtime.lowering.tables import BLOCKED_OPERATORS, IMAGE_LOWERINGS, LOWERINGS, STRIDED_LOWERINGS
 from runtime.plan.plan import Plan
 from runtime.plan.records import MAX_RANK
@@ -42,8 +42,9 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
         blocked = Blocked(choose_blocked(graph, builder.block), builder.block)
     if options.choice or target.memory != "image":
         builder.plan_views(plan_concats(graph, blocked, options.choice))
+    placed = place_inputs(graph)
     for name in graph.inputs:
-        builder.add_input(name)
+        builder.add_input(name, placed.get(name))
     for node in graph.nodes:
         if options.choice:
             lower_chosen(builder, node, options.choice.of(node))
