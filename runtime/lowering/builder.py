@@ -37,10 +37,16 @@ class Builder(Launcher):
         self._planned: dict[str, tuple[str, int]] = {}
         self.bytes = InBytes()
 
-    def add_input(self, name: str) -> None:
-        """Declares an input of the plan: row-major, of the element type that the graph says."""
-        shape = self.graph.shape(name)
-        value = Value(name, shape, Storage.FLAT, self._outer_element(name), role=Role.INPUT)
+    def add_input(self, name: str, place: tuple[str, int] | None = None) -> None:
+        """Declares an input of the plan: row-major, of the element type that the graph says.
+
+        `place`: a wider tensor that it is a run of, and the first element; ignored where that is of another type.
+        """
+        shape, element = self.graph.shape(name), self._outer_element(name)
+        value = Value(name, shape, Storage.FLAT, element, role=Role.INPUT)
+        if place is not None and self.element_of(place[0]) == element:
+            wider = self.known(place[0], Storage.FLAT) or self.write(place[0], Storage.FLAT)
+            value = Value(name, shape, Storage.FLAT, element, 0, wider, place[1], Role.INPUT)
         self._enter(name, value)
         self.inputs.append(value)
 

@@ -11,7 +11,7 @@ from runtime.lowering.blocked_choice import choose_blocked
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.choice import GraphChoice, NodeChoice, Place
 from runtime.lowering.options import Options
-from runtime.lowering.placement import Blocked, plan_concats
+from runtime.lowering.placement import Blocked, place_inputs, plan_concats
 from runtime.lowering.quantized_choice import choose_quantized
 from runtime.lowering.tables import (
     BLOCKED_OPERATORS,
@@ -52,8 +52,9 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
             builder.bytes = choose_quantized(builder, blocked.outputs)
     if options.choice or target.memory != "image":
         builder.plan_views(plan_concats(graph, blocked, options.choice))
+    placed = place_inputs(graph)
     for name in graph.inputs:
-        builder.add_input(name)
+        builder.add_input(name, placed.get(name))
     for node in graph.nodes:
         if options.choice:
             lower_chosen(builder, node, options.choice.of(node))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection
 
 from runtime.graph import Graph, Node
@@ -38,13 +39,31 @@ def plan_concats(
     placed: dict[str, tuple[str, int]] = {}
     for node in graph.nodes:
         if node.op == "Concat" and node.attrs["axis"] == 1 and len(graph.shape(node.output)) == 4:
-            _place_inputs(graph, node, producers, placed, blocked or Blocked())
+            _place_parts(graph, node, producers, placed, blocked or Blocked())
     if choice is None:
         return placed
     return {name: place for name, place in placed.items() if choice.nodes[place[0]].joins(choice.nodes[name])}
 
 
-def _place_inputs(
+def place_inputs(graph: Graph) -> dict[str, tuple[str, int]]:
+    """Inputs of the graph that can lie where a Concat joins them: name -> (wider tensor, first element).
+
+    So decoding copies no cache. Each is one run of the wider tensor, which is no output: a caller may keep that.
+    """
+    placed: dict[str, tuple[str, int]] = {}
+    for node in graph.nodes:
+        if node.op != "Concat" or node.output in graph.outputs:
+            continue
+        axis, shape = node.attrs["axis"], graph.shape(node.output)
+        start, inner = 0, math.prod(shape[axis + 1 :])
+        for name in node.inputs if math.prod(shape[:axis]) == 1 else ():
+            if name in graph.inputs and name not in {*placed, *graph.outputs} and node.inputs.count(name) == 1:
+                placed[name] = (node.output, start * inner)
+            start += graph.shape(name)[axis]
+    return placed
+
+
+def _place_parts(
     graph: Graph, concat: Node, producers: dict[str, Node], placed: dict[str, tuple[str, int]], blocked: Blocked
 ) -> None:
     channel = 0

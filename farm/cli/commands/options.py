@@ -17,7 +17,7 @@ from farm.cli.ranges import Number, WholeNumber
 from farm.config import named_file, samples
 from farm.config.duration import parse_duration
 from farm.config.keywords import ArtifactKeywords, names_of
-from runtime.errors import ConfigError
+from runtime.errors import ConfigError, ModelError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -27,6 +27,7 @@ PRIORITIES = ("interactive", "nightly")
 
 FILE = click.Path(path_type=Path)
 CONFIG = "--config"
+YAML = (".yml", ".yaml")
 TO_START = "; `farm run zoo://squeezenet_v11` needs none, `farm zoo deployment NAME` writes one to start from"
 
 
@@ -34,12 +35,23 @@ class ModelFile(click.Path):
     """A deployment file: a path, or `zoo://NAME` for a sample that comes with farm."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The file that is meant; that none is there is said before anything is imported that would read it."""
+        """The file that is meant; that none is there, or nothing in it, is said before anything heavy is imported."""
         path = samples.deployment_file(str(value))
         if not os.path.lexists(path):
             advice = "" if path.suffix == ".plan" else TO_START
             raise ConfigError(f"{path}: {named_file.missing(path, advice)}")
+        if path.is_file() and not path.stat().st_size and path.suffix not in YAML:
+            _refuse_empty(path)
         return path
+
+
+def _refuse_empty(path: Path) -> None:
+    from runtime.frameworks import file_kinds
+
+    try:
+        file_kinds.platform_of(path)
+    except ModelError as error:
+        raise ConfigError(str(error)) from None
 
 
 MODEL_FILE = ModelFile()

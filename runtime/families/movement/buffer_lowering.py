@@ -26,7 +26,9 @@ def lower_concat(builder: Builder, node: Node) -> None:
     for index, name in enumerate(node.inputs):
         x = builder.read(name, storage) if builder.is_activation(name) else builder.read_any(name)
         offset = start * y.strides[axis]
-        if not (x.base is y and x.offset == offset and x.strides == y.strides):
+        steps = zip(x.shape, x.strides, y.strides, strict=True)
+        same = all(size == 1 or own == wider for size, own, wider in steps)
+        if not (x.base is y and x.offset == offset and same):
             part = Value(name, x.shape, storage, y.element, y.stride, y, offset)
             builder.strided_copy(f"{node.name}:{index}", "Concat", x, part, x.shape, x.strides, y.strides)
         start += x.shape[axis]

@@ -37,10 +37,16 @@ LIGHT = {"pydantic", "yaml", "rich", "click", "psutil"}  # what files and tables
 
 @pytest.mark.parametrize(
     ("command", "allowed"),
-    [("run nothere.onnx", set()), ("benchmark --config=nothere.yml", set()), ("devices", {*LIGHT, "farm.rows"})],
-    ids=["run", "config", "devices"],
+    [
+        ("run nothere.onnx", set()),
+        ("convert empty.onnx", set()),
+        ("benchmark --config=nothere.yml", set()),
+        ("devices", {*LIGHT, "farm.rows"}),
+    ],
+    ids=["run", "empty", "config", "devices"],
 )
 def test_what_needs_no_job_imports_none(command: str, allowed: set[str], tmp_path: Path) -> None:
+    (tmp_path / "empty.onnx").touch()
     code = f"import os; os.chdir({str(tmp_path)!r}); {HELP.format(arguments=command.split())}"
     assert not imported(code) & HEAVY - allowed
 
