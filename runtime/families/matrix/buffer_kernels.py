@@ -64,6 +64,7 @@ BUFFER_KERNELS = (
         },
         macs=lambda dims: dims["rows"] * dims["in_c"] * dims["out_c"],
         packed=True,
+        integer_weights=True,
         cpu_local=(2, 1),
     ),
     buffer_kernel(
