@@ -146,6 +146,7 @@ class Kernel:
         splittable: uses global ids only, so that it may be enqueued in parts.
         tunable: worth tuning.
         cpu: farmrt has a CPU operator of this name and argument list.
+        integer_weights: its packed weights may be integers (layout/integer_rows.py).
         text: the source of a user's kernel, in place of a file of ours.
         local_limit: largest local size that the kernel can be launched with, for each axis; empty: any.
     """
@@ -169,6 +170,7 @@ class Kernel:
     splittable: bool = True
     tunable: bool = False
     cpu: bool = True
+    integer_weights: bool = False
     text: str = ""
     local_limit: WorkItems = ()
 

@@ -20,6 +20,7 @@ from runtime.kernels.strided import LOOPS, strides_of, type_of
 from runtime.layout.blocked import to_blocked
 from runtime.layout.buffer import pack_rows
 from runtime.layout.image import ImageLayout, to_image
+from runtime.layout.integer_rows import integer_rows
 from runtime.lowering.choice import NodeChoice, Place
 from runtime.lowering.iteration import loop_nest, padded
 from runtime.lowering.launch import Launch, Packed, Rows
@@ -91,6 +92,10 @@ class Launcher:
         flat = np.concatenate([data.astype(np.int8).reshape(-1), np.zeros(WEIGHT_SLACK, np.int8)])
         return Value(name, tuple(data.shape), Storage.FLAT, ElementType.I8, data=flat)
 
+    def bytes(self, name: str, data: Array) -> Value:
+        """Integers of eight bits as they are."""
+        return Value(name, data.shape, Storage.FLAT, ElementType.I8, data=data)
+
     def constant_image(self, name: str, data: Array, layout: ImageLayout) -> Value:
         """Weights as an image in the plan's element type."""
         pixels = np.ascontiguousarray(to_image(data, layout).astype(self.dtype))
@@ -151,16 +156,20 @@ class Launcher:
         kernel = table.find_kernel(kernel, memory) if isinstance(kernel, str) else kernel
         kind, variant, reason = self._place(kernel, name, op, dims)
         values: list[tuple[Value, ArgumentForm]] = []
-        packed = []
+        packed, chosen = [], dict(defines or {})
         for argument, form in kernel.tensors:
             given = tensors[argument]
             if isinstance(given, Rows):
                 block = kernel.block(variant) if kernel.block else 1
-                groups, rows, cols = given.weights.shape
-                packed.append(Packed(argument, groups, rows, cols, block))
-                given = self.constant(given.name, pack_rows(given.weights, block))
+                integers = integer_rows(given.weights) if kernel.integer_weights and kind == StepKind.CPU else None
+                if integers is not None:
+                    chosen |= {"WEIGHT_BITS": integers.bits, "WEIGHT_GROUP": integers.group}
+                    given = self.bytes(given.name, integers.packed(block))
+                else:
+                    groups, rows, cols = given.weights.shape
+                    packed.append(Packed(argument, groups, rows, cols, block))
+                    given = self.constant(given.name, pack_rows(given.weights, block))
             values.append((given, form))
-        chosen = dict(defines or {})
         key = self._tuning_key(kernel, chosen, dims) if kind == StepKind.OPENCL and kernel.tunable else ""
         numbers = tuple(float((floats or {})[argument]) for argument in kernel.floats)
         ordered = {argument: int(dims[argument]) for argument in kernel.ints}

@@ -24,7 +24,7 @@ from tests.native.test_agreement import CPU, NetworkMaker, assert_close, run_on
 from tests.native.test_serve import check_hashes
 from tests.runtime.blocked_networks import winograd
 from tests.runtime.graphs import GraphMaker
-from tests.runtime.networks import classifier, depthwise_and_groups, residual_block
+from tests.runtime.networks import classifier, depthwise_and_groups, integer_weights, residual_block
 
 pytestmark = pytest.mark.slow
 
@@ -93,7 +93,9 @@ def test_exit_status_and_errors(machine: Machine, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "network", [residual_block, depthwise_and_groups, classifier, winograd], ids=lambda made: made.__name__
+    "network",
+    [residual_block, depthwise_and_groups, classifier, winograd, integer_weights],
+    ids=lambda made: made.__name__,
 )
 def test_cpu_plans_compute_the_graph(farmrt: Farmrt, network: NetworkMaker) -> None:
     """On as many threads as there are CPUs, every operator's output compared."""

@@ -11,19 +11,42 @@ import pytest
 
 from runtime.kernels.codes import OPTIONS
 from runtime.kernels.spec import INT_RANGE, SIZE, ArgumentForm, Variant, variant
+from runtime.layout.integer_rows import integer_rows
 from runtime.plan.encode import cpu_kernel
 from runtime.plan.plan import Step
-from runtime.plan.records import ArgKind, SectionId, StepKind
+from runtime.plan.records import ArgKind, PoolKind, SectionId, StepKind
+from runtime.semantics.unary import Unary
 from runtime.types import Precision, Role
 from tests.native.farmrt import Farmrt
 from tests.native.plans import Arg, PlanBuilder, integer, number, packed, pool
 from tests.runtime.buffer_launch import SENTINEL, Case, Memory, dense_arrays, element_type, guard, output_places
 from tests.runtime.families import CASES, ORACLES
+from tests.runtime.families.convolution import conv1x1, conv2d
+from tests.runtime.families.matrix import fully_connected
 from tests.runtime.families.resize import resize_nearest
+from tests.runtime.kernel_cases import SAME, window
 
 CPU_CASES = {name: case for name, case in CASES.items() if case.kernel.cpu}
-OFFSET = 37
+OFFSET, INTEGERS_OFFSET = 37, 40
 ISAS = ("generic", "avx2", "avx512")
+
+
+def in_integers(case: Case, bits: int, group: int = 0) -> Case:
+    return dataclasses.replace(case, defines=dict(case.defines) | {"WEIGHT_BITS": bits, "WEIGHT_GROUP": group})
+
+
+# Rows that end within a block of rows, columns that end within a step, groups of columns, several taps and groups.
+INTEGER_CASES = {
+    "row": in_integers(fully_connected(1, 67, 43), 8),
+    "row, 4 bits": in_integers(fully_connected(1, 67, 43), 4),
+    "row, 4 bits in groups": in_integers(fully_connected(2, 96, 43, Unary.TANH), 4, 32),
+    "row, 8 bits in groups": in_integers(fully_connected(3, 128, 20), 8, 64),
+    "pixels": in_integers(conv1x1(19, 70, 40, residual=1), 8),
+    "pixels, 4 bits in groups": in_integers(conv1x1(7, 64, 40), 4, 16),
+    "windows": in_integers(conv2d(11, 21, 1, window((7, 6), (3, 3), pad=SAME)), 8),
+    "windows, 4 bits": in_integers(conv2d(31, 21, 2, window((3, 3), (3, 3))), 4),
+    "windows of one pixel, 4 bits in groups": in_integers(conv2d(32, 21, 1, window((1, 1), (3, 3), pad=SAME)), 4, 32),
+}
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +67,14 @@ def chosen_variant(case: Case, block: int) -> Variant:
     return variant(BLOCK=block, PIXELS=4) if case.kernel.block else case.kernel.variants[0]
 
 
+def integers_of(case: Case, weights: np.ndarray) -> np.ndarray:
+    """The bytes of integer weights, behind others."""
+    found = integer_rows(weights.astype(np.float32))
+    assert found is not None
+    assert (found.bits, found.group) == (case.defines["WEIGHT_BITS"], case.defines["WEIGHT_GROUP"])
+    return np.concatenate([np.full(INTEGERS_OFFSET, 85, np.int8), found.packed(16)])
+
+
 def plan_of(case: Case, block: int) -> tuple[PlanBuilder, dict[str, np.ndarray], Memory]:
     """The plan of one CPU step, what its scratch pools hold at first, and the output's place."""
     plan = PlanBuilder()
@@ -58,6 +89,9 @@ def plan_of(case: Case, block: int) -> tuple[PlanBuilder, dict[str, np.ndarray],
     for name, form in case.kernel.tensors:
         values = dense[name]
         shape = values.shape
+        if name == "w" and "WEIGHT_BITS" in case.defines:
+            args += [pool(plan.weights(integers_of(case, values), tail=0)), integer(INTEGERS_OFFSET)]
+            continue
         if form == ArgumentForm.WEIGHTS and values.ndim == 3:
             packing.append((len(args), shape))
             values = packed(values.astype(np.float32), block)
@@ -123,6 +157,39 @@ def test_instruction_sets(farmrt: Farmrt, name: str, isa: str) -> None:
     check(farmrt, CPU_CASES[name], isa=isa)
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("name", INTEGER_CASES)
+def test_integer_weights(farmrt: Farmrt, name: str, isa: str) -> None:
+    check(farmrt, INTEGER_CASES[name], isa=isa)
+
+
+@pytest.mark.parametrize(
+    ("name", "bits", "problem"),
+    [
+        ("deconv2d 2x2 stride 2", 8, "its weights are of a form that it does not read"),
+        ("fully_connected 1 row", 5, "its weights are of a form that it does not read"),
+        ("fully_connected 1 row", 8, "the weights exceed their pool"),  # their offset is no float's
+    ],
+)
+def test_integer_weights_that_cannot_be_read_are_refused(farmrt: Farmrt, name: str, bits: int, problem: str) -> None:
+    plan, _, _ = plan_of(CASES[name], 16)
+    kernel = kernel_string(CASES[name], chosen_variant(CASES[name], 16))
+    plan.rows[SectionId.STEP][0]["kernel"] = plan.strings.add(f"{kernel} WEIGHT_BITS={bits}")
+    answer = farmrt.load(plan)
+    assert not answer["ok"]
+    assert problem in answer["message"]
+
+
+def test_integer_weights_end_within_their_pool(farmrt: Farmrt) -> None:
+    for name, case in INTEGER_CASES.items():
+        plan, _, _ = plan_of(case, 16)
+        pools = [row for row in plan.rows[SectionId.POOL] if row["kind"] == PoolKind.WEIGHTS]
+        constants = [argument for argument, form in case.kernel.tensors if form == ArgumentForm.WEIGHTS]
+        weights = pools[constants.index("w")]
+        weights["size"] -= 1
+        assert "the weights exceed their pool" in farmrt.load(plan)["message"], name
+
+
 @pytest.mark.parametrize("block", [4, 8, 32])
 @pytest.mark.parametrize("name", [n for n, case in CPU_CASES.items() if case.kernel.block][:6])
 def test_other_packings(farmrt: Farmrt, name: str, block: int) -> None:
@@ -164,7 +231,7 @@ def test_an_option_is_below_its_bound(farmrt: Farmrt, key: str) -> None:
     """The greatest code of each enumeration is taken, and the one behind it is not."""
     codes = OPTIONS[key]
     bound = codes if isinstance(codes, int) else max(codes) + 1
-    case = CASES["unary view"]
+    case = INTEGER_CASES["row"] if key == "WEIGHT_BITS" else CASES["unary view"]
     for value, problem in ((bound - 1, ""), (bound, "an option is out of range")):
         plan, _, _ = plan_of(case, 16)
         kernel = f"{kernel_string(case, chosen_variant(case, 16))} {key}={value}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -95,9 +96,21 @@ def dense_arrays(case: Case, precision: Precision) -> dict[str, Any]:
         # Recurrent weights are small, or the steps would amplify what half precision rounds off.
         values = random.uniform(0.2 if positive(case) else -1, 1, shape) * (0.25 if name == "r" else 1)
         arrays[name] = values.astype(stored).astype(np.float64)
+        if name == "w" and "WEIGHT_BITS" in case.defines:
+            arrays[name] = integer_weights(shape, case.defines)
     if "zeros" in arrays:
         arrays["zeros"][:] = 0
     return arrays
+
+
+def integer_weights(shape: tuple[int, ...], defines: Mapping[str, int]) -> Any:
+    """Weights [groups, rows, cols] that are multiples of a scale, in float64; the greatest integer is everywhere."""
+    random, most = np.random.default_rng(6), {8: 127, 4: 7}[defines["WEIGHT_BITS"]]
+    parted = (-1, defines["WEIGHT_GROUP"] or shape[2])
+    integers = random.integers(-most, most + 1, shape).reshape(parted)
+    integers[:, 0] = most
+    scales = random.uniform(0.5 / most, 1 / most, (len(integers), 1)).astype(np.float32)
+    return (integers.astype(np.float32) * scales).reshape(shape).astype(np.float64)
 
 
 def element_type(case: Case, name: str, precision: Precision) -> type[np.number[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,15 @@ class GraphMaker:
         fan_in = max(1, int(np.prod(shape[1:])))
         values = self._random.standard_normal(shape) / np.sqrt(fan_in)
         return self.graph.add_constant("w", values.astype(np.float32))
+
+    def multiples(self, *shape: int, bits: int, group: int = 0) -> str:
+        """Weights that are integers of some bits times a scale: one for each row, or for each group of a row."""
+        most = 2 ** (bits - 1) - 1
+        integers = self._random.integers(-most, most + 1, (math.prod(shape) // (group or shape[1]), group or shape[1]))
+        integers[:, 0] = most
+        scales = self._random.uniform(0.5, 1, (len(integers), 1)) / most / np.sqrt(shape[1])
+        values = integers.astype(np.float32) * scales.astype(np.float32)
+        return self.graph.add_constant("w", values.reshape(shape))
 
     def add(self, op: str, *inputs: str, **attrs: Any) -> str:
         output = f"{op.lower()}{len(self.graph.nodes)}"

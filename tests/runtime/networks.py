@@ -50,6 +50,15 @@ def classifier(m: GraphMaker) -> Graph:
     return m.finish(m.add("Softmax", y, axis=1))
 
 
+def integer_weights(m: GraphMaker) -> Graph:
+    """Of eight and four bits, for one row and for many, with scales of rows and of groups."""
+    x = m.input(1, 64)
+    y = m.add("FullyConnected", x, m.multiples(96, 64, bits=8), m.weights(96), activation="relu")
+    row = m.add("FullyConnected", y, m.multiples(33, 96, bits=4, group=32))
+    rows = m.add("FullyConnected", m.input(11, 64), m.multiples(96, 64, bits=4))
+    return m.finish(row, m.add("FullyConnected", rows, m.multiples(50, 96, bits=8, group=16), m.weights(50)))
+
+
 def reshape_between(m: GraphMaker) -> Graph:
     x = m.conv(m.input(1, 4, 6, 5), 6)
     flat = m.add("Reshape", x, shape=(1, 5, 6, 6))
@@ -187,5 +196,5 @@ def nhwc_boundary(m: GraphMaker) -> Graph:
 NETWORKS: list[Callable[[GraphMaker], Graph]] = [
     *(residual_block, depthwise_and_groups, concat_in_place, dense_chain, classifier, reshape_between),
     *(shuffle_and_slice, broadcasting, normalised, resized, padded, reductions, matrices, nhwc_boundary),
-    *(group_normalised, attended, gated, mirrored, super_resolution, space_to_depth_first),
+    *(group_normalised, attended, gated, mirrored, super_resolution, space_to_depth_first, integer_weights),
 ]

@@ -31,14 +31,14 @@ static const char *conv2d_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     if (!rt_product_is_countable(packing.groups, pixels, packing.rows, taps)) return "too many pixels";
     if (!rt_view_fits(&tensors[RT_CONV2D_X], rt_product3(d.batch, d.in_h, d.in_w), inputs))
         return "the input exceeds its pool";
-    if (!rt_packing_fits(&tensors[RT_CONV2D_W], &packing)) return "the weights exceed their pool";
+    if (!rt_packing_fits(call, &packing)) return "the weights exceed their pool";
     if (!rt_flat_fits(&tensors[RT_CONV2D_B], outputs)) return "the bias exceeds its pool";
     if (!rt_flat_fits(&tensors[RT_CONV2D_ZEROS], (uint64_t)d.in_c)) return "the zeros exceed their pool";
     if (call->codes.residual && !rt_view_fits(&tensors[RT_CONV2D_RESIDUAL], pixels, outputs))
         return "the residual exceeds its pool";
     if (!rt_view_fits(&tensors[RT_CONV2D_Y], pixels, outputs)) return "the output exceeds its pool";
     needs->work = rt_product(rt_product(pixels, outputs), packing.cols);
-    needs->scratch_bytes = rt_product_scratch_bytes(taps, (uint64_t)d.in_c, true);
+    needs->scratch_bytes = rt_product_scratch_bytes(call, taps, (uint64_t)d.in_c);
     return NULL;
 }
 
@@ -59,7 +59,7 @@ static void conv2d_run(const rt_cpu_call *call, rt_workers *workers) {
         .group_outputs = d.out_c,
         .epilogue = rt_product_epilogue(call, d.act_a, d.act_b, rt_floats(&tensors[RT_CONV2D_B]), &tensors[RT_CONV2D_RESIDUAL], &tensors[RT_CONV2D_Y]),
     };
-    rt_product_pack(&job, &tensors[RT_CONV2D_W]);
+    rt_product_pack(&job, call);
     job.group_weights = (int64_t)rt_ceil_div(job.channels, RT_CPU_BLOCK) * job.block_stride;
     rt_product_run(&job, workers);
 }
@@ -78,14 +78,14 @@ static const char *conv1x1_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     uint64_t pixels = (uint64_t)d.pixels;
     if (!rt_product_is_countable(1, pixels, packing.rows, 1)) return "too many pixels";
     if (!rt_view_fits(&tensors[RT_CONV1X1_X], pixels, packing.cols)) return "the input exceeds its pool";
-    if (!rt_packing_fits(&tensors[RT_CONV1X1_W], &packing)) return "the weights exceed their pool";
+    if (!rt_packing_fits(call, &packing)) return "the weights exceed their pool";
     if (!rt_flat_fits(&tensors[RT_CONV1X1_B], packing.rows)) return "the bias exceeds its pool";
     if (call->codes.residual && !rt_view_fits(&tensors[RT_CONV1X1_RESIDUAL], pixels, packing.rows)) {
         return "the residual exceeds its pool";
     }
     if (!rt_view_fits(&tensors[RT_CONV1X1_Y], pixels, packing.rows)) return "the output exceeds its pool";
     needs->work = rt_product(rt_product(pixels, packing.rows), packing.cols);
-    needs->scratch_bytes = rt_product_scratch_bytes(1, packing.cols, true);
+    needs->scratch_bytes = rt_product_scratch_bytes(call, 1, packing.cols);
     return NULL;
 }
 
@@ -103,11 +103,11 @@ static void conv1x1_run(const rt_cpu_call *call, rt_workers *workers) {
         .channels = (uint64_t)d.out_c,
         .epilogue = rt_product_epilogue(call, d.act_a, d.act_b, rt_floats(&tensors[RT_CONV1X1_B]), &tensors[RT_CONV1X1_RESIDUAL], &tensors[RT_CONV1X1_Y]),
     };
-    rt_product_pack(&job, &tensors[RT_CONV1X1_W]);
+    rt_product_pack(&job, call);
     rt_product_run(&job, workers);
 }
 
 const rt_cpu_operator rt_cpu_conv2d = {
-    RT_CONV2D_ROW, .check = conv2d_check, .run = conv2d_run, .packing = conv2d_packing};
+    RT_CONV2D_ROW, .check = conv2d_check, .run = conv2d_run, .packing = conv2d_packing, .integer_weights = true};
 const rt_cpu_operator rt_cpu_conv1x1 = {
-    RT_CONV1X1_ROW, .check = conv1x1_check, .run = conv1x1_run, .packing = conv1x1_packing};
+    RT_CONV1X1_ROW, .check = conv1x1_check, .run = conv1x1_run, .packing = conv1x1_packing, .integer_weights = true};

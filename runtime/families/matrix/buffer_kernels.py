@@ -82,6 +82,7 @@ BUFFER_KERNELS = (
         },
         macs=lambda dims: dims["rows"] * dims["in_c"] * dims["out_c"],
         packed=True,
+        integer_weights=True,
         local=_local_size,
     ),
     buffer_kernel(

@@ -32,13 +32,13 @@ static const char *fully_connected_check(const rt_cpu_call *call, rt_cpu_needs *
     rt_cpu_tensor x = rows_view(&tensors[RT_FULLY_CONNECTED_X], d.in_c), y = rows_view(&tensors[RT_FULLY_CONNECTED_Y], d.out_c);
     if (!rt_product_is_countable(1, rows, packing.rows, 1)) return "too many rows";
     if (!rt_view_fits(&x, rows, packing.cols)) return "the input exceeds its pool";
-    if (!rt_packing_fits(&tensors[RT_FULLY_CONNECTED_W], &packing)) return "the weights exceed their pool";
+    if (!rt_packing_fits(call, &packing)) return "the weights exceed their pool";
     if (!rt_flat_fits(&tensors[RT_FULLY_CONNECTED_B], packing.rows)) return "the bias exceeds its pool";
     rt_cpu_tensor residual = rows_view(&tensors[RT_FULLY_CONNECTED_RESIDUAL], d.out_c);
     if (call->codes.residual && !rt_view_fits(&residual, rows, packing.rows)) return "the residual exceeds its pool";
     if (!rt_view_fits(&y, rows, packing.rows)) return "the output exceeds its pool";
     needs->work = rt_product(rt_product(rows, packing.rows), packing.cols);
-    needs->scratch_bytes = rt_product_scratch_bytes(1, packing.cols, true);
+    needs->scratch_bytes = rt_product_scratch_bytes(call, 1, packing.cols);
     return NULL;
 }
 
@@ -58,7 +58,7 @@ static void fully_connected_run(const rt_cpu_call *call, rt_workers *workers) {
         .channels = (uint64_t)d.out_c,
         .epilogue = rt_product_epilogue(call, d.act_a, d.act_b, rt_floats(&tensors[RT_FULLY_CONNECTED_B]), &residual, &y),
     };
-    rt_product_pack(&job, &tensors[RT_FULLY_CONNECTED_W]);
+    rt_product_pack(&job, call);
     rt_product_run(&job, workers);
 }
 
@@ -93,7 +93,7 @@ static const char *matmul_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     if (!rt_nest_fits(&tensors[RT_MATMUL_B], b_extents, s.b, MATMUL_LOOPS)) return "b exceeds its pool";
     if (!rt_nest_fits(&tensors[RT_MATMUL_Y], y_extents, s.y, MATMUL_LOOPS)) return "the output exceeds its pool";
     needs->work = rt_product(rt_product3(d.d[0], d.d[1], d.d[2]), rt_product3(d.m, d.k, d.n));
-    needs->scratch_bytes = rt_product_scratch_bytes(1, (uint64_t)d.k, false);
+    needs->scratch_bytes = rt_product_scratch_bytes(NULL, 1, (uint64_t)d.k);
     return NULL;
 }
 
@@ -134,5 +134,6 @@ static void matmul_run(const rt_cpu_call *call, rt_workers *workers) {
 const rt_cpu_operator rt_cpu_fully_connected = {RT_FULLY_CONNECTED_ROW,
                                                 .check = fully_connected_check,
                                                 .run = fully_connected_run,
-                                                .packing = fully_connected_packing};
+                                                .packing = fully_connected_packing,
+                                                .integer_weights = true};
 const rt_cpu_operator rt_cpu_matmul = {RT_MATMUL_ROW, .check = matmul_check, .run = matmul_run};

@@ -272,7 +272,7 @@ static const char *deconv2d_check(const rt_cpu_call *call, rt_cpu_needs *needs) 
     const char *problem = common_check(call, &d, inputs, outputs);
     if (problem != NULL) return problem;
     rt_cpu_packing packing = deconv2d_packing(call);
-    if (!rt_packing_fits(&call->tensors[W], &packing)) return "the weights exceed their pool";
+    if (!rt_packing_fits(call, &packing)) return "the weights exceed their pool";
     needs->work = rt_product(rt_product(rt_product3(d.batch, d.in_h, d.in_w), outputs), packing.cols);
     needs->scratch_bytes = scratch_bytes(&d);
     return NULL;

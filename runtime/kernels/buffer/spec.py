@@ -61,6 +61,7 @@ def buffer_kernel(
     splittable: bool = True,
     tunable: bool = True,
     cpu: bool = True,
+    integer_weights: bool = False,
 ) -> BufferKernel:
     """Makes a row of the buffer table.
 
@@ -97,6 +98,7 @@ def buffer_kernel(
         splittable=splittable,
         tunable=tunable,
         cpu=cpu,
+        integer_weights=integer_weights,
         shapes=shapes,
     )
 

@@ -128,6 +128,7 @@ static uint32_t type_of(const rt_cpu_call *call, uint32_t index) {
     switch (call->operator->tensors[index]) {
         case 'e': return rt_strided_type(call, index);
         case 't': return RT_ELEMENT_TYPE_I32;
+        case 'w': return call->codes.weight_bits && index == RT_CPU_WEIGHTS ? RT_ELEMENT_TYPE_I8 : RT_ELEMENT_TYPE_F32;
         case 'b':
         case '1': return RT_ELEMENT_TYPE_U8;
         case '2': return RT_ELEMENT_TYPE_U16;
@@ -216,6 +217,12 @@ static rt_status weights_repack(const maker *make) {
     return RT_OK;
 }
 
+/* Whether the operator reads weights of the form that the codes say. */
+static bool weights_are_known(const rt_cpu_call *call) {
+    uint32_t bits = call->codes.weight_bits;
+    return bits == 0 || (call->operator->integer_weights && (bits == 4 || bits == 8));
+}
+
 /* --- calls --- */
 
 /* A call with its fault, which is the one thing that runs change. */
@@ -242,6 +249,7 @@ static rt_status call_fill(const maker *make, const rt_tile_kernels *tiles) {
     if (call->operator== NULL) call->operator= rt_cpu_users_find(make->users, kernel, length);
     if (call->operator== NULL) return bad_step(make, RT_UNSUPPORTED, why_missing(kernel, length));
     if (!codes_read(&call->codes, kernel + length)) return bad_step(make, RT_BAD_FILE, "an option is out of range");
+    if (!weights_are_known(call)) return bad_step(make, RT_BAD_FILE, "its weights are of a form that it does not read");
     if (!arguments_take(make)) return bad_step(make, RT_BAD_FILE, "its arguments are not the operator's");
     if (!ints_in_range(call)) return bad_step(make, RT_BAD_FILE, "an argument is out of range");
     bool repack = call->operator->packing != NULL && call->codes.block != RT_CPU_BLOCK;

@@ -61,7 +61,11 @@ struct rt_cpu_call {
 };
 
 /* Weights in memory: [groups][ceil(rows/RT_CPU_BLOCK)][cols][RT_CPU_BLOCK], zero-filled; they are the argument
- * RT_CPU_WEIGHTS. A value. */
+ * RT_CPU_WEIGHTS. A value.
+ *
+ * Of WEIGHT_BITS 8 or 4 a block of rows is bytes: [ceil(cols/WEIGHT_GROUP)][RT_CPU_BLOCK] scales in float (of
+ * WEIGHT_GROUP 0 once), then [cols][RT_CPU_BLOCK] integers, signed; of 4 bits columns 2i and 2i + 1 share a byte, the
+ * first in its low half, with 8 added to each. */
 enum { RT_CPU_WEIGHTS = 1 };
 typedef struct {
     uint64_t groups, rows, cols;
@@ -91,6 +95,7 @@ struct rt_cpu_operator {
     const char *(*check)(const rt_cpu_call *call, rt_cpu_needs *needs);
     void (*run)(const rt_cpu_call *call, rt_workers *workers);
     rt_cpu_packing (*packing)(const rt_cpu_call *call);
+    bool integer_weights; /* whether it reads them */
 };
 
 /* --- what checks are made of (cpu_check.c); sizes may be as large as they like --- */
@@ -115,8 +120,12 @@ const char *rt_images_check(const rt_image_sizes *d, const rt_cpu_tensor *x, con
 /* Whether so many elements lie within a tensor. */
 bool rt_flat_fits(const rt_cpu_tensor *tensor, uint64_t elements);
 
-/* Whether packed weights of these sizes lie within a tensor. */
-bool rt_packing_fits(const rt_cpu_tensor *tensor, const rt_cpu_packing *packing);
+/* Whether a call's packed weights of these sizes lie within their tensor. */
+bool rt_packing_fits(const rt_cpu_call *call, const rt_cpu_packing *packing);
+
+/* Scales of a row of integer weights, and bytes of a block of rows; UINT64_MAX where they overflow. */
+uint64_t rt_weight_scales(const rt_cpu_codes *codes, uint64_t cols);
+uint64_t rt_weight_block_bytes(const rt_cpu_codes *codes, uint64_t cols);
 
 /* Whether nested loops with these strides (negative ones too) stay within a tensor, on either side. Extents are at
  * least 1. */

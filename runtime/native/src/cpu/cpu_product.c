@@ -23,7 +23,7 @@ typedef struct {
 typedef struct {
     uint64_t group, first_pixel, end_pixel, first_block, end_block;
     const float **rows;
-    float *completed; /* the last block of weights that are not packed */
+    float *completed; /* the last block of weights that are not packed, or the floats of integers */
 } share;
 
 /* Tiles whose inputs fill the cache, within bounds. */
@@ -53,11 +53,23 @@ rt_epilogue rt_product_epilogue(const rt_cpu_call *call, float a, float b, const
                          .b = b};
 }
 
-void rt_product_pack(rt_product_job *job, const rt_cpu_tensor *weights) {
-    job->weights = rt_floats(weights);
+void rt_product_pack(rt_product_job *job, const rt_cpu_call *call) {
+    const rt_cpu_tensor *weights = &call->tensors[RT_CPU_WEIGHTS];
+    uint64_t columns = job->taps * job->depth;
     job->weights_stride = RT_CPU_BLOCK;
-    job->block_stride = (int64_t)(job->taps * job->depth * RT_CPU_BLOCK);
+    job->block_stride = (int64_t)(columns * RT_CPU_BLOCK);
     job->packed = true;
+    if (!call->codes.weight_bits) {
+        job->weights = rt_floats(weights);
+        return;
+    }
+    job->integers = (rt_integer_weights){.data = weights->data,
+                                         .columns = columns,
+                                         .group = call->codes.weight_group ? call->codes.weight_group : columns,
+                                         .scales = rt_weight_scales(&call->codes, columns),
+                                         .block_bytes = rt_weight_block_bytes(&call->codes, columns),
+                                         .bits = call->codes.weight_bits};
+    job->block_stride = (int64_t)job->integers.block_bytes;
 }
 
 bool rt_product_is_countable(uint64_t groups, uint64_t pixels, uint64_t channels, uint64_t taps) {
@@ -65,8 +77,10 @@ bool rt_product_is_countable(uint64_t groups, uint64_t pixels, uint64_t channels
     return turns <= UINT32_MAX && taps <= UINT32_MAX;
 }
 
-uint64_t rt_product_scratch_bytes(uint64_t taps, uint64_t depth, bool packed) {
-    uint64_t completed = packed ? 0 : rt_product(depth, RT_CPU_BLOCK * sizeof(float));
+uint64_t rt_product_scratch_bytes(const rt_cpu_call *packed, uint64_t taps, uint64_t depth) {
+    uint64_t block = RT_CPU_BLOCK * sizeof(float);
+    uint64_t integers = rt_product(rt_product(taps, depth), RT_TILE_BLOCKS * block);
+    uint64_t completed = packed == NULL ? rt_product(depth, block) : packed->codes.weight_bits ? integers : 0;
     return rt_sum(rows_bytes(taps, depth), completed);
 }
 
@@ -142,6 +156,27 @@ static void block_complete(const rt_product_job *job, const float *weights, uint
     }
 }
 
+/* The integer weights of the group from a block on. */
+static rt_integer_weights block_integers(const rt_product_job *job, const share *own, uint64_t block) {
+    rt_integer_weights weights = job->integers;
+    weights.data += (int64_t)own->group * job->group_weights + (int64_t)block * job->block_stride;
+    return weights;
+}
+
+/* Makes floats of the integer weights of a tile. */
+static void integers_complete(const rt_product_job *job, const share *own, uint64_t block, rt_tile *tile) {
+    tile->weights = own->completed;
+    tile->block_stride = (int64_t)(job->integers.columns * RT_CPU_BLOCK);
+    for (uint32_t i = 0; i < tile->blocks; i++) {
+        rt_integer_weights weights = block_integers(job, own, block + i);
+        job->tiles->integers_to_floats(&weights, own->completed + i * tile->block_stride);
+    }
+}
+
+/* Whether a job's integer weights are read as they are: more pixels share the floats that they become, which pays for
+ * fewer where there are few bits to take apart. */
+static bool is_direct(const rt_product_job *job) { return job->weights == NULL && job->pixels < job->integers.bits; }
+
 /* The tile at a block, for any pixels: one block, or two where the kernel takes two and both are there. */
 static rt_tile block_tile(const division *all, const share *own, uint64_t block) {
     const rt_product_job *job = all->job;
@@ -150,10 +185,15 @@ static rt_tile block_tile(const division *all, const share *own, uint64_t block)
     bool in_rows = job->packed || job->column_stride == 1;
     bool complete = job->packed || (in_rows && rest >= (uint64_t)all->job->tiles->blocks * RT_CPU_BLOCK);
     rt_tile tile = {.taps = (uint32_t)job->taps, .depth = (uint32_t)job->depth, .first_channel = channel};
-    tile.blocks = complete && own->end_block - block >= all->job->tiles->blocks ? all->job->tiles->blocks : 1;
+    bool whole = complete && own->end_block - block >= all->job->tiles->blocks && !is_direct(job);
+    tile.blocks = whole ? all->job->tiles->blocks : 1;
     tile.channels = smaller(rest, (uint64_t)tile.blocks * RT_CPU_BLOCK);
-    tile.weights = job->weights + (int64_t)own->group * job->group_weights + (int64_t)block * job->block_stride;
     tile.weights_stride = job->weights_stride;
+    if (job->weights == NULL) {
+        if (!is_direct(job)) integers_complete(job, own, block, &tile);
+        return tile;
+    }
+    tile.weights = job->weights + (int64_t)own->group * job->group_weights + (int64_t)block * job->block_stride;
     tile.block_stride = job->block_stride;
     if (!in_rows || (!job->packed && rest < RT_CPU_BLOCK)) {
         block_complete(job, tile.weights, smaller(rest, RT_CPU_BLOCK), own->completed);
@@ -166,17 +206,19 @@ static rt_tile block_tile(const division *all, const share *own, uint64_t block)
 /* Every block of the share over all its tiles. */
 static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const division *all = context;
+    const rt_product_job *job = all->job;
     share own = turn_share(all, turn, worker);
-    rt_epilogue epilogue = share_epilogue(all->job, &own);
+    rt_epilogue epilogue = share_epilogue(job, &own);
     share_rows_fill(all, &own);
     for (uint64_t block = own.first_block; block < own.end_block;) {
         rt_tile tile = block_tile(all, &own, block);
+        rt_integer_weights integers = block_integers(job, &own, block);
         tile.epilogue = &epilogue;
-        for (uint64_t pixel = own.first_pixel; pixel < own.end_pixel; pixel += all->job->tiles->pixels) {
+        for (uint64_t pixel = own.first_pixel; pixel < own.end_pixel; pixel += job->tiles->pixels) {
             tile.rows = tile_rows(all, &own, pixel);
             tile.first_pixel = pixel;
             tile.pixels = (uint32_t)tile_pixels(all, &own, pixel);
-            all->job->tiles->product(&tile);
+            is_direct(job) ? job->tiles->integer_product(&tile, &integers) : job->tiles->product(&tile);
         }
         block += tile.blocks;
     }

@@ -16,8 +16,9 @@ typedef struct {
     rt_window window; /* of the first group's inputs */
     uint64_t taps, depth;
     uint64_t groups, pixels, channels; /* of a group's output */
-    const float *weights;              /* of the first group */
-    int64_t weights_stride, block_stride;
+    const float *weights;              /* of the first group; NULL: `integers` */
+    rt_integer_weights integers;
+    int64_t weights_stride, block_stride; /* of integers: bytes */
     bool packed; /* else the last block of weights may be incomplete */
     int64_t column_stride; /* from one channel to the next, of weights that are not packed */
     /* elements from one group to the next; residual and bias lie like the outputs */
@@ -34,14 +35,15 @@ static inline rt_cpu_packing rt_rows_packing(int32_t in_c, int32_t out_c) {
 rt_epilogue rt_product_epilogue(const rt_cpu_call *call, float a, float b, const float *bias,
                                 const rt_cpu_tensor *residual, const rt_cpu_tensor *y);
 
-/* Gives a job packed weights, whose blocks follow each other. Its taps and depth must be set before. */
-void rt_product_pack(rt_product_job *job, const rt_cpu_tensor *weights);
+/* Gives a job the packed weights of a call, whose blocks follow each other. Its taps and depth must be set before. */
+void rt_product_pack(rt_product_job *job, const rt_cpu_call *call);
 
 /* Whether the sizes are within what the division into turns can count. */
 bool rt_product_is_countable(uint64_t groups, uint64_t pixels, uint64_t channels, uint64_t taps);
 
-/* Scratch bytes that each worker needs, UINT64_MAX where they overflow. */
-uint64_t rt_product_scratch_bytes(uint64_t taps, uint64_t depth, bool packed);
+/* Scratch bytes that each worker needs, UINT64_MAX where they overflow. `packed` is the call whose packed weights they
+ * are; NULL for weights that are not packed. */
+uint64_t rt_product_scratch_bytes(const rt_cpu_call *packed, uint64_t taps, uint64_t depth);
 
 /* Computes all of it and waits. The sizes are countable, and each worker has the scratch bytes. */
 void rt_product_run(const rt_product_job *job, rt_workers *workers);

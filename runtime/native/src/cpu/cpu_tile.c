@@ -11,6 +11,12 @@
 
 #include "cpu_math.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 #define NAME_JOIN(prefix, isa) prefix##isa
 #define NAME(prefix, isa) NAME_JOIN(prefix, isa)
 #define TEXT_OF(name) #name
@@ -231,6 +237,122 @@ static void product(const rt_tile *tile) {
            tile->channels);
 }
 
+/* RT_CPU_BLOCK integers as floats. */
+INLINE void integers_widen(const int8_t *integers, lanes values[PARTS]) {
+#if LANES == 16
+    values[0] = (lanes)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)integers)));
+#elif LANES == 8
+    for (int i = 0; i < PARTS; i++) {
+        __m128i narrow = _mm_loadl_epi64((const __m128i *)(const void *)(integers + i * LANES));
+        values[i] = (lanes)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(narrow));
+    }
+#elif defined(__aarch64__)
+    int8x16_t narrow = vld1q_s8(integers);
+    int16x8_t low = vmovl_s8(vget_low_s8(narrow)), high = vmovl_s8(vget_high_s8(narrow));
+    values[0] = (lanes)vcvtq_f32_s32(vmovl_s16(vget_low_s16(low)));
+    values[1] = (lanes)vcvtq_f32_s32(vmovl_s16(vget_high_s16(low)));
+    values[2] = (lanes)vcvtq_f32_s32(vmovl_s16(vget_low_s16(high)));
+    values[3] = (lanes)vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)));
+#elif defined(__x86_64__)
+    __m128i narrow = _mm_loadu_si128((const __m128i *)(const void *)integers);
+    __m128i halves[2] = {_mm_unpacklo_epi8(narrow, narrow), _mm_unpackhi_epi8(narrow, narrow)};
+    for (int i = 0; i < PARTS; i++) { /* each integer four times, of which the highest stays */
+        __m128i half = halves[i / 2], wide = i % 2 ? _mm_unpackhi_epi16(half, half) : _mm_unpacklo_epi16(half, half);
+        values[i] = (lanes)_mm_cvtepi32_ps(_mm_srai_epi32(wide, 24));
+    }
+#else
+    for (int i = 0; i < PARTS; i++, integers += LANES) {
+        values[i] = (lanes){(float)integers[0], (float)integers[1], (float)integers[2], (float)integers[3]};
+    }
+#endif
+}
+
+/* The integers of one column of a block, as floats. */
+INLINE void column_load(const uint8_t *integers, uint32_t bits, uint64_t column, lanes values[PARTS]) {
+    typedef uint8_t bytes __attribute__((vector_size(RT_CPU_BLOCK)));
+    bytes own;
+    memcpy(&own, integers + (bits == 4 ? column / 2 : column) * RT_CPU_BLOCK, sizeof own);
+    if (bits == 4) own = (column % 2 ? own >> 4 : own & 15) - 8;
+    integers_widen((const int8_t *)&own, values);
+}
+
+/* Where the columns that share a scale with `column` end, within `end`. */
+INLINE uint64_t group_end(const rt_integer_weights *weights, uint64_t column, uint64_t end) {
+    uint64_t next = (column / weights->group + 1) * weights->group;
+    return next < end ? next : end;
+}
+
+/* Their scales in a block. */
+INLINE const float *group_scales(const rt_integer_weights *weights, uint64_t column) {
+    return (const float *)(const void *)weights->data + column / weights->group * RT_CPU_BLOCK;
+}
+
+/* The first column's integers of a block. */
+INLINE const uint8_t *first_integers(const rt_integer_weights *weights) {
+    return weights->data + weights->scales * RT_CPU_BLOCK * sizeof(float);
+}
+
+/* Adds the products of columns `from` to `end`, which share a scale, with x[0], x[1], ... Several sums do not wait for
+ * each other. */
+INLINE void columns_add(const rt_integer_weights *weights, uint32_t bits, const float *x, uint64_t from, uint64_t end,
+                        lanes total[PARTS]) {
+    enum { SUMS = 4 };
+    const uint8_t *integers = first_integers(weights);
+    const float *scales = group_scales(weights, from);
+    lanes sum[SUMS][PARTS] = {0}, values[PARTS];
+    uint64_t column = from;
+    for (; column % 2 == 0 && column + SUMS <= end; column += SUMS) {
+        const uint8_t *own = integers + (bits == 4 ? column / 2 : column) * RT_CPU_BLOCK;
+        for (uint32_t k = 0; k < SUMS; k++) {
+            column_load(own, bits, k, values);
+            for (int i = 0; i < PARTS; i++) sum[k][i] += values[i] * x[column - from + k];
+        }
+    }
+    for (; column < end; column++) {
+        column_load(integers, bits, column, values);
+        for (int i = 0; i < PARTS; i++) sum[0][i] += values[i] * x[column - from];
+    }
+    for (int i = 0; i < PARTS; i++) {
+        total[i] += (sum[0][i] + sum[1][i] + (sum[2][i] + sum[3][i])) * load(scales + i * LANES);
+    }
+}
+
+/* rt_tile_kernels.integer_product, of a constant number of bits. */
+INLINE void integers_sum(const rt_tile *tile, const rt_integer_weights *weights, uint32_t bits) {
+    for (uint32_t p = 0; p < tile->pixels; p++) {
+        float sums[RT_CPU_BLOCK] __attribute__((aligned(64)));
+        lanes total[PARTS] = {0};
+        for (uint32_t tap = 0; tap < tile->taps; tap++) {
+            const float *x = tile->rows[tap * RT_TILE_PIXELS + p];
+            uint64_t first = (uint64_t)tap * tile->depth, end = first + tile->depth, next;
+            for (uint64_t column = first; column < end; column = next) {
+                next = group_end(weights, column, end);
+                columns_add(weights, bits, x + (column - first), column, next, total);
+            }
+        }
+        for (int i = 0; i < PARTS; i++) store(sums + i * LANES, total[i]);
+        finish(tile->epilogue, sums, 1, RT_CPU_BLOCK, tile->first_pixel + p, tile->first_channel, tile->channels);
+    }
+}
+
+static void integer_product(const rt_tile *tile, const rt_integer_weights *weights) {
+    weights->bits == 4 ? integers_sum(tile, weights, 4) : integers_sum(tile, weights, 8);
+}
+
+/* rt_tile_kernels.integers_to_floats. */
+static void integers_to_floats(const rt_integer_weights *weights, float *target) {
+    const uint8_t *integers = first_integers(weights);
+    for (uint64_t column = 0, end; column < weights->columns; column = end) {
+        const float *scales = group_scales(weights, column);
+        end = group_end(weights, column, weights->columns);
+        for (uint64_t c = column; c < end; c++, target += RT_CPU_BLOCK) {
+            lanes values[PARTS];
+            column_load(integers, weights->bits, c, values);
+            for (int i = 0; i < PARTS; i++) store(target + i * LANES, values[i] * load(scales + i * LANES));
+        }
+    }
+}
+
 /* Sums RT_CPU_BLOCK channels of DEPTHWISE_PIXELS pixels in registers. Those of pixels that the tile does not have are
  * sums of valid rows too (rt_tile), and the caller drops them. */
 INLINE void depthwise_sum(const rt_depthwise_tile *tile, uint64_t channel, float *sums) {
@@ -278,4 +400,4 @@ static void depthwise(const rt_depthwise_tile *tile) {
 }
 
 const rt_tile_kernels NAME(rt_tile_kernels_, RT_ISA) = {
-    TEXT(RT_ISA), PIXELS, BLOCKS, DEPTHWISE_PIXELS, product, depthwise, apply, greatest, exponentials, sum, squares, affine, dots};
+    TEXT(RT_ISA), PIXELS, BLOCKS, DEPTHWISE_PIXELS, product, integer_product, integers_to_floats, depthwise, apply, greatest, exponentials, sum, squares, affine, dots};

@@ -37,6 +37,14 @@ typedef struct {
     const rt_epilogue *epilogue;
 } rt_tile;
 
+/* Integer weights of one group (rt_cpu_packing), from a block of rows on. A value. */
+typedef struct {
+    const uint8_t *data;
+    uint64_t columns, group; /* group: columns that share a scale */
+    uint64_t scales, block_bytes; /* scales of a row */
+    uint32_t bits;
+} rt_integer_weights;
+
 /* All channels of some pixels of a depthwise convolution, row pointers as above. A value. */
 typedef struct {
     const float *const *rows;
@@ -54,6 +62,10 @@ struct rt_tile_kernels {
     /* the best size of a tile, at most RT_TILE_PIXELS and RT_TILE_BLOCKS */
     uint32_t pixels, blocks, depthwise_pixels;
     void (*product)(const rt_tile *tile);
+    /* the same of one block of integer weights, which a pixel reads as they are: for few pixels */
+    void (*integer_product)(const rt_tile *tile, const rt_integer_weights *weights);
+    /* the floats that integer weights stand for: a block of them, [columns][RT_CPU_BLOCK] */
+    void (*integers_to_floats)(const rt_integer_weights *weights, float *target);
     void (*depthwise)(const rt_depthwise_tile *tile);
     /* v = function(v, a, b) of each value (RT_UNARY_...) */
     void (*apply)(uint32_t function, float a, float b, float *values, uint64_t count);

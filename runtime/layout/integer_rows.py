@@ -1,0 +1,95 @@
+"""Rows of weights as integers of few bits with their scales: found in floats, and packed for kernels that read them.
+
+Weights that were quantised and dequantised are whole multiples of a scale. Transpositions, reshapes, slices, factors of
+channels and folded constants leave them so, so the values tell it, whatever the model was written in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from runtime.graph import Array
+
+LEAST = 1024  # weights, of which integers are worth a kernel of their own
+GROUPS = (128, 64, 32, 16)  # columns that share a scale, where a row has several
+_SAMPLE = 16  # columns by which most candidates are refused
+_ROUNDING = 2.0**-21  # of a product, and of a scale that is found again
+_OFFSET = 8  # what is added to integers of four bits, so that they are not negative
+
+
+@dataclasses.dataclass(frozen=True)
+class IntegerRows:
+    """Weights [groups, rows, cols] as scale * integer.
+
+    Attributes:
+        integers: int8 [groups, rows, cols].
+        scales: float32 [groups, rows, scales of a row].
+        group: columns that share a scale; 0 where a row has one.
+        bits: 8 or 4.
+    """
+
+    integers: Array
+    scales: Array
+    group: int
+    bits: int
+
+    def packed(self, block: int) -> Array:
+        """Bytes of each block of rows, one block behind the other: scales [scales of a row][block] in float32, then
+        integers [cols][block]. Of four bits, columns 2i and 2i + 1 share a byte, the first in its low half."""
+        blocks = [_in_blocks(each, block) for each in (self.scales, self.integers)]
+        if self.bits == 4:
+            halves = np.pad(blocks[1] + _OFFSET, ((0, 0), (0, blocks[1].shape[1] % 2), (0, 0))).astype(np.uint8)
+            blocks[1] = halves[:, 0::2] | halves[:, 1::2] << 4
+        flat = [np.ascontiguousarray(each).view(np.int8).reshape(len(each), -1) for each in blocks]
+        return np.concatenate(flat, axis=1).reshape(-1)
+
+
+def _in_blocks(rows: Array, block: int) -> Array:
+    """[groups, rows, cols] as [blocks, cols, block], zeros behind the last row of a group."""
+    _, count, cols = rows.shape
+    padded = np.pad(rows, ((0, 0), (0, -count % block), (0, 0)))
+    return padded.reshape(-1, block, cols).swapaxes(1, 2)
+
+
+def integer_rows(weights: Array) -> IntegerRows | None:
+    """Floats [groups, rows, cols] as integers of eight bits or four; None where they are no such multiples."""
+    groups, rows, cols = weights.shape
+    if weights.dtype != np.float32 or weights.size < LEAST:
+        return None
+    for group in (0, *(each for each in GROUPS if cols % each == 0 and cols > each)):
+        found = _multiples(weights.reshape(-1, group or cols))
+        if found is not None:
+            integers, scales = (each.reshape(groups, rows, -1) for each in found)
+            bits = 4 if integers.min() >= -_OFFSET and integers.max() < _OFFSET else 8
+            return IntegerRows(integers, scales, group, bits)
+    return None
+
+
+def _multiples(rows: Array) -> tuple[Array, Array] | None:
+    """Integers and the scale of each row; None where a row has none. Most rows' largest one is that of their bits."""
+    if len(rows) > 1 and _multiples(rows[:1]) is None:
+        return None  # as most weights are
+    peak = np.abs(rows).max(axis=1)
+    step = np.where(peak > 0, np.nan, np.float32(1)).astype(np.float32)
+    for largest in (127, 7, 128, 8, *range(126, 8, -1), *range(6, 0, -1)):
+        places = np.flatnonzero(np.isnan(step))
+        if not len(places):
+            break
+        candidate = (peak[places] / np.float32(largest)).astype(np.float32)
+        near = _is_whole(rows[places, :_SAMPLE], candidate)
+        places, candidate = places[near], candidate[near]
+        whole = _is_whole(rows[places], candidate)
+        step[places[whole]] = candidate[whole]
+    if np.isnan(step).any():
+        return None
+    integers = np.rint(rows / step[:, None])
+    is_in_range = integers.min() >= -128 and integers.max() <= 127
+    return (integers.astype(np.int8), step) if is_in_range else None
+
+
+def _is_whole(rows: Array, step: Array) -> Array:
+    """Which rows are whole multiples of their step, but for rounding."""
+    again = np.rint(rows / step[:, None]) * step[:, None]
+    return np.asarray((np.abs(again - rows) <= _ROUNDING * np.abs(rows)).all(axis=1))
