@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,7 @@ def test_tuning_ends_with_a_row_on_a_played_gpu(farm: CallFarm, play: Any, profi
     [
         ("dies_after_launches=3", "CL_OUT_OF_RESOURCES"),
         ("resets_after_launches=3", "CL_OUT_OF_RESOURCES"),
+        ("host_ptr=fails_late", "CL_OUT_OF_RESOURCES"),
         ("max_registers=40", "out of registers"),
         ("memory_mb=1", "CL_MEM_OBJECT_ALLOCATION_FAILURE"),
         ("platforms=0", "no OpenCL platform"),
@@ -90,6 +92,27 @@ def test_a_gpu_that_fails_is_a_row_with_its_reason(farm: CallFarm, play: Any, ke
     row = row_of(farm("run", "small.yml", "--round", "1", "--json"))
     assert row["status"] not in ("ok", "")
     assert reason in row["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+def test_a_gpu_that_dies_does_not_concern_the_row_of_the_cpu(farm: CallFarm, play: Any) -> None:
+    play("mali-g72:dies_after_launches=3", DEPLOYMENT.replace("runtime: gpu", "runtime: cpu+gpu"))
+    rows = json.loads(farm("run", "small.yml", "--round", "1", "--json")[1])["rows"]
+    assert {row["runtime"]: row["status"] == "ok" for row in rows} == {"cpu": True, "gpu": False}
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.parametrize("keys", ["build_ms=300", "driver=OpenCL 2.0 after the update", "profiling=slow"])
+def test_slow_compilers_queues_and_updates_change_no_result(farm: CallFarm, play: Any, keys: str) -> None:
+    """Each follows a run on the same GPU without it."""
+    words = ("run", "small.yml", "--round", "1", "--warmup", "0", "--validate", "--json")
+    play("mali-g72")
+    assert row_of(farm(*words))["status"] == "ok"
+    play(f"mali-g72:{keys}")
+    row = row_of(farm(*words))
+    assert row["status"] == "ok", row["reason"]
 
 
 @pytest.mark.slow
