@@ -35,7 +35,7 @@ class Builder(Launcher):
         self._values: dict[str, dict[_Form, Value]] = {}
         self._homes: dict[str, Value] = {}
         self._planned: dict[str, tuple[str, int]] = {}
-        self.bytes = InBytes()
+        self.byte_choice = InBytes()
 
     def add_input(self, name: str, place: tuple[str, int] | None = None) -> None:
         """Declares an input of the plan: row-major, of the element type that the graph says.
@@ -90,7 +90,7 @@ class Builder(Launcher):
 
     def in_bytes(self, tensor: str) -> bool:
         """Whether a tensor of floats is to be stored in eight bits by what writes it."""
-        return tensor in self.bytes.tensors and not self.is_part(tensor)
+        return tensor in self.byte_choice.tensors and not self.is_part(tensor)
 
     def read_bytes(self, tensor: str) -> Value:
         """Returns a tensor of floats, which holds whole steps of eight bits, in bytes in blocks."""

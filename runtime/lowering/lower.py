@@ -49,7 +49,7 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     elif _runs_blocked(target):
         blocked = Blocked(choose_blocked(graph, builder.block), builder.block)
         if options.cpu.quantized and target.cpu_quantized:
-            builder.bytes = choose_quantized(builder, blocked.outputs)
+            builder.byte_choice = choose_quantized(builder, blocked.outputs)
     if options.choice or target.memory != "image":
         builder.plan_views(plan_concats(graph, blocked, options.choice))
     placed = place_inputs(graph)
@@ -58,7 +58,7 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     for node in graph.nodes:
         if options.choice:
             lower_chosen(builder, node, options.choice.of(node))
-        elif node.output in builder.bytes.nodes:
+        elif node.output in builder.byte_choice.nodes:
             _lower_quantized(builder, node)
         elif node.output in blocked.outputs:
             BLOCKED_OPERATORS[node.op].lower(builder, node)

@@ -68,7 +68,7 @@ def test_names_of_folders() -> None:
 def test_without_opencl(plan: Any, tmp_path: Path) -> None:
     """CPU plans run; one that needs OpenCL is refused in one line, and `probe` says why there is none."""
     program = build_farmrt(features=WITHOUT_OPENCL)
-    assert program.stat().st_size < 0.95 * build_farmrt().stat().st_size
+    assert program.stat().st_size < 0.97 * build_farmrt().stat().st_size
     with Farmrt(program, tmp_path) as farmrt:
         assert farmrt.done("probe")["opencl"]["error"] == NO_OPENCL
         maker = GraphMaker()
