@@ -27,7 +27,7 @@ PRIORITIES = ("interactive", "nightly")
 
 FILE = click.Path(path_type=Path)
 CONFIG = "--config"
-YAML = (".yml", ".yaml")
+NO_MODELS = (".yml", ".yaml", ".plan")
 TO_START = "; `farm run zoo://squeezenet_v11` needs none, `farm zoo deployment NAME` writes one to start from"
 
 
@@ -40,7 +40,7 @@ class ModelFile(click.Path):
         if not os.path.lexists(path):
             advice = "" if path.suffix == ".plan" else TO_START
             raise ConfigError(f"{path}: {named_file.missing(path, advice)}")
-        if path.is_file() and not path.stat().st_size and path.suffix not in YAML:
+        if path.is_file() and not path.stat().st_size and path.suffix not in NO_MODELS:
             _refuse_empty(path)
         return path
 

@@ -23,7 +23,7 @@ from tests.farm.model.tiny_model import model_of, write_deployment
         ("executorch:threads=2", "has no option threads"),
         ("ncnn:fp16", "'fp16' is no option; write ncnn:KEY=VALUE"),
         ("ncnn:precision=fp16:precision=fp32", "the option precision is given twice"),
-        ("ncn:precision=fp16", "'ncn:precision=fp16' is no engine"),
+        ("ncn:precision=fp16", "'ncn' is no engine"),
     ],
 )
 def test_a_mistake_is_one_line(farm: CallFarm, own_folder: Path, word: str, problem: str) -> None:
