@@ -229,18 +229,22 @@ class Builder(Launcher):
         existing, form = self._tensor(tensor), (Storage.FLAT, ElementType.F32)
         source = self._homes[tensor]
         value = existing.get(form) or self._aliased(source, form)
-        if value is None or value.root.role == Role.INPUT or value.root.data is not None:
+        if value is None or self._is_given(value.root):
             value = Value(tensor, source.shape, Storage.FLAT, ElementType.F32)
             self.convert(f"{tensor}:output", source, value, f"{source.storage.name} -> output")
             self.conversions.append(Conversion(tensor, source.storage, None, ElementType.F32, self.launches[-1]))
         existing[form] = Value(tensor, value.shape, Storage.FLAT, ElementType.F32, 0, value, 0, Role.OUTPUT)
         self.outputs.append(existing[form])
 
+    def _is_given(self, root: Value) -> bool:
+        """Whether a root is an input, holds one, or is a constant: its memory cannot be an output's, too."""
+        return root.data is not None or any(root is value.root for value in self.inputs)
+
     def _output_elements(self, tensor: str) -> None:
         """An output of another element type than float32; a copy where it is an input, a constant or a part."""
         value = self.read(tensor, Storage.FLAT)
         root = value.root
-        if root.role == Role.INPUT or root.data is not None or value is not root:
+        if self._is_given(root) or value is not root:
             source, value = value, Value(tensor, value.shape, Storage.FLAT, value.element)
             self.cast(f"{tensor}:output", "Transpose", source, value)
             self.conversions.append(Conversion(tensor, source.storage, None, value.element, self.launches[-1]))

@@ -148,6 +148,14 @@ def matrices(m: GraphMaker) -> Graph:
     return m.finish(m.add("Tanh", z), m.add("Exp", y))
 
 
+def cache_joined(m: GraphMaker) -> Graph:
+    """Inputs that lie where they are joined with new values, and outputs that are these inputs in another shape."""
+    cache, new = m.input(1, 5, 8), m.input(1, 2, 8)
+    joined = m.add("Concat", cache, m.add("Tanh", new), axis=1)
+    y = m.add("MatMul", joined, m.weights(8, 3))
+    return m.finish(y, m.add("Reshape", cache, shape=(5, 8)), m.add("Reshape", joined, shape=(7, 8)))
+
+
 def group_normalised(m: GraphMaker) -> Graph:
     """Every normalisation that images have a kernel for, and those that go to buffers: 2 channels a group, rows."""
     x = m.conv(m.input(2, 3, 6, 5), 12)
@@ -195,6 +203,6 @@ def nhwc_boundary(m: GraphMaker) -> Graph:
 
 NETWORKS: list[Callable[[GraphMaker], Graph]] = [
     *(residual_block, depthwise_and_groups, concat_in_place, dense_chain, classifier, reshape_between),
-    *(shuffle_and_slice, broadcasting, normalised, resized, padded, reductions, matrices, nhwc_boundary),
+    *(shuffle_and_slice, broadcasting, normalised, resized, padded, reductions, matrices, cache_joined, nhwc_boundary),
     *(group_normalised, attended, gated, mirrored, super_resolution, space_to_depth_first, integer_weights),
 ]

@@ -21,7 +21,7 @@ from runtime.target import Target
 from runtime.types import Algorithm, Precision, asked_algorithms
 from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
-from tests.runtime.networks import NETWORKS, concat_in_place, dense_chain, nhwc_boundary, residual_block
+from tests.runtime.networks import NETWORKS, cache_joined, concat_in_place, dense_chain, nhwc_boundary, residual_block
 
 BUFFER = target_of_device(default_device(), memory="buffer")
 IMAGE = dataclasses.replace(BUFFER, memory="image")
@@ -124,6 +124,11 @@ def test_concatenation_in_place_copies_only_what_it_must() -> None:
     plan = lower(concat_in_place(maker), BUFFER)
     copies = [step.name for step in plan.steps if step.op == "Concat"]
     assert copies == ["n_concat4:2"]  # the model's input; the rest is written in place
+
+
+def test_an_input_that_is_joined_is_not_copied() -> None:
+    plan = lower(cache_joined(GraphMaker()), BUFFER)
+    assert [step.name for step in plan.steps if step.op == "Concat"] == ["n_concat1:1"]
 
 
 def test_a_dense_chain_copies_nothing() -> None:
