@@ -238,7 +238,8 @@ class Builder(Launcher):
 
     def _is_given(self, root: Value) -> bool:
         """Whether a root is an input, holds one, or is a constant: its memory cannot be an output's, too."""
-        return root.data is not None or any(root is value.root for value in self.inputs)
+        holds_input = root.role == Role.INPUT or any(root is value.root for value in self.inputs)
+        return holds_input or root.data is not None
 
     def _output_elements(self, tensor: str) -> None:
         """An output of another element type than float32; a copy where it is an input, a constant or a part."""
