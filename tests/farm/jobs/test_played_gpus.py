@@ -22,6 +22,12 @@ DEPLOYMENT = SMALL.replace("    limit_opencl_kernel_time: 1\n", "")
 NARROW = ("adreno640:image_width=0", "adreno640:image_width=64,image_height=64", "mali-g72:max_allocation_mb=1")
 # One of each maker, and one whose registers are so few that planned work groups are too large for its kernels.
 SOME = ("adreno640", "mali-g72", "powervr-ge8320", "mali-g52:registers_kb=12")
+# All of them take minutes: the networks take turns over the profiles, each run has one profile for each.
+NETWORKS_ON_PROFILES = [
+    (network, profile)
+    for number, network in enumerate(NETWORKS)
+    for profile in opencl.turn(number, [*profile_names(), SOME[-1]])
+]
 
 
 @pytest.fixture
@@ -51,10 +57,8 @@ def test_a_small_network_is_right_and_its_row_says_that_it_was_played(farm: Call
 
 @pytest.mark.slow
 @pytest.mark.opencl
-@pytest.mark.skipif(not opencl.EXHAUSTIVE, reason="two networks on every profile take minutes: FARM_EXHAUSTIVE=1")
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("profile", [*profile_names(), SOME[-1]])
-def test_networks_are_right_on_every_profile(farm: CallFarm, play: Any, profile: str, network: str) -> None:
+@pytest.mark.parametrize(("network", "profile"), NETWORKS_ON_PROFILES)
+def test_networks_are_right_on_every_profile(farm: CallFarm, play: Any, network: str, profile: str) -> None:
     play(profile)
     words = ("--round", "1", "--warmup", "0", "--validate", "--json")
     row = row_of(farm("run", f"zoo://{network}", *words))
