@@ -28,6 +28,8 @@ def works(both: tuple[Contender, Contender], options: CompareOptions) -> Works:
     def made(scratch: Path) -> list[SentWork]:
         source = both[0].source
         models = [name for name in source.models if not options.models or name in options.models]
+        for contender in both:
+            contender.check_engine(models)
         files = artifacts_of(source.library_name) | files_of_models(source, models, scratch, "a/")
         made_by_farms = both[0].checkout and both[1].checkout
         more, sides = (_sent_builds if made_by_farms else _sent_models)(both, models, scratch)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from farm.cluster.job_files import DEPLOYMENT, artifacts_of, files_of_models
 from farm.config.deployment import FARMRT, Deployment, Model, Runtime
-from farm.jobs.fleet.job_rows import KnownSettings, Settings
+from farm.jobs.fleet.job_rows import KnownSettings, Settings, known_in_engine
 from farm.workspace import journal_files
 
 
@@ -109,4 +109,5 @@ def _owed(
     for model in models:
         settings = deployment.models[model]
         for runtime, engine in lanes(settings):
-            yield OwedRow(deployment.library_name, model, runtime, known_settings(settings, runtime), engine)
+            known = known_in_engine(known_settings(settings, runtime), engine)
+            yield OwedRow(deployment.library_name, model, runtime, known, engine)

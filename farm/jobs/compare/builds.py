@@ -84,6 +84,8 @@ def compare_job(
     models = [common for model in wanted if (common := _common(model, b, options))]
     if not models:
         raise ConfigError(f"{a.source.path}: no model that both have runs on {' or '.join(options.runtimes)}")
+    for contender in both:
+        contender.check_engine(model.name for model in models)
 
     files = _TurnFiles(options.fresh)
     are_over = True

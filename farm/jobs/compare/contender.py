@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from farm.config.deployment import Deployment, Runtime
+from farm.config.deployment import FARMRT, Deployment, Runtime
 from farm.jobs.compare import checkout
 from farm.jobs.compare.bundle import Bundle, Probed, check_makes_bundles, make_bundle, make_bundle_with
 from farm.jobs.compare.checkout import Checkout
@@ -33,6 +33,15 @@ class Contender:
     def model_name(self, model: str) -> str:
         """Its name for a model of A."""
         return self.names.get(model, model)
+
+    def check_engine(self, models: Iterable[str]) -> None:
+        """Raises ConfigError for a model of A that the deployment file runs in other engines alone."""
+        for name in map(self.model_name, models):
+            engines = self.source.models[name].engine if name in self.source.models else (FARMRT,)
+            if FARMRT not in engines:
+                instead = "`farm engines` compares several, and with --against VERSION two versions of one"
+                problem = f"{', '.join(engines)}: here farmrt alone is compared; {instead}"
+                raise self.source.error(("models", name, "engine"), problem)
 
     def bundle(self, model: str, runtime: Runtime, probed: Probed, folder: Path) -> Bundle:
         """Makes all that a unit needs to run its version of a model of A; raises what making it raises."""

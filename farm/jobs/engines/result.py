@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from farm.config.deployment import Model, Runtime
-from farm.config.execution import Execution
+from farm.config.deployment import Runtime
 from farm.engines.base import EngineRun
 from farm.engines.registry import base_name
 from farm.jobs.models.prepare import Prepared, TestData
@@ -17,11 +15,6 @@ from farm.rows.row import Provenance, versions
 from farm.rows.run import RunFigures
 from runtime.errors import DeviceError
 from runtime.types import Precision
-
-
-def engine_settings(model: Model, rounds: int, warmup: int, execution: Execution) -> dict[str, Any]:
-    """Settings of a row that are known before an engine runs."""
-    return {"rounds": rounds, "warmup": warmup, **execution.over(model.execution).given}
 
 
 def engine_provenance(engine: str, run: EngineRun) -> Provenance:

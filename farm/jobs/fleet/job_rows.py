@@ -32,6 +32,12 @@ Value = TypeVar("Value")
 Measure = Callable[[OpenUnit, Prepared, Runtime], Result[RowType]]
 Settings = Mapping[str, Any]  # a row's settings: whatever the job was given, by name
 KnownSettings = Callable[[Model, Runtime], Settings]
+OF_FARMRT = ("data_type", "winograd", "limit_opencl_kernel_time")  # settings that mean nothing to other engines
+
+
+def known_in_engine(known: Settings, engine: str) -> Settings:
+    """The settings of a row that are known before anything runs: those of other engines are without farmrt's own."""
+    return {name: value for name, value in known.items() if engine == FARMRT or name not in OF_FARMRT}
 
 
 def rows_of_each(
@@ -165,7 +171,7 @@ class _ModelRun(Generic[RowType]):
 
     @property
     def _settings(self) -> Settings:
-        return self.known_settings(self.model.settings, self.runtime)
+        return known_in_engine(self.known_settings(self.model.settings, self.runtime), self.engine)
 
     def _row(self, unit: Unit, conditions: Conditions, outcome: Result[RowType] | Failure) -> RowType:
         identity = identity_of(unit, self.model, self.runtime, self.engine)

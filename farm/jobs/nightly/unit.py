@@ -14,8 +14,7 @@ from farm.config.deployment import FARMRT
 from farm.config.inventory import Unit
 from farm.decision.regression import judge_series
 from farm.jobs.engines.ready import EngineModels
-from farm.jobs.engines.result import engine_settings
-from farm.jobs.fleet.job_rows import Settings, again_where_killed, identity_of, is_beyond_row
+from farm.jobs.fleet.job_rows import Settings, again_where_killed, identity_of, is_beyond_row, known_in_engine
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed
 from farm.jobs.nightly.bundles import NightBundles
@@ -251,9 +250,8 @@ class UnitNight:
 
     def _known_settings(self, subject: Subject) -> Settings:
         nightly, execution, model = self._settings.nightly, subject.load.execution, subject.model.settings
-        if subject.case.engine == FARMRT:
-            return rounds_settings(model, subject.runtime, nightly.rounds, nightly.warmup, execution)
-        return engine_settings(model, nightly.rounds, nightly.warmup, execution)
+        known = rounds_settings(model, subject.runtime, nightly.rounds, nightly.warmup, execution)
+        return known_in_engine(known, subject.case.engine)
 
     def _ending(self, case: Case) -> Ending:
         if case in self._failed:

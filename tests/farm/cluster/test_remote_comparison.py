@@ -19,7 +19,7 @@ from farm.jobs.fleet.progress import SILENT
 from farm.rows.compare import CompareFigures, CompareRow, Side
 from farm.rows.result import Conditions, make_row
 from farm.rows.row import Failure, Identity
-from runtime.errors import JobError
+from runtime.errors import ConfigError, JobError
 from tests.farm.cluster.test_remote_rows import UNITS, Hosts, printed
 from tests.farm.model.tiny_model import write_deployment
 
@@ -65,6 +65,12 @@ def test_a_comparison_of_models_is_asked_for_and_named_as_here(folder: Path) -> 
         "--wait": "5",
         "--runtime": "cpu",
     }
+
+
+def test_no_model_of_another_engine_is_sent(folder: Path, tmp_path: Path) -> None:
+    write_deployment(folder / "new", runtime="cpu", engine="onnxruntime")
+    with pytest.raises(ConfigError, match=r"new/tiny\.yml:.*engine: onnxruntime: here farmrt alone is compared"):
+        remote_comparison.works(models(Path("tiny.yml"), Path("new/tiny.yml")), OPTIONS)(tmp_path)
 
 
 def test_builds_are_sent_as_sources_without_what_was_made_of_them(folder: Path, tmp_path: Path) -> None:

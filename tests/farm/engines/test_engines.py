@@ -39,6 +39,7 @@ def test_a_model_runs_in_both_engines(farm: CallFarm, own_folder: Path) -> None:
     ]
     row = rows[0]
     assert row["sqnr_db"] > 100 and len(row["latency_ms"]["samples"]) == 4 and row["init_ms"] > 0 < row["first_ms"]
+    assert not {"data_type", "winograd"} & set(row["settings"]) and rows[1]["settings"]["data_type"] == "fp32_fp32"
     assert row["settings"]["num_threads"] == 1 and row["versions"]["onnxruntime"]
     assert (
         set(row["hashes"]) == {"engine", "model"}
