@@ -351,7 +351,7 @@ def quantize(
     options = QuantizeOptions(
         _path(data), method, per_channel, weights_only or "", tuple(keep), correct_bias, budget, *files
     )
-    return quantize_job(_load(model, given), options, note=LOG.warning)
+    return quantize_job(_load(model, given), options)
 
 
 @accepts(ModelKeywords, trust_models=False)

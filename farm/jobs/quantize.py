@@ -88,11 +88,11 @@ class QuantizeOptions:
 
 
 def quantize_job(
-    deployment: Deployment, options: QuantizeOptions, tell: Tell = lambda line: None, note: Tell = lambda line: None
+    deployment: Deployment, options: QuantizeOptions, tell: Tell = lambda line: None
 ) -> Iterator[QuantizeRow]:
     """Quantises every model of a deployment file; a row for each. What is wrong with the input raises its error.
 
-    `tell` gets how far it is, `note` what the user should know of the result.
+    `tell` gets how far it is.
     """
     if options.output and len(deployment.models) > 1:
         raise ConfigError(f"{deployment.path}: -o is one file, there are {', '.join(deployment.models)}")
@@ -106,7 +106,7 @@ def quantize_job(
             unit="", soc="", device_model="", library=deployment.library_name, model=name, runtime="onnxruntime"
         )
         try:
-            outcome: QuantizeResult | Failure = _Quantization(prepared, wanted, tell, note).result()
+            outcome: QuantizeResult | Failure = _Quantization(prepared, wanted, tell).result()
         except JobError as error:
             outcome = Failure.of(error)
         yield make_row(QuantizeRow, identity, Conditions(_settings(wanted)), outcome)
@@ -142,8 +142,8 @@ class _Measured:
 class _Quantization:
     """One model on its way to eight bits."""
 
-    def __init__(self, prepared: Prepared, options: QuantizeOptions, tell: Tell, note: Tell) -> None:
-        self._prepared, self._options, self._note = prepared, options, note
+    def __init__(self, prepared: Prepared, options: QuantizeOptions, tell: Tell) -> None:
+        self._prepared, self._options = prepared, options
         self._tell: Tell = lambda text: tell(f"{prepared.name}: {text}")
         self._process = ReferenceProcess(is_exact=True)
         self._samples = find_samples(options.data, prepared.inputs, "--data") if options.data else ()
@@ -176,9 +176,8 @@ class _Quantization:
         if self._samples:
             measured = dataclasses.replace(measured, after=self._fidelity(self._run(written)))
         layers = tuple(self._figures(layer, ranges, histograms, measured) for layer in self._layers)
-        for layer in layers:
-            self._tell_clipped(layer)
-        return QuantizeResult(figures=self._write(written, ranges, layers, measured))
+        figures = self._write(written, ranges, layers, measured)
+        return QuantizeResult(figures=figures.model_copy(update={"notes": tuple(self._saturated(ranges, histograms))}))
 
     def _histograms(self) -> dict[str, Histogram]:
         """Of all activations, where there are samples; layers whose values are not finite stay in float."""
@@ -324,12 +323,22 @@ class _Quantization:
             histogram=tuple(seen.drawn(BARS)) if seen else (),
         )
 
-    def _tell_clipped(self, layer: QuantizedLayer) -> None:
-        share = layer.clipped_percent or 0.0
-        if share > 100 * MOST_CLIPPED and not layer.in_float:
-            assert layer.low is not None and layer.high is not None
-            values = f"{share:.1f} % of its values lie outside of {layer.low:g} to {layer.high:g}"
-            self._note(f"{self._prepared.name}: layer {layer.name!r} is saturated: {values}; --method minmax keeps all")
+    def _saturated(self, ranges: Mapping[str, Range], histograms: Mapping[str, Histogram]) -> Iterator[str]:
+        """A line for each tensor whose range clips many values, with the layer that writes it, or reads it first."""
+        mend = f"widen it in {self._options.ranges}" if self._options.ranges else "--method minmax keeps all"
+        nodes = {node.name: node for node in self._model.graph.node}
+        known = ranges.keys() & histograms.keys()
+        for layer in self._layers:
+            if layer.name in self._in_float:
+                continue
+            # Before a ReLU nothing is rounded: what it clips is no loss.
+            limited = {nodes[name].input[0] for name in layer.nodes if nodes[name].op_type in model_layers.LIMITING}
+            for tensor in sorted((layer.tensors & known) - limited):
+                low, high = ranges[tensor]
+                if (share := histograms[tensor].clipped_share(low, high)) > MOST_CLIPPED:
+                    values = f"{100 * share:.1f} % of the values of {tensor!r} lie outside of {low:g} to {high:g}"
+                    yield f"layer {layer.name!r} is saturated: {values}; {mend}"
+            known -= layer.tensors
 
     def _write(
         self,

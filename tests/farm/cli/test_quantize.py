@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -204,8 +205,22 @@ def test_ranges_of_a_file_take_the_place_of_samples(quantize: Any) -> None:
 def test_saturated_layers_are_told_by_name(quantize: Any) -> None:
     Path("narrow").write_text("x@@-4,4\nact@@0,1\nconv@@0,1\nmean@@0,1\nflat@@0,1\ny@@-3,3\n")
     status, row, said = quantize("-o", "q.onnx", "--ranges", "narrow")
-    assert status == 0 and row["layers"][0]["clipped_percent"] > 1
-    assert "layer 'conv' is saturated" in said and "lie outside of 0 to 1" in said and "'gemm'" not in said
+    assert status == 0 and row["layers"][0]["clipped_percent"] > 1 and Path("q.onnx").is_file()
+    (note,) = row["notes"]
+    assert re.fullmatch(
+        r"layer 'conv' is saturated: [\d.]+ % of the values of 'act' lie outside of 0 to 1; widen it in narrow", note
+    )
+    assert said == f"note: tiny: {note}\n"
+
+
+@pytest.mark.slow
+def test_an_input_beyond_its_range_saturates_the_layer_that_reads_it(quantize: Any) -> None:
+    Path("narrow").write_text("x@@-1,1\nact@@0,9\nconv@@0,0.1\nmean@@0,9\nflat@@0,9\ny@@-9,9\n")
+    _, row, said = quantize("-o", "q.onnx", "--ranges", "narrow")
+    assert said.count("\n") == len(row["notes"]) == 1
+    assert re.match(
+        r"note: tiny: layer 'conv' is saturated: 3\d\.\d % of the values of 'x' lie outside of -1 to 1", said
+    )
 
 
 BAD = {
