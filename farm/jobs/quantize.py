@@ -25,6 +25,7 @@ from farm.quantization import layers as model_layers
 from farm.quantization import qdq, range_file
 from farm.quantization.bias import bias_errors, with_biases
 from farm.quantization.calibration import Calibration
+from farm.quantization.equalization import equalized, pairs_of
 from farm.quantization.histogram import Histogram
 from farm.quantization.judge import NO_BUDGET, Fidelity, LossBudget, fewest_in_float, fidelity, sqnr_by_tensor
 from farm.quantization.layers import LayerNodes
@@ -56,6 +57,7 @@ class QuantizeOptions:
         per_channel: a scale for each channel of a weight, instead of one for all of it.
         weights_only: `int8` or `int4`: activations stay floats; empty: they do not.
         keep: names of layers that stay in float.
+        equalize: weights of neighbouring layers share their channels' ranges (farm/quantization/equalization.py).
         correct_bias: biases take away the mean error of their weights, as the samples show it.
         ranges: a file of ranges in MACE's form, instead of those that samples show.
         output: the file to write; None: below build/.
@@ -66,6 +68,7 @@ class QuantizeOptions:
     per_channel: bool = False
     weights_only: str = ""
     keep: tuple[str, ...] = ()
+    equalize: bool = False
     correct_bias: bool = False
     budget: LossBudget = NO_BUDGET
     ranges: Path | None = None
@@ -83,6 +86,8 @@ class QuantizeOptions:
             raise ConfigError("a budget needs --data DIR: the samples that it is measured on")
         if self.data is None and self.correct_bias:
             raise ConfigError("--correct-bias needs --data DIR: the samples that errors are measured on")
+        if self.ranges and self.equalize:
+            raise ConfigError(f"{self.ranges}: --equalize changes what layers compute, so ranges of it no longer hold")
         if self.ranges and self.weights_only:
             raise ConfigError("--ranges are of activations, which --weights-only leaves in float: give one of them")
 
@@ -150,10 +155,17 @@ class _Quantization:
         self._refuse_constant_samples()
         opset = model_layers.INT4_OPSET if options.weights_only == "int4" else model_layers.LEAST_OPSET
         self._model = model_layers.float_model(prepared.standard(), self._process, opset)
+        where = f"{prepared.deployment.path}: {prepared.name}"
+        if options.equalize:
+            if not any(pairs_of(self._model)):
+                raise ModelError(
+                    f"{where}: --equalize: no two layers have nothing or a ReLU between them, leave it out"
+                )
+            self._model = equalized(self._model)
         operators = model_layers.WEIGHTED if options.weights_only else model_layers.OPERATORS
         self._layers = model_layers.layers_of(self._model, operators)
         if not self._layers:
-            raise ModelError(f"{prepared.deployment.path}: {prepared.name}: no layer can be quantised")
+            raise ModelError(f"{where}: no layer can be quantised")
         self._in_float = dict.fromkeys(
             model_layers.named_layers(self._layers, self._model, options.keep), "kept by --keep"
         )
@@ -348,7 +360,7 @@ class _Quantization:
         measured: _Measured,
     ) -> QuantizeFigures:
         content = model.SerializeToString(deterministic=True)
-        beside = self._file.with_suffix(".ranges") if ranges else None
+        beside = self._file.with_suffix(".ranges") if ranges and not self._options.equalize else None
         if beside:
             range_file.write(beside, ranges)
         atomic_file.write(self._file, content)

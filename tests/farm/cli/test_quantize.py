@@ -18,6 +18,7 @@ from farm.model.fetch import Fetcher
 from farm.quantization import calibration, qdq, range_file
 from runtime.host.onnx_runtime import onnxruntime
 from tests.farm.model.tiny_model import tiny_model, write_deployment
+from tests.farm.quantization.test_equalization import uneven_model
 
 COUNT = 4
 SHAPE = (1, 3, 8, 8)
@@ -163,6 +164,17 @@ def convolved(image: np.ndarray, filters: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("more", ["", "--correct-bias"])
+def test_equalised_layers_lose_less(quantize: Any, more: str) -> None:
+    write_deployment(Path(), uneven_model(SHAPE[0]), runtime="cpu")
+    _, plain, _ = quantize("-o", "q.onnx", *more.split())
+    status, row, _ = quantize("-o", "equalised.onnx", "--equalize", *more.split())
+    assert status == 0 and row["after_db"] > plain["after_db"] + 6
+    assert row["ranges_file"] == "" and not Path("equalised.ranges").exists()  # they are not those of the float model
+    assert cli.call(["run", "equalised.onnx", "--validate", "--device", "host"]) == 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["", "--per-channel --method mse", "--weights-only int8", "--weights-only int4"])
 def test_what_is_written_runs_and_is_right(quantize: Any, words: str) -> None:
     _, row, _ = quantize("-o", "q.onnx", *words.split())
@@ -250,6 +262,12 @@ WRONG = {
     "no data": ([], "", "--data DIR is needed"),
     "a budget without data": (["--weights-only", "int8", "--budget-sqnr", "30"], "", "a budget needs --data DIR"),
     "biases without data": (["--weights-only", "int8", "--correct-bias"], "", "--correct-bias needs --data DIR"),
+    "equalised layers with ranges": (
+        ["--equalize", "--ranges", "down"],
+        "data",
+        "down: --equalize changes what layers",
+    ),
+    "nothing to equalise": (["--equalize"], "data", "tiny.yml: tiny: --equalize: no two layers"),
     "a name of nothing": (["--keep", "comv"], "data", "--keep comv: no layer that is quantised has this name"),
     "a line that is no range": (["--ranges", "broken"], "data", "broken:2: NAME@@LOWEST,HIGHEST is expected"),
     "a missing range": (["--ranges", "short"], "data", "short: no range of 'act'"),
