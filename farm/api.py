@@ -333,6 +333,7 @@ def quantize(
     per_channel: bool = False,
     weights_only: str | None = None,
     keep: Sequence[str] = (),
+    equalize: bool = False,
     correct_bias: bool = False,
     budget_sqnr_db: float | None = None,
     budget_accuracy_percent: float | None = None,
@@ -349,9 +350,9 @@ def quantize(
     budget = LossBudget(budget_sqnr_db, budget_accuracy_percent)
     files = _path(ranges), _path(output)
     options = QuantizeOptions(
-        _path(data), method, per_channel, weights_only or "", tuple(keep), correct_bias, budget, *files
+        _path(data), method, per_channel, weights_only or "", tuple(keep), equalize, correct_bias, budget, *files
     )
-    return quantize_job(_load(model, given), options, note=LOG.warning)
+    return quantize_job(_load(model, given), options)
 
 
 @accepts(ModelKeywords, trust_models=False)

@@ -29,6 +29,7 @@ def quantize(
     per_channel: bool,
     weights_only: str | None,
     keep: tuple[str, ...],
+    equalize: bool,
     correct_bias: bool,
     budget_sqnr: float | None,
     budget_accuracy: float | None,
@@ -41,12 +42,13 @@ def quantize(
     source = options.load(model)
     kept = tuple(name.strip() for names in keep for name in names.split(",") if name.strip())
     budget = LossBudget(budget_sqnr, budget_accuracy)
-    wanted = QuantizeOptions(data, method, per_channel, weights_only or "", kept, correct_bias, budget, ranges, output)
-    notes: list[str] = []
+    wanted = QuantizeOptions(
+        *(data, method, per_channel, weights_only or "", kept, equalize, correct_bias, budget, ranges, output)
+    )
     with view.shown(only_slow=True, interrupted=GOES_ON) as progress:
-        rows = list(quantize_job(source, wanted, lambda text: progress.stage("host", text), notes.append))
-    for note in notes:
-        click.echo(f"note: {one_line(note)}", err=True)
+        rows = list(quantize_job(source, wanted, lambda text: progress.stage("host", text)))
+    for line in (f"note: {row.model}: {note}" for row in rows for note in row.notes):
+        click.echo(one_line(line), err=True)
     from farm.report.quantize_page import quantize_page
 
     atomic_file.write(html, quantize_page(rows).encode())

@@ -25,6 +25,7 @@ from farm.quantization import layers as model_layers
 from farm.quantization import qdq, range_file
 from farm.quantization.bias import bias_errors, with_biases
 from farm.quantization.calibration import Calibration
+from farm.quantization.equalization import equalized, pairs_of
 from farm.quantization.histogram import Histogram
 from farm.quantization.judge import NO_BUDGET, Fidelity, LossBudget, fewest_in_float, fidelity, sqnr_by_tensor
 from farm.quantization.layers import LayerNodes
@@ -56,6 +57,7 @@ class QuantizeOptions:
         per_channel: a scale for each channel of a weight, instead of one for all of it.
         weights_only: `int8` or `int4`: activations stay floats; empty: they do not.
         keep: names of layers that stay in float.
+        equalize: weights of neighbouring layers share their channels' ranges (farm/quantization/equalization.py).
         correct_bias: biases take away the mean error of their weights, as the samples show it.
         ranges: a file of ranges in MACE's form, instead of those that samples show.
         output: the file to write; None: below build/.
@@ -66,6 +68,7 @@ class QuantizeOptions:
     per_channel: bool = False
     weights_only: str = ""
     keep: tuple[str, ...] = ()
+    equalize: bool = False
     correct_bias: bool = False
     budget: LossBudget = NO_BUDGET
     ranges: Path | None = None
@@ -83,16 +86,18 @@ class QuantizeOptions:
             raise ConfigError("a budget needs --data DIR: the samples that it is measured on")
         if self.data is None and self.correct_bias:
             raise ConfigError("--correct-bias needs --data DIR: the samples that errors are measured on")
+        if self.ranges and self.equalize:
+            raise ConfigError(f"{self.ranges}: --equalize changes what layers compute, so ranges of it no longer hold")
         if self.ranges and self.weights_only:
             raise ConfigError("--ranges are of activations, which --weights-only leaves in float: give one of them")
 
 
 def quantize_job(
-    deployment: Deployment, options: QuantizeOptions, tell: Tell = lambda line: None, note: Tell = lambda line: None
+    deployment: Deployment, options: QuantizeOptions, tell: Tell = lambda line: None
 ) -> Iterator[QuantizeRow]:
     """Quantises every model of a deployment file; a row for each. What is wrong with the input raises its error.
 
-    `tell` gets how far it is, `note` what the user should know of the result.
+    `tell` gets how far it is.
     """
     if options.output and len(deployment.models) > 1:
         raise ConfigError(f"{deployment.path}: -o is one file, there are {', '.join(deployment.models)}")
@@ -106,7 +111,7 @@ def quantize_job(
             unit="", soc="", device_model="", library=deployment.library_name, model=name, runtime="onnxruntime"
         )
         try:
-            outcome: QuantizeResult | Failure = _Quantization(prepared, wanted, tell, note).result()
+            outcome: QuantizeResult | Failure = _Quantization(prepared, wanted, tell).result()
         except JobError as error:
             outcome = Failure.of(error)
         yield make_row(QuantizeRow, identity, Conditions(_settings(wanted)), outcome)
@@ -142,18 +147,25 @@ class _Measured:
 class _Quantization:
     """One model on its way to eight bits."""
 
-    def __init__(self, prepared: Prepared, options: QuantizeOptions, tell: Tell, note: Tell) -> None:
-        self._prepared, self._options, self._note = prepared, options, note
+    def __init__(self, prepared: Prepared, options: QuantizeOptions, tell: Tell) -> None:
+        self._prepared, self._options = prepared, options
         self._tell: Tell = lambda text: tell(f"{prepared.name}: {text}")
         self._process = ReferenceProcess(is_exact=True)
         self._samples = find_samples(options.data, prepared.inputs, "--data") if options.data else ()
         self._refuse_constant_samples()
         opset = model_layers.INT4_OPSET if options.weights_only == "int4" else model_layers.LEAST_OPSET
         self._model = model_layers.float_model(prepared.standard(), self._process, opset)
+        where = f"{prepared.deployment.path}: {prepared.name}"
+        if options.equalize:
+            if not any(pairs_of(self._model)):
+                raise ModelError(
+                    f"{where}: --equalize: no two layers have nothing or a ReLU between them, leave it out"
+                )
+            self._model = equalized(self._model)
         operators = model_layers.WEIGHTED if options.weights_only else model_layers.OPERATORS
         self._layers = model_layers.layers_of(self._model, operators)
         if not self._layers:
-            raise ModelError(f"{prepared.deployment.path}: {prepared.name}: no layer can be quantised")
+            raise ModelError(f"{where}: no layer can be quantised")
         self._in_float = dict.fromkeys(
             model_layers.named_layers(self._layers, self._model, options.keep), "kept by --keep"
         )
@@ -176,9 +188,8 @@ class _Quantization:
         if self._samples:
             measured = dataclasses.replace(measured, after=self._fidelity(self._run(written)))
         layers = tuple(self._figures(layer, ranges, histograms, measured) for layer in self._layers)
-        for layer in layers:
-            self._tell_clipped(layer)
-        return QuantizeResult(figures=self._write(written, ranges, layers, measured))
+        figures = self._write(written, ranges, layers, measured)
+        return QuantizeResult(figures=figures.model_copy(update={"notes": tuple(self._saturated(ranges, histograms))}))
 
     def _histograms(self) -> dict[str, Histogram]:
         """Of all activations, where there are samples; layers whose values are not finite stay in float."""
@@ -324,12 +335,22 @@ class _Quantization:
             histogram=tuple(seen.drawn(BARS)) if seen else (),
         )
 
-    def _tell_clipped(self, layer: QuantizedLayer) -> None:
-        share = layer.clipped_percent or 0.0
-        if share > 100 * MOST_CLIPPED and not layer.in_float:
-            assert layer.low is not None and layer.high is not None
-            values = f"{share:.1f} % of its values lie outside of {layer.low:g} to {layer.high:g}"
-            self._note(f"{self._prepared.name}: layer {layer.name!r} is saturated: {values}; --method minmax keeps all")
+    def _saturated(self, ranges: Mapping[str, Range], histograms: Mapping[str, Histogram]) -> Iterator[str]:
+        """A line for each tensor whose range clips many values, with the layer that writes it, or reads it first."""
+        mend = f"widen it in {self._options.ranges}" if self._options.ranges else "--method minmax keeps all"
+        nodes = {node.name: node for node in self._model.graph.node}
+        known = ranges.keys() & histograms.keys()
+        for layer in self._layers:
+            if layer.name in self._in_float:
+                continue
+            # Before a ReLU nothing is rounded: what it clips is no loss.
+            limited = {nodes[name].input[0] for name in layer.nodes if nodes[name].op_type in model_layers.LIMITING}
+            for tensor in sorted((layer.tensors & known) - limited):
+                low, high = ranges[tensor]
+                if (share := histograms[tensor].clipped_share(low, high)) > MOST_CLIPPED:
+                    values = f"{100 * share:.1f} % of the values of {tensor!r} lie outside of {low:g} to {high:g}"
+                    yield f"layer {layer.name!r} is saturated: {values}; {mend}"
+            known -= layer.tensors
 
     def _write(
         self,
@@ -339,7 +360,7 @@ class _Quantization:
         measured: _Measured,
     ) -> QuantizeFigures:
         content = model.SerializeToString(deterministic=True)
-        beside = self._file.with_suffix(".ranges") if ranges else None
+        beside = self._file.with_suffix(".ranges") if ranges and not self._options.equalize else None
         if beside:
             range_file.write(beside, ranges)
         atomic_file.write(self._file, content)

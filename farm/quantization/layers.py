@@ -20,7 +20,8 @@ INT4_OPSET = 21
 
 # Of those that ONNX Runtime's quantiser knows: without normalisations, whose sums of squares need more than eight bits.
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-FOLLOWERS = ("Relu", "Clip", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "MaxPool")
+LIMITING = ("Relu", "Clip")
+FOLLOWERS = (*LIMITING, "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "MaxPool")
 OTHERS = ("Add", "AveragePool", "Concat", "Gather", "GlobalAveragePool", "LeakyRelu", "Mul", "Pad", "Resize")
 OPERATORS = (*WEIGHTED, *FOLLOWERS, *OTHERS, "Sigmoid", "Slice", "Softmax", "Split", "Where")
 QUANTISED = ("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")

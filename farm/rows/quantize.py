@@ -37,6 +37,7 @@ class QuantizeFigures(Record):
 
     `before_db` is the worst output's signal to noise where every layer is quantised, `after_db` in the model as it was
     written; `agreement_percent` the share of samples (of pixels, of an image) whose largest channel stayed.
+    `notes` name the layers of which many values are clipped.
     """
 
     file: str = ""
@@ -49,6 +50,7 @@ class QuantizeFigures(Record):
     after_db: Figure = None
     agreement_percent: Figure = None
     layers: tuple[QuantizedLayer, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class QuantizeRow(QuantizeFigures, Row):

@@ -40,6 +40,7 @@ PAGE = "reports/quantize.html"
     help="Only weights become integers; the model computes in float.",
 )
 @click.option("--keep", metavar="NAMES", multiple=True, help="Layers that stay in float, with commas; repeatable.")
+@click.option("--equalize", is_flag=True, help="Scale channels between layers to one range in both their weights.")
 @click.option("--correct-bias", is_flag=True, help="Take the mean error of rounded weights out of the biases.")
 @click.option(
     "--budget-sqnr",

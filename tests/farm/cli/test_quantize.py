@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from farm.model.fetch import Fetcher
 from farm.quantization import calibration, qdq, range_file
 from runtime.host.onnx_runtime import onnxruntime
 from tests.farm.model.tiny_model import tiny_model, write_deployment
+from tests.farm.quantization.test_equalization import uneven_model
 
 COUNT = 4
 SHAPE = (1, 3, 8, 8)
@@ -162,6 +164,17 @@ def convolved(image: np.ndarray, filters: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("more", ["", "--correct-bias"])
+def test_equalised_layers_lose_less(quantize: Any, more: str) -> None:
+    write_deployment(Path(), uneven_model(SHAPE[0]), runtime="cpu")
+    _, plain, _ = quantize("-o", "q.onnx", *more.split())
+    status, row, _ = quantize("-o", "equalised.onnx", "--equalize", *more.split())
+    assert status == 0 and row["after_db"] > plain["after_db"] + 6
+    assert row["ranges_file"] == "" and not Path("equalised.ranges").exists()  # they are not those of the float model
+    assert cli.call(["run", "equalised.onnx", "--validate", "--device", "host"]) == 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["", "--per-channel --method mse", "--weights-only int8", "--weights-only int4"])
 def test_what_is_written_runs_and_is_right(quantize: Any, words: str) -> None:
     _, row, _ = quantize("-o", "q.onnx", *words.split())
@@ -204,8 +217,22 @@ def test_ranges_of_a_file_take_the_place_of_samples(quantize: Any) -> None:
 def test_saturated_layers_are_told_by_name(quantize: Any) -> None:
     Path("narrow").write_text("x@@-4,4\nact@@0,1\nconv@@0,1\nmean@@0,1\nflat@@0,1\ny@@-3,3\n")
     status, row, said = quantize("-o", "q.onnx", "--ranges", "narrow")
-    assert status == 0 and row["layers"][0]["clipped_percent"] > 1
-    assert "layer 'conv' is saturated" in said and "lie outside of 0 to 1" in said and "'gemm'" not in said
+    assert status == 0 and row["layers"][0]["clipped_percent"] > 1 and Path("q.onnx").is_file()
+    (note,) = row["notes"]
+    assert re.fullmatch(
+        r"layer 'conv' is saturated: [\d.]+ % of the values of 'act' lie outside of 0 to 1; widen it in narrow", note
+    )
+    assert said == f"note: tiny: {note}\n"
+
+
+@pytest.mark.slow
+def test_an_input_beyond_its_range_saturates_the_layer_that_reads_it(quantize: Any) -> None:
+    Path("narrow").write_text("x@@-1,1\nact@@0,9\nconv@@0,0.1\nmean@@0,9\nflat@@0,9\ny@@-9,9\n")
+    _, row, said = quantize("-o", "q.onnx", "--ranges", "narrow")
+    assert said.count("\n") == len(row["notes"]) == 1
+    assert re.match(
+        r"note: tiny: layer 'conv' is saturated: 3\d\.\d % of the values of 'x' lie outside of -1 to 1", said
+    )
 
 
 BAD = {
@@ -235,6 +262,12 @@ WRONG = {
     "no data": ([], "", "--data DIR is needed"),
     "a budget without data": (["--weights-only", "int8", "--budget-sqnr", "30"], "", "a budget needs --data DIR"),
     "biases without data": (["--weights-only", "int8", "--correct-bias"], "", "--correct-bias needs --data DIR"),
+    "equalised layers with ranges": (
+        ["--equalize", "--ranges", "down"],
+        "data",
+        "down: --equalize changes what layers",
+    ),
+    "nothing to equalise": (["--equalize"], "data", "tiny.yml: tiny: --equalize: no two layers"),
     "a name of nothing": (["--keep", "comv"], "data", "--keep comv: no layer that is quantised has this name"),
     "a line that is no range": (["--ranges", "broken"], "data", "broken:2: NAME@@LOWEST,HIGHEST is expected"),
     "a missing range": (["--ranges", "short"], "data", "short: no range of 'act'"),
