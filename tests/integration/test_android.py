@@ -40,7 +40,7 @@ def phone(android_libraries: None, unit: Unit) -> Unit:
     entries = yaml.safe_load(Path("devices.yml").read_text())
     entries["devices"]["board"]["target_abis"] = [ABI]
     Path("devices.yml").write_text(yaml.safe_dump(entries))
-    (found,) = inventory.load_units()
+    (found,) = inventory.load_inventory().units
     return found
 
 
