@@ -85,7 +85,7 @@ def _totals(found: Outcomes) -> list[str]:
 def _row(operator: str, ended: Sequence[Mapping[str, Outcome]], versions: Versions) -> str:
     """An operator's cases; the reason is that of the first refusal."""
     right = {runtime: sum(each[runtime].status in RIGHT for each in ended) for runtime in RUNTIMES}
-    counts = {runtime: f"{count}" if count == len(ended) else f"{count}/{len(ended)}" for runtime, count in right.items()}
+    counts = {name: f"{count}" if count == len(ended) else f"{count}/{len(ended)}" for name, count in right.items()}
     same = len(set(counts.values())) == 1
     count = counts["cpu"] if same else ", ".join(f"{runtime}: {counts[runtime]}" for runtime in RUNTIMES)
     reason = next((each["cpu"].reason for each in ended if each["cpu"].status == "refused"), "")
