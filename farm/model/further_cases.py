@@ -27,7 +27,7 @@ from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.farm_domain import DOMAIN
 from runtime.operators.activations import ACTIVATION_OF
-from runtime.passes.activation_fusion import with_activation_apart
+from runtime.passes.fusion import with_activation_apart
 from runtime.types import Precision
 
 Array = npt.NDArray[Any]

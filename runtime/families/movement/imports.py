@@ -10,7 +10,7 @@ import numpy as np
 
 from runtime.errors import ModelError
 from runtime.families.indexing.imports import gather
-from runtime.families.movement.rows import PAD_MODES
+from runtime.families.movement.definition import PAD_MODES
 from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
