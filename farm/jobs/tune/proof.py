@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from farm.artifacts import ModelRecord
+from farm.config.execution import Execution
 from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
+from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
@@ -113,6 +116,29 @@ def gains(default: Measured, incumbent: Measured | None, new: Measured) -> dict[
     """New over each that was measured, by its name in reasons; None where too few processes ran to tell."""
     others = {"the default": default} | ({"what is in force": incumbent} if incumbent else {})
     return {name: new.over(other) for name, other in others.items()}
+
+
+def gain_figures(proof: Proof) -> dict[str, Any]:
+    """What a proof says, as members of TuneFigures."""
+    found = {"gain": proof.gain, "gain_on_incumbent": proof.gain_on_incumbent}
+    return {
+        "outcome": proof.outcome,
+        "outcome_reason": proof.reason,
+        "default_ms": proof.default.latency_ms.median,
+        "tuned_ms": proof.new.latency_ms.median,
+        "incumbent_ms": proof.incumbent.latency_ms.median if proof.incumbent else None,
+        **{f"{name}_percent": gain.gain_percent if gain else None for name, gain in found.items()},
+        **{f"{name}_ci": gain.gain_interval if gain else None for name, gain in found.items()},
+        "default_latency_ms": proof.default.latency_ms,
+        "default_init_ms": proof.default.load.init_ms,
+    }
+
+
+def run_figures(measured: Measured, execution: Execution) -> dict[str, Any]:
+    """How a tuned model ran, as members of RunFigures."""
+    load = measured.load
+    times = {"latency_ms": measured.latency_ms, "init_ms": load.init_ms, "first_ms": measured.first_ms}
+    return {**times, "memory_bytes": load.memory, **dict(execution_figures(load, execution))}
 
 
 def tuning_outcome(
