@@ -18,8 +18,8 @@ import onnx
 
 from farm.config.deployment import Input
 from farm.model import metrics
+from farm.model.arithmetic_limits import LARGEST_HALF
 from farm.model.further_inputs import NUDGE, Inputs, further_inputs, nudged
-from farm.model.half_range import LARGEST_HALF
 from farm.model.oracle import Oracle
 from farm.model.squashed import Squashed, squashed_tensors
 from runtime.errors import NoReferenceError
