@@ -21,7 +21,7 @@ from farm.jobs.models.prepare import Prepared, plan_data_type, prepare_all
 from farm.jobs.tune.collect import Destination
 from farm.jobs.tune.cpu import tune_cpu
 from farm.jobs.tune.proof import Proof, gain_figures, run_figures
-from farm.jobs.tune.publication import Published, prove_and_publish
+from farm.jobs.tune.publication import Publication, prove_and_publish
 from farm.jobs.tune.repeatability import agreements
 from farm.jobs.tune.schedule import TuningSchedule
 from farm.jobs.tune.search import ModelTuning, SearchOptions, search_models
@@ -97,7 +97,7 @@ class _Tuning:
         self._searches: list[SharedSearch[list[ModelTuning]]] = [SharedSearch(units) for _ in range(options.repeat)]
         self._searches_of = PerUnit(self._first_search)
         self._choices = [ChoiceOnce() for _ in range(options.repeat)]
-        self._published: dict[tuple[str, Destination], Published] = {}
+        self._published: dict[tuple[str, Destination], Publication] = {}
         self._publishing = threading.Lock()
 
     def result(self, opened: OpenUnit, model: Prepared) -> TuneResult:
@@ -168,7 +168,7 @@ class _Tuning:
     def _schedule(self) -> TuningSchedule:
         return TuningSchedule(self._options.search.deadline(len(self._models)), len(self._models))
 
-    def _publish(self, opened: OpenUnit, model: Prepared) -> Published:
+    def _publish(self, opened: OpenUnit, model: Prepared) -> Publication:
         library, of_unit = model.deployment.library_name, self._searches_of.of(opened)
         of_library = [
             tuned for tuned in of_unit.first if tuned.is_tuned and tuned.prepared.deployment.library_name == library

@@ -8,7 +8,7 @@ from typing import Any
 
 from farm.artifacts import ModelRecord
 from farm.config.execution import Execution
-from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
+from farm.jobs.compare.interleaved import DEFAULTS, Effort, PlanFile, PlanMeasurement, TunedFiles, measure_in_turns
 from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
@@ -41,9 +41,9 @@ class Proof:
     reason: str
     ending: Ending
     validation: Validation
-    default: Measured
-    incumbent: Measured | None
-    new: Measured
+    default: PlanMeasurement
+    incumbent: PlanMeasurement | None
+    new: PlanMeasurement
     throttling: Throttling
 
     @property
@@ -112,7 +112,7 @@ def _effort(tuned: ModelTuning, deadline: Deadline) -> Effort:
     return dataclasses.replace(ONE_EACH, deadline=deadline.within(NOTHING_TO_PROVE_S))
 
 
-def gains(default: Measured, incumbent: Measured | None, new: Measured) -> dict[str, Ratio | None]:
+def gains(default: PlanMeasurement, incumbent: PlanMeasurement | None, new: PlanMeasurement) -> dict[str, Ratio | None]:
     """New over each that was measured, by its name in reasons; None where too few processes ran to tell."""
     others = {"the default": default} | ({"what is in force": incumbent} if incumbent else {})
     return {name: new.over(other) for name, other in others.items()}
@@ -134,7 +134,7 @@ def gain_figures(proof: Proof) -> dict[str, Any]:
     }
 
 
-def run_figures(measured: Measured, execution: Execution) -> dict[str, Any]:
+def run_figures(measured: PlanMeasurement, execution: Execution) -> dict[str, Any]:
     """How a tuned model ran, as members of RunFigures."""
     load = measured.load
     times = {"latency_ms": measured.latency_ms, "init_ms": load.init_ms, "first_ms": measured.first_ms}
@@ -195,7 +195,7 @@ def proved_again(first: Proof, prove_again: Callable[[], Proof]) -> Proof:
     return dataclasses.replace(second, reason=f"{UNCONFIRMED}: {second.reason}")
 
 
-def _ending(validation: Validation, measured: Measured) -> Ending:
+def _ending(validation: Validation, measured: PlanMeasurement) -> Ending:
     """How a tuning ends: the tuned model must be right, and must have used its tuned parameters."""
     used = measured.load.tuned
     if validation.is_ok and (used is None or used.match != "exact"):
