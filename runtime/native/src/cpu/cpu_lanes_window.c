@@ -10,10 +10,10 @@ INLINE const float *tap_row(const rt_blocked_rows *rows, const taps *at, int64_t
     return rows->x + ((at->top + i * window->dil_h) * window->in_w + at->left) * RT_BLOCK;
 }
 
-/* One register of `pixels` outputs, whose number, columns of taps, stride and dilation are constants where it is
- * called for speed. */
-INLINE void depthwise_compute(const rt_blocked_rows *rows, const taps *at, int64_t out, int part, int pixels,
+/* A depthwise_register of floats. */
+INLINE void depthwise_compute(const void *blocked_rows, const taps *at, int64_t out, int part, int pixels,
                               rt_tap_range columns, int64_t k_w, int64_t stride, int64_t dil) {
+    const rt_blocked_rows *rows = blocked_rows;
     lanes sum[PIXELS], low = lower_bound(rows->activation, rows->a), high = upper_bound(rows->activation, rows->b);
     UNROLLED for (int p = 0; p < pixels; p++) {
         sum[p] = load(rows->bias + part);
@@ -30,59 +30,20 @@ INLINE void depthwise_compute(const rt_blocked_rows *rows, const taps *at, int64
     UNROLLED for (int p = 0; p < pixels; p++) store(y + p * RT_BLOCK, clamp(sum[p], low, high));
 }
 
-/* Any pixel; those of a 3x3 window that lacks its first or last column at the edge of the input without a loop. */
-static void depthwise_pixel(const rt_blocked_rows *rows, taps *at, int64_t row, int64_t column) {
-    const rt_blocked_window *w = rows->window;
-    const rt_tap_range first_two = {0, 2}, last_two = {1, 3};
-    int64_t out = row * w->out_w + column;
-    edge_set(w, column, at);
-    bool is_3 = w->k_w == 3 && w->dil_w == 1;
-    for (int part = 0; part < RT_BLOCK; part += LANES) {
-        if (is_3 && at->columns.first == 1 && at->columns.end == 3) {
-            depthwise_compute(rows, at, out, part, 1, last_two, 3, 1, 1);
-        } else if (is_3 && at->columns.first == 0 && at->columns.end == 2) {
-            depthwise_compute(rows, at, out, part, 1, first_two, 3, 1, 1);
-        } else {
-            depthwise_compute(rows, at, out, part, 1, at->columns, w->k_w, w->stride_w, w->dil_w);
-        }
-    }
+static void depthwise_pixel(const void *rows, taps *at, int64_t row, int64_t column) {
+    depthwise_at_edge(((const rt_blocked_rows *)rows)->window, rows, at, row, column, depthwise_compute);
 }
 
-/* PIXELS neighbours from (row, column) on, no column of whose taps is outside. */
-static void depthwise_pixels(const rt_blocked_rows *rows, taps *at, int64_t row, int64_t column) {
-    const rt_blocked_window *w = rows->window;
-    int64_t out = row * w->out_w + column;
-    const rt_tap_range three = {0, 3}, all = {0, w->k_w};
-    bool is_3 = w->k_w == 3 && w->dil_w == 1;
-    column_set(w, column, at);
-    for (int part = 0; part < RT_BLOCK; part += LANES) {
-        if (is_3 && w->stride_w == 1) {
-            depthwise_compute(rows, at, out, part, PIXELS, three, 3, 1, 1);
-        } else if (is_3 && w->stride_w == 2) {
-            depthwise_compute(rows, at, out, part, PIXELS, three, 3, 2, 1);
-        } else {
-            depthwise_compute(rows, at, out, part, PIXELS, all, w->k_w, w->stride_w, w->dil_w);
-        }
-    }
-}
-
-/* One row: its edges pixel by pixel; the last PIXELS inside may overlap those before. */
-static void depthwise_row(const rt_blocked_rows *rows, int64_t row, rt_tap_range inside) {
-    int64_t width = rows->window->out_w, column = 0;
-    taps at = row_taps(rows->window, row);
-    bool is_wide = inside.end - inside.first >= PIXELS;
-    for (; column < (is_wide ? inside.first : width); column++) depthwise_pixel(rows, &at, row, column);
-    if (!is_wide) return;
-    for (; column < inside.end; column += PIXELS) {
-        depthwise_pixels(rows, &at, row, column + PIXELS <= inside.end ? column : inside.end - PIXELS);
-    }
-    for (column = inside.end; column < width; column++) depthwise_pixel(rows, &at, row, column);
+static void depthwise_pixels(const void *rows, taps *at, int64_t row, int64_t column) {
+    depthwise_inside(((const rt_blocked_rows *)rows)->window, rows, at, row, column, PIXELS, depthwise_compute);
 }
 
 void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows) {
     rt_tap_range inside = columns_inside(rows->window);
     int64_t width = rows->window->out_w;
-    for (int64_t row = rows->first_row; row < rows->end_row; row++) depthwise_row(rows, row, inside);
+    for (int64_t row = rows->first_row; row < rows->end_row; row++) {
+        depthwise_row(rows->window, rows, row, inside, PIXELS, depthwise_pixel, depthwise_pixels);
+    }
     if (rows->activation == RT_UNARY_CLAMP) return;
     uint64_t count = (uint64_t)((rows->end_row - rows->first_row) * width * RT_BLOCK);
     rows->tiles->apply(rows->activation, rows->a, rows->b, rows->y + rows->first_row * width * RT_BLOCK, count);

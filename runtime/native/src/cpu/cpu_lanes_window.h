@@ -37,4 +37,61 @@ INLINE rt_tap_range columns_inside(const rt_blocked_window *window) {
     return (rt_tap_range){first, end < window->out_w ? end : window->out_w};
 }
 
+/* Computes one register of `pixels` neighbours of a depthwise convolution, whose number, columns of taps, stride and
+ * dilation are constants where it is called for speed. */
+typedef void depthwise_register(const void *rows, const taps *at, int64_t out, int part, int pixels,
+                                rt_tap_range columns, int64_t k_w, int64_t stride, int64_t dil);
+
+/* Any pixel; those of a 3x3 window that lacks its first or last column at the edge of the input without a loop. */
+INLINE void depthwise_at_edge(const rt_blocked_window *w, const void *rows, taps *at, int64_t row, int64_t column,
+                              depthwise_register *compute) {
+    const rt_tap_range first_two = {0, 2}, last_two = {1, 3};
+    int64_t out = row * w->out_w + column;
+    edge_set(w, column, at);
+    bool is_3 = w->k_w == 3 && w->dil_w == 1;
+    for (int part = 0; part < RT_BLOCK; part += LANES) {
+        if (is_3 && at->columns.first == 1 && at->columns.end == 3) {
+            compute(rows, at, out, part, 1, last_two, 3, 1, 1);
+        } else if (is_3 && at->columns.first == 0 && at->columns.end == 2) {
+            compute(rows, at, out, part, 1, first_two, 3, 1, 1);
+        } else {
+            compute(rows, at, out, part, 1, at->columns, w->k_w, w->stride_w, w->dil_w);
+        }
+    }
+}
+
+/* `pixels` neighbours from (row, column) on, no column of whose taps is outside. */
+INLINE void depthwise_inside(const rt_blocked_window *w, const void *rows, taps *at, int64_t row, int64_t column,
+                             int pixels, depthwise_register *compute) {
+    const rt_tap_range three = {0, 3}, all = {0, w->k_w};
+    int64_t out = row * w->out_w + column;
+    bool is_3 = w->k_w == 3 && w->dil_w == 1;
+    column_set(w, column, at);
+    for (int part = 0; part < RT_BLOCK; part += LANES) {
+        if (is_3 && w->stride_w == 1) {
+            compute(rows, at, out, part, pixels, three, 3, 1, 1);
+        } else if (is_3 && w->stride_w == 2) {
+            compute(rows, at, out, part, pixels, three, 3, 2, 1);
+        } else {
+            compute(rows, at, out, part, pixels, all, w->k_w, w->stride_w, w->dil_w);
+        }
+    }
+}
+
+/* One row of outputs: its edges pixel by pixel by `edge`; the last `pixels` inside, by `some`, may overlap those
+ * before. */
+INLINE void depthwise_row(const rt_blocked_window *w, const void *rows, int64_t row, rt_tap_range inside, int pixels,
+                          void (*edge)(const void *rows, taps *at, int64_t row, int64_t column),
+                          void (*some)(const void *rows, taps *at, int64_t row, int64_t column)) {
+    int64_t column = 0;
+    taps at = row_taps(w, row);
+    bool is_wide = inside.end - inside.first >= pixels;
+    for (; column < (is_wide ? inside.first : w->out_w); column++) edge(rows, &at, row, column);
+    if (!is_wide) return;
+    for (; column < inside.end; column += pixels) {
+        some(rows, &at, row, column + pixels <= inside.end ? column : inside.end - pixels);
+    }
+    for (column = inside.end; column < w->out_w; column++) edge(rows, &at, row, column);
+}
+
 #endif

@@ -352,10 +352,10 @@ static void product(const rt_quantized_tile *tile) {
 
 /* --- depthwise --- */
 
-/* One register of `pixels` outputs, whose number, columns of taps, stride and dilation are constants where it is called
- * for speed: then what several outputs read is converted once. */
-INLINE void depthwise_compute(const rt_quantized_rows *rows, const taps *at, int64_t out, int part, int pixels,
+/* A depthwise_register of bytes: what several outputs read is converted once. */
+INLINE void depthwise_compute(const void *quantized_rows, const taps *at, int64_t out, int part, int pixels,
                               rt_tap_range columns, int64_t k_w, int64_t stride, int64_t dil) {
+    const rt_quantized_rows *rows = quantized_rows;
     const rt_blocked_window *window = rows->window;
     const rt_quantized_end end = rows->end;
     lanes sum[WINDOW_PIXELS];
@@ -376,57 +376,20 @@ INLINE void depthwise_compute(const rt_quantized_rows *rows, const taps *at, int
     }
 }
 
-/* WINDOW_PIXELS neighbours from (row, column) on, no column of whose taps is outside. */
-static void depthwise_pixels(const rt_quantized_rows *rows, taps *at, int64_t row, int64_t column) {
-    const rt_blocked_window *w = rows->window;
-    int64_t out = row * w->out_w + column;
-    const rt_tap_range three = {0, 3}, all = {0, w->k_w};
-    bool is_3 = w->k_w == 3 && w->dil_w == 1;
-    column_set(w, column, at);
-    for (int part = 0; part < RT_BLOCK; part += LANES) {
-        if (is_3 && w->stride_w == 1) {
-            depthwise_compute(rows, at, out, part, WINDOW_PIXELS, three, 3, 1, 1);
-        } else if (is_3 && w->stride_w == 2) {
-            depthwise_compute(rows, at, out, part, WINDOW_PIXELS, three, 3, 2, 1);
-        } else {
-            depthwise_compute(rows, at, out, part, WINDOW_PIXELS, all, w->k_w, w->stride_w, w->dil_w);
-        }
-    }
+static void depthwise_pixel(const void *rows, taps *at, int64_t row, int64_t column) {
+    depthwise_at_edge(((const rt_quantized_rows *)rows)->window, rows, at, row, column, depthwise_compute);
 }
 
-/* Any pixel; those of a 3x3 window that lacks its first or last column without a loop. */
-static void depthwise_pixel(const rt_quantized_rows *rows, taps *at, int64_t row, int64_t column) {
-    const rt_blocked_window *w = rows->window;
-    const rt_tap_range first_two = {0, 2}, last_two = {1, 3};
-    int64_t out = row * w->out_w + column;
-    edge_set(w, column, at);
-    bool is_3 = w->k_w == 3 && w->dil_w == 1;
-    for (int part = 0; part < RT_BLOCK; part += LANES) {
-        if (is_3 && at->columns.first == 1 && at->columns.end == 3) {
-            depthwise_compute(rows, at, out, part, 1, last_two, 3, 1, 1);
-        } else if (is_3 && at->columns.first == 0 && at->columns.end == 2) {
-            depthwise_compute(rows, at, out, part, 1, first_two, 3, 1, 1);
-        } else {
-            depthwise_compute(rows, at, out, part, 1, at->columns, w->k_w, w->stride_w, w->dil_w);
-        }
-    }
+static void depthwise_pixels(const void *rows, taps *at, int64_t row, int64_t column) {
+    depthwise_inside(((const rt_quantized_rows *)rows)->window, rows, at, row, column, WINDOW_PIXELS, depthwise_compute);
 }
 
-/* rt_quantized_kernels.depthwise: the edges of a row pixel by pixel; the last WINDOW_PIXELS inside may overlap those
- * before. */
+/* rt_quantized_kernels.depthwise */
 static void depthwise(const rt_quantized_rows *rows) {
     rt_tap_range inside = columns_inside(rows->window);
     int64_t width = rows->window->out_w;
-    bool is_wide = inside.end - inside.first >= WINDOW_PIXELS;
     for (int64_t row = rows->first_row; row < rows->end_row; row++) {
-        taps at = row_taps(rows->window, row);
-        int64_t column = 0;
-        for (; column < (is_wide ? inside.first : width); column++) depthwise_pixel(rows, &at, row, column);
-        for (; is_wide && column < inside.end; column += WINDOW_PIXELS) {
-            int64_t last = inside.end - WINDOW_PIXELS;
-            depthwise_pixels(rows, &at, row, column < last ? column : last);
-        }
-        for (column = is_wide ? inside.end : width; column < width; column++) depthwise_pixel(rows, &at, row, column);
+        depthwise_row(rows->window, rows, row, inside, WINDOW_PIXELS, depthwise_pixel, depthwise_pixels);
     }
     activate(&rows->end, rows->first_row * width * RT_BLOCK, (rows->end_row - rows->first_row) * width * RT_BLOCK);
 }
