@@ -25,16 +25,20 @@
 /* Floats of a register, and the tile whose sums fill the registers but for those of weights and inputs. */
 #if defined(__AVX512F__)
 #define LANES 16
-enum { PIXELS = 6, BLOCKS = 2 };
+#define PIXELS 6
+#define BLOCKS 2
 #elif defined(__AVX__)
 #define LANES 8
-enum { PIXELS = 6, BLOCKS = 1 };
+#define PIXELS 6
+#define BLOCKS 1
 #elif defined(__aarch64__)
 #define LANES 4
-enum { PIXELS = 6, BLOCKS = 1 };
+#define PIXELS 6
+#define BLOCKS 1
 #else
 #define LANES 4
-enum { PIXELS = 2, BLOCKS = 1 };
+#define PIXELS 2
+#define BLOCKS 1
 #endif
 enum { PARTS = RT_CPU_BLOCK / LANES, DEPTHWISE_PIXELS = PIXELS < 4 ? PIXELS : 4, ROWS = 4 };
 
@@ -220,22 +224,30 @@ INLINE void product_sum(const rt_tile *tile, float *sums, int pixels, int blocks
     }
 }
 
-/* rt_tile_kernels.product. Fewer pixels than a tile has are summed as one or as all, and only theirs are stored. */
+/* Sums of a constant size, so that they stay in registers. */
+#define SUMS(size)                                                                                             \
+    case size:                                                                                                 \
+        tile->blocks == BLOCKS ? product_sum(tile, sums, size, BLOCKS) : product_sum(tile, sums, size, 1);      \
+        break;
+
+/* rt_tile_kernels.product. */
 static void product(const rt_tile *tile) {
-    /* Four constant sizes, so that the sums of each stay in registers. */
     float sums[PIXELS * BLOCKS * RT_CPU_BLOCK] __attribute__((aligned(64)));
-    if (tile->pixels == 1 && tile->blocks == 1) {
-        product_sum(tile, sums, 1, 1);
-    } else if (tile->pixels == 1) {
-        product_sum(tile, sums, 1, BLOCKS);
-    } else if (tile->blocks == 1) {
-        product_sum(tile, sums, PIXELS, 1);
-    } else {
-        product_sum(tile, sums, PIXELS, BLOCKS);
+    switch (tile->pixels) {
+        SUMS(1)
+        SUMS(2)
+#if PIXELS == 6
+        SUMS(3)
+        SUMS(4)
+        SUMS(5)
+        SUMS(6)
+#endif
+        default: break;
     }
     finish(tile->epilogue, sums, tile->pixels, tile->blocks * RT_CPU_BLOCK, tile->first_pixel, tile->first_channel,
            tile->channels);
 }
+#undef SUMS
 
 /* RT_CPU_BLOCK integers as floats. */
 INLINE void integers_widen(const int8_t *integers, lanes values[PARTS]) {
