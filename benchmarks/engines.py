@@ -14,7 +14,6 @@ import onnx
 
 from benchmarks.figures import ONNX_RUNTIME
 from farm.config.deployment import Runtime
-from farm.jobs.benchmark import profile
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import LoadOptions, load_model
 from farm.jobs.models.prepare import Prepared, TestData
@@ -28,7 +27,6 @@ NS_PER_MS = 1e6
 DEADLINE_S = 600.0
 ERRORS_ONLY = 3
 SPIN_LOOK_S, LONGEST_SPIN_S = 0.005, 0.5
-CONVOLUTIONS = ("Conv2D", "DepthwiseConv2d")
 
 Array = npt.NDArray[Any]
 
@@ -126,16 +124,6 @@ class Farmrt:
         outputs = self._opened.read_outputs(self._loaded.plan)
         ending = compare_outputs(self._loaded.prepared, self._loaded.plan.target, expected, outputs).ending
         return ending.status, ending.reason
-
-    def shares(self, rounds: int) -> tuple[float, float]:
-        """The operators' sum as a share of the wall time, and the convolutions' as a share of that sum."""
-        steps = self.plan.steps
-        times, wall_ns = profile(self._opened.session, rounds, len(steps), DEADLINE_S)
-        sums_ns = dict.fromkeys((step.op for step in steps), 0.0)
-        for step, found in zip(steps, times, strict=True):
-            sums_ns[step.op] += sum(found.ns)
-        total_ns = sum(sums_ns.values())
-        return total_ns / sum(wall_ns), sum(sums_ns.get(op, 0.0) for op in CONVOLUTIONS) / total_ns
 
 
 def test_inputs(prepared: Prepared) -> Mapping[str, Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from farm.rows.latency import Latency
-from farm.rows.record import Figure, Record
+from farm.rows.record import Record
 from farm.rows.status import Status
 from runtime.statistics.ratios import Ratio
 from runtime.types import Winograd
@@ -24,19 +24,13 @@ class Interval(Record):
 
 
 class Entrant(Record):
-    """One way to run a model. `to_onnxruntime` is its median latency over ONNX Runtime's, measured in turns with it.
-
-    `operators_to_wall`: the operators' sum as a share of the wall time; `convolutions_to_operators`: the convolutions'
-    as a share of that sum. Both come from rounds of their own, with profiling.
-    """
+    """One way to run a model. `to_onnxruntime` is its median latency over ONNX Runtime's, measured in turns with it."""
 
     name: str
     status: Status = Status.OK
     reason: str = ""
     latency_ms: Latency | None = None
     to_onnxruntime: Interval | None = None
-    operators_to_wall: Figure = None
-    convolutions_to_operators: Figure = None
 
 
 class Tuning(Record):
@@ -84,30 +78,6 @@ class Run(Record):
         return next((each for each in self.entrants if each.name == name), None)
 
 
-class Spent(Record):
-    """What a command took: wall time and the highest resident memory of it and its children."""
-
-    wall_s: float
-    peak_bytes: int
-
-
-class Conversion(Record):
-    """`farm convert` against a process that imports ONNX Runtime and creates a session."""
-
-    model: str
-    farm: Spent | None = None
-    onnxruntime: Spent | None = None
-    failures: tuple[str, ...] = ()
-
-
-class Program(Record):
-    """farmrt for this machine."""
-
-    size_bytes: int
-    build_s: float
-    compiler: str
-
-
 class Driver(Record):
     """An OpenCL driver, in its own words."""
 
@@ -135,8 +105,6 @@ class Report(Record):
     machine: Machine
     drivers: tuple[Driver, ...]
     missing_drivers: tuple[str, ...] = ()
-    farmrt: Program | None = None
-    conversions: tuple[Conversion, ...] = ()
     runs: tuple[Run, ...] = ()
     light: tuple[Run, ...] = ()
     failures: tuple[str, ...] = ()

@@ -1,26 +1,19 @@
-"""What the figures are measured on: machine, drivers, versions, and farmrt itself."""
+"""What the figures were measured on: machine, drivers, versions."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
-import shutil
-import subprocess
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from unittest.mock import patch
 
 from benchmarks.engines import cores
-from benchmarks.figures import Driver, Machine, Program
+from benchmarks.figures import Driver, Machine
 from farm.config.inventory import HOST
 from farm.farmrt import drivers
 from farm.jobs.fleet.opening import open_unit
 from farm.rows.row import versions
-from runtime.native.build import build_farmrt
-from runtime.native.object_cache import VARIABLE
 
 OS_RELEASE = Path("/etc/os-release")
 OS_NAME = r'^PRETTY_NAME="?([^"\n]+)'
@@ -70,25 +63,6 @@ def described(driver: drivers.Driver) -> Driver:
     assert opencl.device, f"{driver.path}: no device"
     version = " ".join((opencl.platform_version or "").split())
     return Driver(origin=driver.origin, name=driver.name, version=version, device=opencl.device.name)
-
-
-def farmrt() -> Program:
-    """Builds farmrt anew, with the compiler that it is always built with here, and no object of another build."""
-    with TemporaryDirectory(prefix="farm-benchmark.") as folder, patch.dict(os.environ, {VARIABLE: folder}):
-        start_s = time.perf_counter()
-        program = build_farmrt(output_dir=Path(folder))
-        build_s = time.perf_counter() - start_s
-        return Program(size_bytes=program.stat().st_size, build_s=build_s, compiler=_compiler())
-
-
-def _compiler() -> str:
-    if not shutil.which("cc"):
-        return "ziglang"
-    return _output(["cc", "--version"]).partition("\n")[0]
-
-
-def _output(command: Sequence[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def _first(pattern: str, path: Path) -> str:

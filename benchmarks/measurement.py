@@ -35,7 +35,6 @@ from runtime.types import Winograd
 DEFAULT, TUNED = "default", "tuned"
 WINOGRAD_TILES: tuple[Winograd, ...] = (2, 4)
 CONFIDENCE = 0.95
-PROFILE_MS, LEAST_PROFILED, MOST_PROFILED = 500.0, 5, 50
 
 Array = npt.NDArray[Any]
 Say = Callable[[str], None]
@@ -197,16 +196,13 @@ def _entrant(lane: ContenderTimes, reference: ContenderTimes) -> Entrant:
 
 
 def _examined(entrant: Entrant, farmrt: Farmrt, onnxruntime: OnnxRuntime) -> Entrant:
-    """Is its output right; for the plain ways, where the time goes."""
+    """Whether its output is right."""
     if entrant.latency_ms is None:
         return entrant
     failures = Failures()
     members: dict[str, object] = {}
     with failures.recorded("examined"):
         members["status"], members["reason"] = farmrt.verdict(onnxruntime.outputs)
-        if entrant.name in (DEFAULT, TUNED):
-            rounds = min(max(int(PROFILE_MS / entrant.latency_ms.median), LEAST_PROFILED), MOST_PROFILED)
-            members["operators_to_wall"], members["convolutions_to_operators"] = farmrt.shares(rounds)
     if failures.lines:
         members |= {"status": Status.FAILED, "reason": "; ".join(failures.lines)}
     return entrant.model_copy(update=members)

@@ -2,7 +2,7 @@
 
     python benchmarks/models.py [--models A,B] [--drivers system,intel] [--rounds N] [--light] [-o FILE.md] [--json]
 
-Latency by default and tuned, starts from cold, tuning, conversion, and farmrt itself. Nothing of the user's build
+Latency by default and tuned, starts from cold, and tuning. Nothing of the user's build
 folder is used or changed but the models in its cache. A model takes about a minute a driver; the machine
 should have nothing else to do.
 """
@@ -20,9 +20,8 @@ import click
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is searched for imports, the tree is not
 
 from benchmarks import machine, networks, page
-from benchmarks.conversion import conversion
 from benchmarks.failures import Failures
-from benchmarks.figures import Conversion, Driver, Report, Run
+from benchmarks.figures import Driver, Report, Run
 from benchmarks.measurement import Options, measure
 from farm import atomic_file
 from farm.farmrt import drivers, working_drivers
@@ -90,11 +89,7 @@ def measured(models: Sequence[str], origins: Sequence[str], options: Options, li
     others = machine.Others()
     found = _found_drivers(origins)
     known = list(_described(found, failures))
-    farmrt = None
-    with failures.recorded("farmrt"):
-        farmrt = machine.farmrt()
     with networks.zoo_networks(models) as zoo_networks:
-        conversions = list(_conversions(zoo_networks, found))
         runs = [_said(network, driver, options) for network in zoo_networks for driver in found]
     return Report(
         command=shlex.join(["python", "benchmarks/models.py", *sys.argv[1:]]),
@@ -102,8 +97,6 @@ def measured(models: Sequence[str], origins: Sequence[str], options: Options, li
         machine=machine.machine(),
         drivers=tuple(known),
         missing_drivers=tuple(origin for origin in origins if origin not in {driver.origin for driver in found}),
-        farmrt=farmrt,
-        conversions=tuple(conversions),
         runs=tuple(runs),
         light=tuple(_light_runs(found, options, failures)) if light else (),
         failures=tuple(failures.lines),
@@ -123,13 +116,6 @@ def _described(found: Sequence[drivers.Driver], failures: Failures) -> Iterator[
     for driver in found:
         with failures.recorded(f"driver {driver.origin}"):
             yield machine.described(driver)
-
-
-def _conversions(found: Sequence[networks.Network], there: Sequence[drivers.Driver]) -> Iterator[Conversion]:
-    """Converting for one driver is like converting for another."""
-    for network in found if there else ():
-        _say(f"{network.name}: convert")
-        yield conversion(network, there[0])
 
 
 def _light_runs(found: Sequence[drivers.Driver], options: Options, failures: Failures) -> Iterator[Run]:

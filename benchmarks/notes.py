@@ -10,7 +10,7 @@ ten rounds, so that what disturbs one disturbs all. ONNX Runtime has one thread 
 ratio is that of the medians; its 95 % interval comes from drawing turns again. A round is timed from the input in
 place to the output in place. A wrong output has no figure. *Aim* judges the best tuned way.
 
-Nearly all the time is in convolutions (the shares are below). Depthwise convolutions, strided windows and layers with
+Nearly all the time is in convolutions (94 to 99 %). Depthwise convolutions, strided windows and layers with
 few channels load more for each multiplication. Winograd needs 2.25 (tile 2) or 4 (tile 4) times fewer multiplications
 for 3x3 convolutions of stride 1, but its transforms move memory."""
 
@@ -27,19 +27,6 @@ Each tuning starts with an empty build folder and an empty PoCL cache. Device se
 building candidates, running and checking them. Wall seconds are the whole command. `winograd auto` also chooses the
 algorithm of each layer. *Gain* is the part of the default's time that is saved, with its interval; the defaults were
 chosen on these drivers, so it is often near zero."""
-
-SHARE = """\
-The sum of all operators' times (OpenCL events) over the wall time of the same rounds, with profiling; then the
-convolutions' part of that sum. An operator's time counts from the end of the one before it."""
-
-CONVERSION = """\
-`farm convert` reads the ONNX file, lowers it for the device and packs the weights, once. A program creates an ONNX
-Runtime session each time that it starts. Peak memory is the resident memory of the process or its children, the
-highest. For a small model most of the time is importing Python packages."""
-
-FARMRT = """\
-The executable holds all of farmrt, the CPU operators in several instruction sets too. It needs libc, pthreads and an
-OpenCL library, which it opens at run time."""
 
 LIGHT = """\
 The nine networks of the onnx package's backend tests, their constant weights replaced by seeded random ones; measured

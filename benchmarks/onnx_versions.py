@@ -53,15 +53,15 @@ class Versions:
         return outcome(dataclasses.replace(older, outputs=outputs), self._target, self._runner).status
 
     def text(self, operator: str, newest: bool) -> str:
-        """The versions by how they ended, for a table; `newest`: whether a case of the newest is right."""
+        """The versions that are not right, for a table; `newest`: whether a case of the newest is right."""
         known = versions(operator)
         ends = {version: _end(self._statuses[operator, version]) for version in known[:-1]}
         ends |= dict.fromkeys(known[-1:], "right" if newest else "refused")
         groups = [
             (end, ", ".join(str(version) for version in known if ends[version] == end))
-            for end in ("right", "wrong", "failed", "refused", "not measured")
+            for end in ("wrong", "failed", "refused", "not measured")
         ]
-        return "; ".join(f"{listed}" if end == "right" else f"{end}: {listed}" for end, listed in groups if listed)
+        return "; ".join(f"{end}: {listed}" for end, listed in groups if listed)
 
 
 def _end(statuses: Sequence[str]) -> str:

@@ -29,10 +29,10 @@ nodes, and validation compares what the oracle's smaller outputs hold. Loop and 
 once a turn, where the turns are known at conversion (up to 1024). NonZero is padded by columns. Random numbers are
 drawn at conversion; their cases are compared with ONNX Runtime on the same numbers.
 
-`versions` are the opsets since which there is a form of the operator, on `cpu`: all that are listed first are right.
-The cases are of the newest form; older ones are written of them and compared with ONNX Runtime or ONNX's reference,
-else with the newest form's outputs. `not measured`: neither runs that version, or no case has such a form. Opsets 1 to
-6 are brought to 7 by ONNX's converter.
+`right`: how many of the operator's cases are, on either runtime. `what is not`: the opsets since which there is a form
+of the operator that is refused or `not measured` (nothing to compare with runs it, or no case has such a form), and why
+the first case is refused. All other forms are right: the cases are of the newest one, and older ones are written of
+them. Opsets 1 to 6 are brought to 7 by ONNX's converter.
 
 The two cases of Resize that are wrong align the corners of a length that is no whole number (4 * 0.6). farm takes the
 output's whole size for it, as ONNX Runtime does, whose outputs validation compares with.
@@ -40,10 +40,7 @@ output's whole size for it, as ONNX Runtime does, whose outputs validation compa
 Beside ONNX's, models may use operators of the domain `farm` (version 1), which run on the CPU: SpaceToBatch,
 BatchToSpace, PSROIPooling, PSROIAlign and Proposal (`farm_domain.py` in `runtime/families/`). ONNX Runtime
 knows none of them: the oracle of such a model is its graph in NumPy."""
-_HEAD = (
-    "| operator | right on `cpu` | right on `cpu+gpu` | runs on | versions | refused |",
-    "| --- | --- | --- | --- | --- | --- |",
-)
+_HEAD = ("| operator | right | runs on | what is not |", "| --- | --- | --- | --- |")
 _MACE = """## MACE's operators
 
 Each of MACE's list, and the operators of ONNX by which models have it here; `farm.` is the domain `farm`. `runs on` is
@@ -88,11 +85,17 @@ def _totals(found: Outcomes) -> list[str]:
 def _row(operator: str, ended: Sequence[Mapping[str, Outcome]], versions: Versions) -> str:
     """An operator's cases; the reason is that of the first refusal."""
     right = {runtime: sum(each[runtime].status in RIGHT for each in ended) for runtime in RUNTIMES}
-    counts = [f"{right[runtime]} of {len(ended)}" for runtime in RUNTIMES]
+    counts = {name: f"{count}" if count == len(ended) else f"{count}/{len(ended)}" for name, count in right.items()}
+    same = len(set(counts.values())) == 1
+    count = counts["cpu"] if same else ", ".join(f"{runtime}: {counts[runtime]}" for runtime in RUNTIMES)
     reason = next((each["cpu"].reason for each in ended if each["cpu"].status == "refused"), "")
-    shown = re.sub(r"^node '[^']*' |; are: .*", "", reason).replace("|", "/")[:120]
-    cells = [operator, *counts, ", ".join(_places(ended)), versions.text(operator, right["cpu"] > 0), shown]
-    return f"| {' | '.join(cells)} |"
+    not_right = filter(None, (versions.text(operator, right["cpu"] > 0), shown(reason)))
+    return f"| {' | '.join([operator, count, ', '.join(_places(ended)), '; '.join(not_right)])} |"
+
+
+def shown(reason: str) -> str:
+    """Why a case is refused, without the node, and what would be supported."""
+    return re.sub(r"^(node '[^']*' )?(\([^)]*\): )?|; (are|supported|custom_operators).*", "", reason).replace("|", "/")
 
 
 def _places(ended: Sequence[Mapping[str, Outcome]]) -> list[str]:

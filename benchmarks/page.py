@@ -17,7 +17,6 @@ AIMS = {
     "pypi": dict.fromkeys(_ZOO, 4.0),
 }
 TUNED, DEFAULT = "tuned", "default"
-MB = 1e6
 BUSY_CORES = 0.1
 NOTHING = "-"
 
@@ -29,11 +28,7 @@ def page(report: Report) -> str:
     """The whole page; ends with a newline."""
     sections: list[Section] = [_head(report)]
     if report.runs:
-        sections += [_latency(report), _cold_start(report.runs), _tuning(report.runs), _share(report.runs)]
-    if report.conversions:
-        sections.append(_conversion(report))
-    if report.farmrt:
-        sections.append(_farmrt(report))
+        sections += [_latency(report), _cold_start(report.runs), _tuning(report.runs)]
     if report.light:
         sections.append(_light(report.light))
     sections.append(_failures(report))
@@ -174,44 +169,6 @@ def _tuning_cells(tuning: Tuning) -> Row:
     ]
 
 
-def _share(runs: Sequence[Run]) -> Section:
-    yield from ("## Operators' sum / wall time", "")
-    columns = ("Model", "Driver", "Default", "Tuned", "Convolutions / operators' sum, default", "Tuned")
-    rows = []
-    for run in runs:
-        ways = [run.entrant(name) for name in (DEFAULT, TUNED)]
-        sums = [_share_cell(way.operators_to_wall if way else None) for way in ways]
-        convolutions = [_share_cell(way.convolutions_to_operators if way else None) for way in ways]
-        rows.append([run.model, run.driver, *sums, *convolutions])
-    yield from _table(columns, rows)
-    yield from (notes.SHARE, "")
-
-
-def _share_cell(share: float | None) -> str:
-    return NOTHING if share is None else f"{share:.3f}"
-
-
-def _conversion(report: Report) -> Section:
-    yield from ("## Conversion", "")
-    columns = ("Model", *("`farm convert`, s", "peak, MB"), *(f"{ONNX_RUNTIME}, s", "peak, MB"))
-    rows = []
-    for found in report.conversions:
-        both = (found.farm, found.onnxruntime)
-        cells = [(f"{each.wall_s:.2f}", f"{each.peak_bytes / MB:.0f}") if each else (NOTHING, NOTHING) for each in both]
-        rows.append([found.model, *cells[0], *cells[1]])
-    yield from _table(columns, rows)
-    yield from (notes.CONVERSION, "")
-
-
-def _farmrt(report: Report) -> Section:
-    assert report.farmrt is not None
-    program = report.farmrt
-    yield from ("## farmrt", "")
-    rows = [(f"{program.size_bytes / 1e3:.0f} KB", f"{program.build_s:.1f} s", program.compiler)]
-    yield from _table(("Stripped executable", "Built in", "Compiler"), rows)
-    yield from (notes.FARMRT, "")
-
-
 def _light(runs: Sequence[Run]) -> Section:
     yield from ("## The onnx package's networks, default only, ONNX Runtime = 1", "")
     columns = ("Model", "Driver", "Default", "Default, ms", f"{ONNX_RUNTIME}, ms")
@@ -225,7 +182,6 @@ def _light(runs: Sequence[Run]) -> Section:
 
 def _failures(report: Report) -> Section:
     lines = [f"- {line}" for line in report.failures]
-    lines += [f"- {each.model}, convert: {line}" for each in report.conversions for line in each.failures]
     for run in (*report.runs, *report.light):
         lines += [f"- {run.model} on {run.driver}: {line}" for line in run.failures]
         wrong = [each for each in run.entrants if each.status != Status.OK]

@@ -23,6 +23,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import adbutils
 import click
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -129,16 +130,21 @@ def ssh_ways(unit: Unit, stack: ExitStack, folder: Path) -> dict[str, Way]:
 
 
 def adb_ways(unit: Unit, stack: ExitStack, folder: Path) -> dict[str, Way]:
-    """farm and `adb push` to one phone, through the same adb server."""
+    """farm, `adb push` and adbutils' client to one phone, through the same adb server."""
     ours, there = farm_ways(unit, stack)
-    adb = [find_adb(), "-P", str(AdbServer(unit.adb_server).port), *(["-s", unit.serial] if unit.serial else [])]
+    port = AdbServer(unit.adb_server).port
+    adb = [find_adb(), "-P", str(port), *(["-s", unit.serial] if unit.serial else [])]
+    sync = adbutils.AdbClient(port=port).device(unit.serial or None).sync
 
     def push(files: Sequence[Path], into: str) -> Callable[[], object]:
         source = files[0] if len(files) == 1 else files[0].parent
         argv = [*adb, "push", str(source), f"{there}/{into}"]
         return lambda: subprocess.run(argv, check=True, capture_output=True)
 
-    return ours | {"adb push": push}
+    def push_by_adbutils(files: Sequence[Path], into: str) -> Callable[[], object]:
+        return lambda: [sync.push(file, f"{there}/{name}") for name, file in _named(files, into).items()]
+
+    return ours | {"adb push": push, "adbutils": push_by_adbutils}
 
 
 # Kind of link -> the ways that are compared on it.

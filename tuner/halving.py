@@ -1,8 +1,9 @@
-"""Successive halving: all variants with few local sizes, then the better variants with more.
+"""Successive halving: all variants with few local sizes, then the better variants with more; and all that is left.
 
 The variant matters most, so the search settles it first. Each rung (round of the halving) keeps a share of every
 launch's variants and tries twice as many local sizes of those that stay; the family's ranking chooses which ones.
 Source: K. Jamieson, A. Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization", 2016.
+An exhaustive search goes on in the order that this suggests, so that a budget that ends it early loses little.
 """
 
 from __future__ import annotations
@@ -104,3 +105,26 @@ def _try_some(family: Family, variant: Variant, tasks: list[TuningTask], count: 
         if not promising:
             return
         family.time_on(promising[0], tasks, following=following)
+
+
+@dataclasses.dataclass(frozen=True)
+class Exhaustive:
+    """Settings: the search that runs first and orders the candidates."""
+
+    screening: Halving
+
+    def explore(self, family: Family) -> Iterator[None]:
+        """Tries all candidates that the screening left out, the most promising variants and programs first."""
+        yield from self.screening.explore(family)
+        waiting = list(dict.fromkeys(variant for task in family.tasks for variant in family.variants(task)))
+        while waiting:
+            programs = family.suggest(waiting.pop(0), family.tasks)
+            following = [(variant, family.tasks) for variant in waiting]
+            family.in_parallel(
+                functools.partial(family.time_on, program, family.tasks, False, following) for program in programs
+            )
+            yield
+
+    def estimate(self, family: Family) -> int:
+        """Programs that `explore` will try."""
+        return len({candidate for task in family.tasks for candidate in task.guesses})

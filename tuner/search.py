@@ -12,11 +12,10 @@ from runtime.lowering.trials import TrialLaunch
 from runtime.peaks import NOT_MEASURED, MeasuredPeaks
 from tuner.build_ahead import BuildAheadUse
 from tuner.coverage import RETEST_SHARE, covering_s, of_weight
-from tuner.exhaustive import Exhaustive
 from tuner.family import Family, TuningTask, timed_trial
 from tuner.family_scheduler import Strategy, explore_families
 from tuner.floors import Floors
-from tuner.halving import Halving
+from tuner.halving import Exhaustive, Halving
 from tuner.progress import Observer, Progress, ignore_progress
 from tuner.ranking import Ranking
 from tuner.relatives import KernelRelatives, Relatives

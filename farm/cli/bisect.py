@@ -14,7 +14,7 @@ from farm.config import samples
 from farm.config.deployment import Deployment, Runtime
 from farm.config.inventory import Unit
 from farm.jobs.bisect.commits import Commits, FarmCommits, ModelCommits, commits_between, subject
-from farm.jobs.bisect.job import Bisected, BisectOptions, Bisector, BisectStep
+from farm.jobs.bisect.job import BisectionResult, BisectOptions, Bisector, BisectStep
 from farm.jobs.compare import checkout
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.rows.compare import CompareRow
@@ -119,7 +119,7 @@ def _unit(units: Sequence[Unit]) -> Unit:
 
 
 def _finish(
-    root: Path, hashes: Sequence[str], result: Bisected, rows: Sequence[CompareRow], as_json: bool
+    root: Path, hashes: Sequence[str], result: BisectionResult, rows: Sequence[CompareRow], as_json: bool
 ) -> CommandResult:
     status = 0 if result.suspects else FAILED
     subjects = {commit: subject(root, commit) for commit in result.suspects}
@@ -140,7 +140,7 @@ def _finish(
     return status
 
 
-def _told(hashes: Sequence[str], result: Bisected, subjects: dict[str, str]) -> list[str]:
+def _told(hashes: Sequence[str], result: BisectionResult, subjects: dict[str, str]) -> list[str]:
     whole = f"BAD over GOOD: {change_text(result.whole)}, {len(hashes) - 1} commits"
     if not result.suspects:
         return [whole, "no change beyond the noise and the margin between GOOD and BAD: nothing to bisect"]

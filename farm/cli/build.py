@@ -12,7 +12,7 @@ from farm import safe_text
 from farm.cli.envelope import CommandResult, Document
 from farm.config.deployment import Deployment
 from farm.config.given_model import GivenModel
-from farm.jobs.build import BuildOptions, Built, Missing, abis_of, available_abis, build_job
+from farm.jobs.build import BuildFailure, BuildOptions, Built, abis_of, available_abis, build_job
 from farm.jobs.models.operators import needed_features
 from farm.model import deployments
 from farm.tables import table
@@ -26,7 +26,7 @@ LEFT = frozenset({"ABI", "Compiler", "Program", "Shared library"})
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
+class BuildRequest:
     """What the command line asks for, beside the deployment files."""
 
     abis: tuple[str, ...]
@@ -38,7 +38,7 @@ class Wanted:
     skip_missing: bool
 
 
-def build(models: Sequence[GivenModel], wanted: Wanted, as_json: bool) -> CommandResult:
+def build(models: Sequence[GivenModel], wanted: BuildRequest, as_json: bool) -> CommandResult:
     """`farm build`; returns the exit status."""
     if wanted.abis and wanted.every:
         raise ConfigError("farm build: give --abi or --all, not both")
@@ -49,7 +49,7 @@ def build(models: Sequence[GivenModel], wanted: Wanted, as_json: bool) -> Comman
     abis, left_out = _abis(sources, wanted)
     outcomes = list(build_job(abis, options, lambda line: click.echo(line, err=True)))
     built = [outcome for outcome in outcomes if isinstance(outcome, Built)]
-    missing = [outcome for outcome in outcomes if isinstance(outcome, Missing)]
+    missing = [outcome for outcome in outcomes if isinstance(outcome, BuildFailure)]
     if wanted.skip_missing:
         left_out, missing = [*left_out, *missing], []
     status = int(bool(missing))
@@ -59,11 +59,11 @@ def build(models: Sequence[GivenModel], wanted: Wanted, as_json: bool) -> Comman
     return Document(status, members=_members(built, missing, left_out)) if as_json else status
 
 
-def _features(sources: Sequence[Deployment], wanted: Wanted) -> Features:
+def _features(sources: Sequence[Deployment], wanted: BuildRequest) -> Features:
     return needed_features(sources, wanted.without) if wanted.only_operators else chosen_features(wanted.without)
 
 
-def _abis(sources: Sequence[Deployment], wanted: Wanted) -> tuple[list[str], list[Missing]]:
+def _abis(sources: Sequence[Deployment], wanted: BuildRequest) -> tuple[list[str], list[BuildFailure]]:
     """What to compile for, and what is left out without being asked for by name."""
     if wanted.every:
         return available_abis()
@@ -72,7 +72,9 @@ def _abis(sources: Sequence[Deployment], wanted: Wanted) -> tuple[list[str], lis
     return list(dict.fromkeys(wanted.abis)) or abis_of(sources), []
 
 
-def _members(built: Iterable[Built], missing: Iterable[Missing], left_out: Iterable[Missing]) -> dict[str, object]:
+def _members(
+    built: Iterable[Built], missing: Iterable[BuildFailure], left_out: Iterable[BuildFailure]
+) -> dict[str, object]:
     return {
         "built": [dataclasses.asdict(each) for each in built],
         "missing": {each.abi: each.reason for each in missing},
@@ -89,7 +91,7 @@ def _show(built: Sequence[Built], shared: bool) -> None:
     table.show([Table("", columns, [_cells(each) for each in built], LEFT)])
 
 
-def _tell(missing: Iterable[Missing], left_out: Iterable[Missing], as_json: bool) -> None:
+def _tell(missing: Iterable[BuildFailure], left_out: Iterable[BuildFailure], as_json: bool) -> None:
     for each in missing:
         click.echo(safe_text.one_line(f"{each.abi}: not built: {each.reason}"), err=True)
     for each in left_out:

@@ -48,7 +48,7 @@ class Driver:
 
 
 @dataclasses.dataclass(frozen=True)
-class Dangling:
+class DanglingEntry:
     """An entry of a vendors folder, or a variable, whose library is not there."""
 
     entry: Path | str
@@ -67,13 +67,13 @@ def find_drivers(environment: Mapping[str, str] | None = None, vendors_folder: P
 
 def find_dangling(
     environment: Mapping[str, str] | None = None, vendors_folder: Path = VENDORS_FOLDER
-) -> list[Dangling]:
+) -> list[DanglingEntry]:
     """What the user names, and entries of the vendors folder in force, that lead nowhere."""
     environment = os.environ if environment is None else environment
     folder = Path(environment.get("OCL_ICD_VENDORS") or vendors_folder)
     listed = ((entry, library) for entry in _entries(folder) for library in _libraries(entry))
     entries: list[tuple[Path | str, str]] = [*_named_libraries(environment), *listed]
-    return [Dangling(entry, library) for entry, library in entries if not locate(library, environment)]
+    return [DanglingEntry(entry, library) for entry, library in entries if not locate(library, environment)]
 
 
 def _named_libraries(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -46,7 +46,7 @@ class Built:
 
 
 @dataclasses.dataclass(frozen=True)
-class Missing:
+class BuildFailure:
     """An ABI for which farmrt could not be compiled here, and why."""
 
     abi: str
@@ -59,22 +59,22 @@ def abis_of(deployments: Sequence[Deployment]) -> list[str]:
     return list(dict.fromkeys(named)) or [HOST]
 
 
-def available_abis() -> tuple[list[str], list[Missing]]:
+def available_abis() -> tuple[list[str], list[BuildFailure]]:
     """The ABIs that a compiler is there for, and those that lack one."""
-    missing = [Missing(abi, reason) for abi in ABIS if (reason := why_missing(abi))]
+    missing = [BuildFailure(abi, reason) for abi in ABIS if (reason := why_missing(abi))]
     return [abi for abi in ABIS if abi not in {each.abi for each in missing}], missing
 
 
 def build_job(
     abis: Sequence[str], options: BuildOptions, tell: Callable[[str], None] = lambda line: None
-) -> Iterator[Built | Missing]:
+) -> Iterator[Built | BuildFailure]:
     """A result for each ABI; what cannot be compiled does not keep the others from it."""
     for number, abi in enumerate(abis, 1):
         try:
             tell(f"{number}/{len(abis)} {abi} with {find_toolchain(abi).name}")
             yield build(abi, options)
         except (BuildError, ConfigError) as error:
-            yield Missing(abi, str(error))
+            yield BuildFailure(abi, str(error))
 
 
 def build(abi: str, options: BuildOptions) -> Built:

@@ -57,7 +57,7 @@ def with_existing_files(options: LoadOptions) -> LoadOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class Loaded:
+class LoadedModel:
     """A model loaded on a unit, and farmrt's answer to that.
 
     `given_kernels` are those that were to be loaded, `kernels` those that were: None where they failed their trial.
@@ -88,7 +88,7 @@ def load_model(
     target: Target,
     options: LoadOptions,
     keep: tuple[str, ...] = (),
-) -> Loaded:
+) -> LoadedModel:
     """Brings a model to the unit and loads it, with the artifacts of the build folder unless others are named."""
     ready = ready_model(opened, prepared, runtime, target, options, keep)
     answer = opened.load(
@@ -113,12 +113,12 @@ class ReadyModel:
     planned: PlannedChoice = DEFAULT_PLAN
     cpu: CpuChoice | None = None
 
-    def loaded(self, runtime: Runtime, answer: LoadAnswer) -> Loaded:
+    def loaded(self, runtime: Runtime, answer: LoadAnswer) -> LoadedModel:
         """Returns the loaded model: this one with farmrt's answer and the kernels that it took."""
         model = self.model
         parts = (model.prepared, runtime, model.plan, model.plan_file, model.tuned)
         told = self.chosen.told(answer)
-        return Loaded(*parts, self.given_kernels, self.chosen.file, self.execution, told, self.planned, self.cpu)
+        return LoadedModel(*parts, self.given_kernels, self.chosen.file, self.execution, told, self.planned, self.cpu)
 
 
 def ready_model(
@@ -169,7 +169,7 @@ def _planned(
     return choice_of_files([named] if named else [], prepared, runtime, target, is_named=True)
 
 
-def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:
+def provenance_of(opened: OpenUnit, loaded: LoadedModel) -> Provenance:
     """What a loaded model's result is made with."""
     files = {
         "plan": loaded.plan_file,

@@ -30,7 +30,7 @@ from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.further import judge_further
-from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of, ready_model
+from farm.jobs.loading import LoadedModel, LoadOptions, load_model, provenance_of, ready_model
 from farm.jobs.models.prepare import Failed, Prepared, TestData, given_inputs, prepare_all, validation_data
 from farm.jobs.samples import OnUnit, Samples, run_samples
 from farm.jobs.validate import (
@@ -266,7 +266,7 @@ def _in_engine(
 
 
 def _figures(
-    loaded: Loaded,
+    loaded: LoadedModel,
     first_ms: float,
     latency: Latency,
     executed: ExecutionFigures | None = None,
@@ -295,7 +295,7 @@ def run_rounds(opened: OpenUnit, rounds: int, warmup: int) -> RoundTimes:
     return RoundTimes(first.very_first_ms, samples_ms, measured)
 
 
-def _validated(opened: OpenUnit, loaded: Loaded, data: TestData, options: RunOptions) -> Validation:
+def _validated(opened: OpenUnit, loaded: LoadedModel, data: TestData, options: RunOptions) -> Validation:
     """Reads the outputs, keeps them where that is wanted, compares them where that is wanted."""
     if not (options.compares or options.output_folder):
         return Validation()
@@ -303,7 +303,7 @@ def _validated(opened: OpenUnit, loaded: Loaded, data: TestData, options: RunOpt
 
 
 def _compared(
-    opened: OpenUnit, loaded: Loaded, data: TestData, outputs: Mapping[str, Array], options: RunOptions
+    opened: OpenUnit, loaded: LoadedModel, data: TestData, outputs: Mapping[str, Array], options: RunOptions
 ) -> Validation:
     if options.output_folder:
         _save(outputs, options.output_folder, f"{loaded.prepared.name}.{opened.unit.name}.{loaded.runtime}")
@@ -321,7 +321,7 @@ def _compared(
 
 
 def _with_layers(
-    opened: OpenUnit, loaded: Loaded, data: TestData, options: LoadOptions, validation: Validation
+    opened: OpenUnit, loaded: LoadedModel, data: TestData, options: LoadOptions, validation: Validation
 ) -> Validation:
     """Compares every operator's output with NumPy's in one run of a plan that keeps them all."""
     prepared, runtime = loaded.prepared, loaded.runtime

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from farm.config.deployment import Runtime
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.model import metrics
+from farm.model.arithmetic_limits import longest_sum
 from farm.model.boundary import channel_axis
 from farm.model.metrics import Metrics, Thresholds
-from farm.model.sum_lengths import longest_sum
 from farm.rows.result import OK
 from farm.rows.row import Ending
 from farm.rows.run import LayerReport, OutputComparison, TensorComparison

@@ -18,16 +18,16 @@ import onnx
 
 from farm.config.deployment import Input
 from farm.model import metrics
+from farm.model.arithmetic_limits import LARGEST_HALF
 from farm.model.further_inputs import NUDGE, Inputs, further_inputs, nudged
-from farm.model.half_range import LARGEST_HALF
 from farm.model.oracle import Oracle
-from farm.model.squashed import Squashed, squashed_tensors
+from farm.model.squashed import SquashingInput, squashed_tensors
 from runtime.errors import NoReferenceError
 from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.farm_domain import DOMAIN
 from runtime.operators.activations import ACTIVATION_OF
-from runtime.passes.activation_fusion import with_activation_apart
+from runtime.passes.fusion import with_activation_apart
 from runtime.types import Precision
 
 Array = npt.NDArray[Any]
@@ -125,7 +125,7 @@ class _Reference:
         """The graph's names of the squashed tensors."""
         return tuple(self._squashed)
 
-    def _form(self, squashed: Squashed) -> str:
+    def _form(self, squashed: SquashingInput) -> str:
         """The graph's name of a squashed tensor, which then has one; empty where passes have dissolved it."""
         if form := _form(self.graph, squashed.tensor):
             return form

@@ -20,7 +20,7 @@ PASSING = frozenset(
 
 
 @dataclasses.dataclass(frozen=True)
-class Squashed:
+class SquashingInput:
     """A tensor that an operator of this type reads, and what that writes of it."""
 
     tensor: str
@@ -28,10 +28,10 @@ class Squashed:
     result: str
 
 
-def squashed_tensors(model: onnx.ModelProto) -> tuple[Squashed, ...]:
+def squashed_tensors(model: onnx.ModelProto) -> tuple[SquashingInput, ...]:
     """What squashing operators read that only PASSING or squashing ones follow; outputs of the model are none."""
     writers = {name: node for node in model.graph.node for name in node.output if name}
-    found: dict[str, Squashed] = {}
+    found: dict[str, SquashingInput] = {}
     seen, ahead = set(), [value.name for value in model.graph.output]
     while ahead:
         name = ahead.pop()
@@ -40,7 +40,7 @@ def squashed_tensors(model: onnx.ModelProto) -> tuple[Squashed, ...]:
             continue
         seen.add(name)
         if node.op_type in SQUASHING and node.input[0] in writers:
-            found[node.input[0]] = Squashed(node.input[0], node.op_type, name)
+            found[node.input[0]] = SquashingInput(node.input[0], node.op_type, name)
         if node.op_type in SQUASHING | PASSING:
             ahead += node.input if node.op_type == "Concat" else node.input[:1]
     outputs = {value.name for value in model.graph.output}

@@ -8,7 +8,7 @@ import enum
 import functools
 from collections.abc import Mapping, Sequence
 
-from farm.decision.control_report import ControlReport
+from farm.decision.controls import ControlReport
 from farm.decision.judgement import Judgement, Verdict
 from farm.decision.operator_changes import OperatorChange
 from farm.rows.device_state import DeviceState

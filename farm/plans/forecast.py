@@ -11,7 +11,7 @@ from runtime.lowering.launch import Launch
 from runtime.plan.plan import Plan, Step
 from runtime.plan.records import StepKind
 from runtime.selection.costs import LaunchCosts
-from runtime.selection.evaluation import Converted
+from runtime.selection.evaluation import PlanConversion
 from runtime.selection.selection import GraphSelection
 from runtime.types import ELEMENT_NAMES
 
@@ -70,7 +70,7 @@ def cheapest_plan(graph: Graph, selection: GraphSelection) -> CheapestPlan:
     )
 
 
-def _conversion(converted: Converted) -> FormatConversion:
+def _conversion(converted: PlanConversion) -> FormatConversion:
     storage = converted.storage.name if converted.storage is not None else ""
     return FormatConversion(
         tensor=converted.tensor,

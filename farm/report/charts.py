@@ -16,8 +16,7 @@ import numpy as np
 from farm.decision.operator_changes import Times, summed_times
 from farm.nightly.night import CaseReport, SeriesReport
 from farm.nightly.words import case_title
-from farm.report.figures import NONE, commit, interval, moment, percent, utc
-from farm.report.six_digits import all_six_digits, six_digits
+from farm.report.figures import NONE, all_six_digits, commit, interval, moment, percent, six_digits, utc
 from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block, NightlyRow
 from farm.rows.series import Point, trimmed_mean

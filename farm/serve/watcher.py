@@ -88,7 +88,7 @@ class UnitWatcher:
             try:
                 seen, error = self._source.look(), ""
             except (FarmError, OSError) as failure:
-                seen, error = _as_before(before), str(failure)
+                seen, error = _last_look(before), str(failure)
             units = _merged(before, seen, before.version + 1)
             now = time.time()
             self._remember(seen.reports, now)
@@ -114,7 +114,7 @@ class UnitWatcher:
             self._wake.wait(self._every_s)
 
 
-def _as_before(before: Snapshot) -> Look:
+def _last_look(before: Snapshot) -> Look:
     host_of = {name: unit.host for name, unit in before.units.items() if unit.host}
     return Look([unit.report for unit in before.units.values()], before.hosts, host_of)
 

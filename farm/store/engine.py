@@ -1,6 +1,6 @@
 """Connects to a store, and translates database errors into the project's own.
 
-SQLite: write-ahead log, so that readers and a writer do not wait for each other (journal_mode.py: not on network file
+SQLite: write-ahead log, so that readers and a writer do not wait for each other (sqlite_file.py: not on network file
 systems); a transaction that writes takes the lock at its beginning, and waits for it at most `LOCK_WAIT_S`.
 """
 
@@ -19,10 +19,9 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, TimeoutError
 
 from farm.safe_text import one_line
-from farm.store import journal_mode
 from farm.store.address import Address
-from farm.store.damage import copy_aside
 from farm.store.rows import json_text
+from farm.store.sqlite_file import SHARED, copy_aside, journal_mode
 from runtime.errors import FarmError, FormatError, StoreError
 from runtime.host import extras
 
@@ -64,7 +63,7 @@ def sqlite_engine(url: URL, is_shared: bool = False) -> Engine:
         connection.execute("PRAGMA foreign_keys = ON")
         if is_shared:
             with contextlib.suppress(sqlite3.OperationalError):  # who may only read, or while another uses the log
-                connection.execute(f"PRAGMA journal_mode = {journal_mode.SHARED}")
+                connection.execute(f"PRAGMA journal_mode = {SHARED}")
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
@@ -120,7 +119,7 @@ def postgresql_engine(url: URL) -> Engine:
 def engine_of(address: Address) -> Engine:
     """The engine of a store; nothing is opened yet."""
     if address.path:
-        return sqlite_engine(address.engine_url, journal_mode.journal_mode(address.path) == journal_mode.SHARED)
+        return sqlite_engine(address.engine_url, journal_mode(address.path) == SHARED)
     return postgresql_engine(address.engine_url)
 
 

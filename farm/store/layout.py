@@ -1,14 +1,21 @@
-"""Makes the tables of a new store. A store of another layout, and a database that is no store, are refused."""
+"""Makes the tables of a new store, in SQLite whole or not at all; refuses a store of another layout, and no store."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
 from sqlalchemy import Connection, Engine, inspect, select, text
 
+from farm import atomic_file
 from farm.safe_text import word
-from farm.store.address import Address
-from farm.store.engine import reading, writing
+from farm.store.address import Address, sqlite_url
+from farm.store.engine import reading, sqlite_engine, translated_errors, writing
 from farm.store.schema import LAYOUT, layouts, metadata
-from runtime.errors import FormatError
+from farm.store.sqlite_file import journal_mode
+from runtime.errors import FormatError, StoreError
 
 ADVISORY_LOCK = 0x6661726D  # `farm`: processes that make the tables of one PostgreSQL database take turns
 
@@ -47,3 +54,41 @@ def _refusal(version: str) -> str:
         f"store of layout {word(version)}, which {'an older' if is_older else 'a newer'} farm wrote; "
         f"this farm reads layout {LAYOUT}: {remedy}"
     )
+
+
+def create(path: Path) -> None:
+    """Creates an empty store at a path, or leaves the one that another process has made there meanwhile.
+
+    Raises StoreError where the folder cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=atomic_file.temporary_prefix(path)) as folder:
+            new = Path(folder, path.name)
+            new.touch()  # who may write it is said by the umask, while SQLite lets its owner alone
+            _make(new, Address(sqlite_url(new), path))
+            _publish(new, path)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be made: {error.strerror or error}") from None
+
+
+def _make(path: Path, address: Address) -> None:
+    """Makes the tables in an empty file; errors name the store's own address."""
+    engine = sqlite_engine(sqlite_url(path, "rwc"))
+    try:
+        with translated_errors(address), contextlib.closing(engine.raw_connection()) as connection:
+            connection.cursor().execute(f"PRAGMA journal_mode = {journal_mode(path)}")
+        ensure_tables(engine, address)
+    finally:
+        engine.dispose()
+
+
+def _publish(new: Path, path: Path) -> None:
+    """Gives the file its final name, unless a file of that name exists."""
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without links
+        if not path.exists():
+            new.rename(path)

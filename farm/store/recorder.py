@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from farm.rows.row import Row
 from farm.store.address import DEFAULT_PATH
-from farm.store.damage import stamp
 from farm.store.lines import (
     FINISHED,
     FORMAT,
@@ -34,6 +33,7 @@ from farm.store.lines import (
     now,
 )
 from farm.store.rows import row_data
+from farm.store.sqlite_file import stamp
 from runtime.errors import FarmError, FormatError, StoreError
 
 if TYPE_CHECKING:  # takes a third of a second to import, for a host's jobs in vain

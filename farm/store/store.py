@@ -20,8 +20,8 @@ from farm.store import address as addresses
 from farm.store import schema
 from farm.store.adding import add_rows, add_run, number_of
 from farm.store.address import Address
-from farm.store.creation import create as create_store
 from farm.store.engine import engine_of, reading, sqlite_engine, writing
+from farm.store.layout import create as create_store
 from farm.store.layout import ensure_tables
 from farm.store.lines import FINISHED, INTERRUPTED, RUNNING, RunData, new_run, now
 from farm.store.process import host_of, is_gone, own_process

@@ -1,4 +1,8 @@
-"""Runs one command on a phone over an adb connection: by shell protocol 2, or by `exec:` on phones before Android 7."""
+"""Runs one command on a phone over an adb connection: by shell protocol 2, or by `exec:` on phones before Android 7.
+
+A shell of adbutils gives a program no input, keeps all of its output in memory until it ends, and times single reads
+of the socket, so that it passes neither those tests of the transports' contract nor those of its deadlines.
+"""
 
 from __future__ import annotations
 

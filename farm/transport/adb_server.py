@@ -3,6 +3,7 @@
 A request is a length in four hexadecimal digits and a service's name; the answer is `OKAY`, or `FAIL` and a text
 (Android's SERVICES.TXT and protocol.txt). Every version of the server understands the requests made here. So a running
 server of another version is used as it is, where the `adb` program would end it together with everyone's connections.
+adbutils' client knows no server's refusal from a phone's, and no deadline but that of a single read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Copies files to and from a phone by adb's sync service (Android's SYNC.TXT): all files over one connection."""
+"""Copies files to and from a phone by adb's sync service (Android's SYNC.TXT): all files over one connection.
+
+The client of adbutils opens a connection a file, sends 4 KiB at a time and waits for each answer: to an emulated phone
+that takes 2.6 times as long for 64 MB, 120 times as long for 200 files of 20 kB (`benchmarks/transfer.py --link adb`).
+"""
 
 from __future__ import annotations
 

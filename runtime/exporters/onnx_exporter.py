@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, helper, numpy_helper
 
-from runtime.families.elementwise.rows import BINARY, UNARY
+from runtime.families.elementwise.definition import BINARY, UNARY
 from runtime.graph import Array, Graph, Node
 from runtime.importers.farm_domain import DOMAIN, VERSION
 from runtime.operators.activations import ACTIVATION_ATTRIBUTES

@@ -10,8 +10,8 @@ import onnx
 
 from runtime.errors import ModelError, UnsupportedError
 from runtime.graph import Graph
-from runtime.importers.branches import chosen_branch
 from runtime.importers.builder import GraphBuilder
+from runtime.importers.control_flow import chosen_branch, unrolled_loop, unrolled_scan
 from runtime.importers.custom_nodes import CustomNames, import_custom_node
 from runtime.importers.farm_domain import DOMAIN, VERSION, import_farm_node
 from runtime.importers.four_bits import widened
@@ -28,7 +28,6 @@ from runtime.importers.functions import (
 )
 from runtime.importers.handlers import HANDLERS, ONNX_FUNCTIONS
 from runtime.importers.inputs import bind_inputs, element_dtype, input_dtype
-from runtime.importers.loops import unrolled_loop, unrolled_scan
 from runtime.importers.onnx_file import whole
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.quantized_moves import moves_integers, nodes_in_floats

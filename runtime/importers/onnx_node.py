@@ -1,4 +1,4 @@
-"""One node of an ONNX model, with checked access to its inputs and attributes."""
+"""One node of an ONNX model, with checked access to its inputs, attributes and axes."""
 
 from __future__ import annotations
 
@@ -142,3 +142,10 @@ def _value(attribute: onnx.AttributeProto) -> Any:
     if attribute.type in {onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS}:
         return tuple(value)
     return value
+
+
+def normalized_axis(node: OnnxNode, axis: int, rank: int) -> int:
+    """Counts an axis from the front; raises ModelError where a tensor of `rank` axes does not have it."""
+    if not -rank <= axis < rank:
+        raise ModelError(f"{node}: axis {axis} is not an axis of a tensor of {rank} axes")
+    return axis % rank

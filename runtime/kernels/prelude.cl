@@ -22,6 +22,24 @@
 #define GREATER(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
 #define LESS(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 
+#if defined(LANES) && LANES > 1
+// The body of a function (type value, local type *shared): joins a value of each of the work items that share it,
+// neighbours on axis 0, and gives all of them the result. Every work item of the work group must come there; `shared`
+// has a place for each.
+#define JOIN_LANES(type, join)                                                                                         \
+    {                                                                                                                  \
+        local type *own = shared + (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0);        \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                  \
+        own[get_local_id(0)] = value;                                                                                  \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                  \
+        type result = own[0];                                                                                          \
+        for (int i = 1; i < get_local_size(0); i++)                                                                    \
+            result = join(result, own[i]);                                                                             \
+        return result;                                                                                                 \
+    }
+#define SUM(a, b) ((a) + (b))
+#endif
+
 // APPLY_BINARY(a, b): an element-wise function of two values.
 #ifdef BINARY
 #if BINARY == BINARY_ADD

@@ -7,7 +7,7 @@ import dataclasses
 from runtime.graph import Graph
 from runtime.layout.storage import TensorStorage, of_graph_axes, rows_in_blocks
 from runtime.lowering.builder import Builder
-from runtime.lowering.launch import Packed
+from runtime.lowering.launch import LaunchPacking
 from runtime.lowering.value import Value
 from runtime.plan.plan import ContentKind, StoredTensor
 from runtime.semantics.quantization import Quantization
@@ -37,7 +37,7 @@ class _Contents:
         self.found: dict[_Key, StoredTensor] = {}
 
     def enter(
-        self, value: Value, step: int | None = None, is_written: bool = False, packed: Packed | None = None
+        self, value: Value, step: int | None = None, is_written: bool = False, packed: LaunchPacking | None = None
     ) -> None:
         """Notes a value, the tensor that it is a part of, and the step that writes or reads it."""
         storage, root = _storage(self._builder.graph, value, packed), value.root
@@ -88,7 +88,7 @@ def _quantization(graph: Graph, tensor: str) -> Quantization | None:
     return found.at(known.origin.format.index(known.order[found.axis]))
 
 
-def _storage(graph: Graph, value: Value, packed: Packed | None) -> TensorStorage:
+def _storage(graph: Graph, value: Value, packed: LaunchPacking | None) -> TensorStorage:
     """A value's storage by the origin of its tensor: the value itself has the axes in the graph's order."""
     if packed:
         shape = (packed.groups, packed.rows, packed.cols)

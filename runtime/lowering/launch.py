@@ -25,7 +25,7 @@ Tensors = dict[str, Value | Rows]
 
 
 @dataclasses.dataclass(frozen=True)
-class Packed:
+class LaunchPacking:
     """How a launch's weights are packed: the tensor argument that holds them, their shape, and the rows of a block."""
 
     argument: str
@@ -51,7 +51,7 @@ class Launch:
     dims: Mapping[str, int]
     floats: tuple[float, ...]
     tensors: tuple[tuple[Value, ArgumentForm], ...]
-    packed: tuple[Packed, ...]
+    packed: tuple[LaunchPacking, ...]
     macs: int
     shown: ProfileInfo
     note: str

@@ -23,7 +23,7 @@ from runtime.layout.image import ImageLayout, to_image
 from runtime.layout.integer_rows import integer_rows
 from runtime.lowering.choice import NodeChoice, Place
 from runtime.lowering.iteration import loop_nest, padded
-from runtime.lowering.launch import Launch, Packed, Rows
+from runtime.lowering.launch import Launch, LaunchPacking, Rows
 from runtime.lowering.options import Options
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
@@ -167,7 +167,7 @@ class Launcher:
                     given = self.bytes(given.name, integers.packed(block))
                 else:
                     groups, rows, cols = given.weights.shape
-                    packed.append(Packed(argument, groups, rows, cols, block))
+                    packed.append(LaunchPacking(argument, groups, rows, cols, block))
                     given = self.constant(given.name, pack_rows(given.weights, block))
             values.append((given, form))
         key = self._tuning_key(kernel, chosen, dims) if kind == StepKind.OPENCL and kernel.tunable else ""

@@ -11,7 +11,7 @@ from runtime.lowering.blocked_choice import choose_blocked
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.choice import GraphChoice, NodeChoice, Place
 from runtime.lowering.options import Options
-from runtime.lowering.placement import Blocked, place_inputs, plan_concats
+from runtime.lowering.placement import BlockedNodes, place_inputs, plan_concats
 from runtime.lowering.quantized_choice import choose_quantized
 from runtime.lowering.tables import (
     BLOCKED_OPERATORS,
@@ -42,12 +42,12 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     """Emits the launches of every node, in order."""
     _check_ranks(graph)
     builder, kept = Builder(graph, target, options), frozenset(options.keep).difference(graph.outputs)
-    blocked = Blocked()
+    blocked = BlockedNodes()
     if options.choice:
         options.choice.check(graph)
         _check_precisions(options.choice, target)
     elif _runs_blocked(target):
-        blocked = Blocked(choose_blocked(graph, builder.block), builder.block)
+        blocked = BlockedNodes(choose_blocked(graph, builder.block), builder.block)
         if options.cpu.quantized and target.cpu_quantized:
             builder.byte_choice = choose_quantized(builder, blocked.outputs)
     if options.choice or target.memory != "image":

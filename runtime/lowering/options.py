@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from runtime.lowering.choice import GraphChoice
 from runtime.types import Algorithm
@@ -12,17 +13,18 @@ from runtime.types import Algorithm
 class CpuOptions:
     """What tuning varies of plans for the CPU alone.
 
-    `block`: channels of a block of activations, 8 or 16; 0 for the target's. `winograd_layers`: outputs of the
-    convolutions that are Winograd's; None for those that it pays for as a rule. `quantized`: whether what can
-    compute in eight bits does so, on a target that gains by it.
+    `block`: channels of a block of activations, 8 or 16; 0 for the target's. `algorithms`: of convolutions, by output,
+    all others are DIRECT; None: what pays as a rule. `quantized`: whether what can compute in eight bits does so, on a
+    target that gains by it.
     """
 
     block: int = 0
-    winograd_layers: frozenset[str] | None = None
+    algorithms: Mapping[str, Algorithm] | None = None
     quantized: bool = True
 
 
 CPU_DEFAULT = CpuOptions()
+CPU_WINOGRAD = Algorithm.WINOGRAD_4  # the one of Winograd's that CPUs have
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,7 @@ _BLOCKED_ALIASES = {"Slice", "Identity"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Blocked:
+class BlockedNodes:
     """The nodes that work on blocked activations, by their output, and the channels of a block."""
 
     outputs: Collection[str] = ()
@@ -27,7 +27,7 @@ class Blocked:
 
 
 def plan_concats(
-    graph: Graph, blocked: Blocked | None = None, choice: GraphChoice | None = None
+    graph: Graph, blocked: BlockedNodes | None = None, choice: GraphChoice | None = None
 ) -> dict[str, tuple[str, int]]:
     """Chooses the tensors that are written into a wider one: name -> (wider tensor, first channel).
 
@@ -39,7 +39,7 @@ def plan_concats(
     placed: dict[str, tuple[str, int]] = {}
     for node in graph.nodes:
         if node.op == "Concat" and node.attrs["axis"] == 1 and len(graph.shape(node.output)) == 4:
-            _place_parts(graph, node, producers, placed, blocked or Blocked())
+            _place_parts(graph, node, producers, placed, blocked or BlockedNodes())
     if choice is None:
         return placed
     return {name: place for name, place in placed.items() if choice.nodes[place[0]].joins(choice.nodes[name])}
@@ -64,7 +64,7 @@ def place_inputs(graph: Graph) -> dict[str, tuple[str, int]]:
 
 
 def _place_parts(
-    graph: Graph, concat: Node, producers: dict[str, Node], placed: dict[str, tuple[str, int]], blocked: Blocked
+    graph: Graph, concat: Node, producers: dict[str, Node], placed: dict[str, tuple[str, int]], blocked: BlockedNodes
 ) -> None:
     channel = 0
     in_blocks = concat.output in blocked.outputs

@@ -101,3 +101,19 @@ def _scaled(weights: Array, scale: Array, target: Node) -> Array:
     inputs, outputs, *kernel = weights.shape
     split = weights.reshape(group, inputs // group, outputs, *kernel)
     return np.asarray(split * scale.reshape(group, 1, outputs, 1, 1)).reshape(weights.shape)
+
+
+def fold_batch_norms(graph: Graph) -> list[str]:
+    """Folds BatchNormalization, Mul and Div by channel into the operator with weights before it."""
+    editor = GraphEditor(graph)
+    folded = [fold_affine(editor, node) for node in editor.nodes("BatchNormalization", "Mul", "Div")]
+    editor.finish()
+    return [change for change in folded if change]
+
+
+def fuse_biases(graph: Graph) -> list[str]:
+    """Folds Add and Sub of a constant by channel into the operator with weights before it."""
+    editor = GraphEditor(graph)
+    fused = [fold_affine(editor, node) for node in editor.nodes("Add", "Sub")]
+    editor.finish()
+    return [change for change in fused if change]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.families.elementwise.rows import BINARY, UNARY
+from runtime.families.elementwise.definition import BINARY, UNARY
 from runtime.graph import Graph, Node
 from runtime.passes.editor import GraphEditor
 

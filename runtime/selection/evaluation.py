@@ -15,7 +15,7 @@ from runtime.types import ElementType, Storage
 
 
 @dataclasses.dataclass(frozen=True)
-class Converted:
+class PlanConversion:
     """A conversion of a plan: the tensor, the form that it lies in and that it is brought into.
 
     `storage`: None for an output of the plan.
@@ -76,11 +76,11 @@ class Evaluation:
         self.milliseconds += sum(problem.conversions[want] for want in self._wanted)
 
     @property
-    def conversions(self) -> tuple[Converted, ...]:
+    def conversions(self) -> tuple[PlanConversion, ...]:
         """The conversions, in the order in which they are asked for."""
         wanted = dict.fromkeys(want for name in self._order for want in self._resolved[name].wants)
         return tuple(
-            Converted(want[0], want[1].storage, want[2], self.problem.conversions[want], want[1].element, want[3])
+            PlanConversion(want[0], want[1].storage, want[2], self.problem.conversions[want], want[1].element, want[3])
             for want in wanted
         )
 

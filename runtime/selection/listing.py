@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from runtime.errors import UnsupportedError
-from runtime.families.convolution.node import Convolution
+from runtime.families.convolution.node import gains_by_winograd
 from runtime.graph import Graph, Node
 from runtime.lowering.builder import Builder
 from runtime.lowering.choice import NodeChoice, Place, described
@@ -118,7 +118,7 @@ class _Finder:
 
     def _choices(self, node: Node) -> list[NodeChoice]:
         algorithms: tuple[Algorithm, ...] = (Algorithm.DIRECT,)
-        if node.op == "Conv" and Convolution(self._builder(), node).serves_winograd:
+        if node.op == "Conv" and gains_by_winograd(self.graph, node):
             algorithms = self.options.algorithms
         ways = itertools.product(places(self.target), algorithms, self._precisions(node))
         return [NodeChoice(place, algorithm, precision) for place, algorithm, precision in ways]

@@ -21,7 +21,7 @@ from runtime.selection.solve import Solution
 
 
 @dataclasses.dataclass(frozen=True)
-class Needed:
+class NeededLaunch:
     """A launch to measure: the node's output and choice that emit it; for a conversion its tensor, and no choice."""
 
     launch: Launch
@@ -39,7 +39,7 @@ class BoundedChoice:
     """The choice of least optimistic cost, in ms, and what it lacks: launches to measure, each once."""
 
     milliseconds: float
-    needed: list[Needed]
+    needed: list[NeededLaunch]
 
 
 def bounded_choice(
@@ -57,9 +57,9 @@ def bounded_choice(
     return BoundedChoice(found[-1].milliseconds, needed)
 
 
-def _used(problem: ChoiceProblem, solution: Solution) -> list[Needed]:
+def _used(problem: ChoiceProblem, solution: Solution) -> list[NeededLaunch]:
     """The launches of a solution."""
     chosen = {name: candidate.choice for name, candidate in solution.nodes.items()}
     evaluation = Evaluation(problem, chosen)
-    used = [Needed(launch, name, chosen[name]) for name in chosen for launch in evaluation.launches(name)]
-    return used + [Needed(launch, tensor, None) for tensor, launch in evaluation.converting_launches]
+    used = [NeededLaunch(launch, name, chosen[name]) for name in chosen for launch in evaluation.launches(name)]
+    return used + [NeededLaunch(launch, tensor, None) for tensor, launch in evaluation.converting_launches]

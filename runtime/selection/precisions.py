@@ -19,7 +19,7 @@ from runtime.selection.candidates import Candidates
 from runtime.selection.costs import LaunchCosts
 from runtime.selection.listing import find_candidates
 from runtime.selection.memory import CHEAPEST, MemoryGoal
-from runtime.selection.needed import BoundedChoice, Needed, bounded_choice
+from runtime.selection.needed import BoundedChoice, NeededLaunch, bounded_choice
 from runtime.selection.selection import GraphSelection, select_among
 from runtime.target import Target
 from runtime.types import Precisions
@@ -69,7 +69,7 @@ def needed_in_cheapest(
     measured: Mapping[str, float],
     bound: LaunchCosts,
     memory: MemoryGoal = CHEAPEST,
-) -> tuple[Precisions, list[Needed]]:
+) -> tuple[Precisions, list[NeededLaunch]]:
     """For which precisions the cheapest of all choices may be, and the launches to measure for it.
 
     First come plans of one precision, until it is known which of them is the cheapest: what is measured for these

@@ -10,7 +10,7 @@ from runtime.lowering.choice import GraphChoice, NodeChoice, graph_choice
 from runtime.lowering.options import Options
 from runtime.selection.candidates import Candidates
 from runtime.selection.costs import CostOrigin, LaunchCosts
-from runtime.selection.evaluation import Converted, Evaluation
+from runtime.selection.evaluation import Evaluation, PlanConversion
 from runtime.selection.listing import find_candidates
 from runtime.selection.memory import CHEAPEST, MemoryGoal, solutions
 from runtime.selection.problem import ChoiceProblem, make_problem
@@ -47,7 +47,7 @@ class GraphSelection:
     milliseconds: float
     gap: float
     nodes: Mapping[str, NodeSelection]
-    conversions: tuple[Converted, ...]
+    conversions: tuple[PlanConversion, ...]
 
 
 def select_choice(

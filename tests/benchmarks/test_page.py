@@ -75,12 +75,6 @@ def test_cold_starts_are_compared_with_the_same_launches() -> None:
     assert "| mobilenet_v1 | system | 20 | 2.00; 7 programs | 4.00; 9 programs | 0.20 | 0.05 |" in text
 
 
-def test_shares_are_shown_where_they_were_measured() -> None:
-    default = entrant("default", 15.0, 1.5, operators_to_wall=0.987, convolutions_to_operators=0.9)
-    text = page(report(runs=(run(default, entrant("tuned", 9.0, 0.9)),)))
-    assert "| mobilenet_v1 | system | 0.987 | - | 0.900 | - |" in text
-
-
 def test_tuning_that_failed_shows_its_status() -> None:
     nothing = dict.fromkeys(("device_s", "wall_s", "trials", "launches", "launches_tuned"), 0)
     failed = Tuning(winograd=4, level="quick", status=Status.DEVICE_LOST, **nothing)

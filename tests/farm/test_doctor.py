@@ -14,7 +14,7 @@ import pytest
 from farm import doctor, toolchain
 from farm.doctor import Check
 from farm.farmrt import drivers
-from farm.farmrt.drivers import Dangling, Driver
+from farm.farmrt.drivers import DanglingEntry, Driver
 from runtime.errors import DeviceError
 
 DEBIAN = Driver(Path("/usr/lib/libpocl.so.2"), "system", "PoCL")
@@ -80,7 +80,7 @@ def test_only_pypis_driver_brings_the_advice_to_install_debians(monkeypatch: pyt
 
 
 def test_an_entry_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    dangling = Dangling(Path("/etc/OpenCL/vendors/x.icd"), "libx.so")
+    dangling = DanglingEntry(Path("/etc/OpenCL/vendors/x.icd"), "libx.so")
     monkeypatch.setattr(drivers, "find_dangling", lambda environment: [dangling])
     found_texts = [check.found for check in doctor.examine()]
     assert "/etc/OpenCL/vendors/x.icd names libx.so, which is not there" in found_texts

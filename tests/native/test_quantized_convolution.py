@@ -91,7 +91,7 @@ def quantized_steps(plan: Plan) -> int:
 
 def check(farmrt: Farmrt, case: Convolution, block: int, isa: str = "", threads: int = 2) -> None:
     graph, inputs = network(case)
-    plan = lower(graph, CPU, Options(cpu=CpuOptions(block, winograd_layers=frozenset())))
+    plan = lower(graph, CPU, Options(cpu=CpuOptions(block, algorithms={})))
     answer = farmrt.load_files(encode_plan(plan), plan.data, threads=threads, **({"isa": isa} if isa else {}))
     if answer.get("error") == "unsupported" and "instruction set" in answer["message"]:
         pytest.skip(answer["message"])

@@ -131,7 +131,7 @@ def test_half_precision_keeps_pixels() -> None:
 def test_winograd_is_taken_where_it_pays_unless_tuning_says_no() -> None:
     graph = winograd(GraphMaker())
     assert kernels_of(plan_of(graph))["blocked_winograd"] == 1
-    without = lower(graph, CPU, Options(cpu=CpuOptions(winograd_layers=frozenset())))
+    without = lower(graph, CPU, Options(cpu=CpuOptions(algorithms={})))
     assert kernels_of(without)["blocked_winograd"] == 0
 
 

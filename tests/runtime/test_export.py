@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from runtime.errors import ModelError, UnsupportedError
 from runtime.exporters import onnx_exporter
 from runtime.exporters.onnx_exporter import export_onnx, is_large
-from runtime.families.elementwise.rows import BINARY, UNARY
+from runtime.families.elementwise.definition import BINARY, UNARY
 from runtime.families.reduction.definition import REDUCTIONS
 from runtime.graph import Graph
 from runtime.importers.farm_domain import DOMAIN

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from runtime.families.elementwise.rows import BINARY, UNARY
+from runtime.families.elementwise.definition import BINARY, UNARY
 from runtime.families.reduction.definition import REDUCTIONS
 from runtime.formats.category import FormatCategory, transposable
 from runtime.formats.permutation import composed, inverse, moves_elements, permuted

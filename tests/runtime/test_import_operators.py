@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from runtime.errors import ModelError, UnsupportedError
-from runtime.families.elementwise.rows import BINARY, UNARY
+from runtime.families.elementwise.definition import BINARY, UNARY
 from runtime.families.resize.interpolation import COORDINATES
 from runtime.importers.handlers import EXPANSIONS
 from runtime.importers.onnx_importer import HANDLERS, import_onnx

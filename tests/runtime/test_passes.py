@@ -11,20 +11,14 @@ import pytest
 from runtime.graph import Graph
 from runtime.operators.table import check_graph
 from runtime.oracle.evaluate import evaluate
-from runtime.passes.activation_fusion import fuse_activations
-from runtime.passes.batch_norm_folding import fold_batch_norms
-from runtime.passes.bias_fusion import fuse_biases
+from runtime.passes.affine import fold_batch_norms, fuse_biases
 from runtime.passes.channel_shuffle import fuse_channel_shuffles
-from runtime.passes.constant_folding import fold_constants
-from runtime.passes.dead_code import remove_dead_code
 from runtime.passes.depth_to_space import fuse_depth_to_space
 from runtime.passes.fully_connected import convert_fully_connected
+from runtime.passes.fusion import fuse_activations, fuse_pads, fuse_residuals
 from runtime.passes.hard_swish import fuse_hard_swishes
-from runtime.passes.identity_removal import remove_identities
-from runtime.passes.pad_fusion import fuse_pads
-from runtime.passes.reshape_merging import merge_reshapes
-from runtime.passes.residual_fusion import fuse_residuals
 from runtime.passes.shared_products import join_products
+from runtime.passes.simplification import fold_constants, merge_reshapes, remove_dead_code, remove_identities
 from runtime.passes.squeeze_movement import move_squeezes
 from runtime.passes.transpose_merging import merge_transposes
 from runtime.semantics import unary

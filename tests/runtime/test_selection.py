@@ -29,7 +29,7 @@ from runtime.selection.costs import AnalyticCosts, CostOrigin, LaunchCosts, Meas
 from runtime.selection.evaluation import Evaluation
 from runtime.selection.listing import find_candidates
 from runtime.selection.memory import MemoryGoal, least_memory, solutions, solve_within
-from runtime.selection.needed import Needed, bounded_choice
+from runtime.selection.needed import NeededLaunch, bounded_choice
 from runtime.selection.problem import make_problem
 from runtime.selection.selection import select_among, select_choice
 from runtime.target import Target
@@ -165,7 +165,9 @@ class _Halved:
         return self.costs.origin(launch)
 
 
-def measure_needed(candidates: Candidates, bound: LaunchCosts, measure: Callable[[Needed], float]) -> dict[str, float]:
+def measure_needed(
+    candidates: Candidates, bound: LaunchCosts, measure: Callable[[NeededLaunch], float]
+) -> dict[str, float]:
     """Times by `cost_key` of all launches that were asked for until the cheapest choice rests on measured ones."""
     known: dict[str, float] = {}
     while needed := bounded_choice(candidates, known, bound).needed:
@@ -300,7 +302,7 @@ def test_few_launches_have_to_be_measured() -> None:
     graph, _ = convert(reflected_middle(112))
     candidates, model, drawn = find_candidates(graph, GPU, AUTO), AnalyticCosts(peaks_of(GPU)), DrawnCosts(1)
 
-    def measure(needed: Needed) -> float:
+    def measure(needed: NeededLaunch) -> float:
         return model.milliseconds(needed.launch) * (1 + drawn.milliseconds(needed.launch) % 50 / 50)
 
     measured = measure_needed(candidates, model, measure)

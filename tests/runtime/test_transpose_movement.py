@@ -17,10 +17,10 @@ from runtime.formats.permutation import inverse
 from runtime.graph import Array, Graph
 from runtime.operators.table import check_graph
 from runtime.oracle.evaluate import evaluate
-from runtime.passes.dead_code import remove_dead_code
 from runtime.passes.editor import GraphEditor
 from runtime.passes.pipeline import run_passes
 from runtime.passes.rounds import UnendingRewriting, repeated
+from runtime.passes.simplification import remove_dead_code
 from runtime.passes.transpose_movement.cost import graph_cost
 from runtime.passes.transpose_movement.minimum_cut import best_frames, cut_cost
 from runtime.passes.transpose_movement.movement import move_transposes

@@ -46,4 +46,4 @@ def command(models: Any, as_json: bool, **given: Any) -> CommandResult:
     """
     from farm.cli import build
 
-    return build.build(models, build.Wanted(**given), as_json)
+    return build.build(models, build.BuildRequest(**given), as_json)

@@ -55,7 +55,7 @@ class BisectStep:
 
 
 @dataclasses.dataclass(frozen=True)
-class Bisected:
+class BisectionResult:
     """The commits that may have made the change; none where the two ends do not differ.
 
     `duet` compares the newest suspect, as B, with the commit before the oldest, as A, operators included.
@@ -88,7 +88,7 @@ class Bisector:
         progress: ProgressView = SILENT,
         compare: Compare | None = None,
     ) -> None:
-        self.result: Bisected | None = None
+        self.result: BisectionResult | None = None
         self._compare = compare or compare_job
         self._repository, self._commits, self._unit = repository, commits, unit
         self._options, self._fleet, self._progress = options, fleet, progress
@@ -122,7 +122,7 @@ class Bisector:
             raise _unmeasured(self._state.trials[bad])
         bisection = Bisection(self._commits)
         if not whole.is_beyond(self._options.margin_percent / 100):
-            self.result = Bisected(whole, [], [], None)
+            self.result = BisectionResult(whole, [], [], None)
             return
         while commit := bisection.next:
             yield from self._until_known(good, commit, whole)
@@ -213,7 +213,7 @@ class Bisector:
         except FarmError as error:
             yield BisectStep(after, None, None, None, str(error))
         skipped = [commit for commit, found in bisection.findings.items() if found == Finding.SKIPPED]
-        self.result = Bisected(whole, suspects, skipped, row)
+        self.result = BisectionResult(whole, suspects, skipped, row)
 
 
 def _unmeasured(bad: CommitTimes) -> FarmError:

@@ -17,7 +17,7 @@ from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
 from farm.decision.comparison import ComparisonDecision, compare_figures, decide_turns, turns_that_count
 from farm.decision.operator_changes import OperatorChange, operator_changes
-from farm.jobs.compare.bundle import Bundle, Probed
+from farm.jobs.compare.bundle import Bundle, UnitProbe
 from farm.jobs.compare.contender import Contender
 from farm.jobs.compare.duet import Arm, Entry, Rehearsal, errors_naming, profile_turns, rehearse, run_turns
 from farm.jobs.compare.turn_journal import TurnJournal
@@ -194,7 +194,7 @@ class _Duel:
         )
         folder = self.folder / f"{self.name}.{arm}"
         with errors_naming(arm):
-            probed = Probed.of(self.opened, self.options.memory)
+            probed = UnitProbe.of(self.opened, self.options.memory)
             bundle = contender.bundle(self.prepared.name, self.runtime, probed, folder)
             bundle = bundle.with_execution(self.options.execution)
         return Entry(arm, bundle, folder, _inputs(contender.source, name))

@@ -98,7 +98,7 @@ class Bundle(_Described):
         return self.model_copy(update={"execution": execution.over(self.execution)})
 
 
-class Probed(_Described):
+class UnitProbe(_Described):
     """What must be known of a unit: what farmrt said of it, and what the user asked for."""
 
     unit: str
@@ -108,13 +108,13 @@ class Probed(_Described):
     probe: ProbeAnswer
 
     @classmethod
-    def of(cls, opened: OpenUnit, memory: str | None) -> Probed:
+    def of(cls, opened: OpenUnit, memory: str | None) -> UnitProbe:
         """Reads these facts from a unit that is open."""
         unit = opened.unit
         return cls(unit=unit.name, soc=unit.soc, abi=unit.abi, memory=memory, probe=opened.probe)
 
 
-def make_bundle(source: Deployment, model: str, runtime: Runtime, probed: Probed, folder: Path) -> Bundle:
+def make_bundle(source: Deployment, model: str, runtime: Runtime, probed: UnitProbe, folder: Path) -> Bundle:
     """Makes a bundle with this farm; raises what fetching, converting, lowering or compiling raises."""
     if model not in source.models:
         raise ConfigError(f"{source.path}: no model {model!r}; there are: {', '.join(source.models)}")
@@ -152,7 +152,7 @@ def make_bundle(source: Deployment, model: str, runtime: Runtime, probed: Probed
 
 
 def make_bundle_with(
-    checkout: Checkout, source: Deployment, model: str, runtime: Runtime, probed: Probed, folder: Path
+    checkout: Checkout, source: Deployment, model: str, runtime: Runtime, probed: UnitProbe, folder: Path
 ) -> Bundle:
     """Makes a bundle with another farm, in a process of its own.
 
@@ -225,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", "--output", required=True, type=Path)
     options = parser.parse_args(arguments)
     try:
-        probed = Probed.model_validate_json(options.probe.read_bytes())
+        probed = UnitProbe.model_validate_json(options.probe.read_bytes())
         make_bundle(deployments.of_path(options.model_file), options.model, options.runtime, probed, options.output)
     except (FarmError, OSError, ValidationError) as error:
         print(f"error: {one_line(str(error))}", file=sys.stderr)

@@ -38,7 +38,7 @@ class Checkout:
         return f"{commit}, with changes" if self.changed else commit
 
 
-class GitFailed(ConfigError):
+class GitError(ConfigError):
     """git answered with an error; the text is its own."""
 
 
@@ -47,7 +47,7 @@ def repository() -> Path:
     folder = Path(farm.__file__).resolve().parents[1]
     try:
         top = Path(git(folder, "rev-parse", "--show-toplevel"))
-    except GitFailed as error:
+    except GitError as error:
         raise ConfigError(f"farm runs from {folder}, which is no git repository: {error}; name a folder") from None
     if top != folder:
         raise ConfigError(f"farm runs from {folder}, which is only a part of the repository {top}; name a folder")
@@ -58,7 +58,7 @@ def commit_of(root: Path, ref: str) -> str:
     """The commit that a branch, tag or abbreviated hash names; ConfigError where there is none."""
     try:
         return git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-    except GitFailed:
+    except GitError:
         raise ConfigError(f"{word(ref)}: no file, folder, baseline or commit of {root} has this name") from None
 
 
@@ -94,7 +94,7 @@ def in_folder(folder: Path) -> Checkout:
         raise ConfigError(f"{folder}: no checkout of farm (farm/__init__.py is missing)")
     try:
         return Checkout(folder, git(folder, "rev-parse", "HEAD"), _is_changed(folder))
-    except GitFailed:
+    except GitError:
         return Checkout(folder)
 
 
@@ -104,7 +104,7 @@ def _is_changed(folder: Path) -> bool:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git prints, without the line end. Raises GitFailed, and ConfigError where there is no git."""
+    """What git prints, without the line end. Raises GitError, and ConfigError where there is no git."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
     try:
@@ -115,5 +115,5 @@ def git(folder: Path, *arguments: str) -> str:
         raise ConfigError(f"git {arguments[0]} did not end within {GIT_S:g} s in {folder}") from None
     if done.returncode:
         message = done.stderr.decode(errors="replace").removeprefix("fatal: ")
-        raise GitFailed(word(message, MAX_ERROR) or f"exit status {done.returncode}")
+        raise GitError(word(message, MAX_ERROR) or f"exit status {done.returncode}")
     return done.stdout.decode(errors="replace").strip()

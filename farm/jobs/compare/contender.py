@@ -8,7 +8,7 @@ from pathlib import Path
 
 from farm.config.deployment import FARMRT, Deployment, Runtime
 from farm.jobs.compare import checkout
-from farm.jobs.compare.bundle import Bundle, Probed, check_makes_bundles, make_bundle, make_bundle_with
+from farm.jobs.compare.bundle import Bundle, UnitProbe, check_makes_bundles, make_bundle, make_bundle_with
 from farm.jobs.compare.checkout import Checkout
 from farm.rows.compare import Side
 from runtime.errors import ConfigError
@@ -43,7 +43,7 @@ class Contender:
                 problem = f"{', '.join(engines)}: here farmrt alone is compared; {instead}"
                 raise self.source.error(("models", name, "engine"), problem)
 
-    def bundle(self, model: str, runtime: Runtime, probed: Probed, folder: Path) -> Bundle:
+    def bundle(self, model: str, runtime: Runtime, probed: UnitProbe, folder: Path) -> Bundle:
         """Makes all that a unit needs to run its version of a model of A; raises what making it raises."""
         name = self.model_name(model)
         if self.checkout is None:

@@ -110,7 +110,7 @@ class Effort:
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
+class PlanMeasurement:
     """One way to load a model: farmrt's answer, the very first round, all rounds of each process, the outputs."""
 
     load: LoadAnswer
@@ -123,7 +123,7 @@ class Measured:
         """Statistics of the latency over all rounds, in ms."""
         return Latency.of(list(itertools.chain.from_iterable(self.processes_ms)))
 
-    def over(self, other: Measured) -> Ratio | None:
+    def over(self, other: PlanMeasurement) -> Ratio | None:
         """Its time over the other's, with the 95 % interval; None where too few processes ran.
 
         A pair of processes counts by the median ratio of rounds of the same turn: whatever state the unit was in, both
@@ -155,7 +155,7 @@ def measure_in_turns(
     data: TestData,
     effort: Effort | None = None,
     rest: RetryPolicy | None = None,
-) -> tuple[list[Measured], Throttling]:
+) -> tuple[list[PlanMeasurement], Throttling]:
     """Measures each way to load a plan; kernels that come from no file are compiled once, not for every process.
 
     Each way runs alone at first; where there is no time for any process after that, these rounds are all that is known.
@@ -179,7 +179,7 @@ def measure_in_turns(
         processes, throttling = opened.cool(all_processes, rest)
     times = zip(*processes, strict=True)
     measured = [
-        Measured(rehearsal.load, rehearsal.first_ms, rehearsal.outputs, of_way)
+        PlanMeasurement(rehearsal.load, rehearsal.first_ms, rehearsal.outputs, of_way)
         for rehearsal, of_way in zip(rehearsals, times, strict=True)
     ]
     return measured, throttling

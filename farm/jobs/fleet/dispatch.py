@@ -129,7 +129,7 @@ class Job(Generic[Outcome, Opened]):
     cost: float = 1.0
 
 
-class Skipped(FarmError):
+class SkippedJob(FarmError):
     """A job was not begun."""
 
 
@@ -232,7 +232,7 @@ class _Fleet(Generic[Outcome, Opened]):
             with self._changed:
                 skipped = self._schedule.stop()
             for task in skipped:
-                self._results.put(task.work.failed(task.work.units[0], Skipped(SKIPPED)))
+                self._results.put(task.work.failed(task.work.units[0], SkippedJob(SKIPPED)))
 
     def finish(self, task: UnitTask[Job[Outcome, Opened]]) -> None:
         """A job has ended."""

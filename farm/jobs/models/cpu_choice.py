@@ -17,7 +17,7 @@ from farm.config.execution import Affinity, Execution, Threads
 from farm.farmrt.answers import CpuAnswer
 from runtime.errors import ConfigError
 from runtime.graph import Graph
-from runtime.lowering.options import CpuOptions
+from runtime.lowering.options import CPU_WINOGRAD, CpuOptions
 from runtime.version import RUNTIME_VERSION
 
 MAX_FILE_BYTES = 1024**2
@@ -48,7 +48,7 @@ class CpuChoice(pydantic.BaseModel):
     @property
     def options(self) -> CpuOptions:
         """For the lowering."""
-        return CpuOptions(self.block, self.winograd)
+        return CpuOptions(self.block, dict.fromkeys(self.winograd, CPU_WINOGRAD))
 
     @property
     def execution(self) -> Execution:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from farm.config.deployment import Deployment
 from farm.jobs.models.prepare import Failed, Prepared, prepare_all
@@ -43,8 +43,8 @@ def cpu_operators(prepared: Prepared) -> frozenset[str]:
     if "cpu" not in prepared.settings.runtimes:
         return frozenset()
     target, options = Target(ANY_SOC, ANY_SOC, memory="cpu"), prepared.options()
-    each_way = itertools.product(BLOCKS, (None, frozenset[str]()), (False, True))
-    ways = [CpuOptions(*way) for way in each_way]
+    algorithms: tuple[Mapping[str, Algorithm] | None, ...] = (None, {})
+    ways = [CpuOptions(*way) for way in itertools.product(BLOCKS, algorithms, (False, True))]
     plans = [lower(prepared.graph, target, dataclasses.replace(options, cpu=way)) for way in ways]
     if "gpu" in prepared.settings.runtimes:
         on_pixels = graph_choice(prepared.graph, {node.output: ON_CPU for node in prepared.graph.nodes})

@@ -17,10 +17,10 @@ from farm.config.execution import Execution
 from farm.config.platforms import PLATFORMS, DataFormat
 from farm.jobs.models.custom import custom_names, custom_report
 from farm.model import boundary, data_formats, fetch, own_values
+from farm.model.arithmetic_limits import beyond_half
 from farm.model.framework_model import FrameworkModel
 from farm.model.further_cases import FurtherCases, further_cases
 from farm.model.further_inputs import NUDGE, generator, nudged
-from farm.model.half_range import beyond_half
 from farm.model.metrics import Metrics, compare, worst
 from farm.model.oracle import expected_outputs
 from farm.model.padded_outputs import filled

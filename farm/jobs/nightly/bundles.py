@@ -13,7 +13,7 @@ from farm.decision.judgement import Judgement, Verdict
 from farm.jobs.compare.bundle import Bundle
 from farm.jobs.compare.duet import Arm, Array, Entry
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.loading import Loaded
+from farm.jobs.loading import LoadedModel
 from farm.nightly.night import Night
 from farm.rows.bundle import BundleManifest
 from farm.rows.core_waits import mean_share
@@ -100,7 +100,7 @@ def past_night(manifest: BundleManifest) -> PastNight:
 
 
 def leave_bundle(
-    bundles: NightBundles, opened: OpenUnit, case: Case, loaded: Loaded, facts: Mapping[str, str]
+    bundles: NightBundles, opened: OpenUnit, case: Case, loaded: LoadedModel, facts: Mapping[str, str]
 ) -> BundleManifest:
     """Leaves what the unit works with tonight; only a run that ends well makes a bundle of it that others use."""
     manifest = BundleManifest(
@@ -129,7 +129,7 @@ def leave_bundle(
     return bundles.archive.leave(manifest, {role: path for role, path in paths.items() if path})
 
 
-def _is_limited(loaded: Loaded) -> bool:
+def _is_limited(loaded: LoadedModel) -> bool:
     return loaded.prepared.settings.limit_opencl_kernel_time
 
 

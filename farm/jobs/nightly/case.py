@@ -14,7 +14,7 @@ from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.further import judge_further
-from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of
+from farm.jobs.loading import LoadedModel, LoadOptions, load_model, provenance_of
 from farm.jobs.models.prepare import Failed, Prepared, TestData
 from farm.jobs.run import RoundTimes, run_rounds
 from farm.jobs.tune.tuned_check import TunedCheck, check_tuned
@@ -62,7 +62,7 @@ class Examination:
     state: DeviceState
     file_bytes: Mapping[str, int]
     validation: Validation
-    loaded: Loaded | None = None
+    loaded: LoadedModel | None = None
     ops: tuple[OperatorTime, ...] = ()
     tuned_check: TunedCheck = dataclasses.field(default_factory=TunedCheck)
 
@@ -91,7 +91,7 @@ def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -
     )
 
 
-def _figures(opened: OpenUnit, subject: Subject, loaded: Loaded, first: RoundTimes) -> RunFigures:
+def _figures(opened: OpenUnit, subject: Subject, loaded: LoadedModel, first: RoundTimes) -> RunFigures:
     """What farmrt said when it loaded the model; the times of rounds are those of blocks."""
     load, memory = loaded.answer, peak_memory(opened, subject.runtime)
     return RunFigures(
@@ -104,7 +104,7 @@ def _figures(opened: OpenUnit, subject: Subject, loaded: Loaded, first: RoundTim
     )
 
 
-def _validated(opened: OpenUnit, subject: Subject, loaded: Loaded) -> Validation:
+def _validated(opened: OpenUnit, subject: Subject, loaded: LoadedModel) -> Validation:
     prepared, data = subject.ready
     validation = compare_outputs(prepared, loaded.plan.target, data.expected, opened.read_outputs(loaded.plan))
     validation = with_half_range(validation, loaded.plan.target.precision, data)
@@ -148,20 +148,20 @@ def measure_block(opened: OpenUnit, subject: Subject, nightly: NightlyConfigurat
     )
 
 
-def _loaded(opened: OpenUnit, subject: Subject) -> Loaded:
+def _loaded(opened: OpenUnit, subject: Subject) -> LoadedModel:
     prepared, _ = subject.ready
     target = opened.planner.target(prepared, subject.runtime, subject.load.memory)
     return load_model(opened, prepared, subject.runtime, target, subject.load)
 
 
-def _operator_times(opened: OpenUnit, loaded: Loaded, round_ms: float) -> tuple[OperatorTime, ...]:
+def _operator_times(opened: OpenUnit, loaded: LoadedModel, round_ms: float) -> tuple[OperatorTime, ...]:
     deadline_s = rounds_deadline_s(PROFILED_ROUNDS, round_ms)
     times, _ = profile(opened.session, PROFILED_ROUNDS, len(loaded.plan.steps), deadline_s)
     ops = operators(loaded.plan.steps, times)
     return tuple(OperatorTime(name=op.name, type=op.type, avg_ms=op.avg_ms) for op in ops)
 
 
-def _file_bytes(opened: OpenUnit, loaded: Loaded) -> dict[str, int]:
+def _file_bytes(opened: OpenUnit, loaded: LoadedModel) -> dict[str, int]:
     """Sizes of all that a unit needs to run the model."""
     return {
         "farmrt": Path(build_farmrt(opened.unit.abi)).stat().st_size,

@@ -8,7 +8,7 @@ from farm.condition.throttling import RetryPolicy
 from farm.decision.duet_schedule import DuetPlan
 from farm.jobs.fleet.job_rows import is_beyond_row
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.loading import Loaded
+from farm.jobs.loading import LoadedModel
 from farm.jobs.nightly.bundles import NightBundles, leave_bundle
 from farm.jobs.nightly.duets import Duet, DuetCase, PairNotebook, plans_of, without_duet
 from farm.rows.bundle import BundleManifest
@@ -29,7 +29,7 @@ class UnitDuets:
         self._made: dict[Case, DuetFigures] = {}
         self._unkept: dict[Case, str] = {}
 
-    def leave(self, opened: OpenUnit, case: Case, loaded: Loaded) -> None:
+    def leave(self, opened: OpenUnit, case: Case, loaded: LoadedModel) -> None:
         """Leaves tonight's bundle of a case. Where it cannot be kept, the row says so."""
         if self._facts is None:
             self._facts = read_system(opened.transport)

@@ -19,7 +19,7 @@ SHELF: Shelf = "hosts"
 
 
 @dataclasses.dataclass(frozen=True)
-class Shared:
+class ShareResult:
     """The result of one sharing.
 
     Attributes:
@@ -43,7 +43,7 @@ class Shared:
     left_out: tuple[str, ...]
 
 
-def share_results(address: str, bundles: Path, say: Callable[[str], None]) -> Shared:
+def share_results(address: str, bundles: Path, say: Callable[[str], None]) -> ShareResult:
     """Brings `build/` and a place together, and leaves there the bundles of an archive in a folder.
 
     Nothing is removed in either that others have.
@@ -71,7 +71,9 @@ def share_results(address: str, bundles: Path, say: Callable[[str], None]) -> Sh
     sent = place.publish(SHELF, host, files)
     given, sent_of_bundles = SharedBundles(place, bundles).publish() if bundles.is_dir() else (0, 0)
     sent_bytes = sent + sent_of_bundles
-    return Shared(host, tuple(others), received.sets, received.trials, len(files), given, sent_bytes, tuple(left_out))
+    return ShareResult(
+        host, tuple(others), received.sets, received.trials, len(files), given, sent_bytes, tuple(left_out)
+    )
 
 
 def own_files() -> dict[str, Path]:

@@ -9,7 +9,7 @@ from time import monotonic
 from farm.config.execution import Execution
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.tune.pace import Pace
+from farm.jobs.tune.schedule import Pace
 from farm.jobs.tune.trials import MS_PER_S, UnitTrials
 from farm.workspace import TUNING
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError, UnsupportedError

@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from farm.config.execution import Execution
-from farm.jobs.compare.interleaved import Effort, Measured
-from farm.jobs.fleet.execution import execution_figures
+from farm.jobs.compare.interleaved import Effort
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.further import judge_further, keeping
 from farm.jobs.models import cpu_choice
 from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData, validation_data
-from farm.jobs.tune.cpu_search import CpuSearch, search_cpu
+from farm.jobs.tune.cpu_search import search_cpu
 from farm.jobs.tune.cpu_turns import measure_plans, written
-from farm.jobs.tune.proof import Proof, gains, proved_again, tuning_outcome
+from farm.jobs.tune.proof import Proof, gain_figures, gains, proved_again, run_figures, tuning_outcome
 from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Provenance, row_fingerprint
 from farm.rows.run import RunFigures
@@ -53,9 +51,14 @@ def tune_cpu(opened: OpenUnit, prepared: Prepared, deadline: Deadline) -> TuneRe
         device_model=opened.device_model,
         provenance=Provenance(fingerprint=row_fingerprint(_target(opened, prepared)), settings=_settings(found.choice)),
         throttling=proof.throttling,
-        figures=_run_figures(proof.new, execution),
+        figures=RunFigures(**run_figures(proof.new, execution)),
         comparison=proof.validation.comparison,
-        tuning=_tune_figures(proof, found, path if path.is_file() else None),
+        tuning=TuneFigures(
+            **gain_figures(proof),
+            trials=found.trials,
+            device_s=found.seconds,
+            artifacts=(str(path),) if path.is_file() else (),
+        ),
     )
 
 
@@ -94,34 +97,3 @@ def _prove(
 
 def _settings(choice: CpuChoice) -> dict[str, object]:
     return {"memory": "cpu", "block": choice.block, "winograd_layers": len(choice.winograd)}
-
-
-def _run_figures(measured: Measured, execution: Execution) -> RunFigures:
-    load = measured.load
-    return RunFigures(
-        latency_ms=measured.latency_ms,
-        init_ms=load.init_ms,
-        first_ms=measured.first_ms,
-        memory_bytes=load.memory,
-        **dict(execution_figures(load, execution)),
-    )
-
-
-def _tune_figures(proof: Proof, found: CpuSearch, path: Path | None) -> TuneFigures:
-    gain, on_incumbent = proof.gain, proof.gain_on_incumbent
-    return TuneFigures(
-        outcome=proof.outcome,
-        outcome_reason=proof.reason,
-        default_ms=proof.default.latency_ms.median,
-        tuned_ms=proof.new.latency_ms.median,
-        incumbent_ms=proof.incumbent.latency_ms.median if proof.incumbent else None,
-        gain_percent=gain.gain_percent if gain else None,
-        gain_ci=gain.gain_interval if gain else None,
-        gain_on_incumbent_percent=on_incumbent.gain_percent if on_incumbent else None,
-        gain_on_incumbent_ci=on_incumbent.gain_interval if on_incumbent else None,
-        trials=found.trials,
-        device_s=found.seconds,
-        artifacts=(str(path),) if path else (),
-        default_latency_ms=proof.default.latency_ms,
-        default_init_ms=proof.default.load.init_ms,
-    )

@@ -23,7 +23,7 @@ from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.tune.cpu_turns import CpuPlan, measure_plans, written
 from runtime.families.convolution.block_kernels import BLOCKED_WINOGRAD
-from runtime.families.convolution.block_lowering import winograd_layers
+from runtime.families.convolution.node import takes_winograd
 from runtime.layout.blocked import BLOCKS
 
 TRIAL = Effort(processes=3, turns=2)
@@ -56,8 +56,9 @@ def search_cpu(opened: OpenUnit, prepared: Prepared, data: TestData, folder: Pat
 def _with_best_algorithms(opened: OpenUnit, prepared: Prepared, block: int, data: TestData, folder: Path) -> CpuChoice:
     """Winograd's convolution for those layers that are faster with it, both timed in the model."""
     valid_for = cpu_choice.validity(prepared.graph, opened.probe.cpu)
-    outputs = {node.name: node.output for node in prepared.graph.nodes}
-    all_layers = winograd_layers(prepared.graph)
+    graph = prepared.graph
+    outputs = {node.name: node.output for node in graph.nodes}
+    all_layers = frozenset(node.output for node in graph.nodes if node.op == "Conv" and takes_winograd(graph, node))
     direct = CpuChoice(valid_for=valid_for, block=8 if block == 8 else 16, winograd=frozenset())
     if not all_layers:
         return direct

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from farm.config.execution import Execution
-from farm.jobs.compare.interleaved import Effort, Measured, first_rounds, in_turns, samples_ms
+from farm.jobs.compare.interleaved import Effort, PlanMeasurement, first_rounds, in_turns, samples_ms
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models import plans
@@ -40,24 +40,24 @@ def written(opened: OpenUnit, prepared: Prepared, choice: CpuChoice | None, fold
 
 def measure_plans(
     opened: OpenUnit, ways: Sequence[CpuPlan], data: TestData, effort: Effort
-) -> tuple[list[Measured], Throttling]:
+) -> tuple[list[PlanMeasurement], Throttling]:
     """Measures every plan."""
 
-    def all_processes() -> list[list[Measured]]:
+    def all_processes() -> list[list[PlanMeasurement]]:
         return [_one_process_each(opened, ways, data, effort, number) for number in effort.numbers()]
 
     processes, throttling = opened.cool(all_processes)
     return [_joined(of_way) for of_way in zip(*processes, strict=True)], throttling
 
 
-def _joined(processes: Sequence[Measured]) -> Measured:
+def _joined(processes: Sequence[PlanMeasurement]) -> PlanMeasurement:
     times = tuple(itertools.chain.from_iterable(process.processes_ms for process in processes))
     return dataclasses.replace(processes[0], processes_ms=times)
 
 
 def _one_process_each(
     opened: OpenUnit, ways: Sequence[CpuPlan], data: TestData, effort: Effort, number: int
-) -> list[Measured]:
+) -> list[PlanMeasurement]:
     """The rounds of a fresh process of each, loaded and run in an order that changes with `number`."""
     with contextlib.ExitStack() as stack:
         units = [stack.enter_context(opened.twin()) for _ in ways]
@@ -67,6 +67,6 @@ def _one_process_each(
         turns, in_each = effort.turns_of(slowest_ms), effort.rounds(slowest_ms)
         answers = in_turns(units, turns, in_each, slowest_ms, number)
         return [
-            Measured(load, first_ms, own.read_outputs(way.plan), (samples_ms(of_way),))
+            PlanMeasurement(load, first_ms, own.read_outputs(way.plan), (samples_ms(of_way),))
             for own, way, load, (first_ms, _), of_way in zip(units, ways, loads, first, answers, strict=True)
         ]

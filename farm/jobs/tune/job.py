@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
-from farm.jobs.compare.interleaved import Measured, TunedFiles
+from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
-from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.per_unit import PerUnit
 from farm.jobs.fleet.progress import SILENT, ProgressView
@@ -21,8 +20,8 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, plan_data_type, prepare_all
 from farm.jobs.tune.collect import Destination
 from farm.jobs.tune.cpu import tune_cpu
-from farm.jobs.tune.proof import Proof
-from farm.jobs.tune.publication import Published, prove_and_publish
+from farm.jobs.tune.proof import Proof, gain_figures, run_figures
+from farm.jobs.tune.publication import Publication, prove_and_publish
 from farm.jobs.tune.repeatability import agreements
 from farm.jobs.tune.schedule import TuningSchedule
 from farm.jobs.tune.search import ModelTuning, SearchOptions, search_models
@@ -98,7 +97,7 @@ class _Tuning:
         self._searches: list[SharedSearch[list[ModelTuning]]] = [SharedSearch(units) for _ in range(options.repeat)]
         self._searches_of = PerUnit(self._first_search)
         self._choices = [ChoiceOnce() for _ in range(options.repeat)]
-        self._published: dict[tuple[str, Destination], Published] = {}
+        self._published: dict[tuple[str, Destination], Publication] = {}
         self._publishing = threading.Lock()
 
     def result(self, opened: OpenUnit, model: Prepared) -> TuneResult:
@@ -118,7 +117,12 @@ class _Tuning:
             device_model=opened.device_model,
             provenance=_provenance(opened, tuned, published.files),
             throttling=proof.throttling,
-            figures=_run_figures(proof.new, model.settings.execution, self._selection(opened, model, tuned)),
+            figures=RunFigures(
+                **run_figures(proof.new, model.settings.execution),
+                tuned=proof.new.load.tuned_use,
+                kernels=proof.new.load.kernels_use,
+                selection=self._selection(opened, model, tuned),
+            ),
             comparison=proof.validation.comparison,
             tuning=_tune_figures(tuned, published.files, proof, agreed),
         )
@@ -164,7 +168,7 @@ class _Tuning:
     def _schedule(self) -> TuningSchedule:
         return TuningSchedule(self._options.search.deadline(len(self._models)), len(self._models))
 
-    def _publish(self, opened: OpenUnit, model: Prepared) -> Published:
+    def _publish(self, opened: OpenUnit, model: Prepared) -> Publication:
         library, of_unit = model.deployment.library_name, self._searches_of.of(opened)
         of_library = [
             tuned for tuned in of_unit.first if tuned.is_tuned and tuned.prepared.deployment.library_name == library
@@ -197,35 +201,11 @@ def _provenance(opened: OpenUnit, tuned: ModelTuning, files: TunedFiles) -> Prov
     )
 
 
-def _run_figures(measured: Measured, execution: Execution, selection: SelectionUse | NoFile) -> RunFigures:
-    """The figures of the tuned model."""
-    load = measured.load
-    return RunFigures(
-        latency_ms=measured.latency_ms,
-        init_ms=load.init_ms,
-        first_ms=measured.first_ms,
-        memory_bytes=load.memory,
-        tuned=load.tuned_use,
-        kernels=load.kernels_use,
-        selection=selection,
-        **dict(execution_figures(load, execution)),
-    )
-
-
 def _tune_figures(
     tuned: ModelTuning, files: TunedFiles, proof: Proof, agreed: tuple[TuningAgreement, ...]
 ) -> TuneFigures:
-    gain, on_incumbent = proof.gain, proof.gain_on_incumbent
     return TuneFigures(
-        outcome=proof.outcome,
-        outcome_reason=proof.reason,
-        default_ms=proof.default.latency_ms.median,
-        tuned_ms=proof.new.latency_ms.median,
-        incumbent_ms=proof.incumbent.latency_ms.median if proof.incumbent else None,
-        gain_percent=gain.gain_percent if gain else None,
-        gain_ci=gain.gain_interval if gain else None,
-        gain_on_incumbent_percent=on_incumbent.gain_percent if on_incumbent else None,
-        gain_on_incumbent_ci=on_incumbent.gain_interval if on_incumbent else None,
+        **gain_figures(proof),
         trials=tuned.trials,
         tried=tuned.tried,
         budget_needed_s=tuned.needed_s,
@@ -233,8 +213,6 @@ def _tune_figures(
         artifacts=(str(files.tuned), str(files.kernels)),
         launches=len(tuned.verdicts),
         launches_tuned=tuned.won,
-        default_latency_ms=proof.default.latency_ms,
-        default_init_ms=proof.default.load.init_ms,
         slow_state_ratio=tuned.states.ratio if tuned.states else None,
         slow_state_share=tuned.states.slow_share if tuned.states else None,
         agreements=agreed,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from farm.artifacts import ModelRecord
-from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
+from farm.config.execution import Execution
+from farm.jobs.compare.interleaved import DEFAULTS, Effort, PlanFile, PlanMeasurement, TunedFiles, measure_in_turns
+from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
@@ -38,9 +41,9 @@ class Proof:
     reason: str
     ending: Ending
     validation: Validation
-    default: Measured
-    incumbent: Measured | None
-    new: Measured
+    default: PlanMeasurement
+    incumbent: PlanMeasurement | None
+    new: PlanMeasurement
     throttling: Throttling
 
     @property
@@ -109,10 +112,33 @@ def _effort(tuned: ModelTuning, deadline: Deadline) -> Effort:
     return dataclasses.replace(ONE_EACH, deadline=deadline.within(NOTHING_TO_PROVE_S))
 
 
-def gains(default: Measured, incumbent: Measured | None, new: Measured) -> dict[str, Ratio | None]:
+def gains(default: PlanMeasurement, incumbent: PlanMeasurement | None, new: PlanMeasurement) -> dict[str, Ratio | None]:
     """New over each that was measured, by its name in reasons; None where too few processes ran to tell."""
     others = {"the default": default} | ({"what is in force": incumbent} if incumbent else {})
     return {name: new.over(other) for name, other in others.items()}
+
+
+def gain_figures(proof: Proof) -> dict[str, Any]:
+    """What a proof says, as members of TuneFigures."""
+    found = {"gain": proof.gain, "gain_on_incumbent": proof.gain_on_incumbent}
+    return {
+        "outcome": proof.outcome,
+        "outcome_reason": proof.reason,
+        "default_ms": proof.default.latency_ms.median,
+        "tuned_ms": proof.new.latency_ms.median,
+        "incumbent_ms": proof.incumbent.latency_ms.median if proof.incumbent else None,
+        **{f"{name}_percent": gain.gain_percent if gain else None for name, gain in found.items()},
+        **{f"{name}_ci": gain.gain_interval if gain else None for name, gain in found.items()},
+        "default_latency_ms": proof.default.latency_ms,
+        "default_init_ms": proof.default.load.init_ms,
+    }
+
+
+def run_figures(measured: PlanMeasurement, execution: Execution) -> dict[str, Any]:
+    """How a tuned model ran, as members of RunFigures."""
+    load = measured.load
+    times = {"latency_ms": measured.latency_ms, "init_ms": load.init_ms, "first_ms": measured.first_ms}
+    return {**times, "memory_bytes": load.memory, **dict(execution_figures(load, execution))}
 
 
 def tuning_outcome(
@@ -169,7 +195,7 @@ def proved_again(first: Proof, prove_again: Callable[[], Proof]) -> Proof:
     return dataclasses.replace(second, reason=f"{UNCONFIRMED}: {second.reason}")
 
 
-def _ending(validation: Validation, measured: Measured) -> Ending:
+def _ending(validation: Validation, measured: PlanMeasurement) -> Ending:
     """How a tuning ends: the tuned model must be right, and must have used its tuned parameters."""
     used = measured.load.tuned
     if validation.is_ok and (used is None or used.match != "exact"):

@@ -23,7 +23,7 @@ from tuner.budget import Deadline
 
 
 @dataclasses.dataclass(frozen=True)
-class Published:
+class Publication:
     """The artifacts of a library on a SoC, and each model's proof, or why it has none, on the unit that published.
 
     `data` are the models' inputs with their reference outputs, computed once for all units.
@@ -55,7 +55,7 @@ def prove_and_publish(
     models: Sequence[ModelTuning],
     settings: Mapping[str, Any],
     schedule: TuningSchedule,
-) -> Published:
+) -> Publication:
     """Proves the new parameters of each model of a library, within the schedule, then publishes those that are better.
 
     Raises DeviceLostError with nothing published: what the search found is in its journal.
@@ -76,7 +76,7 @@ def prove_and_publish(
     for tuned, proof in proved:
         if tuned in accepted and tuned.is_new_plan:
             keep_choice(opened, tuned, proof)
-    return Published(opened.unit.name, proposed.destination.files, proofs, data)
+    return Publication(opened.unit.name, proposed.destination.files, proofs, data)
 
 
 def _proof(

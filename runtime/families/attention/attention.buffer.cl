@@ -12,18 +12,8 @@
 #define VALUE_VECTORS ((VALUES + VECTOR - 1) / VECTOR)
 
 #if LANES > 1
-// Sum (or the greatest) over the work items that share a query. Every work item of the work group must come here.
-INLINED float join_lanes(float value, bool greatest, local float *shared)
-{
-    local float *own = shared + (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    own[get_local_id(0)] = value;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    float result = own[0];
-    for (int i = 1; i < get_local_size(0); i++)
-        result = greatest ? GREATER(result, own[i]) : result + own[i];
-    return result;
-}
+INLINED float sum_of_items(float value, local float *shared) JOIN_LANES(float, SUM)
+INLINED float greatest_of_items(float value, local float *shared) JOIN_LANES(float, GREATER)
 #endif
 
 INLINED float sum_of_lanes(floats v)
@@ -208,14 +198,14 @@ kernel void attention(global const storage *q, int q_offset, global const storag
     }
 #if LANES > 1
     if (!alone) {
-        const float most = join_lanes(greatest, true, shared);
+        const float most = greatest_of_items(greatest, shared);
         const float factor = greatest == -INFINITY ? 0.0f : exp(greatest - most);
-        total = join_lanes(total * factor, false, shared);
+        total = sum_of_items(total * factor, shared);
         UNROLLED for (int j = 0; j < VALUE_VECTORS; j++) {
             lanes part;
             part.vector = sum[j] * factor;
             for (int i = 0; i < VECTOR; i++)
-                part.element[i] = join_lanes(part.element[i], false, shared);
+                part.element[i] = sum_of_items(part.element[i], shared);
             sum[j] = part.vector;
         }
     }

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from runtime.families.convolution.block_kernels import BLOCKED_CONV2D, BLOCKED_DEPTHWISE, BLOCKED_WINOGRAD
-from runtime.families.convolution.node import Convolution
+from runtime.families.convolution.node import Convolution, gains_by_winograd, takes_winograd
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.spec import Kernel, ceil_div
 from runtime.layout.buffer import pack_rows
@@ -16,18 +16,17 @@ from runtime.lowering.activation import activation_code
 from runtime.lowering.blocks import BlockedOperator, is_image
 from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Tensors
+from runtime.lowering.options import CPU_WINOGRAD
 from runtime.lowering.value import Value
-from runtime.types import Storage
+from runtime.types import Algorithm, Storage
 
 # Up to so many channels, a convolution reads the user's row-major image as it lies.
 FIRST_CHANNELS = 4
 # Neighbouring groups are computed as one, the filters between them zeros, where that wastes no more than this factor.
 _MOST_MERGED = 4
-# Winograd's transforms pay from so many channels on, and where so many tiles share the weights, which are four times as
-# many as a direct convolution reads: 7x7 and 8x8 images of many channels would wait for them.
-_WINOGRAD_MIN_CHANNELS = 16
+# Winograd's transforms pay where so many tiles share the weights, which are four times as many as a direct convolution
+# reads: 7x7 and 8x8 images of many channels would wait for them.
 _WINOGRAD_MIN_TILES = 6
-_WINOGRAD_TILE = 4
 
 
 def fits(graph: Graph, node: Node, block: int) -> bool:
@@ -62,10 +61,10 @@ def lower_conv(builder: Builder, node: Node) -> None:
         return
     groups, filters = merged_filters(conv)
     dims = conv.window() | {"in_c": filters.shape[2], "out_c": filters.shape[1], "groups": groups}
-    if is_winograd(builder, node):
-        wide = transform_filter(filters[0], _WINOGRAD_TILE).transpose(2, 3, 0, 1)
-        rows = wide.reshape(-1, *filters.shape[1:3])
-        _emit(conv, BLOCKED_WINOGRAD, "Conv2D", dims, rows, {"WINO": _WINOGRAD_TILE})
+    if algorithm(builder, node) == CPU_WINOGRAD:
+        points = transform_filter(filters[0], CPU_WINOGRAD.tile).transpose(2, 3, 0, 1)
+        rows = points.reshape(-1, *filters.shape[1:3])
+        _emit(conv, BLOCKED_WINOGRAD, "Conv2D", dims, rows, {"WINO": CPU_WINOGRAD.tile})
     else:
         rows = filters.transpose(0, 1, 3, 4, 2).reshape(groups, filters.shape[1], -1)
         _emit(conv, BLOCKED_CONV2D, "FullyConnected" if conv.is_matrix else "Conv2D", dims, rows, {})
@@ -83,25 +82,15 @@ def merged_filters(conv: Convolution) -> tuple[int, Array]:
     return groups, wide.reshape(groups, merged * own, merged * in_c, *window)
 
 
-def serves_winograd(graph: Graph, node: Node) -> bool:
-    """Whether Winograd's algorithm computes a convolution: 3x3, stride 1, one group."""
-    attrs, window = node.attrs, graph.shape(node.inputs[1])[2:]
-    return window == (3, 3) and attrs["strides"] == attrs["dilations"] == (1, 1) and attrs["group"] == 1
-
-
-def winograd_layers(graph: Graph) -> frozenset[str]:
-    """Outputs of all convolutions that Winograd's algorithm computes."""
-    return frozenset(node.output for node in graph.nodes if node.op == "Conv" and serves_winograd(graph, node))
-
-
-def is_winograd(builder: Builder, node: Node) -> bool:
-    """Whether Winograd's algorithm serves, and was chosen, or has enough channels and pixels to gain as a rule."""
-    chosen, shape = builder.options.cpu.winograd_layers, builder.graph.shape
-    x_shape, y_shape = shape(node.inputs[0]), shape(node.output)
-    wide = min(x_shape[1], y_shape[1]) >= _WINOGRAD_MIN_CHANNELS
-    tiles = math.prod(ceil_div(size, _WINOGRAD_TILE) for size in y_shape[2:])
-    pays = wide and tiles >= _WINOGRAD_MIN_TILES and min(y_shape[2:]) >= _WINOGRAD_TILE
-    return serves_winograd(builder.graph, node) and (pays if chosen is None else node.output in chosen)
+def algorithm(builder: Builder, node: Node) -> Algorithm:
+    """The algorithm chosen for a convolution, else what pays as a rule; DIRECT where Winograd's cannot serve."""
+    chosen, graph = builder.options.cpu.algorithms, builder.graph
+    if chosen is not None:
+        return chosen.get(node.output, Algorithm.DIRECT) if takes_winograd(graph, node) else Algorithm.DIRECT
+    image = graph.shape(node.output)[2:]
+    tiles = math.prod(ceil_div(size, CPU_WINOGRAD.tile) for size in image)
+    pays = tiles >= _WINOGRAD_MIN_TILES and min(image) >= CPU_WINOGRAD.tile
+    return CPU_WINOGRAD if pays and gains_by_winograd(graph, node) else Algorithm.DIRECT
 
 
 def _emit(

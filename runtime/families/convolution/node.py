@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from runtime.graph import Array, Node
+from runtime.graph import Array, Graph, Node
 from runtime.lowering.builder import Builder
 from runtime.peaks import modelled_algorithm, peaks_of
 from runtime.plan.plan import ProfileInfo
@@ -15,6 +15,18 @@ from runtime.types import Algorithm
 
 # Below these channels, Winograd's transforms cost more than the saved multiplications.
 _WINOGRAD_MIN_CHANNELS = 16
+
+
+def takes_winograd(graph: Graph, node: Node) -> bool:
+    """Whether Winograd's algorithm computes a convolution: 3x3, stride 1, one group."""
+    attrs, window = node.attrs, graph.shape(node.inputs[1])[2:]
+    return window == (3, 3) and attrs["strides"] == attrs["dilations"] == (1, 1) and attrs["group"] == 1
+
+
+def gains_by_winograd(graph: Graph, node: Node) -> bool:
+    """Whether a convolution that Winograd's algorithm computes has channels enough to gain by it."""
+    channels = min(graph.shape(node.inputs[0])[1], graph.shape(node.output)[1])
+    return takes_winograd(graph, node) and channels >= _WINOGRAD_MIN_CHANNELS
 
 
 class Convolution:
@@ -60,19 +72,12 @@ class Convolution:
     @functools.cached_property
     def algorithm(self) -> Algorithm:
         """The one that was chosen or asked for; DIRECT where Winograd's does not serve."""
-        if not self.serves_winograd:
+        if not gains_by_winograd(self.builder.graph, self.node):
             return Algorithm.DIRECT
         if self.builder.chosen:
             return self.builder.chosen.algorithm
         first, *others = self.builder.options.algorithms
         return self._modelled_algorithm() if others else first
-
-    @property
-    def serves_winograd(self) -> bool:
-        """Whether Winograd's algorithm can gain: 3x3, stride 1, one group, enough channels."""
-        plain = self.kernel == (3, 3) and self.strides == (1, 1) and self.dilations == (1, 1) and self.group == 1
-        wide = min(self.x_shape[1], self.y_shape[1]) >= _WINOGRAD_MIN_CHANNELS
-        return plain and wide
 
     def _modelled_algorithm(self) -> Algorithm:
         """The algorithm of the least modelled time for this layer."""

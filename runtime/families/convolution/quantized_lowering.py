@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE
-from runtime.families.convolution.block_lowering import fits, is_winograd, merged_filters
+from runtime.families.convolution.block_lowering import algorithm, fits, merged_filters
 from runtime.families.convolution.node import Convolution
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.spec import ceil_div
@@ -16,6 +16,7 @@ from runtime.lowering.activation import activation_code
 from runtime.lowering.blocks import QuantizedOperator
 from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Tensors
+from runtime.lowering.options import CPU_WINOGRAD
 from runtime.lowering.value import Value
 from runtime.types import ElementType, Storage
 
@@ -29,7 +30,7 @@ _OUTPUT, _RESIDUAL = 1, 2  # BYTES
 def serves(builder: Builder, node: Node) -> bool:
     """Whether the weights are whole numbers of eight bits, and Winograd's algorithm in floats is not faster."""
     graph = builder.graph
-    if not fits(graph, node, builder.block) or is_winograd(builder, node):
+    if not fits(graph, node, builder.block) or algorithm(builder, node) == CPU_WINOGRAD:
         return False
     channels, *window = graph.shape(node.inputs[1])[1:]
     products = math.prod(window) * (channels * (1 if node.attrs["group"] == 1 else 4) + _QUAD)

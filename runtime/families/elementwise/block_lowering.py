@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from runtime.families.elementwise.node import BINARY, UNARY, unary_numbers
+from runtime.families.elementwise.translation import BINARY, UNARY, unary_numbers
 from runtime.graph import Graph, Node
 from runtime.layout.arrangement import Shape
 from runtime.layout.blocked import blocked_shape

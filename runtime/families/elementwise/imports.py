@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from runtime.errors import ModelError
-from runtime.families.elementwise.rows import BINARY
+from runtime.families.elementwise.definition import BINARY
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from runtime.errors import ModelError
-from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
-from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.onnx_node import OnnxNode, normalized_axis
 from runtime.importers.registry import Handler
 from runtime.semantics.generic import row_major_strides
 from runtime.semantics.generic_forms import gather_form

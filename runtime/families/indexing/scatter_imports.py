@@ -10,10 +10,9 @@ import numpy as np
 
 from runtime.errors import ModelError
 from runtime.families.indexing.imports import along_axis, check_indices, tuples
-from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
-from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.onnx_node import OnnxNode, normalized_axis
 from runtime.importers.registry import Handler
 from runtime.semantics.generic import row_major_strides
 from runtime.semantics.shape_functions import Shape

@@ -8,11 +8,10 @@ import numpy as np
 
 from runtime.errors import ModelError
 from runtime.graph import Array
-from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
 from runtime.importers.inputs import element_dtype
-from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.onnx_node import OnnxNode, normalized_axis
 from runtime.importers.registry import Handler
 from runtime.semantics.generic import row_major_strides
 

@@ -8,7 +8,8 @@
 #ifdef LANES
 #define MOST_ITEMS 256
 
-// Sum over the work items that share a block, for the first of them; every one of the work group must come here.
+// Sum over the work items that share a block, for the first of them, which alone needs it: in halves, so that each step
+// has half as many sums to add. Every work item of the work group must come here.
 INLINED void join_lanes(floats sum[1][VECTORS], local floats *shared)
 {
     const int lane = get_local_id(0);

@@ -10,11 +10,10 @@ import numpy as np
 
 from runtime.errors import ModelError
 from runtime.families.indexing.imports import gather
-from runtime.families.movement.rows import PAD_MODES
-from runtime.importers.axes import normalized_axis
+from runtime.families.movement.definition import PAD_MODES
 from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
-from runtime.importers.onnx_node import OnnxNode, value_text
+from runtime.importers.onnx_node import OnnxNode, normalized_axis, value_text
 from runtime.importers.registry import Handler
 from runtime.semantics.generic import row_major_strides
 from runtime.semantics.generic_forms import generic_form

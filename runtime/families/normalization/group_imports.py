@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from runtime.errors import ModelError
-from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
-from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.onnx_node import OnnxNode, normalized_axis
 from runtime.importers.registry import Handler
 
 _FLOAT32 = 1  # stash_type: in which type mean and variance are computed

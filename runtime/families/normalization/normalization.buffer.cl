@@ -31,18 +31,7 @@ INLINED float sum_of_share(global const storage *x, runs r, int outer_stride, in
 }
 
 #if LANES > 1
-// Sum over the work items that share a group. Every work item of the work group must come here.
-INLINED float sum_of_lanes(float value, local float *shared)
-{
-    local float *own = shared + (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    own[get_local_id(0)] = value;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    float sum = 0.0f;
-    for (int i = 0; i < get_local_size(0); i++)
-        sum += own[i];
-    return sum;
-}
+INLINED float sum_of_items(float value, local float *shared) JOIN_LANES(float, SUM)
 #endif
 
 kernel void normalization(global const storage *x, int x_offset, global const storage *s, int s_offset,
@@ -71,10 +60,10 @@ kernel void normalization(global const storage *x, int x_offset, global const st
     const int first = alone ? 0 : get_local_id(0), step = alone ? 1 : get_local_size(0);
     if (centered) {
         mean = sum_of_share(x, r, x_outer, x_inner, 0.0f, false, first, step);
-        mean = (alone ? mean : sum_of_lanes(mean, shared)) / count;
+        mean = (alone ? mean : sum_of_items(mean, shared)) / count;
     }
     float variance = sum_of_share(x, r, x_outer, x_inner, mean, true, first, step);
-    variance = (alone ? variance : sum_of_lanes(variance, shared)) / count;
+    variance = (alone ? variance : sum_of_items(variance, shared)) / count;
 #else
     if (centered)
         mean = sum_of_share(x, r, x_outer, x_inner, 0.0f, false, 0, 1) / count;

@@ -32,18 +32,7 @@ float4 sum_of_share(read_only image2d_t x, region r, float4 mean, bool squares, 
 }
 
 #if LANES > 1
-// Sum over the work items that share a region. Every work item of the work group must come here.
-float4 sum_of_lanes(float4 value, local float4 *shared)
-{
-    local float4 *own = shared + (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    own[get_local_id(0)] = value;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    float4 sum = (float4)(0.0f);
-    for (int i = 0; i < get_local_size(0); i++)
-        sum += own[i];
-    return sum;
-}
+float4 sum_of_items(float4 value, local float4 *shared) JOIN_LANES(float4, SUM)
 #endif
 
 kernel void normalization(read_only image2d_t x, read_only image2d_t s, read_only image2d_t t, write_only image2d_t y,
@@ -65,7 +54,7 @@ kernel void normalization(read_only image2d_t x, read_only image2d_t s, read_onl
     local float4 shared[MOST_ITEMS];
     const bool alone = get_local_size(0) * get_local_size(1) * get_local_size(2) > MOST_ITEMS;
     const int first = alone ? 0 : get_local_id(0), step = alone ? 1 : get_local_size(0);
-#define TOTAL(value) (alone ? (value) : sum_of_lanes(value, shared))
+#define TOTAL(value) (alone ? (value) : sum_of_items(value, shared))
 #else
     const int first = 0, step = 1;
 #define TOTAL(value) (value)

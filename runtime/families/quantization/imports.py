@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from runtime.errors import ModelError
-from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.inputs import element_dtype
-from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.onnx_node import OnnxNode, normalized_axis
 from runtime.importers.registry import Handler
 from runtime.importers.windows import read_windows
 from runtime.semantics.quantization import Quantization

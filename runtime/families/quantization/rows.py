@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from runtime.errors import ModelError
-from runtime.families.matrix.rows import matmul
+from runtime.families.matrix.definition import matmul
 from runtime.importers.windows import Windows
 from runtime.operators.row import DTYPES, AttributeKind, MacsFunction, Operator
 from runtime.semantics.shape_functions import Attributes, Shape, shape_list

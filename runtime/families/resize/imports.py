@@ -15,10 +15,9 @@ from runtime.errors import ModelError
 from runtime.families.indexing.imports import gather
 from runtime.families.resize.definition import RESIZE_COORDINATES, RESIZE_MODES, RESIZE_ROUNDING
 from runtime.families.resize.interpolation import COORDINATES, Sampling
-from runtime.importers.axes import normalized_axis
 from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
-from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.onnx_node import OnnxNode, normalized_axis
 from runtime.importers.registry import Handler
 from runtime.semantics.generic import row_major_strides
 

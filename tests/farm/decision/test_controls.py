@@ -7,8 +7,7 @@ import dataclasses
 import pytest
 from scipy import special
 
-from farm.decision.control_report import ControlReport
-from farm.decision.controls import ControlCount, control_report, count_alarms, poisson_interval
+from farm.decision.controls import ControlCount, ControlReport, control_report, count_alarms, poisson_interval
 from farm.rows.series import Case, Metric, Point, SeriesKey
 from tests.farm.decision.histories import STEADY, history, night
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from farm.farmrt import drivers
-from farm.farmrt.drivers import Dangling, Driver
+from farm.farmrt.drivers import DanglingEntry, Driver
 
 
 @pytest.fixture
@@ -40,14 +40,14 @@ def test_system_drivers_by_name_and_by_path(vendors: Path) -> None:
 
 
 def test_an_entry_that_leads_nowhere_is_told(vendors: Path) -> None:
-    assert drivers.find_dangling(environment(vendors), vendors) == [Dangling(vendors / "gone.icd", "libgone.so")]
+    assert drivers.find_dangling(environment(vendors), vendors) == [DanglingEntry(vendors / "gone.icd", "libgone.so")]
 
 
 def test_farm_opencl_comes_before_all_and_is_missed_where_it_leads_nowhere(vendors: Path) -> None:
     named = environment(vendors, FARM_OPENCL="libother.so", OCL_ICD_FILENAMES="libpocl.so.2")
     assert [driver.name for driver in drivers.find_drivers(named, vendors)] == ["libother.so", "PoCL"]
     gone = environment(vendors, FARM_OPENCL="/nowhere/lib.so", OCL_ICD_FILENAMES="libpocl.so.2")
-    assert drivers.find_dangling(gone, vendors)[0] == Dangling("FARM_OPENCL", "/nowhere/lib.so")
+    assert drivers.find_dangling(gone, vendors)[0] == DanglingEntry("FARM_OPENCL", "/nowhere/lib.so")
 
 
 def test_the_users_drivers_come_first_and_once(vendors: Path) -> None:

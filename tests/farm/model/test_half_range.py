@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from farm.model.half_range import beyond_half
+from farm.model.arithmetic_limits import beyond_half
 from runtime.oracle.evaluate import evaluate
 from tests.runtime.graphs import GraphMaker
 

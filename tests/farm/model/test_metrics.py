@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
+from farm.model.arithmetic_limits import longest_sum
 from farm.model.metrics import (
     DEFAULT_THRESHOLDS,
     SQNR_LIMIT_DB,
@@ -22,7 +23,6 @@ from farm.model.metrics import (
     thresholds_of_similarity,
     worst,
 )
-from farm.model.sum_lengths import longest_sum
 from farm.rows.status import Status
 from runtime.types import Precision
 from tests.runtime.graphs import GraphMaker

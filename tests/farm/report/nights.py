@@ -8,7 +8,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from farm.decision.control_report import ControlReport
+from farm.decision.controls import ControlReport
 from farm.decision.duet_verdict import with_duet
 from farm.decision.judgement import ChangePoint, Judgement, Noise, Verdict
 from farm.decision.operator_changes import OperatorChange, operator_changes

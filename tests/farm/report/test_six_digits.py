@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from farm.report.charts import _figures
-from farm.report.six_digits import all_six_digits, six_digits
+from farm.report.figures import all_six_digits, six_digits
 from farm.rows.series import trimmed_mean
 
 drawn = random.Random(1)

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from farm.store import Store
-from farm.store.journal_mode import journal_mode
+from farm.store.sqlite_file import journal_mode
 from tests.farm.store.rows import a_row
 
 

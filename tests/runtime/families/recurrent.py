@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from runtime.families.recurrent.oracle import COMPUTE
+from runtime.families.recurrent.definition import COMPUTE
 from runtime.semantics.recurrence import GATES, RecurrentFunction, RecurrentKind
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats
 from tests.runtime.kernel_cases import TABLE, Case

@@ -90,44 +90,6 @@ enum { RT_DEPTHWISE_X, RT_DEPTHWISE_W, RT_DEPTHWISE_B, RT_DEPTHWISE_ZEROS, RT_DE
 extern const rt_cpu_operator rt_cpu_depthwise;
 
 typedef struct {
-    int32_t d[4], xs[4], ys[4];
-    float alpha, beta;
-} rt_unary_args;
-static inline rt_unary_args rt_unary_args_of(const rt_cpu_call *call) {
-    rt_unary_args args;
-    memcpy((char *)&args + offsetof(rt_unary_args, d), call->ints, sizeof(int32_t[12]));
-    memcpy((char *)&args + offsetof(rt_unary_args, alpha), call->floats, sizeof(float[2]));
-    return args;
-}
-enum { RT_UNARY_X, RT_UNARY_Y };
-#define RT_UNARY_ROW \
-    .name = "unary", .tensors = "ff", .int_count = 12, .float_count = 2, .head = 0, \
-    .ranges = (const rt_cpu_range[]) { \
-        {4, 1, INT32_MAX}, \
-        {8, INT32_MIN, INT32_MAX}, \
-    }
-extern const rt_cpu_operator rt_cpu_unary;
-
-typedef struct {
-    int32_t d[4], as[4], bs[4], ys[4];
-    float act_a, act_b;
-} rt_binary_args;
-static inline rt_binary_args rt_binary_args_of(const rt_cpu_call *call) {
-    rt_binary_args args;
-    memcpy((char *)&args + offsetof(rt_binary_args, d), call->ints, sizeof(int32_t[16]));
-    memcpy((char *)&args + offsetof(rt_binary_args, act_a), call->floats, sizeof(float[2]));
-    return args;
-}
-enum { RT_BINARY_A, RT_BINARY_B, RT_BINARY_Y };
-#define RT_BINARY_ROW \
-    .name = "binary", .tensors = "fff", .int_count = 16, .float_count = 2, .head = 0, \
-    .ranges = (const rt_cpu_range[]) { \
-        {4, 1, INT32_MAX}, \
-        {12, INT32_MIN, INT32_MAX}, \
-    }
-extern const rt_cpu_operator rt_cpu_binary;
-
-typedef struct {
     int32_t rows, in_c, out_c;
     float act_a, act_b;
 } rt_fully_connected_args;
@@ -334,6 +296,44 @@ enum { RT_DECONV_DEPTHWISE_X, RT_DECONV_DEPTHWISE_W, RT_DECONV_DEPTHWISE_B, RT_D
         {4, 1, INT32_MAX}, \
     }
 extern const rt_cpu_operator rt_cpu_deconv_depthwise;
+
+typedef struct {
+    int32_t d[4], xs[4], ys[4];
+    float alpha, beta;
+} rt_unary_args;
+static inline rt_unary_args rt_unary_args_of(const rt_cpu_call *call) {
+    rt_unary_args args;
+    memcpy((char *)&args + offsetof(rt_unary_args, d), call->ints, sizeof(int32_t[12]));
+    memcpy((char *)&args + offsetof(rt_unary_args, alpha), call->floats, sizeof(float[2]));
+    return args;
+}
+enum { RT_UNARY_X, RT_UNARY_Y };
+#define RT_UNARY_ROW \
+    .name = "unary", .tensors = "ff", .int_count = 12, .float_count = 2, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {4, 1, INT32_MAX}, \
+        {8, INT32_MIN, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_unary;
+
+typedef struct {
+    int32_t d[4], as[4], bs[4], ys[4];
+    float act_a, act_b;
+} rt_binary_args;
+static inline rt_binary_args rt_binary_args_of(const rt_cpu_call *call) {
+    rt_binary_args args;
+    memcpy((char *)&args + offsetof(rt_binary_args, d), call->ints, sizeof(int32_t[16]));
+    memcpy((char *)&args + offsetof(rt_binary_args, act_a), call->floats, sizeof(float[2]));
+    return args;
+}
+enum { RT_BINARY_A, RT_BINARY_B, RT_BINARY_Y };
+#define RT_BINARY_ROW \
+    .name = "binary", .tensors = "fff", .int_count = 16, .float_count = 2, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {4, 1, INT32_MAX}, \
+        {12, INT32_MIN, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_binary;
 
 typedef struct {
     int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
@@ -556,86 +556,6 @@ enum { RT_QUANTIZED_REORDER_X, RT_QUANTIZED_REORDER_Y };
 extern const rt_cpu_operator rt_cpu_quantized_reorder;
 
 typedef struct {
-    int32_t function, samples, images, rows, columns, image_stride, row_stride, column_stride;
-    float scale, shift, smallest;
-} rt_region_pooling_args;
-static inline rt_region_pooling_args rt_region_pooling_args_of(const rt_cpu_call *call) {
-    rt_region_pooling_args args;
-    memcpy((char *)&args + offsetof(rt_region_pooling_args, function), call->ints, sizeof(int32_t[8]));
-    memcpy((char *)&args + offsetof(rt_region_pooling_args, scale), call->floats, sizeof(float[3]));
-    return args;
-}
-enum { RT_REGION_POOLING_X, RT_REGION_POOLING_REGIONS, RT_REGION_POOLING_WHERE, RT_REGION_POOLING_Y };
-#define RT_REGION_POOLING_ROW \
-    .name = "region_pooling", .tensors = "eeee", .int_count = 72, .float_count = 3, .head = 8, \
-    .ranges = (const rt_cpu_range[]) { \
-        {1, 0, 3}, \
-        {1, 0, 64}, \
-        {3, 1, INT32_MAX}, \
-        {3, INT32_MIN, INT32_MAX}, \
-        {12, 1, INT32_MAX}, \
-        {1, 0, INT32_MAX}, \
-        {12, INT32_MIN, INT32_MAX}, \
-        {1, 0, INT32_MAX}, \
-        {12, INT32_MIN, INT32_MAX}, \
-        {1, 0, INT32_MAX}, \
-        {12, INT32_MIN, INT32_MAX}, \
-        {1, 0, INT32_MAX}, \
-        {12, INT32_MIN, INT32_MAX}, \
-    }
-extern const rt_cpu_operator rt_cpu_region_pooling;
-
-typedef struct {
-    int32_t length, largest, positions;
-} rt_sorting_args;
-static inline rt_sorting_args rt_sorting_args_of(const rt_cpu_call *call) {
-    rt_sorting_args args;
-    memcpy((char *)&args + offsetof(rt_sorting_args, length), call->ints, sizeof(int32_t[3]));
-    return args;
-}
-enum { RT_SORTING_X, RT_SORTING_Y };
-#define RT_SORTING_ROW \
-    .name = "sorting", .tensors = "ee", .int_count = 41, .float_count = 0, .head = 3, \
-    .ranges = (const rt_cpu_range[]) { \
-        {1, 1, INT32_MAX}, \
-        {2, 0, 1}, \
-        {12, 1, INT32_MAX}, \
-        {1, 0, INT32_MAX}, \
-        {12, INT32_MIN, INT32_MAX}, \
-        {1, 0, INT32_MAX}, \
-        {12, INT32_MIN, INT32_MAX}, \
-    }
-extern const rt_cpu_operator rt_cpu_sorting;
-
-typedef struct {
-    int32_t count, centred;
-} rt_suppression_args;
-static inline rt_suppression_args rt_suppression_args_of(const rt_cpu_call *call) {
-    rt_suppression_args args;
-    memcpy((char *)&args + offsetof(rt_suppression_args, count), call->ints, sizeof(int32_t[2]));
-    return args;
-}
-enum { RT_SUPPRESSION_BOXES, RT_SUPPRESSION_SCORES, RT_SUPPRESSION_LIMIT, RT_SUPPRESSION_LEAST, RT_SUPPRESSION_Y };
-#define RT_SUPPRESSION_ROW \
-    .name = "suppression", .tensors = "eeeee", .int_count = 79, .float_count = 0, .head = 2, \
-    .ranges = (const rt_cpu_range[]) { \
-        {1, 1, INT32_MAX}, \
-        {1, 0, 1}, \
-        {12, 1, INT32_MAX}, \
-        {1, 0, INT32_MAX}, \
-        {12, INT32_MIN, INT32_MAX}, \
-        {1, 0, INT32_MAX}, \
-        {12, INT32_MIN, INT32_MAX}, \
-        {1, 0, INT32_MAX}, \
-        {12, INT32_MIN, INT32_MAX}, \
-        {1, 0, INT32_MAX}, \
-        {12, INT32_MIN, INT32_MAX}, \
-        {1, 0, INT32_MAX}, \
-        {12, INT32_MIN, INT32_MAX}, \
-    }
-extern const rt_cpu_operator rt_cpu_suppression;
-
-typedef struct {
     int32_t function;
     float alpha, beta;
 } rt_elements0_args;
@@ -812,13 +732,91 @@ enum { RT_INDEXED_WRITE_K, RT_INDEXED_WRITE_U, RT_INDEXED_WRITE_Y };
     }
 extern const rt_cpu_operator rt_cpu_indexed_write;
 
+typedef struct {
+    int32_t function, samples, images, rows, columns, image_stride, row_stride, column_stride;
+    float scale, shift, smallest;
+} rt_region_pooling_args;
+static inline rt_region_pooling_args rt_region_pooling_args_of(const rt_cpu_call *call) {
+    rt_region_pooling_args args;
+    memcpy((char *)&args + offsetof(rt_region_pooling_args, function), call->ints, sizeof(int32_t[8]));
+    memcpy((char *)&args + offsetof(rt_region_pooling_args, scale), call->floats, sizeof(float[3]));
+    return args;
+}
+enum { RT_REGION_POOLING_X, RT_REGION_POOLING_REGIONS, RT_REGION_POOLING_WHERE, RT_REGION_POOLING_Y };
+#define RT_REGION_POOLING_ROW \
+    .name = "region_pooling", .tensors = "eeee", .int_count = 72, .float_count = 3, .head = 8, \
+    .ranges = (const rt_cpu_range[]) { \
+        {1, 0, 3}, \
+        {1, 0, 64}, \
+        {3, 1, INT32_MAX}, \
+        {3, INT32_MIN, INT32_MAX}, \
+        {12, 1, INT32_MAX}, \
+        {1, 0, INT32_MAX}, \
+        {12, INT32_MIN, INT32_MAX}, \
+        {1, 0, INT32_MAX}, \
+        {12, INT32_MIN, INT32_MAX}, \
+        {1, 0, INT32_MAX}, \
+        {12, INT32_MIN, INT32_MAX}, \
+        {1, 0, INT32_MAX}, \
+        {12, INT32_MIN, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_region_pooling;
+
+typedef struct {
+    int32_t length, largest, positions;
+} rt_sorting_args;
+static inline rt_sorting_args rt_sorting_args_of(const rt_cpu_call *call) {
+    rt_sorting_args args;
+    memcpy((char *)&args + offsetof(rt_sorting_args, length), call->ints, sizeof(int32_t[3]));
+    return args;
+}
+enum { RT_SORTING_X, RT_SORTING_Y };
+#define RT_SORTING_ROW \
+    .name = "sorting", .tensors = "ee", .int_count = 41, .float_count = 0, .head = 3, \
+    .ranges = (const rt_cpu_range[]) { \
+        {1, 1, INT32_MAX}, \
+        {2, 0, 1}, \
+        {12, 1, INT32_MAX}, \
+        {1, 0, INT32_MAX}, \
+        {12, INT32_MIN, INT32_MAX}, \
+        {1, 0, INT32_MAX}, \
+        {12, INT32_MIN, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_sorting;
+
+typedef struct {
+    int32_t count, centred;
+} rt_suppression_args;
+static inline rt_suppression_args rt_suppression_args_of(const rt_cpu_call *call) {
+    rt_suppression_args args;
+    memcpy((char *)&args + offsetof(rt_suppression_args, count), call->ints, sizeof(int32_t[2]));
+    return args;
+}
+enum { RT_SUPPRESSION_BOXES, RT_SUPPRESSION_SCORES, RT_SUPPRESSION_LIMIT, RT_SUPPRESSION_LEAST, RT_SUPPRESSION_Y };
+#define RT_SUPPRESSION_ROW \
+    .name = "suppression", .tensors = "eeeee", .int_count = 79, .float_count = 0, .head = 2, \
+    .ranges = (const rt_cpu_range[]) { \
+        {1, 1, INT32_MAX}, \
+        {1, 0, 1}, \
+        {12, 1, INT32_MAX}, \
+        {1, 0, INT32_MAX}, \
+        {12, INT32_MIN, INT32_MAX}, \
+        {1, 0, INT32_MAX}, \
+        {12, INT32_MIN, INT32_MAX}, \
+        {1, 0, INT32_MAX}, \
+        {12, INT32_MIN, INT32_MAX}, \
+        {1, 0, INT32_MAX}, \
+        {12, INT32_MIN, INT32_MAX}, \
+        {1, 0, INT32_MAX}, \
+        {12, INT32_MIN, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_suppression;
+
 #define RT_CPU_ALL_OPERATORS(X) \
     X(attention) \
     X(conv2d) \
     X(conv1x1) \
     X(depthwise) \
-    X(unary) \
-    X(binary) \
     X(fully_connected) \
     X(matmul) \
     X(copy) \
@@ -830,6 +828,8 @@ extern const rt_cpu_operator rt_cpu_indexed_write;
     X(recurrent_sequence) \
     X(deconv2d) \
     X(deconv_depthwise) \
+    X(unary) \
+    X(binary) \
     X(pool) \
     X(reduce) \
     X(resize_nearest) \
@@ -843,9 +843,6 @@ extern const rt_cpu_operator rt_cpu_indexed_write;
     X(blocked_global_pool) \
     X(reorder) \
     X(quantized_reorder) \
-    X(region_pooling) \
-    X(sorting) \
-    X(suppression) \
     X(elements0) \
     X(elements1) \
     X(elements2) \
@@ -854,6 +851,9 @@ extern const rt_cpu_operator rt_cpu_indexed_write;
     X(strided_product) \
     X(cumulation) \
     X(indexed_read) \
-    X(indexed_write)
+    X(indexed_write) \
+    X(region_pooling) \
+    X(sorting) \
+    X(suppression)
 
 #endif

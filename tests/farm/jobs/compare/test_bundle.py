@@ -18,7 +18,7 @@ from farm.jobs.compare.builds import plan_notes
 from farm.jobs.compare.bundle import (
     ENTRIES,
     Bundle,
-    Probed,
+    UnitProbe,
     check_makes_bundles,
     make_bundle,
     make_bundle_with,
@@ -52,20 +52,20 @@ def source(folder: Path) -> Deployment:
     return deployment.load(write_deployment(folder))
 
 
-def unreal() -> Probed:
+def unreal() -> UnitProbe:
     probe = ProbeAnswer.model_validate({"abi": "x86_64-linux", "cpu": {}, "opencl": {"error": "none here"}})
-    return Probed(unit="mi8", soc="sdm845", abi="host", memory=None, probe=probe)
+    return UnitProbe(unit="mi8", soc="sdm845", abi="host", memory=None, probe=probe)
 
 
 @pytest.mark.opencl
 class TestOfThisMachine:
     @pytest.fixture
-    def probed(self) -> Probed:
+    def probed(self) -> UnitProbe:
         with open_unit(inventory.HOST) as opened:
-            return Probed.of(opened, "buffer")
+            return UnitProbe.of(opened, "buffer")
 
     @pytest.mark.slow
-    def test_a_bundle_has_all_that_a_unit_needs(self, probed: Probed, tmp_path: Path) -> None:
+    def test_a_bundle_has_all_that_a_unit_needs(self, probed: UnitProbe, tmp_path: Path) -> None:
         path = write_deployment(tmp_path, runtime="cpu+gpu", limit_opencl_kernel_time="1")
         made = make_bundle(deployment.load(path), "tiny", "gpu", probed, tmp_path / "out")
         assert read_bundle(tmp_path / "out") == made
@@ -78,7 +78,7 @@ class TestOfThisMachine:
         assert os.access(tmp_path / "out/farmrt", os.X_OK)
 
     @pytest.mark.slow
-    def test_a_process_of_its_own_makes_the_same(self, probed: Probed, tmp_path: Path) -> None:
+    def test_a_process_of_its_own_makes_the_same(self, probed: UnitProbe, tmp_path: Path) -> None:
         path = write_deployment(tmp_path)
         (tmp_path / "farm").mkdir()  # the working folder is not taken for the farm
         (tmp_path / "farm/__init__.py").write_text("raise SystemExit(9)")
@@ -132,7 +132,7 @@ def test_the_other_farm_is_asked_in_its_own_words(entry: str, tmp_path: Path) ->
         f"{out}",
     ]
     assert json.loads(Path("asked.json").read_text()) == wanted
-    assert Probed.model_validate_json((out / "probe.json").read_bytes()) == unreal()
+    assert UnitProbe.model_validate_json((out / "probe.json").read_bytes()) == unreal()
 
 
 def test_the_other_farm_gets_a_deployment_file_of_a_model_file(tmp_path: Path) -> None:

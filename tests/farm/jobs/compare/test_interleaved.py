@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from farm.farmrt.answers import LoadAnswer
-from farm.jobs.compare.interleaved import Effort, Measured
+from farm.jobs.compare.interleaved import Effort, PlanMeasurement
 
 TURNS = 8
 
 
-def measured(processes_ms: np.ndarray) -> Measured:
-    return Measured(cast(LoadAnswer, None), 1.0, {}, tuple(tuple(map(float, process)) for process in processes_ms))
+def measured(processes_ms: np.ndarray) -> PlanMeasurement:
+    return PlanMeasurement(
+        cast(LoadAnswer, None), 1.0, {}, tuple(tuple(map(float, process)) for process in processes_ms)
+    )
 
 
 @pytest.mark.parametrize(

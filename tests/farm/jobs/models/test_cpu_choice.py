@@ -15,6 +15,7 @@ from farm.jobs.models.cpu_choice import CpuChoice
 from runtime.errors import ConfigError
 from runtime.graph import Graph
 from runtime.lowering.options import CpuOptions
+from runtime.types import Algorithm
 from tests.runtime.graphs import GraphMaker
 
 CPU = CpuAnswer(model="a", features=["avx2"], cores=4)
@@ -34,7 +35,7 @@ def test_a_choice_is_read_back(tmp_path: Path) -> None:
     cpu_choice.write(path, a_choice())
     read = cpu_choice.read(path, cpu_choice.validity(graph(), CPU))
     assert read == a_choice()
-    assert read.options == CpuOptions(16, frozenset({"conv0"}))
+    assert read.options == CpuOptions(16, {"conv0": Algorithm.WINOGRAD_4})
 
 
 @pytest.mark.parametrize(

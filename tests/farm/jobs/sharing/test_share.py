@@ -10,7 +10,7 @@ import pytest
 
 from farm import artifacts, cli
 from farm.artifacts import SetRecord
-from farm.jobs.sharing.share import Shared, own_files, share_results
+from farm.jobs.sharing.share import ShareResult, own_files, share_results
 from farm.rows.latency import Latency
 from farm.store.shared_place import SharedPlace
 from farm.workspace import Workspace, journal_file
@@ -66,7 +66,7 @@ def tune(fingerprint: Fingerprint, gain_percent: float, tuned_ns: int = 50, tria
     journal.write_bytes(b"\n".join((HEADER_LINE, *trials)) + b"\n")
 
 
-def shared(host: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> Shared:
+def shared(host: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> ShareResult:
     monkeypatch.chdir(host)
     return share_results(place, Path("none"), lambda _: None)
 

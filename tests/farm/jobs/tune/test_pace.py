@@ -10,7 +10,7 @@ import pytest
 
 from farm.jobs.tune import candidate_trials
 from farm.jobs.tune.candidate_trials import CandidateTrials
-from farm.jobs.tune.pace import MOST, Pace
+from farm.jobs.tune.schedule import MOST, Pace
 from farm.jobs.tune.selecting import covering
 from runtime.errors import ProcessEndedError
 from runtime.selection.trials import CandidateNode

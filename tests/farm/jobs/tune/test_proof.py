@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from farm.farmrt.answers import LoadAnswer
-from farm.jobs.compare.interleaved import Effort, Measured
+from farm.jobs.compare.interleaved import Effort, PlanMeasurement
 from farm.jobs.tune.proof import gains, tuning_outcome
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
@@ -72,7 +72,7 @@ def test_a_gain_that_is_certain_and_below_one_percent_is_not_published() -> None
 
 
 def test_what_is_in_force_and_was_measured_too_seldom_is_not_replaced() -> None:
-    measured = Measured(LoadAnswer.model_construct(), 1.0, {}, ((1.0,),))
+    measured = PlanMeasurement(LoadAnswer.model_construct(), 1.0, {}, ((1.0,),))
     assert gains(measured, measured, measured) == {"the default": None, "what is in force": None}
     assert list(gains(measured, None, measured)) == ["the default"]
     enough = Ratio(0.985, 0.984, 0.986)

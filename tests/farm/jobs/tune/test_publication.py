@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from farm import artifacts, cli
-from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, TunedFiles, measure_in_turns
+from farm.jobs.compare.interleaved import DEFAULTS, Effort, PlanMeasurement, TunedFiles, measure_in_turns
 from farm.jobs.tune import job, proof
 from farm.jobs.tune.search import ModelTuning, search_models
 from farm.rows.row import Throttling
@@ -54,7 +54,7 @@ class Planted:
 
     def measure(
         self, opened: Any, plan_file: Any, ways: Sequence[TunedFiles], data: Any, effort: Any = None
-    ) -> tuple[list[Measured], Throttling]:
+    ) -> tuple[list[PlanMeasurement], Throttling]:
         if self.error:
             raise self.error
         self.ways.append(len(ways))
@@ -65,7 +65,7 @@ class Planted:
         assert ways[0] == DEFAULTS
         return [self.planted(*each) for each in zip(measured, times, strict=True)], Throttling(throttled=self.throttled)
 
-    def planted(self, measured: Measured, time_ms: float) -> Measured:
+    def planted(self, measured: PlanMeasurement, time_ms: float) -> PlanMeasurement:
         processes = tuple((time_ms * (1 + number / 1000),) for number in range(12))
         outputs = {name: value + float(self.wrong) for name, value in measured.outputs.items()}
         return dataclasses.replace(measured, processes_ms=processes, outputs=outputs)

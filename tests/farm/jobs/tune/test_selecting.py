@@ -17,8 +17,8 @@ from onnx import helper
 from farm import artifacts, cli
 from farm.config import deployment, inventory
 from farm.jobs.choices.costs import trials_fingerprint
-from farm.jobs.compare.bundle import Probed, make_bundle
-from farm.jobs.compare.interleaved import Effort, Measured, TunedFiles, measure_in_turns
+from farm.jobs.compare.bundle import UnitProbe, make_bundle
+from farm.jobs.compare.interleaved import Effort, PlanMeasurement, TunedFiles, measure_in_turns
 from farm.jobs.fleet.opening import open_unit
 from farm.jobs.models.prepare import prepare
 from farm.jobs.tune import candidate_trials, proof, selecting
@@ -63,13 +63,13 @@ class Planted:
 
     def measure(
         self, opened: Any, plan_file: Any, ways: Sequence[TunedFiles], data: Any, effort: Any = None
-    ) -> tuple[list[Measured], Throttling]:
+    ) -> tuple[list[PlanMeasurement], Throttling]:
         measured, throttling = measure_in_turns(opened, plan_file, ways, data, LITTLE)
         self.ways += len(ways)
         times = [10.0] * (len(ways) - 1) + [self.chosen_ms]
         return [self.planted(*each) for each in zip(measured, times, strict=True)], throttling
 
-    def planted(self, measured: Measured, time_ms: float) -> Measured:
+    def planted(self, measured: PlanMeasurement, time_ms: float) -> PlanMeasurement:
         return dataclasses.replace(measured, processes_ms=tuple((time_ms * (1 + i / 1000),) for i in range(12)))
 
 
@@ -160,7 +160,7 @@ def test_every_command_has_the_kept_plan(planted: Planted, capsys: pytest.Captur
     shown = say(capsys, "inspect", "tiny.yml")
     assert shown["selection"]["match"] == "exact" and "image" in {tensor["memory"] for tensor in shown["tensors"]}
     with open_unit(inventory.HOST) as opened:
-        probed = Probed.of(opened, None)
+        probed = UnitProbe.of(opened, None)
     for memory, steps in ((None, len(shown["operators"])), ("buffer", None)):
         asked = probed.model_copy(update={"memory": memory})
         bundle = make_bundle(deployment.load(Path("tiny.yml")), "tiny", "gpu", asked, tmp_path / f"bundle_{memory}")
@@ -334,7 +334,7 @@ def test_half_is_chosen_where_it_pays(planted: Planted, capsys: pytest.CaptureFi
     assert (row["outcome"], row["settings"]["data_type"]) == ("new", "fp16_fp32")
     with open_unit(inventory.HOST) as opened:
         bundle = make_bundle(
-            deployment.load(Path("tiny.yml")), "tiny", "gpu", Probed.of(opened, None), tmp_path / "bundle"
+            deployment.load(Path("tiny.yml")), "tiny", "gpu", UnitProbe.of(opened, None), tmp_path / "bundle"
         )
     assert bundle.settings["data_type"] == "fp16_fp32"
     for command in ("run", "inspect", "convert", "forecast"):

@@ -1,12 +1,16 @@
-"""Rows of products of matrices."""
+"""Products of matrices: rows, and what NumPy computes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from runtime.errors import ModelError
+from runtime.graph import Array
 from runtime.operators.row import SOURCE, Operator
+from runtime.oracle.shared import Compute
 from runtime.semantics.shape_functions import Attributes, Shape, broadcast, require_bias, require_rank, shape_list
 
 
@@ -40,4 +44,25 @@ def _matmul_macs(shapes: Sequence[Shape], output: Shape) -> int:
 OPERATORS = {
     "FullyConnected": Operator((2, 5), fully_connected, fusible=True, macs=_matmul_macs, format=SOURCE),
     "MatMul": Operator((2, 2), matmul, macs=_matmul_macs, format=SOURCE),
+}
+
+
+def _fully_connected(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
+    x, w, bias, residual, factor = (*arguments, None, None, None)[:5]
+    assert x is not None and w is not None
+    out: Array = x @ w.T
+    out = out if bias is None else out + bias
+    out = out if residual is None else out + residual
+    return out if factor is None else out * factor
+
+
+def _matmul(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
+    a, b = arguments
+    assert a is not None and b is not None
+    return np.asarray(a @ b)
+
+
+COMPUTE: Mapping[str, Compute] = {
+    "FullyConnected": _fully_connected,
+    "MatMul": _matmul,
 }

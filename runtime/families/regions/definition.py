@@ -1,4 +1,4 @@
-"""Computes pooling within regions in NumPy."""
+"""Pooling within regions: its row, what NumPy computes, and the CPU operator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,27 @@ import numpy as np
 
 from runtime.errors import ModelError
 from runtime.graph import Array
+from runtime.kernels.strided import code, strided_row
+from runtime.operators.row import FIXED, Operator
+from runtime.semantics.functions import RegionFunction, function_names
+from runtime.semantics.generic import MAX_SAMPLES, SHAPE_FUNCTIONS
 from runtime.semantics.shape_functions import Attributes
+
+OPERATORS = {
+    "RegionPooling": Operator(
+        (3, 3),
+        SHAPE_FUNCTIONS["RegionPooling"],
+        {
+            "function": function_names(RegionFunction),
+            "bins": "pair",
+            "samples": "int",
+            **dict.fromkeys(("scale", "shift", "smallest"), "float"),
+            "grouped": "bool",
+        },
+        format=FIXED,
+    ),
+}
+
 
 BEYOND = np.asarray((0, 1))  # the last pixel belongs to a region
 FARTHEST = 1e9  # coordinate of a region that is not empty
@@ -120,3 +140,9 @@ _BINS: Mapping[str, Callable[..., Array]] = {
 
 
 COMPUTE_GENERIC = {"RegionPooling": region_pooling}
+
+
+_IMAGE = "images rows columns image_stride:any row_stride:any column_stride:any"
+_HEAD = f"{code('function', RegionFunction)} samples:0-{MAX_SAMPLES} {_IMAGE}"
+
+STRIDED_KERNELS = (strided_row("region_pooling", "x regions where y", _HEAD, "scale shift smallest"),)

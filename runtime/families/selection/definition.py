@@ -1,4 +1,4 @@
-"""Computes sorting, and what is kept of overlapping boxes, in NumPy."""
+"""Sorting, and what is kept of overlapping boxes: rows, what NumPy computes, and CPU operators."""
 
 from __future__ import annotations
 
@@ -7,8 +7,27 @@ from collections.abc import Sequence
 import numpy as np
 
 from runtime.families.strided.oracle import wide
+from runtime.formats import rewriting
 from runtime.graph import Array
+from runtime.kernels.strided import strided_row
+from runtime.operators.row import DTYPES, SOURCE, Operator, transposable
+from runtime.semantics.generic import SHAPE_FUNCTIONS
 from runtime.semantics.shape_functions import Attributes
+
+OPERATORS = {
+    "Sorting": Operator(
+        (1, 1),
+        SHAPE_FUNCTIONS["Sorting"],
+        {"axis": "int", "count": "count", "largest": "bool", "positions": "bool"},
+        format=transposable(rewriting.on_axis),
+    ),
+    "Suppression": Operator(
+        (4, 4),
+        SHAPE_FUNCTIONS["Suppression"],
+        {"count": "count", "centred": "bool", "dtype": DTYPES},
+        format=SOURCE,
+    ),
+}
 
 
 def _sorting(arguments: Sequence[Array], attributes: Attributes) -> Array:
@@ -57,3 +76,9 @@ def _kept(best: Array, low: Array, high: Array, limit: float, count: int) -> lis
 
 
 COMPUTE_GENERIC = {"Sorting": _sorting, "Suppression": suppression}
+
+
+STRIDED_KERNELS = (
+    strided_row("sorting", "x y", "length largest:0-1 positions:0-1"),
+    strided_row("suppression", "boxes scores limit least y", "count centred:0-1"),
+)

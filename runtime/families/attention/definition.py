@@ -1,4 +1,4 @@
-"""Scaled dot-product attention (runtime/families/attention/geometry.py) in NumPy."""
+"""Scaled dot-product attention (geometry.py): its row, and what NumPy computes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from runtime.families.attention.geometry import loops
+from runtime.families.attention.geometry import ATTRIBUTES, attention_shape, loops
 from runtime.graph import Array
+from runtime.operators.row import SOURCE, Operator
+
+OPERATORS = {"Attention": Operator((3, 4), attention_shape, ATTRIBUTES, format=SOURCE)}
 
 
 def compute_attention(arguments: Sequence[Array | None], attributes: Mapping[str, Any]) -> Array:

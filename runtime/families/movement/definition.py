@@ -1,13 +1,17 @@
-"""Rows of what only moves elements."""
+"""What moves elements and computes nothing: rows, and what NumPy computes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from runtime.errors import ModelError
 from runtime.formats import rewriting
+from runtime.graph import Array
 from runtime.operators.row import FIXED, SOURCE, AttributeKind, Operator, transposable
+from runtime.oracle.shared import Compute, first_input
 from runtime.semantics import quantization
 from runtime.semantics.shape_functions import Attributes, Shape, require_rank, shape_list
 
@@ -95,4 +99,48 @@ OPERATORS = {
     ),
     "Reshape": Operator((1, 1), reshape, {"shape": "ints"}, format=SOURCE, quantization=quantization.reshaped),
     "ChannelShuffle": Operator((1, 1), shuffle, {"group": "count"}, format=FIXED, quantization=quantization.moved),
+}
+
+
+def _concat(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
+    return np.concatenate([part for part in arguments if part is not None], axis=attributes["axis"])
+
+
+def _slice(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
+    out = first_input(arguments)
+    keys = ("starts", "ends", "axes", "steps")
+    for start, end, axis, step in zip(*(attributes[key] for key in keys), strict=True):
+        out = np.take(out, range(start, end, step), axis=axis)
+    return out
+
+
+def _pad(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
+    x, pads = first_input(arguments), attributes["pads"]
+    widths = list(zip(pads, pads[x.ndim :], strict=False))
+    if attributes["mode"] == "constant":
+        return np.pad(x, widths, constant_values=attributes["value"])
+    return np.pad(x, widths, mode=attributes["mode"])
+
+
+def _transpose(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
+    return first_input(arguments).transpose(attributes["perm"])
+
+
+def _reshape(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
+    return first_input(arguments).reshape(attributes["shape"])
+
+
+def _shuffle(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
+    x = first_input(arguments)
+    batch, channels, *image = x.shape
+    return x.reshape(batch, attributes["group"], -1, *image).swapaxes(1, 2).reshape(batch, channels, *image)
+
+
+COMPUTE: Mapping[str, Compute] = {
+    "Concat": _concat,
+    "Slice": _slice,
+    "Pad": _pad,
+    "Transpose": _transpose,
+    "Reshape": _reshape,
+    "ChannelShuffle": _shuffle,
 }

@@ -1,15 +1,37 @@
-"""Lowers element-wise operators of one and two tensors, in whatever buffer storage their inputs have."""
+"""Element-wise operators on buffers, in whatever storage they are, and on images; and the sizes to measure."""
 
 from __future__ import annotations
 
-from runtime.families.elementwise.node import BINARY, UNARY, unary_numbers
+import dataclasses
+import math
+
 from runtime.graph import Node
+from runtime.kernels.codes import Binary
+from runtime.kernels.spec import MemoryType
 from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder, node_error
+from runtime.lowering.images import EXTENTS, emit, extents
 from runtime.lowering.iteration import broadcast_strides, loop_nest, padded
+from runtime.lowering.launch import Tensors
 from runtime.lowering.value import Value
+from runtime.operators.case import IMAGE, sized
 from runtime.plan.plan import ProfileInfo
+from runtime.semantics.unary import Unary
 from runtime.types import Storage
+
+UNARY = {"Relu": Unary.CLAMP, **{code.function.operator: code for code in Unary}}
+BINARY = {
+    **{"Add": Binary.ADD, "Sub": Binary.SUB, "Mul": Binary.MUL, "Div": Binary.DIV},
+    **{"Max": Binary.MAX, "Min": Binary.MIN, "Pow": Binary.POW, "PRelu": Binary.PRELU},
+}
+
+
+def unary_numbers(node: Node) -> dict[str, float]:
+    """Returns the kernel's `alpha` and `beta` for an operator of one tensor."""
+    if node.op == "Relu":
+        return {"alpha": 0.0, "beta": math.inf}
+    return {"alpha": node.attrs.get("alpha", 0.0), "beta": node.attrs.get("beta", 0.0)}
+
 
 _RANK = 4
 
@@ -64,3 +86,44 @@ def _dims(extents: list[int], operands: dict[str, list[int]]) -> dict[str, int]:
 
 
 BUFFER_LOWERINGS = {**dict.fromkeys(UNARY, lower_unary), **dict.fromkeys(BINARY, lower_binary)}
+
+
+def unary_on_images(builder: Builder, node: Node) -> str:
+    """Lowers a function of each element."""
+    dims = extents(builder.graph.shape(node.output))
+    return emit(builder, node, "unary", node.op, dims, unary_numbers(node), {"UNARY": int(UNARY[node.op])})
+
+
+def binary_on_images(builder: Builder, node: Node) -> str:
+    """Lowers a function of two tensors; a constant of fewer than 4 axes gets leading axes of size 1."""
+    graph = builder.graph
+    out = graph.shape(node.output)
+    if any(len(graph.shape(name)) != 4 and builder.is_activation(name) for name in node.inputs):
+        return "an operand of fewer than 4 axes"
+    shapes = [(1,) * (4 - len(graph.shape(name))) + graph.shape(name) for name in node.inputs]
+    dims = extents(out)
+    for prefix, shape in zip("ab", shapes, strict=True):
+        dims |= {f"{prefix}_{extent}": size for extent, size in zip(EXTENTS, shape, strict=True)}
+    reason = builder.refusal("binary", MemoryType.IMAGE, dims)
+    if reason:
+        return reason
+    a, b = (builder.read_image(name, shape) for name, shape in zip(node.inputs, shapes, strict=True))
+    code, numbers = activation_code(node.attrs)
+    defines = {"BINARY": int(BINARY[node.op]), "ACTIVATION": code}
+    tensors: Tensors = {"a": a, "b": b, "y": builder.write(node.output, Storage.IMAGE)}
+    memory, shown = MemoryType.IMAGE, ProfileInfo(out)
+    builder.launch("binary", node.name, "Eltwise", tensors, dims, numbers, defines, shown, memory=memory)
+    return ""
+
+
+IMAGE_LOWERINGS = {**dict.fromkeys(UNARY, unary_on_images), **dict.fromkeys(BINARY, binary_on_images)}
+
+
+OPBENCH_CASES = (
+    dataclasses.replace(sized("Relu", IMAGE), conversions=True),
+    sized("HardSwish", IMAGE),
+    sized("Gelu", IMAGE),
+    sized("Sigmoid", IMAGE),
+    sized("Add", IMAGE, IMAGE),
+    sized("Mul", IMAGE, (1, 64, 1, 1), detail="1x64x1x1"),
+)

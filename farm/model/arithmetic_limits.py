@@ -1,14 +1,16 @@
-"""What of a network half precision cannot hold: the usual reason why outputs in half are infinite or NaN."""
+"""What arithmetic does to a network: what half cannot hold, and how long the sums are, whose orders may differ."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from runtime.graph import Graph
+from runtime.graph import Graph, Node
+from runtime.operators.table import node_macs
 
 Array = npt.NDArray[Any]
 LARGEST_HALF = float(np.finfo(np.float16).max)
@@ -36,3 +38,22 @@ def _in_run_order(graph: Graph) -> Iterator[tuple[str, str]]:
         for name in filter(graph.is_constant, node.inputs):
             yield f"constant {name!r} of {operator}", name
         yield f"the output of {operator}", node.output
+
+
+_MEANS = frozenset({"ReduceSum", "ReduceMean"})
+
+
+def longest_sum(graph: Graph) -> int:
+    """Terms of the longest sum of any element that a node computes; 1 where nothing is added up."""
+    return max((_terms(graph, node) for node in graph.nodes), default=1)
+
+
+def _terms(graph: Graph, node: Node) -> int:
+    if node.op == "StridedProduct":
+        return math.prod(node.attrs["summed"])
+    if node.op == "StridedReduction":
+        return math.prod(node.attrs["window"])
+    if node.op == "Cumulation":
+        return int(graph.shape(node.output)[node.attrs["axis"]])
+    whole = math.prod(graph.shape(node.inputs[0])) if node.op in _MEANS else node_macs(graph, node)
+    return max(1, whole // max(1, math.prod(graph.shape(node.output))))
