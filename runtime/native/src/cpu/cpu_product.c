@@ -11,6 +11,9 @@
 /* Inputs of the tiles of one turn should stay in a core's cache while the weights pass by. */
 enum { INPUT_BYTES = 256 << 10, MIN_TILES = 2, MAX_TILES = 16, TURNS_PER_WORKER = 3 };
 
+/* From so many pixels on, integer weights become floats before they are multiplied. */
+enum { DIRECT_PIXELS = 48, DIRECT_PIXELS_OF_4 = 8 };
+
 /* A job with its division into turns: ranges of tiles x ranges of blocks x groups. */
 typedef struct {
     const rt_product_job *job;
@@ -177,9 +180,11 @@ static void integers_complete(const rt_product_job *job, const share *own, uint6
     }
 }
 
-/* Whether a job's integer weights are read as they are: more pixels share the floats that they become, which pays for
- * fewer where there are few bits to take apart. */
-static bool is_direct(const rt_product_job *job) { return job->weights == NULL && job->pixels < job->integers.bits; }
+/* Whether a job's integer weights are read as they are: the floats that they become are shared by a tile then, else by
+ * all pixels of a turn, which pays for fewer of them where there are few bits to take apart. */
+static bool is_direct(const rt_product_job *job) {
+    return job->weights == NULL && job->pixels < (job->integers.bits == 4 ? DIRECT_PIXELS_OF_4 : DIRECT_PIXELS);
+}
 
 /* The tile at a block, for any pixels: one block, or two where the kernel takes two and both are there. */
 static rt_tile block_tile(const division *all, const share *own, uint64_t block) {
