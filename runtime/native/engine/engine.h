@@ -18,6 +18,7 @@ enum { RT_MAX_WORDS = 512 };
 typedef struct {
     const char *name, *path;
     rt_array array; /* of an output: since the last round */
+    size_t place;   /* the engine's own */
 } rt_tensor;
 
 /* What is asked for. `threads` 0: as many as the engine takes. Options are the engine's own. A value. */
@@ -35,7 +36,7 @@ typedef struct {
     const char *name;
 
     /* Loads the model for inputs that are read; RT_UNSUPPORTED, or RT_BAD_COMMAND for an option that it lacks. */
-    rt_status (*load)(const rt_request *request, rt_error *error);
+    rt_status (*load)(rt_request *request, rt_error *error);
 
     /* The library's version. */
     const char *(*version)(void);
@@ -50,7 +51,7 @@ typedef struct {
     rt_status (*outputs)(rt_request *request, rt_error *error);
 } rt_engine_library;
 
-extern const rt_engine_library rt_onnxruntime;
+extern const rt_engine_library rt_onnxruntime, rt_litert;
 
 /* Stores a function of a library, or any pointer, in a function pointer, between which C has no conversion. */
 static inline void rt_function_store(void *slot, const void *symbol) { __builtin_memcpy(slot, &symbol, sizeof symbol); }

@@ -157,7 +157,7 @@ static rt_status inputs_make(const rt_request *request, rt_error *error) {
     return status;
 }
 
-static rt_status model_load(const rt_request *request, rt_error *error) {
+static rt_status model_load(rt_request *request, rt_error *error) {
     void *environment, *options;
     rt_status status = library_open(request->library, error);
     if (status == RT_OK) status = told(error, RT_UNSUPPORTED, ort.CreateEnv(LOG_ERRORS, "farm", &environment));

@@ -24,7 +24,7 @@
 
 enum { PROGRESS_NS = 1000000000 };
 
-static const rt_engine_library *const libraries[] = {&rt_onnxruntime};
+static const rt_engine_library *const libraries[] = {&rt_onnxruntime, &rt_litert};
 
 /* How many rounds, and their times with those of the first one and the warm-up before them. A value. */
 typedef struct {

@@ -14,14 +14,18 @@ import pytest
 from farm.engines import wheels
 from farm.engines.base import EngineRun, EngineTask, EngineUnit
 from farm.engines.c_library import package_library
+from farm.engines.litert import LiteRt
 from farm.engines.onnxruntime import OnnxRuntime
 from farm.farmrt.unit_file_store import UnitFileStore
 from farm.transport.local import LocalTransport
 from runtime.errors import DeviceError, UnsupportedError
-from tests.farm.engines.test_adapters import INPUT, engine_model
+from tests.conftest import require
+from tests.farm.engines import test_adapters
+from tests.farm.engines.test_adapters import INPUT, engine_model, write_chain
 from tests.farm.model.tiny_model import model_of
 
 pytestmark = pytest.mark.slow
+played_delegate = test_adapters.played_delegate
 
 TYPES = (
     "float32",
@@ -30,6 +34,7 @@ TYPES = (
     "bool",
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
 )
+CHAIN_INPUT = np.array([[-1, 0, 2, -3]], np.float32)
 C, PYTHON = {"runner": "c"}, {"runner": "python"}
 
 
@@ -40,6 +45,14 @@ def unit(tmp_path: Path) -> Iterator[EngineUnit]:
     with UnitFileStore(transport) as store:
         yield EngineUnit("phone", "host", False, transport, store, list, 60.0)
     transport.close()
+
+
+def litert_rounds(unit: EngineUnit, folder: Path, options: Mapping[str, str], **fields: object) -> EngineRun:
+    require("litert", LiteRt().missing())
+    write_chain(folder / "chain.tflite", "NEG", "RELU", "ABS", "RELU", "NEG")
+    model = engine_model(folder, **{"platform": "tflite", "source": folder / "chain.tflite", **fields})
+    with LiteRt().ready(dataclasses.replace(unit, is_here=True)) as run:
+        return run(EngineTask(model, "cpu", {model.inputs[0]: CHAIN_INPUT}, 3, 1, 2, options))
 
 
 def rounds_of(
@@ -121,3 +134,33 @@ def test_no_wheel_is_for_android(unit: EngineUnit, tmp_path: Path) -> None:
     phone = dataclasses.replace(unit, abi="arm64-v8a")
     with OnnxRuntime().ready(phone) as run, pytest.raises(UnsupportedError, match="for arm64-v8a, which no wheel has"):
         run(EngineTask(engine_model(tmp_path), "cpu", {"x": INPUT}, 1, 0))
+
+
+@pytest.mark.parametrize(("delegate", "taken"), [("xnnpack", 5), ("none", 0)])
+def test_litert_does_what_its_package_does(unit: EngineUnit, tmp_path: Path, delegate: str, taken: int) -> None:
+    in_c, in_python = (litert_rounds(unit, tmp_path, {**each, "delegate": delegate}) for each in (C, PYTHON))
+    np.testing.assert_array_equal(in_c.outputs["y"], in_python.outputs["y"])
+    assert in_c.settings["nodes"] == in_python.settings["nodes"] == {"delegate": taken, "cpu": 5 - taken}
+    assert len(in_c.samples_ms) == 3 and in_c.init_ms and in_c.first_ms and in_c.peak_bytes
+    assert in_c.version == in_python.version and in_c.size_bytes["engine"] < in_python.size_bytes["engine"]
+
+
+def test_litert_says_which_nodes_a_delegate_takes(unit: EngineUnit, tmp_path: Path, played_delegate: Path) -> None:
+    own = {**C, "delegate": str(played_delegate)}
+    done = litert_rounds(unit, tmp_path, own)
+    assert done.settings["nodes"] == {"delegate": 2, "cpu": 3} and len(done.hashes["delegate"]) == 64
+    assert done.outputs["y"].tolist() == [[-1.0, 0.0, 0.0, -3.0]]
+    with pytest.raises(DeviceError, match=r"litert refuses the model: the delegate is not made: no DSP here"):
+        litert_rounds(unit, tmp_path, {**own, "delegate.fails": "no DSP here"})
+    with pytest.raises(DeviceError, match=r"litert refuses the model: .*cannot open shared object"):
+        litert_rounds(unit, tmp_path, {**C, "delegate": "/vendor/lib64/libnone.so"})
+
+
+def test_litert_says_what_does_not_fit_the_file(unit: EngineUnit, tmp_path: Path) -> None:
+    with pytest.raises(DeviceError, match="litert refuses the model: the file has no output z"):
+        litert_rounds(unit, tmp_path, C, outputs=("z",))
+    with pytest.raises(DeviceError, match="litert refuses the model: the file has an input that is not given"):
+        litert_rounds(unit, tmp_path, C, inputs=("z",))
+    (tmp_path / "bad.tflite").write_bytes(b"no model, but longer than a header")
+    with pytest.raises(DeviceError, match=r"LiteRtCreateModelFromFile fails with status \d+.*its log ends: .*TFL3"):
+        litert_rounds(unit, tmp_path, C, source=tmp_path / "bad.tflite")
