@@ -1,5 +1,6 @@
-"""Engines by their C library: in the installed package or the wheel, run by a small program of ours on the unit.
+"""Engines by their C library, run by a small program of ours on the unit.
 
+The library is that of the installed package, of the wheel for the unit's machine, or what the user has in engines.yml.
 The unit needs no Python. The program is runtime/native/engine, compiled for every ABI as farmrt is.
 """
 
@@ -7,20 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fnmatch
 import importlib.metadata
-import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar
 
+from farm.config.engine_file import DEFAULT_FILE
 from farm.engines.base import EngineUnit
 from farm.engines.elf import machine_of
 from farm.engines.rounds import RoundsRequest
+from farm.engines.user_file import check_hash, is_one_of, library_of
 from farm.engines.wheels import GLIBC_OF_FARMRT, UnitPython, fetch_wheels, own_python
 from farm.transport.file_digest import sha256
-from runtime.errors import DeviceError, UnsupportedError
+from runtime.errors import UnsupportedError
 from runtime.native.abi import HOST, find_abi
 from runtime.native.programs import build_engine_runner
 
@@ -70,7 +71,10 @@ def package_library(
 ) -> Iterator[LibraryPlace]:
     """The library of an installed package for this machine, else of the wheel for the unit's machine."""
     if find_abi(unit.abi).is_android:
-        raise UnsupportedError(f"engine {word} needs a library for {unit.abi}, which no wheel has")
+        raise UnsupportedError(
+            f"engine {word} needs its C library for {unit.abi}, which no wheel has: name a file in {DEFAULT_FILE}, "
+            f"under libraries.{word}.file.{unit.abi}"
+        )
     program = build_engine_runner(unit.abi)
     installed = _installed_library(package, names)
     if installed and unit.abi == HOST and version in ("", installed[1]):
@@ -79,27 +83,28 @@ def package_library(
     wanted = f"{package}=={version}" if version else package
     python = own_python() if unit.is_here else UnitPython(own_python().version, GLIBC_OF_FARMRT, machine_of(unit.abi))
     (wheel,) = fetch_wheels([wanted], python)
-    with TemporaryDirectory() as scratch, zipfile.ZipFile(wheel) as archive:
-        found = _first(archive.namelist(), names)
-        if found is None:
-            raise DeviceError(f"engine {word}: {wheel.name} has no {' or '.join(names)}")
-        library = Path(scratch, PurePosixPath(found).name)
-        library.write_bytes(archive.read(found))
+    with TemporaryDirectory() as scratch:
+        library = library_of(word, wheel, unit.abi, names, Path(scratch))
         yield LibraryPlace(word, program, library, wheel.name.split("-")[1])
+
+
+@contextlib.contextmanager
+def user_library(
+    unit: EngineUnit, word: str, file: str, digest: str | None, names: Sequence[str]
+) -> Iterator[LibraryPlace]:
+    """The library that engines.yml names, or that is in the archive that it names."""
+    path = Path(file)
+    check_hash(word, path, digest)
+    with TemporaryDirectory() as scratch:
+        library = library_of(word, path, unit.abi, names, Path(scratch))
+        yield LibraryPlace(word, build_engine_runner(unit.abi), library)
 
 
 def _installed_library(package: str, names: Sequence[str]) -> tuple[Path, str] | None:
     """The library of a package on this machine, and the package's version."""
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         found = importlib.metadata.distribution(package)
-        name = _first(map(str, found.files or []), names)
-        if name:
-            return Path(str(found.locate_file(name))), found.version
+        for file in found.files or ():
+            if is_one_of(file.name, names):
+                return Path(str(found.locate_file(file))), found.version
     return None
-
-
-def _first(files: Iterable[str], names: Sequence[str]) -> str | None:
-    """The first file whose name is one of these, which may have wildcards."""
-    return next(
-        (file for file in files if any(fnmatch.fnmatch(PurePosixPath(file).name, name) for name in names)), None
-    )

@@ -24,6 +24,12 @@ def wrong_machine(path: Path, abi: str) -> str:
     return "" if made_for == wanted else f"{path} is made for {made_for}, and {abi} is {wanted}"
 
 
+def is_elf(path: Path) -> bool:
+    """Whether a file is a program or library at all."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
 def machine_of(abi: str) -> str:
     """The machine of an ABI, as Linux calls it."""
     return platform.machine() if abi == HOST else _OF_ABI[abi]

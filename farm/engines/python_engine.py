@@ -22,9 +22,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from farm.config.engine_file import LibrarySection
 from farm.engines import unit_program
 from farm.engines.base import Engine, EngineModel, EngineRun, EngineTask, EngineUnit
-from farm.engines.c_library import LibraryPlace, package_library
+from farm.engines.c_library import LibraryPlace, package_library, user_library
 from farm.engines.elf import wrong_machine
 from farm.engines.options import Choices
 from farm.engines.rounds import RoundsProcess, RoundsRequest
@@ -92,6 +93,7 @@ class PythonEngine(Engine):
     converter: str = ""
     file_options: tuple[str, ...] = ()
     library: tuple[str, ...] = ()
+    libraries: LibrarySection | None = None  # what the user has
     version = ""  # the only one that serves; empty: what is installed here, the newest that a board's Python takes
 
     @abstractmethod
@@ -106,9 +108,15 @@ class PythonEngine(Engine):
         pinned.version, pinned.name = version, f"{self.name}=={version}"
         return pinned
 
+    def with_libraries(self, libraries: LibrarySection) -> PythonEngine:
+        """The same with C libraries of the user's for some ABIs."""
+        mine = copy.copy(self)
+        mine.libraries = libraries
+        return mine
+
     def missing(self) -> str:
         """See Engine.missing; one that names its version is fetched."""
-        return ("" if self.version else self.not_installed()) or self.missing_converter()
+        return ("" if self.version or self.libraries else self.not_installed()) or self.missing_converter()
 
     def missing_converter(self) -> str:
         """Why no model can be converted on this machine; empty where one can."""
@@ -132,7 +140,12 @@ class PythonEngine(Engine):
 
     @contextlib.contextmanager
     def _place(self, unit: EngineUnit, runner: str) -> Iterator[PythonPlace | LibraryPlace]:
-        if runner == "c" or (not runner and self.library and not self._has_python(unit)):
+        own = self.libraries if runner != "python" and not self.version else None
+        if own is not None and (file := own.file.get(unit.abi)):  # type: ignore[call-overload]
+            digest = own.sha256.get(unit.abi)  # type: ignore[call-overload]
+            with user_library(unit, self.name, file, digest, self.library) as place:
+                yield place
+        elif runner == "c" or (not runner and self.library and not self._has_python(unit)):
             with package_library(unit, self.name.partition("==")[0], self.package, self.version, self.library) as place:
                 yield place
         elif unit.is_here and self.version in ("", _installed(self.package)):

@@ -126,13 +126,21 @@ def test_a_unit_without_python_takes_the_library_of_the_wheel(
     assert (done.version, done.settings["runner"], len(done.samples_ms)) == ("1.2.3", "c", 2)
     with zipfile.ZipFile(wheel, "w") as file:
         file.writestr("onnxruntime/capi/other.so", b"")
-    with OnnxRuntime().at("1.2.3").ready(unit) as run, pytest.raises(DeviceError, match=r"has no libonnxruntime\.so"):
+    with (
+        OnnxRuntime().at("1.2.3").ready(unit) as run,
+        pytest.raises(UnsupportedError, match=r"has no libonnxruntime\.so"),
+    ):
         run(EngineTask(engine_model(tmp_path), "cpu", {"x": INPUT}, 2, 0))
 
 
 def test_no_wheel_is_for_android(unit: EngineUnit, tmp_path: Path) -> None:
     phone = dataclasses.replace(unit, abi="arm64-v8a")
-    with OnnxRuntime().ready(phone) as run, pytest.raises(UnsupportedError, match="for arm64-v8a, which no wheel has"):
+    with (
+        OnnxRuntime().ready(phone) as run,
+        pytest.raises(
+            UnsupportedError, match=r"for arm64-v8a, which no wheel has: name a file in engines\.yml, under libraries"
+        ),
+    ):
         run(EngineTask(engine_model(tmp_path), "cpu", {"x": INPUT}, 1, 0))
 
 
