@@ -7,7 +7,9 @@ that tries to, or would grow beyond a limit, is refused as a whole.
 from __future__ import annotations
 
 import fnmatch
+import lzma
 import shutil
+import struct
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -21,6 +23,7 @@ from runtime.errors import DeviceError, UnsupportedError
 from runtime.native.abi import find_abi
 
 MOST_FILES, MOST_BYTES = 100_000, 2_000_000_000
+_DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, RuntimeError, ValueError, OSError)
 _ANDROIDS_NAMES = {"aarch64": "arm64-v8a", "ARM": "armeabi-v7a"}  # of the machines that Linux calls otherwise
 
 
@@ -52,7 +55,7 @@ def _unpacked(engine: str, path: Path, abi: str, names: Sequence[str], folder: P
             library = folder / PurePosixPath(member.filename).name
             with archive.open(member) as source, library.open("wb") as target:
                 shutil.copyfileobj(source, target)  # which gives no more bytes than the archive says
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+    except _DAMAGED as error:
         raise DeviceError(f"engine {engine}: {path} cannot be opened: {safe_text.one_line(str(error))}") from None
     return library
 

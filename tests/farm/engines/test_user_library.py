@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import zipfile
 from pathlib import Path
 
@@ -112,6 +113,21 @@ def test_a_damaged_archive_is_refused(tmp_path: Path, damage: str) -> None:
     path.write_bytes(content)
     with pytest.raises(DeviceError, match=r"engine mine: .*mine\.aar cannot be opened: "):
         opened(path)
+
+
+@pytest.mark.slow
+def test_whatever_bytes_an_archive_has_it_is_read_or_refused(tmp_path: Path) -> None:
+    """Every byte of a small archive in turn, at random: no other error, and nothing beside the library."""
+    path, order = write_archive(tmp_path, **{"jni/arm64-v8a/libmine.so": library(183) * 3, "b": b"b"}), random.Random(1)
+    content, ends = path.read_bytes(), {"read": 0, "refused": 0}
+    for at in range(len(content)):
+        path.write_bytes(content[:at] + bytes([order.randrange(256)]) + content[at + 1 :])
+        try:
+            assert opened(path).name in ("libmine.so", path.name)
+            ends["read"] += 1
+        except (DeviceError, UnsupportedError):
+            ends["refused"] += 1
+    assert min(ends.values()) > 20 and {each.name for each in tmp_path.iterdir()} <= {"libmine.so", path.name}
 
 
 def test_a_file_with_another_hash_is_refused(tmp_path: Path) -> None:
