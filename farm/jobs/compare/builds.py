@@ -20,13 +20,13 @@ from farm.decision.operator_changes import OperatorChange, operator_changes
 from farm.jobs.compare.bundle import Bundle, Probed
 from farm.jobs.compare.contender import Contender
 from farm.jobs.compare.duet import Arm, Entry, Rehearsal, errors_naming, profile_turns, rehearse, run_turns
-from farm.jobs.compare.turn_journal import TurnJournal
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed, Prepared, least_exact, prepare_all, random_input
+from farm.jobs.turn_journal import GOES_ON, TurnFiles, TurnJournal
 from farm.jobs.validate import Validation, compare_within, thresholds_of
 from farm.model.fetch import Fetcher
 from farm.model.own_values import deployed_inputs
@@ -44,7 +44,6 @@ from runtime.errors import ConfigError
 
 Array = npt.NDArray[Any]
 ARMS: tuple[Arm, Arm] = ("a", "b")
-GOES_ON = (Status.DEVICE_LOST, Status.KILLED, Status.NO_ROOM)  # rows whose comparison the next call goes on with
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +86,7 @@ def compare_job(
     for contender in both:
         contender.check_engine(model.name for model in models)
 
-    files = _TurnFiles(options.fresh)
+    files = TurnFiles(options.fresh)
     are_over = True
     for repetition in range(options.repeat):
         for row in _repetition(both, models, units, options, repetition, files, fleet, progress):
@@ -103,7 +102,7 @@ def _repetition(
     units: Sequence[Unit],
     options: CompareOptions,
     repetition: int,
-    files: _TurnFiles,
+    files: TurnFiles,
     fleet: FleetOptions,
     progress: ProgressView,
 ) -> Iterator[CompareRow]:
@@ -120,26 +119,6 @@ def _repetition(
 
     for row in rows_of_each(CompareRow, models, units, measure, settings, fleet, progress):
         yield row if row.a.name else row.model_copy(update={"a": a.side, "b": b.side})
-
-
-class _TurnFiles:
-    """The journals of a job's turns; `fresh`: what earlier jobs left there does not count."""
-
-    def __init__(self, fresh: bool) -> None:
-        self._fresh = fresh
-        self._used: set[Path] = set()
-
-    def use(self, path: Path) -> Path:
-        """A journal that is used from now on."""
-        if self._fresh and path not in self._used:
-            path.unlink(missing_ok=True)
-        self._used.add(path)
-        return path
-
-    def remove(self) -> None:
-        """Forgets all turns: their rows are there."""
-        for path in self._used:
-            path.unlink(missing_ok=True)
 
 
 def _common(model: Prepared | Failed, b: Contender, options: CompareOptions) -> Prepared | Failed | None:

@@ -27,9 +27,9 @@ from farm.farmrt.answers import LoadAnswer, waited_share
 from farm.jobs.benchmark import profile
 from farm.jobs.compare.bundle import FARMRT_FILE, PLAN_FILE, Bundle
 from farm.jobs.compare.interleaved import NS_PER_MS, Effort, first_rounds, in_turns, samples_ms
-from farm.jobs.compare.turn_journal import TurnJournal
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.turn_journal import TurnJournal
 from farm.rows.nightly import Block
 from farm.transport.file_digest import sha256
 from farm.units.acceptance import Trust

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
+import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from farm.condition.throttling import RetryPolicy
 from farm.config.deployment import FARMRT, Input, Model, Output, Runtime
 from farm.config.execution import Execution
 from farm.config.platforms import PLATFORMS
@@ -18,7 +21,8 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.model.boundary import is_turned
 from farm.model.fetch import Fetcher
-from runtime.errors import UnsupportedError
+from farm.rows.nightly_block import Block
+from runtime.errors import DeviceError, UnsupportedError
 from runtime.importers.onnx_file import whole
 from runtime.importers.onnx_importer import with_stand_ins
 from runtime.types import Precision
@@ -33,6 +37,25 @@ class ReadyEngine:
 
     run: Callable[[int, int], EngineRun]
     precision: Precision = Precision.FP32
+
+    def block(self, opened: OpenUnit, rounds: int, warmup: int, arm: str, rest: RetryPolicy | None = None) -> Block:
+        """Rounds of a fresh process; again after a rest where heat slowed the unit down."""
+        begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        sample = opened.measured(functools.partial(self.run, rounds, warmup), rest)
+        run = sample.value
+        if not run.samples_ms:
+            text = f"engine {arm} does not tell the times of its rounds: name a figure latency_ms, or leave it to"
+            raise DeviceError(f"{text} `farm run`")
+        return Block(
+            time=begun,
+            arm=arm,
+            init_ms=run.init_ms,
+            first_ms=run.first_ms,
+            samples=run.samples_ms,
+            throttled=sample.cause,
+            state_before=sample.before,
+            state_after=sample.after,
+        )
 
 
 class EngineModels:
