@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Iterable
+
 from pydantic import Field
 
 from farm.rows.device_state import DeviceState
@@ -28,3 +31,8 @@ class Block(Record):
     waited_share: Figure = None
     state_before: DeviceState
     state_after: DeviceState
+
+
+def block_medians(blocks: Iterable[Block]) -> list[float]:
+    """The median of each block that nothing slowed down, in ms."""
+    return [statistics.median(block.samples) for block in blocks if not block.throttled]
