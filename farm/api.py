@@ -429,7 +429,7 @@ def compare(
     fresh: bool = False,
     **given: Unpack[CompareKeywords],
 ) -> Iterator[CompareRow]:
-    """Compares two stored runs, two models, or two builds of farm that run `model`; each as the CLI names it.
+    """Compares two stored runs, two models, or two engines or builds of farm that run `model`; as the CLI names them.
 
     `store` holds the stored runs (default: reports/farm.db), and keeps the rows where it is given. Turns that an
     interrupted call has measured are gone on from, unless it is to begin `fresh`.

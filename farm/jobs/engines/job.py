@@ -24,8 +24,8 @@ from farm.config.inventory import Unit
 from farm.decision.fastest import standings
 from farm.engines.base import EngineRun
 from farm.engines.registry import at_version, engines, named_engines
-from farm.jobs.engines.farmrt import ready_farmrt
-from farm.jobs.engines.ready import EngineModels, ReadyEngine, ready_engine, runtimes_of
+from farm.jobs.engines.lanes import ready_in, run_key
+from farm.jobs.engines.ready import EngineModels, ReadyEngine, runtimes_of
 from farm.jobs.engines.result import engine_figures, engine_provenance, engine_validation
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.job_rows import identity_of, is_beyond_row, is_ok, unit_groups
@@ -181,22 +181,14 @@ class _Match:
         for lane in found:
             opened.progress.stage(f"{model.name} ({lane}): alone")
             with _kept(opened, found[lane]):
-                ready[lane] = stack.enter_context(self._ready(opened, model, lane, data))
+                made = ready_in(lane.engine, opened, model, lane.runtime, data, self.engine_models, self.options.load)
+                ready[lane] = stack.enter_context(made)
                 self._rehearse(opened, model, lane, ready[lane], data, found[lane])
         self._turns(opened, ready, found, data)
 
     def _rows(self, opened: OpenUnit, found: Mapping[_Lane, _Measured], states: UnitStates) -> list[EnginesRow]:
         places = standings({lane: each.medians for lane, each in found.items() if _is_in(each) and each.blocks})
         return [self._lane_row(opened, lane, each, states, places.get(lane)) for lane, each in found.items()]
-
-    def _ready(
-        self, opened: OpenUnit, model: Prepared, lane: _Lane, data: TestData
-    ) -> contextlib.AbstractContextManager[ReadyEngine]:
-        load = self.options.load
-        if lane.engine == FARMRT:
-            return ready_farmrt(opened, model, lane.runtime, data, load)
-        form = self.engine_models.of(model)
-        return ready_engine(opened, lane.engine, model, form, lane.runtime, data, load.execution)
 
     def _rehearse(
         self, opened: OpenUnit, model: Prepared, lane: _Lane, ready: ReadyEngine, data: TestData, found: _Measured
@@ -234,12 +226,9 @@ class _Match:
 
     def _key(self, opened: OpenUnit, lanes: Sequence[_Lane], found: Mapping[_Lane, _Measured], data: TestData) -> str:
         """Names all that a turn follows from."""
-        inputs = [
-            f"{name} {hashlib.sha256(value.tobytes()).hexdigest()}" for name, value in sorted(data.inputs.items())
-        ]
-        runs = [(str(lane), run.version, sorted(run.hashes.items())) for lane in lanes if (run := found[lane].first)]
+        runs = [run_key(lane.engine, lane.runtime, run, data) for lane in lanes if (run := found[lane].first)]
         of_unit = (opened.unit.name, opened.unit.serial, opened.opencl_library)
-        return hashlib.sha256(repr((of_unit, self._settings, inputs, runs)).encode()).hexdigest()
+        return hashlib.sha256(repr((of_unit, self._settings, runs)).encode()).hexdigest()
 
     def _lane_row(
         self, opened: OpenUnit, lane: _Lane, found: _Measured, states: UnitStates, standing: Standing | None

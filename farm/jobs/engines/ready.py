@@ -66,6 +66,12 @@ class EngineModels:
         self._models: dict[str, EngineModel] = {}
         self._lock = threading.Lock()
 
+    def beside(self, name: str) -> EngineModels:
+        """Those of another file, whose models may have the same names; in a folder within this one."""
+        folder = self._folder / f"beside-{name}"
+        folder.mkdir()
+        return EngineModels(folder)
+
     def of(self, prepared: Prepared) -> EngineModel:
         """The model of a deployment file."""
         with self._lock:
