@@ -22,7 +22,7 @@ from farm.jobs.models.prepare import Prepared, TestData
 from farm.model.boundary import is_turned
 from farm.model.fetch import Fetcher
 from farm.rows.nightly_block import Block
-from runtime.errors import DeviceError, UnsupportedError
+from runtime.errors import UnsupportedError
 from runtime.importers.onnx_file import whole
 from runtime.importers.onnx_importer import with_stand_ins
 from runtime.types import Precision
@@ -39,19 +39,17 @@ class ReadyEngine:
     precision: Precision = Precision.FP32
 
     def block(self, opened: OpenUnit, rounds: int, warmup: int, arm: str, rest: RetryPolicy | None = None) -> Block:
-        """Rounds of a fresh process; again after a rest where heat slowed the unit down."""
+        """Rounds of a fresh process, or figures of a program; again after a rest where heat slowed the unit down."""
         begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         sample = opened.measured(functools.partial(self.run, rounds, warmup), rest)
         run = sample.value
-        if not run.samples_ms:
-            text = f"engine {arm} does not tell the times of its rounds: name a figure latency_ms, or leave it to"
-            raise DeviceError(f"{text} `farm run`")
         return Block(
             time=begun,
             arm=arm,
             init_ms=run.init_ms,
             first_ms=run.first_ms,
             samples=run.samples_ms,
+            figures={figure.name: figure.value for figure in run.figures},
             throttled=sample.cause,
             state_before=sample.before,
             state_after=sample.after,
