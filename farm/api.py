@@ -228,16 +228,17 @@ def engines(
     turns: int = 8,
     rounds: int = 10,
     warmup: int = 1,
+    fresh: bool = False,
     **given: Unpack[RunKeywords],
 ) -> Iterator[EnginesRow]:
     """Runs the models of a deployment file in all engines, in turns; a row for each unit, model, engine and runtime.
 
     `engines`: farmrt and others (docs/engines.md); default: all that are installed here; `against` is a version
-    that the one engine named is compared with. A row's `standing` says how
-    much slower than the leader it is, and of the leader whether it is the fastest.
+    that the one engine named is compared with. A row's `standing` says how much slower than the leader it is, and of
+    the leader whether it is the fastest. Turns of an interrupted call are gone on from, unless it is to begin `fresh`.
     """
     deployment, load = _load(model, given), _loading(given)
-    options = EnginesOptions(tuple(engines), against, turns, rounds, warmup, load)
+    options = EnginesOptions(tuple(engines), against, turns, rounds, warmup, fresh, load)
     return _kept(
         given["store"], "engines", engines_job(deployment, _units_for(deployment, units), options, given["fleet"])
     )
@@ -428,7 +429,7 @@ def compare(
     fresh: bool = False,
     **given: Unpack[CompareKeywords],
 ) -> Iterator[CompareRow]:
-    """Compares two stored runs, two models, or two builds of farm that run `model`; each as the CLI names it.
+    """Compares two stored runs, two models, or two engines or builds of farm that run `model`; as the CLI names them.
 
     `store` holds the stored runs (default: reports/farm.db), and keeps the rows where it is given. Turns that an
     interrupted call has measured are gone on from, unless it is to begin `fresh`.

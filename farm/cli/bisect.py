@@ -11,11 +11,12 @@ from farm.cli import FAILED, clusters, options, store_options, view
 from farm.cli.envelope import CommandResult, Document
 from farm.cluster.address import ClusterChoice
 from farm.config import samples
-from farm.config.deployment import Deployment, Runtime
+from farm.config.deployment import FARMRT, Deployment, Runtime
 from farm.config.inventory import Unit
-from farm.jobs.bisect.commits import Commits, FarmCommits, ModelCommits, commits_between, subject
+from farm.jobs.bisect.commits import Commits, EngineVersions, FarmCommits, ModelCommits
 from farm.jobs.bisect.job import BisectionResult, BisectOptions, Bisector, BisectStep
 from farm.jobs.compare import checkout
+from farm.jobs.engines.ready import runtimes_of
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.rows.compare import CompareRow
 from farm.safe_text import one_line
@@ -36,6 +37,7 @@ def bisect(
     runtime: Runtime | None,
     repository: Path | None,
     build: str,
+    engine: str,
     turns: int,
     most_turns: int,
     margin_percent: float,
@@ -47,11 +49,13 @@ def bisect(
     as_json: bool,
 ) -> CommandResult:
     """`farm bisect`; returns the exit status."""
-    commits = _repository(model_file, repository, build)
-    hashes = commits_between(commits.root, good, bad)
+    if engine and (repository or build or cluster):
+        raise ConfigError("--engine goes through the versions of one, from here: leave out --repository and --cluster")
+    commits = _repository(model_file, repository, build, engine)
+    hashes = commits.between(good, bad)
     source = commits.at(hashes[0]).source
     name = _model(source, model)
-    on = _runtime(source, name, runtime)
+    on = _runtime(source, name, runtime, engine)
     wanted = BisectOptions(name, on, turns, max(turns, most_turns), margin_percent, memory)
     with clusters.place_of(cluster) as place:
         unit = _unit(place.units_for(source, choice))
@@ -67,7 +71,7 @@ def bisect(
         except KeyboardInterrupt:
             return options.interrupted(HOW_TO_GO_ON, as_json)
     assert bisector.result, "it has ended"
-    return _finish(commits.root, hashes, bisector.result, rows, as_json)
+    return _finish(commits, hashes, bisector.result, rows, as_json)
 
 
 def _told_rows(bisector: Bisector) -> Iterator[CompareRow]:
@@ -87,7 +91,9 @@ def _step_line(step: BisectStep) -> str:
     return f"{step.commit[: checkout.SHORT]}{change}: {found}"
 
 
-def _repository(model_file: str, repository: Path | None, build: str) -> Commits:
+def _repository(model_file: str, repository: Path | None, build: str, engine: str) -> Commits:
+    if engine:
+        return EngineVersions(engine, samples.deployment_file(model_file))
     if repository is not None:
         return ModelCommits(repository.resolve(), Path(model_file), build)
     if build:
@@ -104,8 +110,8 @@ def _model(source: Deployment, model: str | None) -> str:
     raise ConfigError(f"{source.path}: {f'no model {model}' if model else '--model is missing'}; there are: {known}")
 
 
-def _runtime(source: Deployment, model: str, runtime: Runtime | None) -> Runtime:
-    there = source.models[model].runtimes
+def _runtime(source: Deployment, model: str, runtime: Runtime | None, engine: str) -> Runtime:
+    there = runtimes_of(engine or FARMRT, source.models[model], is_named=True)
     if runtime and runtime not in there:
         raise ConfigError(f"{source.path}: {model} runs on {' and '.join(there)}, not on {runtime}")
     return runtime or ("gpu" if "gpu" in there else "cpu")
@@ -119,10 +125,10 @@ def _unit(units: Sequence[Unit]) -> Unit:
 
 
 def _finish(
-    root: Path, hashes: Sequence[str], result: BisectionResult, rows: Sequence[CompareRow], as_json: bool
+    commits: Commits, hashes: Sequence[str], result: BisectionResult, rows: Sequence[CompareRow], as_json: bool
 ) -> CommandResult:
     status = 0 if result.suspects else FAILED
-    subjects = {commit: subject(root, commit) for commit in result.suspects}
+    subjects = {commit: commits.subject(commit) for commit in result.suspects}
     if as_json:
         members = {
             "good": hashes[0],
@@ -133,18 +139,18 @@ def _finish(
             "skipped": list(result.skipped),
         }
         return Document(status, rows, members)
-    for line in _told(hashes, result, subjects):
+    for line in _told(commits.noun, hashes, result, subjects):
         click.echo(one_line(line))
     if result.duet and result.duet.operators:
         table.show([operators_table(result.duet.operators)])
     return status
 
 
-def _told(hashes: Sequence[str], result: BisectionResult, subjects: dict[str, str]) -> list[str]:
-    whole = f"BAD over GOOD: {change_text(result.whole)}, {len(hashes) - 1} commits"
+def _told(noun: str, hashes: Sequence[str], result: BisectionResult, subjects: dict[str, str]) -> list[str]:
+    whole = f"BAD over GOOD: {change_text(result.whole)}, {len(hashes) - 1} {noun}"
     if not result.suspects:
         return [whole, "no change beyond the noise and the margin between GOOD and BAD: nothing to bisect"]
-    many = f"one of {len(subjects)} commits, the others were passed over"
+    many = f"one of {len(subjects)} {noun}, the others were passed over"
     lines = [whole, "found:" if len(subjects) == 1 else f"found: {many}:"]
     lines += [f"  {commit[: checkout.SHORT]} {said}" for commit, said in subjects.items()]
     return [*lines, f"its duet: {result.duet.verdict or result.duet.reason}"] if result.duet else lines

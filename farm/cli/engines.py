@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
+from farm import atomic_file
 from farm.cli import options, store_options, view
 from farm.cli.envelope import CommandResult
 from farm.config.given_model import GivenModel
@@ -21,6 +23,8 @@ from farm.tables.run import figure_lines
 from farm.units import lookup
 from farm.units.selection import Selection
 
+GOES_ON = "interrupted; what was measured is shown and kept, the same command goes on from it"
+
 
 def engines(
     model: GivenModel,
@@ -30,18 +34,34 @@ def engines(
     turns: int,
     rounds: int,
     warmup: int,
+    fresh: bool,
     load: LoadOptions,
     fleet: FleetOptions,
+    html: Path | None,
     store: str | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm engines`; returns the exit status."""
     source = options.load(model)
-    wanted = EnginesOptions(engines, against, turns, rounds, warmup, load)
+    wanted = EnginesOptions(engines, against, turns, rounds, warmup, fresh, load)
     units = lookup.units_for(source, choice)
-    with store_options.keeping(store) as keeper, view.shown() as progress:
-        rows = list(keeper.recorded(engines_job(source, units, wanted, fleet, progress)))
+    rows: list[EnginesRow] = []
+    try:
+        with store_options.keeping(store) as keeper, view.shown(interrupted=GOES_ON) as progress:
+            for row in keeper.recorded(engines_job(source, units, wanted, fleet, progress)):
+                rows.append(row)
+    except KeyboardInterrupt:
+        _write_page(rows, html)
+        return options.interrupted(GOES_ON, as_json, rows, show)
+    _write_page(rows, html)
     return options.finish(rows, as_json, show, keeper)
+
+
+def _write_page(rows: Sequence[EnginesRow], html: Path | None) -> None:
+    if html:
+        from farm.report.engines_page import engines_page
+
+        atomic_file.write(html, engines_page(rows).encode())
 
 
 def show(rows: Sequence[EnginesRow]) -> None:

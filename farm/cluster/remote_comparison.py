@@ -12,9 +12,11 @@ from typing import Any
 
 from farm.cluster.job_files import DEPLOYMENT, artifacts_of, files_of_models
 from farm.cluster.sent_jobs import OwedRow, SentWork, Works
+from farm.config.deployment import FARMRT
 from farm.jobs.compare.builds import CompareOptions
 from farm.jobs.compare.checkout import SOURCES, Checkout
 from farm.jobs.compare.contender import Contender
+from runtime.errors import ConfigError
 
 SideNames = Mapping[str, Mapping[str, Any]]
 
@@ -28,8 +30,8 @@ def works(both: tuple[Contender, Contender], options: CompareOptions) -> Works:
     def made(scratch: Path) -> list[SentWork]:
         source = both[0].source
         models = [name for name in source.models if not options.models or name in options.models]
-        for contender in both:
-            contender.check_engine(models)
+        if any(each.engine_of(name) != FARMRT for each in both for name in models):
+            raise ConfigError("other engines than farmrt are compared from here: leave out --cluster")
         files = artifacts_of(source.library_name) | files_of_models(source, models, scratch, "a/")
         made_by_farms = both[0].checkout and both[1].checkout
         more, sides = (_sent_builds if made_by_farms else _sent_models)(both, models, scratch)

@@ -1,4 +1,4 @@
-"""Reads engines.yml: programs of one's own that run models, or anything else, and the figures that they print.
+"""Reads engines.yml: programs of one's own that run models, or anything else, and C libraries of engines.
 
     engines:
       llama:                                    # the name for --engine
@@ -10,6 +10,10 @@
         figures:
           prompt: {json: 0.samples_ts.*, unit: tokens/s, better: up}
           latency_ms: {pattern: 'round: ([0-9.]+) ms', unit: ms}     # each match is a sample
+    libraries:
+      onnxruntime:                              # an engine of farm's that has a C library
+        file: {arm64-v8a: onnxruntime-android.aar}      # by ABI or one for all: the library, or an archive that has it
+        sha256: {arm64-v8a: 9f2b1c...}
 
 A path into JSON has keys, indices and `*` for all items, with dots between them. Figures named latency_ms, init_ms and
 first_ms are the row's own. Paths start in the folder that farm is called in.
@@ -19,7 +23,6 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -87,12 +90,20 @@ class EngineSection(YamlSection):
         return self
 
 
-class _EnginesFile(YamlSection):
-    engines: Annotated[dict[SafeName, EngineSection], AfterValidator(not_empty)]
+class LibrarySection(YamlSection):
+    """The C library of an engine, by ABI."""
+
+    file: Annotated[dict[Abi, Text], BeforeValidator(_by_abi), AfterValidator(not_empty)]
+    sha256: Annotated[dict[Abi, Checksum], BeforeValidator(_by_abi)] = Field(default_factory=dict)
 
 
-def load_engine_file(path: Path = DEFAULT_FILE) -> Mapping[str, EngineSection]:
-    """The programs of the file, whose paths start here; none without the file. ConfigError names the first mistake."""
-    if not path.exists():
-        return {}
-    return yaml_source.load(path).validate(_EnginesFile).engines
+class EngineFile(YamlSection):
+    """The whole file."""
+
+    engines: Annotated[dict[SafeName, EngineSection], AfterValidator(not_empty)] = Field(default_factory=dict)
+    libraries: Annotated[dict[SafeName, LibrarySection], AfterValidator(not_empty)] = Field(default_factory=dict)
+
+
+def load_engine_file(path: Path = DEFAULT_FILE) -> EngineFile:
+    """What the file names, by paths that start here; nothing without the file. ConfigError names the first mistake."""
+    return yaml_source.load(path).validate(EngineFile) if path.exists() else EngineFile()

@@ -17,6 +17,7 @@ from runtime.statistics import signed_ranks
 SIGNIFICANT = 0.01
 LEAST_BLOCKS = 5  # of each: with fewer, Mann-Whitney's p cannot fall below SIGNIFICANT
 LEAST_TURNS = signed_ranks.least_pairs(SIGNIFICANT)
+SHA256_DIGITS = 64
 _Z_95 = 1.96
 _Z_SHOWN = 2.576 + 1.282  # found at SIGNIFICANT, two-sided, in nine of ten comparisons
 
@@ -200,8 +201,13 @@ def differences(a: Side, b: Side) -> tuple[str, ...]:
     """What else differs between the two: their fingerprints and the versions of what made them."""
     pairs = ((a.fingerprint, b.fingerprint), (a.versions, b.versions))
     return tuple(
-        f"{name.replace('_', ' ')}: {ours[name]} in A, {theirs[name]} in B"
+        f"{name.replace('_', ' ')}: {_short(ours[name])} in A, {_short(theirs[name])} in B"
         for ours, theirs in pairs
         for name in ours
         if name in theirs and ours[name] != theirs[name]
     )
+
+
+def _short(text: str) -> str:
+    """Twelve characters tell hashes apart; other words stay."""
+    return text[:12] if len(text) == SHA256_DIGITS and text.isalnum() else text

@@ -24,14 +24,15 @@ def standings(blocks_ms: Mapping[Name, Sequence[float]]) -> dict[Name, Standing]
     if not blocks_ms:
         return {}
     leader = min(blocks_ms, key=lambda name: statistics.median(blocks_ms[name]))
-    others = {name: _behind(times, blocks_ms[leader], len(blocks_ms) - 1) for name, times in blocks_ms.items()}
+    others = {name: ratio_over(times, blocks_ms[leader], len(blocks_ms) - 1) for name, times in blocks_ms.items()}
     is_fastest = all(_is_slower(others[name]) for name in blocks_ms if name != leader)
     return {**others, leader: Standing(leads=True, is_fastest=is_fastest)}
 
 
-def _behind(own_ms: Sequence[float], leader_ms: Sequence[float], comparisons: int) -> Standing:
+def ratio_over(own_ms: Sequence[float], other_ms: Sequence[float], comparisons: int) -> Standing:
+    """Times over another's by blocks of the same turns; so many such intervals share the error."""
     error = ERROR / max(comparisons, 1)
-    found = signed_ranks.paired_ratio(leader_ms, own_ms, 1 - error)
+    found = signed_ranks.paired_ratio(other_ms, own_ms, 1 - error)
     is_enough = len(own_ms) >= signed_ranks.least_pairs(error)
     return Standing(ratio=found.value, ratio_ci=(found.low, found.high) if is_enough else None)
 

@@ -77,11 +77,12 @@ def compare_points(before: Point, after: Point, metric: Metric, rules: Rules = R
     shift = compare_samples(before.runs, after.runs)
     if shift is None:
         return Judgement(Verdict.NEW, "there is no figure to compare with", value=after.value)
-    smallest = math.log(rules.smallest_ratio[metric])
+    smallest = math.log(rules.smallest(metric))
     is_beyond = math.log(shift.low) > 0 or math.log(shift.high) < 0
     verdict = Verdict.UNCHANGED
     if is_beyond and abs(math.log(shift.ratio)) >= smallest:
-        verdict = Verdict.REGRESSION if shift.ratio > 1 else Verdict.IMPROVEMENT
+        is_worse = (shift.ratio > 1) == metric.info.lower_is_better
+        verdict = Verdict.REGRESSION if is_worse else Verdict.IMPROVEMENT
     percent, low, high = (100 * (ratio - 1) for ratio in (shift.ratio, shift.low, shift.high))
     reason = f"{percent:+.1f} % against run {before.run} ({low:+.1f} to {high:+.1f} %)"
     return Judgement(

@@ -34,6 +34,7 @@ class Rules:
         window_nights: most nights of a baseline: the error of its level is an eighth of a night's.
         least_nights: fewest nights of a history to judge by.
         smallest_ratio: smallest change of a metric that is worth reporting. Clocks and files make starts noisier.
+        smallest_of_figures: the same of what users' programs tell.
         prior_percent, prior_factor: prior of the variation from night to night beyond that of the measurements: mostly
             within this factor of this percentage.
         drift_percent: least variation from night to night of a unit that gets hot; its room alone varies that much.
@@ -64,9 +65,14 @@ class Rules:
             Metric.TUNED_RATIO: 1.03,
         },
     )
+    smallest_of_figures: float = 1.03
     prior_percent: float = 1.0
     prior_factor: float = 3.0
     drift_percent: float = 1.0
+
+    def smallest(self, metric: Metric) -> float:
+        """The smallest ratio of a metric that is told."""
+        return self.smallest_ratio.get(metric, self.smallest_of_figures)
 
 
 RULES = Rules()

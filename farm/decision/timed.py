@@ -91,11 +91,11 @@ class TimedTest:
     ) -> None:
         self._nights, self._measured, self._twin, self._rules = nights, tonight, twin, rules
         self._tonight = nights.corrected(tonight)
-        self._final = final
+        self._final, self._lower_is_better = final, metric.info.lower_is_better
         self._is_hot_prone = tonight.passive or nights.has_spoiled or bool(tonight.spoiled)
         self._confirm = rules.confirm_drifting if self._is_hot_prone else rules.confirm
         self._least_leave_one_out = rules.leave_one_out_drifting if self._is_hot_prone else rules.leave_one_out
-        self._smallest = math.log(rules.smallest_ratio[metric])
+        self._smallest = math.log(rules.smallest(metric))
 
     @functools.cached_property
     def _start(self) -> int:
@@ -136,7 +136,7 @@ class TimedTest:
             if self._is_change(onset) and (proof := self._proof(onset)) and not self._useful_measurements(onset):
                 if self._has_precedent(onset):
                     continue
-                verdict = Verdict.REGRESSION if onset.change > 0 else Verdict.IMPROVEMENT
+                verdict = Verdict.REGRESSION if self._is_worse(onset) else Verdict.IMPROVEMENT
                 return self._judgement(onset, verdict, f"{self._percent_text(onset)}, {proof}")
         if undecided := next((onset for onset in onsets if self._useful_measurements(onset)), None):
             more = self._useful_measurements(undecided)
@@ -144,6 +144,9 @@ class TimedTest:
         if best.score >= self._rules.provisional and abs(best.change) >= self._smallest and self._shows_tonight(best):
             return self._provisional(best, self._why_unconfirmed(best))
         return self._judgement(best, Verdict.UNCHANGED, f"{self._percent_text(best)}: as before")
+
+    def _is_worse(self, onset: OnsetTest) -> bool:
+        return (onset.change > 0) == self._lower_is_better
 
     def _is_change(self, onset: OnsetTest) -> bool:
         """Whether there is a change that is worth reporting, whatever caused it."""
@@ -241,8 +244,7 @@ class TimedTest:
         return "a second night decides"
 
     def _provisional(self, best: OnsetTest, reason: str, more: int = 0) -> Judgement:
-        is_worse = best.change > 0
-        verdict = Verdict.PROVISIONAL_REGRESSION if is_worse else Verdict.PROVISIONAL_IMPROVEMENT
+        verdict = Verdict.PROVISIONAL_REGRESSION if self._is_worse(best) else Verdict.PROVISIONAL_IMPROVEMENT
         return dataclasses.replace(self._judgement(best, verdict, f"{self._percent_text(best)}: {reason}"), more=more)
 
     def _judgement(self, onset: OnsetTest, verdict: Verdict, reason: str) -> Judgement:

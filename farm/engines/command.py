@@ -15,6 +15,7 @@ from farm import safe_text
 from farm.config.engine_file import DEFAULT_FILE, EngineSection, FigureSection
 from farm.engines.base import Engine, EngineRun, EngineTask, EngineUnit
 from farm.engines.elf import wrong_machine
+from farm.engines.user_file import check_hash
 from farm.rows.run import EngineFigure
 from farm.transport.base import NOT_FOUND, CompletedProgram
 from farm.transport.file_digest import sha256
@@ -45,10 +46,10 @@ class CommandEngine(Engine):
         words = " ".join(self._section.arguments)
         sent |= {"onnx": task.model.onnx_file} if "{onnx}" in words else {}
         sent |= {"source": task.model.source} if "{source}" in words else {}
-        sent |= {"engine": self._checked_program(unit, program)} if "/" in program else {}
         for name, path in sent.items():
             if not path.is_file():
                 raise DeviceError(f"engine {self.name}: {path}: no such file, which {DEFAULT_FILE} names as {name}")
+        sent |= {"engine": self._checked_program(unit, program)} if "/" in program else {}
         remotes = {name: unit.store.put([path])[path] for name, path in sent.items()}
         given = {"rounds": task.rounds, "warmup": task.warmup, "threads": task.threads or "", **remotes}
         argv = [remotes.get("engine", program), *(word.format(**given) for word in self._section.arguments)]
@@ -68,12 +69,11 @@ class CommandEngine(Engine):
         )
 
     def _checked_program(self, unit: EngineUnit, program: str) -> Path:
-        path, wanted = Path(program), self._section.sha256.get(unit.abi)  # type: ignore[call-overload]
-        if path.is_file() and wanted and sha256(path) != wanted:
-            raise DeviceError(f"engine {self.name}: {path} has another hash than {DEFAULT_FILE} names: {sha256(path)}")
-        if path.is_file() and not path.stat().st_mode & 0o100:
+        path = Path(program)
+        check_hash(self.name, path, self._section.sha256.get(unit.abi))  # type: ignore[call-overload]
+        if not path.stat().st_mode & 0o100:
             raise DeviceError(f"engine {self.name}: {path} is not executable: chmod +x {path}")
-        if path.is_file() and (text := wrong_machine(path, unit.abi)):
+        if text := wrong_machine(path, unit.abi):
             raise UnsupportedError(f"engine {self.name}: {text}")
         return path
 

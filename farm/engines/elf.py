@@ -20,5 +20,16 @@ def wrong_machine(path: Path, abi: str) -> str:
         return ""
     number = int.from_bytes(header[18:20], "big" if header[5] == 2 else "little")
     made_for = _MACHINES.get(number, f"machine {number}")
-    wanted = platform.machine() if abi == HOST else _OF_ABI[abi]
+    wanted = machine_of(abi)
     return "" if made_for == wanted else f"{path} is made for {made_for}, and {abi} is {wanted}"
+
+
+def is_elf(path: Path) -> bool:
+    """Whether a file is a program or library at all."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def machine_of(abi: str) -> str:
+    """The machine of an ABI, as Linux calls it."""
+    return platform.machine() if abi == HOST else _OF_ABI[abi]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from farm.engines.base import EngineModel
 from farm.engines.options import Choices
-from farm.engines.python_engine import PythonEngine
+from farm.engines.python_engine import RUNNERS, PythonEngine
 from runtime.errors import UnsupportedError
 
 
@@ -88,7 +88,8 @@ class LiteRt(PythonEngine):
     module = "ai_edge_litert.interpreter"
     needs = ("numpy", "flatbuffers", "backports-strenum", "typing-extensions", "tqdm")
     platforms = ("tflite",)
-    options: ClassVar[Choices] = {"delegate": (), "delegate.": ()}
+    library = ("libLiteRt.so",)
+    options: ClassVar[Choices] = {"delegate": (), "delegate.": (), **RUNNERS}
     file_options = ("delegate",)
     program = LiteRtProgram
 

@@ -1,4 +1,9 @@
-"""MNN, on the CPU, in float32 unless its option says otherwise."""
+"""MNN, on the CPU, in float32 unless its option says otherwise.
+
+Of itself MNN takes Winograd's largest units for 3x3 convolutions. In float32 they cost half of the digits: outputs of
+ResNet-50 and Inception v3 are 47 to 55 dB from the reference, and 84 dB or more with the smallest ones, which are the
+default here.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,9 @@ _CONVERT = "import sys, _tools; _tools.mnnconvert(['mnnconvert', *sys.argv[1:]])
 class MnnProgram:
     """Runs on the unit."""
 
-    def __init__(self, files: Mapping[str, str], threads: int | None, precision: str = "high") -> None:
+    def __init__(
+        self, files: Mapping[str, str], threads: int | None, precision: str = "high", winograd: str = "small"
+    ) -> None:
         import json
 
         import MNN
@@ -31,6 +38,8 @@ class MnnProgram:
         threaded = {} if threads is None else {"numThread": threads}
         settings = {"backend": "CPU", "precision": precision, **threaded}
         runtime = MNN.nn.create_runtime_manager((settings,))
+        if winograd == "small" and hasattr(runtime, "set_hint"):
+            runtime.set_hint(3, 1)  # WINOGRAD_MEMORY_LEVEL: 3, its default, takes the largest units
         sides = (self.names["inputs"], self.names["outputs"])
         self.net = MNN.nn.load_module_from_file(files["model"], *sides, runtime_manager=runtime)
         if self.net is None:
@@ -61,7 +70,7 @@ class Mnn(PythonEngine):
     name = "mnn"
     package = "MNN"
     module = "MNN"
-    options: ClassVar[Choices] = {"precision": ("high", "normal", "low")}
+    options: ClassVar[Choices] = {"precision": ("high", "normal", "low"), "winograd": ("small", "large")}
     program = MnnProgram
 
     def files(self, model: EngineModel) -> Mapping[str, Path]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from farm.engines.base import EngineModel
 from farm.engines.options import Choices
-from farm.engines.python_engine import PythonEngine
+from farm.engines.python_engine import RUNNERS, PythonEngine
 
 
 class OnnxRuntimeProgram:
@@ -51,7 +51,8 @@ class OnnxRuntime(PythonEngine):
     name = "onnxruntime"
     package = "onnxruntime"
     module = "onnxruntime"
-    options: ClassVar[Choices] = {"provider": (), "provider.": (), "session.": ()}
+    library = ("libonnxruntime.so*",)
+    options: ClassVar[Choices] = {"provider": (), "provider.": (), "session.": (), **RUNNERS}
     program = OnnxRuntimeProgram
 
     def files(self, model: EngineModel) -> Mapping[str, Path]:

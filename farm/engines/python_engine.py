@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import hashlib
 import importlib.metadata
 import inspect
@@ -13,78 +14,59 @@ import re
 import sys
 import textwrap
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from farm import safe_text
+from farm.config.engine_file import LibrarySection
 from farm.engines import unit_program
 from farm.engines.base import Engine, EngineModel, EngineRun, EngineTask, EngineUnit
+from farm.engines.c_library import LibraryPlace, package_library, user_library
 from farm.engines.elf import wrong_machine
+from farm.engines.options import Choices
+from farm.engines.rounds import RoundsProcess, RoundsRequest
 from farm.engines.wheels import PYTHON, ask_python, fetch_wheels, own_python, unpacked_wheels
-from farm.transport.base import Process
 from farm.transport.file_digest import sha256
-from runtime.errors import (
-    ConfigError,
-    DeadlineError,
-    DeviceError,
-    JobError,
-    ProcessEndedError,
-    ProcessKilledError,
-    UnsupportedError,
-)
+from runtime.errors import ConfigError, DeviceError, UnsupportedError
 
 Array = npt.NDArray[Any]
 
-LOAD_S = 900.0
-START_S = 120.0  # for an import of large libraries from a cold disk
-REMOVE_S = 30.0
-SHOWN_CHARACTERS = 200
-LOG_LINES, LOG_CHARACTERS = 5, 300
 OUTPUT = "engine-output{}.npy"  # on the unit
-
-Duration = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class _EngineAnswer(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class _Refused(_EngineAnswer):
-    stage: Literal["import", "load", "run"]
-    error: Annotated[str, Field(max_length=4096)]
-
-
-class _Loaded(_EngineAnswer):
-    version: Annotated[str, Field(max_length=100)]
-    init_ms: Duration
-    nodes: Annotated[dict[str, Annotated[int, Field(ge=0)]], Field(max_length=100)] = {}
-
-
-class _Done(_EngineAnswer):
-    first_ms: Duration
-    samples_ms: Annotated[list[Duration], Field(max_length=1_000_000)]
-    peak_bytes: Annotated[int, Field(ge=0)] | None
-    peak_since: Literal["load", "start"]
-
-
-_ANSWER: TypeAdapter[_Refused | _Loaded | _Done] = TypeAdapter(_Refused | _Loaded | _Done)
+RUNNER = "runner"  # the option that says what runs the engine: its Python package, or its C library
+RUNNERS: Choices = {RUNNER: ("c", "python")}
 
 
 @dataclasses.dataclass(frozen=True)
 class PythonPlace:
     """Where an engine's package is on a unit: the Python that has it, folders to find it in, its hash and size."""
 
+    engine: PythonEngine
     python: str
     packages_at: tuple[str, ...]
     sha256: str
     size_bytes: int
+    version = ""  # as the package says
+    settings: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def package(self) -> str:
+        """What has the engine."""
+        return self.engine.package
+
+    def files(self, folder: Path) -> list[Path]:
+        """What is put on the unit."""
+        program = folder / "program.py"
+        program.write_text(self.engine.program_text())
+        return [program]
+
+    def argv(self, remotes: Sequence[str], request: RoundsRequest) -> list[str]:
+        """The command line, where `files` lie at `remotes`."""
+        own = {"module": self.engine.module, "package": self.engine.package, "packages_at": self.packages_at}
+        return [self.python, "-I", *remotes, json.dumps({**own, **dataclasses.asdict(request)})]
 
 
 class PythonEngine(Engine):
@@ -96,6 +78,7 @@ class PythonEngine(Engine):
         needs: what else it takes on a unit that is not this machine.
         converter: the package, if it is another, with the program that makes the engine's form of a model, here.
         file_options: its options that name files, which are sent to the unit where they are on this machine.
+        library: names of its C library in the package, if runtime/native/engine runs it; its options have RUNNERS then.
         program: a class that runs on the unit. It is sent there as text, so that its methods import what they need.
             `program(files, threads)` loads a model from the paths of `files`, threads None for the engine's default,
             and takes the engine's options, if they are given, as further keywords. Its attribute `nodes`, if it has
@@ -109,6 +92,8 @@ class PythonEngine(Engine):
     needs: tuple[str, ...] = ("numpy",)
     converter: str = ""
     file_options: tuple[str, ...] = ()
+    library: tuple[str, ...] = ()
+    libraries: LibrarySection | None = None  # what the user has
     version = ""  # the only one that serves; empty: what is installed here, the newest that a board's Python takes
 
     @abstractmethod
@@ -123,9 +108,15 @@ class PythonEngine(Engine):
         pinned.version, pinned.name = version, f"{self.name}=={version}"
         return pinned
 
+    def with_libraries(self, libraries: LibrarySection) -> PythonEngine:
+        """The same with C libraries of the user's for some ABIs."""
+        mine = copy.copy(self)
+        mine.libraries = libraries
+        return mine
+
     def missing(self) -> str:
         """See Engine.missing; one that names its version is fetched."""
-        return ("" if self.version else self.not_installed()) or self.missing_converter()
+        return ("" if self.version or self.libraries else self.not_installed()) or self.missing_converter()
 
     def missing_converter(self) -> str:
         """Why no model can be converted on this machine; empty where one can."""
@@ -142,15 +133,32 @@ class PythonEngine(Engine):
 
     @contextlib.contextmanager
     def ready(self, unit: EngineUnit) -> Iterator[Callable[[EngineTask], EngineRun]]:
-        """See Engine.ready."""
-        if unit.is_here and self.version in ("", _installed(self.package)):
-            place = self._here()
-            yield lambda task: self._run(unit, place, task)
-            return
-        python = sys.executable if unit.is_here else PYTHON
-        with unpacked_wheels(unit, self._wheels(unit), python) as there:
-            place = PythonPlace(python, (there.folder,), there.sha256, there.size_bytes)
-            yield lambda task: self._run(unit, place, task)
+        """See Engine.ready; what a task needs is brought with the first that does."""
+        with contextlib.ExitStack() as stack:
+            place = functools.cache(lambda runner: stack.enter_context(self._place(unit, runner)))
+            yield lambda task: self._run(unit, place(task.options.get(RUNNER, "")), task)
+
+    @contextlib.contextmanager
+    def _place(self, unit: EngineUnit, runner: str) -> Iterator[PythonPlace | LibraryPlace]:
+        own = self.libraries if runner != "python" and not self.version else None
+        if own is not None and (file := own.file.get(unit.abi)):  # type: ignore[call-overload]
+            digest = own.sha256.get(unit.abi)  # type: ignore[call-overload]
+            with user_library(unit, self.name, file, digest, self.library) as place:
+                yield place
+        elif runner == "c" or (not runner and self.library and not self._has_python(unit)):
+            with package_library(unit, self.name.partition("==")[0], self.package, self.version, self.library) as place:
+                yield place
+        elif unit.is_here and self.version in ("", _installed(self.package)):
+            yield self._here()
+        else:
+            python = sys.executable if unit.is_here else PYTHON
+            with unpacked_wheels(unit, self._wheels(unit), python) as there:
+                yield PythonPlace(self, python, (there.folder,), there.sha256, there.size_bytes)
+
+    def _has_python(self, unit: EngineUnit) -> bool:
+        with contextlib.suppress(DeviceError, UnsupportedError):
+            return unit.is_here or bool(ask_python(unit, self.name))
+        return False
 
     def _wheels(self, unit: EngineUnit) -> list[Path]:
         wanted = f"{self.package}=={self.version}" if self.version else self.package
@@ -164,51 +172,32 @@ class PythonEngine(Engine):
         files = importlib.metadata.distribution(self.package).files or []
         record = "".join(sorted(f"{path} {path.hash and path.hash.value}\n" for path in files))
         size_bytes = sum(path.size or 0 for path in files)
-        return PythonPlace(sys.executable, (), hashlib.sha256(record.encode()).hexdigest(), size_bytes)
+        return PythonPlace(self, sys.executable, (), hashlib.sha256(record.encode()).hexdigest(), size_bytes)
 
-    def _run(self, unit: EngineUnit, place: PythonPlace, task: EngineTask) -> EngineRun:
+    def _run(self, unit: EngineUnit, place: PythonPlace | LibraryPlace, task: EngineTask) -> EngineRun:
         files = self.files(task.model)
-        given = {name: Path(value) for name, value in task.options.items() if self._is_sent(name, value)}
+        options = {name: value for name, value in task.options.items() if name != RUNNER}
+        given = {name: Path(value) for name, value in options.items() if self._is_sent(name, value)}
         for path in given.values():
             if text := wrong_machine(path, unit.abi):
                 raise UnsupportedError(f"{self.name}: {text}")
-        outputs = {name: OUTPUT.format(index) for index, name in enumerate(task.model.outputs)}
         with TemporaryDirectory() as scratch:
-            program = Path(scratch, "program.py")
-            program.write_text(self.program_text())
+            own = place.files(Path(scratch))
             inputs = _written(Path(scratch), task.inputs)
-            remotes = unit.store.put([program, *files.values(), *given.values(), *inputs.values()])
-        request = {
-            "module": self.module,
-            "package": self.package,
-            "packages_at": place.packages_at,
-            "files": {role: remotes[path] for role, path in files.items()},
-            "threads": task.threads,
-            "options": {**task.options, **{name: remotes[path] for name, path in given.items()}},
-            "inputs": {name: remotes[path] for name, path in inputs.items()},
-            "outputs": outputs,
-            "rounds": task.rounds,
-            "warmup": task.warmup,
-        }
-        process = unit.transport.start(
-            unit.wrap([place.python, "-I", remotes[program], json.dumps(request)]), self.name
+            remotes = unit.store.put([*own, *files.values(), *given.values(), *inputs.values()])
+        request = RoundsRequest(
+            files={role: remotes[path] for role, path in files.items()},
+            threads=task.threads,
+            options={**options, **{name: remotes[path] for name, path in given.items()}},
+            inputs={name: remotes[path] for name, path in inputs.items()},
+            outputs={name: OUTPUT.format(index) for index, name in enumerate(task.model.outputs)},
+            rounds=task.rounds,
+            warmup=task.warmup,
         )
-        log: deque[str] = deque(maxlen=LOG_LINES)
-        process.listen(log.append)
-        try:
-            loaded, done = self._answers(unit, process, task)
-            values = self._fetched(unit, outputs)
-        except (DeviceError, DeadlineError) as error:
-            process.close()  # which reads what is left of its log
-            _add_log(error, log)
-            raise
-        finally:
-            process.close()
-            unit.transport.run(["rm", "-f", "--", *outputs.values()], REMOVE_S)
-        if len(done.samples_ms) != task.rounds:
-            raise DeviceError(f"{self.name}: ran {len(done.samples_ms)} rounds, not {task.rounds}", "bad_answer")
+        argv = place.argv([remotes[path] for path in own], request)
+        loaded, done, values = RoundsProcess(self.name, place.package, unit, argv).run(request)
         return EngineRun(
-            version=loaded.version,
+            version=place.version or loaded.version,
             init_ms=loaded.init_ms,
             first_ms=done.first_ms,
             samples_ms=tuple(done.samples_ms),
@@ -217,7 +206,7 @@ class PythonEngine(Engine):
             peak_since=done.peak_since,
             hashes={"engine": place.sha256, **{role: sha256(path) for role, path in [*files.items(), *given.items()]}},
             size_bytes={"engine": place.size_bytes, "model": sum(path.stat().st_size for path in files.values())},
-            settings=dict(task.options) | ({"nodes": loaded.nodes} if loaded.nodes else {}),
+            settings={**options, **place.settings} | ({"nodes": loaded.nodes} if loaded.nodes else {}),
         )
 
     def _is_sent(self, option: str, value: str) -> bool:
@@ -228,59 +217,6 @@ class PythonEngine(Engine):
         """What runs on the unit: the rounds, which all engines have in common, and the adapter's class."""
         own = textwrap.dedent(inspect.getsource(self.program))
         return f"{inspect.getsource(unit_program)}\n\n{own}\n\nserve({self.program.__name__})\n"
-
-    def _answers(self, unit: EngineUnit, process: Process, task: EngineTask) -> tuple[_Loaded, _Done]:
-        loaded = self._answer(process, START_S + LOAD_S, "load the model")
-        done = self._answer(process, unit.round_limit_s, "run a round")
-        if not isinstance(loaded, _Loaded) or not isinstance(done, _Done):
-            raise DeviceError(f"{self.name}: answered in another order than it should", "bad_answer")
-        return loaded, done
-
-    def _answer(self, process: Process, deadline_s: float, what: str) -> _Refused | _Loaded | _Done:
-        """The next answer; a line that tells of progress lets the deadline begin anew."""
-        try:
-            while (line := process.read_line(deadline_s)) == "progress":
-                pass
-            answer = _ANSWER.validate_json(line)
-        except DeadlineError:
-            raise DeadlineError(f"{self.name}: did not {what} within {deadline_s:g} s") from None
-        except ProcessKilledError:
-            raise
-        except ProcessEndedError as error:
-            raise DeviceError(f"{error}") from None  # the unit is there: it is the engine that failed
-        except ValidationError:
-            shown = safe_text.word(line, SHOWN_CHARACTERS)
-            raise DeviceError(f"{self.name}: printed what is no answer: {shown}", "bad_answer") from None
-        if isinstance(answer, _Refused):
-            raise self._refusal(answer)
-        return answer
-
-    def _refusal(self, refused: _Refused) -> DeviceError:
-        text = safe_text.one_line(refused.error)
-        if refused.stage == "import":
-            return DeviceError(f"{self.name}: {self.package} cannot be used there: {text}")
-        if refused.stage == "load":
-            return DeviceError(f"{self.name} refuses the model: {text}", "unsupported")
-        return DeviceError(f"{self.name} fails in a round: {text}")
-
-    def _fetched(self, unit: EngineUnit, outputs: Mapping[str, str]) -> dict[str, Array]:
-        values = {}
-        with TemporaryDirectory() as folder:
-            for name, remote in outputs.items():
-                local = Path(folder, remote)
-                unit.transport.pull(remote, local)
-                try:
-                    values[name] = np.load(local, allow_pickle=False)
-                except (ValueError, EOFError):
-                    raise DeviceError(f"{self.name}: wrote no array for output {name}", "bad_answer") from None
-        return values
-
-
-def _add_log(error: JobError, log: Iterable[str]) -> None:
-    """Adds the last lines that an engine wrote to an error that does not have them."""
-    words = safe_text.one_line(" ".join(" ".join(log).split()))[-LOG_CHARACTERS:]
-    if words and words not in str(error):
-        error.args = (f"{error}; its log ends: {words}",)
 
 
 def _installed(package: str) -> str:

@@ -17,6 +17,7 @@ from farm.engines.mnn import Mnn
 from farm.engines.ncnn import Ncnn
 from farm.engines.onnxruntime import OnnxRuntime
 from farm.engines.options import check_options, split_word
+from farm.engines.python_engine import PythonEngine
 from runtime.errors import ConfigError
 
 GROUP = "farm.engines"
@@ -25,11 +26,17 @@ PINNED = "=="  # between the name of an engine and its version
 
 def engines() -> Mapping[str, Engine]:
     """All by their names; ConfigError where engines.yml is wrong, or an installed package offers what is no engine."""
-    programs = {name: CommandEngine(name, section) for name, section in load_engine_file().items()}
-    for name in programs:
-        if name in (FARMRT, *adapters()):
+    file, found = load_engine_file(), dict(adapters())
+    for name, libraries in file.libraries.items():
+        engine = found.get(name)
+        if not isinstance(engine, PythonEngine) or not engine.library:
+            known = " and ".join(each.name for each in found.values() if getattr(each, "library", ()))
+            raise ConfigError(f"{DEFAULT_FILE}: libraries.{name}: farm runs the C libraries of {known}")
+        found[name] = engine.with_libraries(libraries)
+    for name in file.engines:
+        if name in (FARMRT, *found):
             raise ConfigError(f"{DEFAULT_FILE}: engines.{name}: there is an engine of this name; give it another")
-    return {**adapters(), **programs}
+    return {**found, **{name: CommandEngine(name, section) for name, section in file.engines.items()}}
 
 
 @functools.cache

@@ -25,6 +25,7 @@ CACHE_FOLDER = Path("build/cache/engines")
 PYTHON = "python3"
 ASK_S, UNPACK_S, FETCH_S = 60.0, 900.0, 1800.0
 OLDEST_GLIBC = 17  # 2.17, that of manylinux2014
+GLIBC_OF_FARMRT = 28  # what farmrt needs (runtime/native/abi.py), so that a board without Python has it
 _ASK = "import json,platform,sys;print(json.dumps([*sys.version_info[:2],platform.libc_ver()[1],platform.machine()]))"
 _UNPACK = "import sys,zipfile\nfor wheel in sys.argv[2:]: zipfile.ZipFile(wheel).extractall(sys.argv[1])"
 

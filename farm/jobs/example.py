@@ -17,7 +17,7 @@ from farm.jobs.fleet.unit import LIMITED_KERNEL_MS, LOAD_DEADLINE_S, OpenUnit
 from farm.transport.base import CompletedProgram
 from farm.workspace import data_file
 from runtime.errors import DeviceError
-from runtime.native.example_program import NAME, build_example
+from runtime.native.programs import NAME, build_example
 from runtime.plan.plan import Plan
 from runtime.types import ELEMENT_NAMES
 

@@ -95,7 +95,7 @@ def _clause(night: Night, series: Sequence[SeriesReport]) -> str:
     """`Both phones 2.1 times slower; not the software`, `net (gpu) 9.8 % slower on pixel`."""
     units = sorted({report.key.case.unit for report in series})
     where, change, cause = _units_phrase(night, units), _change(series), _cause(series)
-    figure = _FIGURES[series[0].key.metric][0] if series[0].judgement.verdict not in _DONE else ""
+    figure = figure_words(series[0].key.metric)[0] if series[0].judgement.verdict not in _DONE else ""
     if not _are_whole(night, units, series):
         models = _cases_phrase([report.key.case for report in series])
         return f"{capitalised(f'{figure} of ') if figure else ''}{models} {change} on {where}{cause}"
@@ -104,13 +104,21 @@ def _clause(night: Night, series: Sequence[SeriesReport]) -> str:
     return f"{capitalised(where) if 1 < len(units) == len(night.devices) else where} {change}{cause}"
 
 
+def figure_words(metric: Metric) -> tuple[str, str, str]:
+    """What a figure is called, and the words for its being worse and better."""
+    if metric in _FIGURES:
+        return _FIGURES[metric]
+    worse, better = ("higher", "lower") if metric.info.lower_is_better else ("lower", "higher")
+    return word(metric.info.title, 40), worse, better
+
+
 def _change(series: Sequence[SeriesReport]) -> str:
     """`2.1 times slower`, `5.0 to 9.8 % slower`, `failed`."""
     judgement = series[0].judgement
     if judgement.verdict in _DONE:
         return _DONE[judgement.verdict]
     metric = series[0].key.metric
-    _, worse, better = _FIGURES[metric]
+    _, worse, better = figure_words(metric)
     by = worse if has_worsened(series[0]) else better
     return f"{_size([each.judgement for each in series])} {by}" if metric not in _ACCURACY else by
 

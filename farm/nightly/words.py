@@ -59,7 +59,8 @@ def rank(report: SeriesReport) -> int:
 
 def gravity(report: SeriesReport) -> tuple[int, int]:
     """Orders series by verdict, and those of one verdict by what the user feels most: latency before first run."""
-    return rank(report), _FELT_FIRST.index(report.key.metric)
+    metric = report.key.metric
+    return rank(report), _FELT_FIRST.index(metric) if metric in _FELT_FIRST else 0  # a program's is its latency
 
 
 def has_worsened(report: SeriesReport) -> bool:

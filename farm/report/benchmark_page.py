@@ -298,7 +298,7 @@ def _facts(row: BenchmarkRow) -> Iterator[tuple[str, str]]:
         yield "Initialisation", milliseconds(row.init_ms)
     if row.memory_bytes:
         yield "Memory by plan", size(sum(row.memory_bytes.values()))
-    yield from _states(row.state_before, row.state_after)
+    yield from state_facts(row.state_before, row.state_after)
     if row.waited_share is not None:
         yield "Waited for a core", f"{100 * row.waited_share:.1f} % of the rounds' time"
     yield "Slowed down", row.throttled or "no"
@@ -307,7 +307,7 @@ def _facts(row: BenchmarkRow) -> Iterator[tuple[str, str]]:
     yield from ((name, version) for name, version in sorted(row.versions.items()))
 
 
-def _states(before: DeviceState | None, after: DeviceState | None) -> Iterator[tuple[str, str]]:
+def state_facts(before: DeviceState | None, after: DeviceState | None) -> Iterator[tuple[str, str]]:
     """Temperature, battery and load, before and after."""
     for title, name, unit in (
         ("Temperature", "temperature_c", "°C"),

@@ -29,6 +29,8 @@ def figure(metric: Metric, value: float | None) -> str:
         return milliseconds(value)
     if metric.info.unit == "bytes":
         return f"{MINUS}{size(-int(value))}" if value < 0 else size(int(value))
+    if metric not in _FORMS:  # a program's figure
+        return f"{digits(value)} {metric.info.unit}".rstrip()
     return _signed(_FORMS[metric].format(value))
 
 

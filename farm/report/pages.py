@@ -22,7 +22,7 @@ from farm.processes import each_result
 from farm.report import charts, figures
 from farm.report.device_tables import device_view
 from farm.report.lines import Line, Links, line, lines_of, links_of
-from farm.report.matrix import matrix
+from farm.report.matrix import engine_matrix, matrix
 from farm.report.night_rows import night_rows
 from farm.rows.series import Metric
 from farm.safe_text import one_line, word
@@ -147,6 +147,7 @@ def _summary(night: Night, links: Links) -> dict[str, Any]:
         "devices": [(device, links.devices[device.unit], words.tally(lines_of(device))) for device in night.devices],
         "control": night.control,
         "matrix": matrix(night, links),
+        "engine_matrix": engine_matrix(night, links),
         "operators": _operators(night, links),
         "versions": sorted(night.run.versions.items()),
     }

@@ -14,7 +14,7 @@ from farm.rows.record import Figure, Record
 from farm.rows.result import Result
 from farm.rows.run import OutputComparison, RunFigures, RunRow
 
-SideKind = Literal["run", "model", "build"]
+SideKind = Literal["run", "model", "build", "engine"]
 
 
 class ComparisonOutcome(enum.StrEnum):

@@ -142,6 +142,10 @@ class EngineFigure(Record):
         """A figure of at least one sample."""
         return cls(name=name, unit=unit, better=better, value=statistics.median(samples), samples=tuple(samples))
 
+    def of_blocks(self, values: Sequence[float]) -> EngineFigure:
+        """The same figure by the medians of blocks, where there are some."""
+        return EngineFigure.of(self.name, self.unit, self.better, values) if values else self
+
 
 class RunFigures(ExecutionFigures):
     """Times of a model, what farmrt allocated for it, whether it used the files of tuning, and how it was executed.

@@ -6,19 +6,23 @@ import dataclasses
 import enum
 import hashlib
 import json
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from farm.rows.nightly import Block, NightlyRow
 from farm.rows.row import OWN_ENGINE, runner
+from farm.rows.run import EngineFigure
 from farm.rows.status import Status
+
+FIGURE = "figure"  # begins the metric of a program's figure
 
 
 class Nature(enum.StrEnum):
     """How a metric varies when nothing has changed."""
 
-    TIMED = "timed"  # noise in proportion to the value: judged by ratios
+    TIMED = "timed"  # noise in proportion to the value, of times and of what programs tell: judged by ratios
     QUALITY = "quality"  # nearly the same each time; a driver's arithmetic may move it a little
     EXACT = "exact"  # the same each time
 
@@ -34,7 +38,7 @@ class MetricInfo:
 
 
 class Metric(enum.StrEnum):
-    """What is followed."""
+    """What is followed; beside these the figures of users' programs, whose words say all that there is to know."""
 
     LATENCY = "latency_ms"
     INIT = "init_ms"
@@ -47,10 +51,26 @@ class Metric(enum.StrEnum):
     FILES = "file_bytes"
     TUNED_RATIO = "tuned_ratio"
 
+    @classmethod
+    def of_figure(cls, figure: EngineFigure) -> Metric:
+        """That of a program's figure, such as `figure:up:prompt:tokens/s`."""
+        return cls(f"{FIGURE}:{figure.better}:{figure.name}:{figure.unit}")
+
+    @classmethod
+    def _missing_(cls, value: object) -> Metric | None:
+        if not isinstance(value, str) or not re.fullmatch(rf"{FIGURE}:(up|down):[^:]+:.*", value):
+            return None
+        member = str.__new__(cls, value)
+        member._name_ = member._value_ = value
+        return member
+
     @property
     def info(self) -> MetricInfo:
         """What it is."""
-        return _INFO[self]
+        if self in _INFO:
+            return _INFO[self]
+        _, better, name, unit = self.split(":", 3)
+        return MetricInfo(name, unit, Nature.TIMED, lower_is_better=better == "down")
 
 
 _INFO = {
@@ -181,15 +201,19 @@ def points_of(row: NightlyRow, run: int, commit: str = "") -> dict[SeriesKey, Po
     spoiled = "; ".join(dict.fromkeys(block.throttled for block in row.blocks if block.throttled))
     arms, reruns = tuple(block.arm for block in good), sum(block.rerun for block in good)
     timed = {
-        Metric.LATENCY: [statistics.median(block.samples) for block in good],
+        Metric.LATENCY: [statistics.median(block.samples) for block in good if block.samples],
         Metric.INIT: [block.init_ms for block in good if block.init_ms is not None],
         Metric.FIRST: [block.first_ms for block in good if block.first_ms is not None],
     }
     told = {  # an engine may tell of rounds alone
-        Metric.LATENCY: bool(row.blocks) or row.status != Status.OK,
+        Metric.LATENCY: any(block.samples for block in row.blocks) or row.status != Status.OK,
         Metric.INIT: any(block.init_ms is not None for block in row.blocks),
         Metric.FIRST: any(block.first_ms is not None for block in row.blocks),
     }
+    for figure in row.figures:
+        metric = Metric.of_figure(figure)
+        timed[metric] = [block.figures[figure.name] for block in good if figure.name in block.figures]
+        told[metric] = any(figure.name in block.figures for block in row.blocks)
     points = {
         metric: Point(runs=tuple(runs), arms=arms, reruns=reruns, spoiled=spoiled, **common)
         for metric, runs in timed.items()

@@ -24,7 +24,7 @@ _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Point)}
 def store_points(connection: Connection, run: int, row: NightlyRow) -> None:
     """Stores a row's points; they replace those of an earlier row of the same case in the same run."""
     points_by_digest = {_digest(key): (key, point) for key, point in points_of(row, run).items()}
-    case = [_digest(SeriesKey(case_of(row), metric)) for metric in Metric]
+    case = {*points_by_digest, *(_digest(SeriesKey(case_of(row), metric)) for metric in Metric)}
     of_case = select(schema.series.c.id).where(schema.series.c.digest.in_(case))
     connection.execute(
         delete(schema.points).where(schema.points.c.run_id == run, schema.points.c.series_id.in_(of_case))

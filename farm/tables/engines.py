@@ -22,17 +22,19 @@ BYTES_PER_MB = 1024**2
 def engine_tables(rows: Sequence[EnginesRow]) -> list[Table]:
     """A table for each model and unit, the fastest engine first."""
     return [
-        Table(f"{model} on {unit}", COLUMNS, [_cells(row) for row in sorted(group, key=_order)], LEFT, GIVES_WAY)
-        for (model, unit), group in _groups(rows)
+        Table(f"{model} on {unit}", COLUMNS, list(map(_cells, in_order(group))), LEFT, GIVES_WAY)
+        for (model, unit), group in model_groups(rows)
     ]
 
 
 def fastest_lines(rows: Sequence[EnginesRow]) -> list[str]:
     """Which engine is the fastest for each model and unit; or that the intervals do not say which."""
-    return [line for (model, unit), group in _groups(rows) if (line := _fastest(model, unit, group))]
+    return [line for (model, unit), group in model_groups(rows) if (line := _fastest(model, unit, group))]
 
 
-def _groups(rows: Sequence[EnginesRow]) -> Iterator[tuple[tuple[str, str], list[EnginesRow]]]:
+def model_groups(rows: Sequence[EnginesRow]) -> Iterator[tuple[tuple[str, str], list[EnginesRow]]]:
+    """The rows of each model and unit."""
+
     def key(row: EnginesRow) -> tuple[str, str]:
         return row.model, row.unit
 
@@ -40,7 +42,7 @@ def _groups(rows: Sequence[EnginesRow]) -> Iterator[tuple[tuple[str, str], list[
 
 
 def _fastest(model: str, unit: str, rows: Sequence[EnginesRow]) -> str:
-    ranked = [row for row in sorted(rows, key=_order) if row.standing]
+    ranked = [row for row in in_order(rows) if row.standing]
     if not ranked or len(ranked) < 2:
         return ""
     leader, *others = ranked
@@ -49,14 +51,20 @@ def _fastest(model: str, unit: str, rows: Sequence[EnginesRow]) -> str:
         second = others[0].standing
         assert second and second.ratio and second.ratio_ci
         low, high = second.ratio_ci
-        by = f"{_name(others[0])} takes {second.ratio:.2f} times as long ({low:.2f} to {high:.2f})"
-        return f"{model} on {unit}: {_name(leader)} is the fastest of {len(ranked)}: {by}"
+        by = f"{lane_name(others[0])} takes {second.ratio:.2f} times as long ({low:.2f} to {high:.2f})"
+        return f"{model} on {unit}: {lane_name(leader)} is the fastest of {len(ranked)}: {by}"
     close = [row for row in others if row.standing and (row.standing.ratio_ci or (0.0, 0.0))[0] <= 1.0]
-    return f"{model} on {unit}: {_name(leader)} leads, but not surely before {', '.join(map(_name, close))}"
+    return f"{model} on {unit}: {lane_name(leader)} leads, but not surely before {', '.join(map(lane_name, close))}"
 
 
-def _name(row: EnginesRow) -> str:
+def lane_name(row: EnginesRow) -> str:
+    """`onnxruntime (cpu)`."""
     return f"{row.engine} ({row.runtime})"
+
+
+def in_order(rows: Sequence[EnginesRow]) -> list[EnginesRow]:
+    """The fastest first, those that gave up last."""
+    return sorted(rows, key=_order)
 
 
 def _order(row: EnginesRow) -> tuple[bool, float]:
@@ -72,10 +80,11 @@ def _cells(row: EnginesRow) -> list[str]:
     interval = "-" if not standing or not standing.ratio_ci else "{:.2f} to {:.2f}".format(*standing.ratio_ci)
     sizes = (peak.resident_bytes if peak else None, row.file_bytes.get("engine"), row.file_bytes.get("model"))
     times = (milliseconds(row.init_ms), milliseconds(row.first_ms))
-    return [row.engine, row.runtime, _outputs(row), median, ratio, interval, *times, *map(_megabytes, sizes)]
+    return [row.engine, row.runtime, outputs_text(row), median, ratio, interval, *times, *map(_megabytes, sizes)]
 
 
-def _outputs(row: EnginesRow) -> str:
+def outputs_text(row: EnginesRow) -> str:
+    """Whether its outputs are right, and how far from the reference's."""
     if row.status == Status.OK and row.sqnr_db is not None:
         return f"right, {row.sqnr_db:.0f} dB"
     return row.status.value

@@ -7,6 +7,8 @@ channels and folded constants leave them so, so the values tell it, whatever the
 from __future__ import annotations
 
 import dataclasses
+import weakref
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from runtime.graph import Array
 LEAST = 1024  # weights, of which integers are worth a kernel of their own
 GROUPS = (128, 64, 32, 16)  # columns that share a scale, where a row has several
 _SAMPLE = 16  # columns by which most candidates are refused
+_MOST = 128  # no integer is larger
+_AT_A_TIME = 2**16  # weights
+_found: dict[int, dict[Any, IntegerRows]] = {}  # by the identity of an array, and the view of it
 _ROUNDING = 2.0**-21  # of a product, and of a scale that is found again
 _OFFSET = 8  # what is added to integers of four bits, so that they are not negative
 
@@ -54,10 +59,26 @@ def _in_blocks(rows: Array, block: int) -> Array:
 
 
 def integer_rows(weights: Array) -> IntegerRows | None:
-    """Floats [groups, rows, cols] as integers of eight bits or four; None where they are no such multiples."""
-    groups, rows, cols = weights.shape
+    """Floats [groups, rows, cols] as integers of eight bits or four; None where they are no such multiples.
+
+    What was found is kept as long as the array that `weights` is a view of, which cannot be written to any more.
+    """
     if weights.dtype != np.float32 or weights.size < LEAST:
         return None
+    owner = weights.base if isinstance(weights.base, np.ndarray) else weights
+    view = weights.ctypes.data, weights.shape, weights.strides
+    known = _found.get(id(owner), {})
+    if view not in known and (integers := _integers_of(weights)):
+        if not known:
+            weakref.finalize(owner, _found.pop, id(owner), None)
+        owner.flags.writeable = False
+        _found[id(owner)] = known | {view: integers}
+        return integers
+    return known.get(view)
+
+
+def _integers_of(weights: Array) -> IntegerRows | None:
+    groups, rows, cols = weights.shape
     for group in (0, *(each for each in GROUPS if cols % each == 0 and cols > each)):
         found = _multiples(weights.reshape(-1, group or cols))
         if found is not None:
@@ -68,28 +89,45 @@ def integer_rows(weights: Array) -> IntegerRows | None:
 
 
 def _multiples(rows: Array) -> tuple[Array, Array] | None:
-    """Integers and the scale of each row; None where a row has none. Most rows' largest one is that of their bits."""
-    if len(rows) > 1 and _multiples(rows[:1]) is None:
-        return None  # as most weights are
+    """Integers and the scale of each row; None where a row has none. Some rows at a time, that stay in the cache."""
+    if not _begins_whole(rows[0]):
+        return None  # as most weights do not
+    integers, step = np.empty(rows.shape, np.int8), np.empty(len(rows), np.float32)
+    count = max(1, _AT_A_TIME // rows.shape[1])
+    for first in range(0, len(rows), count):
+        some = slice(first, first + count)
+        if not _find(rows[some], integers[some], step[some]):
+            return None
+    return integers, step
+
+
+def _begins_whole(row: Array) -> bool:
+    """Whether the first columns of a row are multiples of any candidate."""
+    step = np.abs(row).max() / np.arange(1, _MOST + 1, dtype=np.float32)
+    return bool(step[0] == 0 or _are_whole(row[None, :_SAMPLE], step).any())
+
+
+def _find(rows: Array, integers: Array, step: Array) -> bool:
+    """Fills the integers and the scales of rows; False where a row has none. Most rows' largest one is their bits'."""
     peak = np.abs(rows).max(axis=1)
-    step = np.where(peak > 0, np.nan, np.float32(1)).astype(np.float32)
+    step[...] = np.where(peak > 0, np.nan, np.float32(1))
     for largest in (127, 7, 128, 8, *range(126, 8, -1), *range(6, 0, -1)):
         places = np.flatnonzero(np.isnan(step))
         if not len(places):
             break
-        candidate = (peak[places] / np.float32(largest)).astype(np.float32)
-        near = _is_whole(rows[places, :_SAMPLE], candidate)
+        candidate = peak[places] / np.float32(largest)
+        near = _are_whole(rows[places, :_SAMPLE], candidate)
         places, candidate = places[near], candidate[near]
-        whole = _is_whole(rows[places], candidate)
+        whole = _are_whole(rows[places], candidate)
         step[places[whole]] = candidate[whole]
-    if np.isnan(step).any():
-        return None
-    integers = np.rint(rows / step[:, None])
-    is_in_range = integers.min() >= -128 and integers.max() <= 127
-    return (integers.astype(np.int8), step) if is_in_range else None
+    found = np.rint(rows / step[:, None])
+    if np.isnan(step).any() or found.min() < -_MOST or found.max() >= _MOST:
+        return False
+    integers[...] = found
+    return True
 
 
-def _is_whole(rows: Array, step: Array) -> Array:
+def _are_whole(rows: Array, step: Array) -> Array:
     """Which rows are whole multiples of their step, but for rounding."""
     again = np.rint(rows / step[:, None]) * step[:, None]
     return np.asarray((np.abs(again - rows) <= _ROUNDING * np.abs(rows)).all(axis=1))

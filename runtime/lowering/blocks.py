@@ -34,11 +34,15 @@ class QuantizedOperator:
         serves: whether a node can be lowered so, and is faster.
         lower: emits its steps.
         pays: whether it stays faster where its input has to be brought into eight bits for it.
+        rounds: it writes bytes alone, and what rounds its result is computed with it.
+        inputs: how many of its first inputs are read in bytes; None: all that are no constants.
     """
 
     serves: Callable[[Builder, Node], bool]
     lower: Callable[[Builder, Node], None]
-    pays: Callable[[Graph, Node], bool]
+    pays: Callable[[Builder, Node], bool] = lambda builder, node: False
+    rounds: bool = True
+    inputs: int | None = None
 
 
 def is_image(graph: Graph, node: Node) -> bool:

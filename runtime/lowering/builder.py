@@ -90,7 +90,11 @@ class Builder(Launcher):
 
     def in_bytes(self, tensor: str) -> bool:
         """Whether a tensor of floats is to be stored in eight bits by what writes it."""
-        return tensor in self.byte_choice.tensors and not self.is_part(tensor)
+        return tensor in self.byte_choice.tensors
+
+    def result(self, node: Node) -> str:
+        """The tensor that a node in eight bits writes: its output, or that of what rounds it."""
+        return self.byte_choice.nodes[node.output]
 
     def read_bytes(self, tensor: str) -> Value:
         """Returns a tensor of floats, which holds whole steps of eight bits, in bytes in blocks."""
@@ -103,15 +107,22 @@ class Builder(Launcher):
         return existing[form]
 
     def write_bytes(self, tensor: str) -> Value:
-        """A new value in bytes for a tensor that a launch is about to write."""
-        return self._enter(tensor, self._new_bytes(tensor))
+        """A new value in bytes for a tensor that a launch is about to write; that which its parts have begun."""
+        form = (Storage.BLOCKED, ElementType.U8)
+        return self._values.get(tensor, {}).get(form) or self._enter(tensor, self._new_bytes(tensor))
 
     def _new_bytes(self, tensor: str) -> Value:
+        container, channel = self._planned.get(tensor, ("", 0))
+        if self.in_bytes(container):
+            return self.write_bytes(container).blocks(tensor, self.graph.shape(tensor), channel)
+        shape, steps = self.graph.shape(tensor), self.steps_of(tensor)
+        return Value(tensor, shape, Storage.BLOCKED, ElementType.U8, block=self.block, steps=steps)
+
+    def steps_of(self, tensor: str) -> Steps:
+        """What bytes of a tensor that holds whole steps of eight bits stand for."""
         known = self.graph.tensors[tensor].quantization
         assert known is not None and known.is_whole
-        zero = known.zero_point[0] - int(np.iinfo(known.integers).min)
-        steps, shape = Steps(known.scale[0], zero), self.graph.shape(tensor)
-        return Value(tensor, shape, Storage.BLOCKED, ElementType.U8, block=self.block, steps=steps)
+        return Steps(known.scale[0], known.zero_point[0] - int(np.iinfo(known.integers).min))
 
     def read_image(self, tensor: str, shape: tuple[int, ...]) -> Value:
         """Returns a tensor as an image; a constant is reshaped to `shape` first."""

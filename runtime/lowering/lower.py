@@ -24,7 +24,6 @@ from runtime.plan.plan import Plan
 from runtime.plan.records import MAX_RANK
 from runtime.semantics.generic_forms import generic_form
 from runtime.target import Target
-from runtime.types import Storage
 
 __all__ = ["Options", "lower"]
 
@@ -42,24 +41,29 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     """Emits the launches of every node, in order."""
     _check_ranks(graph)
     builder, kept = Builder(graph, target, options), frozenset(options.keep).difference(graph.outputs)
-    blocked = BlockedNodes()
+    blocked, joined = BlockedNodes(), frozenset[str]()
     if options.choice:
         options.choice.check(graph)
         _check_precisions(options.choice, target)
     elif _runs_blocked(target):
         blocked = BlockedNodes(choose_blocked(graph, builder.block), builder.block)
         if options.cpu.quantized and target.cpu_quantized:
-            builder.byte_choice = choose_quantized(builder, blocked.outputs)
+            builder.byte_choice = choose_quantized(builder, options.keep)
+            blocked = BlockedNodes(blocked.outputs | builder.byte_choice.nodes.keys(), builder.block)
+            joined = frozenset(builder.byte_choice.nodes.values()) - builder.byte_choice.nodes.keys()
     if options.choice or target.memory != "image":
-        builder.plan_views(plan_concats(graph, blocked, options.choice))
+        placed = plan_concats(graph, blocked, options.choice)
+        builder.plan_views({name: place for name, place in placed.items() if _is_alike(builder, name, place[0])})
     placed = place_inputs(graph)
     for name in graph.inputs:
         builder.add_input(name, placed.get(name))
     for node in graph.nodes:
+        if node.output in joined:
+            continue
         if options.choice:
             lower_chosen(builder, node, options.choice.of(node))
         elif node.output in builder.byte_choice.nodes:
-            _lower_quantized(builder, node)
+            QUANTIZED_OPERATORS[node.op].lower(builder, node)
         elif node.output in blocked.outputs:
             BLOCKED_OPERATORS[node.op].lower(builder, node)
         else:
@@ -69,6 +73,13 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     for name in graph.outputs:
         builder.output(name)
     return builder
+
+
+def _is_alike(builder: Builder, part: str, whole: str) -> bool:
+    """Whether a tensor and one that it is to be a part of are both stored in the same steps, or both in floats."""
+    tensors = builder.graph.tensors
+    is_same = not builder.in_bytes(part) or tensors[part].quantization == tensors[whole].quantization
+    return builder.in_bytes(part) == builder.in_bytes(whole) and is_same
 
 
 def _check_precisions(choice: GraphChoice, target: Target) -> None:
@@ -120,16 +131,6 @@ def _emit_chosen(builder: Builder, node: Node, chosen: NodeChoice) -> None:
         reason = IMAGE_LOWERINGS[node.op](builder, node) if node.op in IMAGE_LOWERINGS else "no kernel on images"
     if reason:
         raise node_error(node, f"was chosen to run on images: {reason}")
-
-
-def _lower_quantized(builder: Builder, node: Node) -> None:
-    """What only rounds is a conversion."""
-    if node.op in QUANTIZED_OPERATORS:
-        QUANTIZED_OPERATORS[node.op].lower(builder, node)
-        return
-    source = builder.home(node.inputs[0])
-    source = builder.read(node.inputs[0], Storage.BLOCKED) if source.steps else source
-    builder.convert(node.name, source, builder.write_bytes(node.output), f"{source.storage.name} -> eight bits")
 
 
 def _lower_node(builder: Builder, node: Node) -> None:

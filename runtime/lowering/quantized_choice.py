@@ -1,12 +1,14 @@
 """Chooses the nodes that work on eight bits, and the tensors that are stored so.
 
-An operator takes its input in eight bits where that holds whole steps of one scale. Where what writes the input writes
-them so itself, nothing has to be brought into them; else the operator must gain more than that takes.
+An operator takes its inputs in eight bits where what writes them rounds them to whole steps of one scale and stores
+them so. Of one that gains more than that takes, the input is brought into eight bits. What only rounds a result is
+computed with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterator
 
 from runtime.graph import Graph, Node
 from runtime.lowering.builder import Builder
@@ -14,32 +16,61 @@ from runtime.lowering.tables import QUANTIZED_OPERATORS
 from runtime.lowering.value import InBytes
 from runtime.semantics.quantization import EIGHT_BITS
 
+_ROUNDING = "FakeQuantize"
 
-def choose_quantized(builder: Builder, blocked: Collection[str]) -> InBytes:
-    """Of the nodes that work on blocks of channels, and those that only round to eight bits."""
+
+def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
+    """Of all nodes of a graph; `kept`: tensors that are to be had as the graph has them."""
     graph = builder.graph
-    rounded, chosen = set[str](), set[str]()
+    rounded, nodes = set[str](), dict[str, str]()
+    behind = _roundings(graph, {*kept, *graph.outputs})
     for node in graph.nodes:
-        if node.op == "FakeQuantize" and len(graph.shape(node.output)) == 4 and _is_known(graph, node.output):
-            rounded.add(node.output)
-        elif node.output in blocked and _is_chosen(builder, node, rounded):
-            chosen.add(node.output)
-            if node.attrs.get("activation") == "fake_quantize" and _is_known(graph, node.output):
-                rounded.add(node.output)
-    read = {name for node in graph.nodes if node.output in chosen for name in (node.inputs[0], node.input(3))}
-    tensors = rounded & read
-    rounding = {node.output for node in graph.nodes if node.op == "FakeQuantize"} & tensors
-    return InBytes(chosen | rounding, tensors)
+        operator = QUANTIZED_OPERATORS.get(node.op)
+        if operator is None or node.output in rounded:
+            continue
+        is_joined = operator.rounds and not _rounds(node) and node.output in behind
+        result = behind[node.output] if is_joined else node.output
+        is_whole = (operator.rounds or _rounds(node)) and _is_known(graph, result)
+        if (operator.rounds and not is_whole) or not operator.serves(builder, node):
+            continue
+        if all(name in rounded for name in _inputs(graph, node)) or operator.pays(builder, node):
+            nodes[node.output] = result
+            rounded |= {result} if is_whole else set()
+    return _needed(graph, nodes, rounded)
+
+
+def _needed(graph: Graph, nodes: dict[str, str], rounded: Collection[str]) -> InBytes:
+    """Without what only rounds for nobody who reads bytes."""
+    read, tensors = set[str](), set[str]()
+    for node in reversed(graph.nodes):
+        result = nodes.get(node.output, "")
+        if node.op == _ROUNDING and result not in read:
+            nodes.pop(node.output, None)
+        elif result:
+            read.update(_inputs(graph, node), filter(None, [node.input(3)]))
+            if result in rounded and (result in read or QUANTIZED_OPERATORS[node.op].rounds):
+                tensors.add(result)
+    return InBytes(nodes, tensors)
+
+
+def _inputs(graph: Graph, node: Node) -> Iterator[str]:
+    """What a node reads in bytes."""
+    count = QUANTIZED_OPERATORS[node.op].inputs
+    return (name for name in node.inputs[:count] if name and not graph.is_constant(name))
+
+
+def _rounds(node: Node) -> bool:
+    return node.op == _ROUNDING or node.attrs.get("activation") == "fake_quantize"
 
 
 def _is_known(graph: Graph, tensor: str) -> bool:
-    """Whether a tensor holds whole steps of eight bits of one scale."""
+    """Whether an image holds whole steps of eight bits of one scale."""
     known = graph.tensors[tensor].quantization
-    return known is not None and known.is_whole and known.integers in EIGHT_BITS
+    return known is not None and known.is_whole and known.integers in EIGHT_BITS and len(graph.shape(tensor)) == 4
 
 
-def _is_chosen(builder: Builder, node: Node, rounded: Collection[str]) -> bool:
-    operator = QUANTIZED_OPERATORS.get(node.op)
-    if operator is None or not _is_known(builder.graph, node.inputs[0]) or not operator.serves(builder, node):
-        return False
-    return node.inputs[0] in rounded or operator.pays(builder.graph, node)
+def _roundings(graph: Graph, kept: Collection[str]) -> dict[str, str]:
+    """Tensors that nothing reads but what rounds them -> what that writes."""
+    readers = Counter(name for node in graph.nodes for name in node.inputs)
+    found = ((node.inputs[0], node.output) for node in graph.nodes if node.op == _ROUNDING)
+    return {name: result for name, result in found if readers[name] == 1 and name not in kept}

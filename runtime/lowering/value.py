@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from runtime.graph import Array
 from runtime.layout.blocked import blocked_shape, is_blocked_row_major
@@ -21,11 +21,20 @@ class Steps:
     zero: int
 
 
+def byte_bounds(steps: Steps, names: str) -> dict[str, float]:
+    """The least and the greatest whole number of steps that bytes hold, by the names of two of a kernel's arguments."""
+    low, high = names.split()
+    return {low: -float(steps.zero), high: 255.0 - steps.zero}
+
+
 @dataclasses.dataclass(frozen=True)
 class InBytes:
-    """Outputs of the nodes that compute in eight bits, and the tensors that are stored in them."""
+    """What computes in eight bits, and the tensors that are stored in them.
 
-    nodes: Collection[str] = ()
+    `nodes`: output of a node -> the tensor that it writes: that of a FakeQuantize behind it where both are one.
+    """
+
+    nodes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tensors: Collection[str] = ()
 
 
@@ -113,7 +122,8 @@ class Value:
     def blocks(self, name: str, shape: tuple[int, ...], channel: int) -> Value:
         """The part of a blocked tensor of one image from a channel on, which is the first of a block."""
         pixels = self.shape[2] * self.shape[3]
-        return Value(name, shape, self.storage, self.element, 0, self, channel * pixels, block=self.block)
+        offset = channel * pixels
+        return Value(name, shape, self.storage, self.element, 0, self, offset, block=self.block, steps=self.steps)
 
     def from_element(self, offset: int) -> Value:
         """The same memory as row-major, from an element on."""
@@ -126,6 +136,12 @@ class Value:
         batch, blocks, height, width, lanes = blocked_shape(self.shape, self.block)
         shape = (batch * blocks, lanes, height, width)
         return Value(self.name, shape, Storage.NHWC, self.element, lanes, self)
+
+    def words(self) -> Value:
+        """A blocked tensor of bytes as `lanes` of floats, each of them four bytes: for what only moves them."""
+        batch, blocks, height, width, lanes = blocked_shape(self.shape, self.block)
+        count, shape = lanes // 4, (batch * blocks, lanes // 4, height, width)
+        return Value(self.name, shape, Storage.NHWC, ElementType.F32, count, self.root, self.root_offset // 4)
 
     def reordered(self, storage: Storage, block: int) -> Value | None:
         """The same memory as a blocked tensor, or a blocked tensor in another storage, where that is so; else None."""

@@ -73,12 +73,16 @@ def _is_quantized(editor: GraphEditor, tensor: str, limits: Limits) -> bool:
     while pending:
         name = pending.pop()
         node = editor.producer(name)
-        if node is None or (node.op not in _CARRIERS and fake_limits(node) != limits):
+        if node is None or (not _carries(node) and fake_limits(node) != limits):
             return False
-        if node.op in _CARRIERS and name not in seen:
+        if _carries(node) and name not in seen:
             pending += node.inputs
         seen.add(name)
     return True
+
+
+def _carries(node: Node) -> bool:
+    return node.op in _CARRIERS or (node.op == "Resize" and node.attrs["mode"] == "nearest")
 
 
 def fake_limits(node: Node) -> Limits | None:

@@ -5,6 +5,8 @@ The image then needs no transposition to its flat order, whatever its storage.
 
 from __future__ import annotations
 
+import dataclasses
+
 from runtime.formats.permutation import Permutation, inverse
 from runtime.graph import Graph, Node
 from runtime.passes.editor import GraphEditor
@@ -41,6 +43,9 @@ def _convert(editor: GraphEditor, node: Node, image: str) -> None:
     source, perm = _before_transpose(editor, image)
     filters = weights.reshape(weights.shape[0], *editor.graph.shape(image)[1:]).transpose(inverse(perm))
     name = editor.add_constant(f"{node.inputs[1]}/filter", filters)
+    known = editor.graph.tensors[node.inputs[1]].quantization
+    if known is not None and known.axis in (None, 0):
+        editor.graph.tensors[name] = dataclasses.replace(editor.graph.tensors[name], quantization=known)
     inputs = [source, name, *node.inputs[2:]]
     out = editor.insert_before(node, "Conv", node.name, inputs, {**_WHOLE_IMAGE, **node.attrs})
     node.name = f"{node.name}/reshape"

@@ -51,30 +51,30 @@ class Quantization:
 
 # What is known of the inputs, their shapes, the attributes -> what is known of the output.
 QuantizationRule = Callable[[Sequence[Quantization | None], Sequence[Shape], Mapping[str, Any]], Quantization | None]
-_Known = Sequence[Quantization | None]
+Known = Sequence[Quantization | None]
 
 
-def not_carried(known: _Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+def not_carried(known: Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
     """Of an operator that computes."""
 
 
-def kept(known: _Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Quantization | None:
+def kept(known: Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Quantization | None:
     """Of an operator that changes nothing."""
     return known[0]
 
 
-def moved(known: _Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Quantization | None:
+def moved(known: Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Quantization | None:
     """Of an operator that moves elements from anywhere to anywhere."""
     return known[0] if known[0] and known[0].is_whole else None
 
 
-def transposed(known: _Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Quantization | None:
+def transposed(known: Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Quantization | None:
     """Of another order of axes."""
     found = known[0]
     return found if found is None or found.axis is None else found.at(attributes["perm"].index(found.axis))
 
 
-def reshaped(known: _Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Quantization | None:
+def reshaped(known: Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Quantization | None:
     """Of another shape: the axis is the one of its size with as many elements before it."""
     found, shape = known[0], attributes["shape"]
     if found is None or found.axis is None:
@@ -85,7 +85,7 @@ def reshaped(known: _Known, shapes: Sequence[Shape], attributes: Mapping[str, An
     return None if axis is None else found.at(axis)
 
 
-def sliced(known: _Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Quantization | None:
+def sliced(known: Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Quantization | None:
     """Of ranges of some axes."""
     found = known[0]
     if found is None or found.axis is None or found.axis not in attributes["axes"]:
@@ -97,7 +97,7 @@ def sliced(known: _Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]
     return dataclasses.replace(found, scale=scale, zero_point=zero_point)
 
 
-def joined(known: _Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Quantization | None:
+def joined(known: Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Quantization | None:
     """Of tensors one behind the other, where all are quantised alike and the axis has not become longer."""
     found = known[0]
     is_same = found is not None and all(each == found for each in known) and found.axis != attributes["axis"]

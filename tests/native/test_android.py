@@ -13,6 +13,7 @@ from runtime.errors import BuildError
 from runtime.native import android
 from runtime.native.build import build_farmrt
 from runtime.native.compiling import TranslationUnit, compile_translation_units, run_compiler
+from runtime.native.programs import build_engine_runner
 from runtime.native.toolchains import find_toolchain
 
 ABI = "arm64-v8a"
@@ -74,6 +75,14 @@ def test_only_bionics_libraries_and_both_hash_tables(elf: ELFFile) -> None:
     found = tags(elf)
     assert sorted(found["DT_NEEDED"]) == ["libc.so", "libdl.so", "libm.so"]
     assert {"DT_HASH", "DT_GNU_HASH"} <= set(found)
+
+
+@pytest.mark.slow
+def test_the_runner_of_engines_is_linked_like_it() -> None:
+    with build_engine_runner(ABI).open("rb") as file:
+        runner = ELFFile(file)
+        assert sorted(tags(runner)["DT_NEEDED"]) == ["libc.so", "libdl.so", "libm.so"]
+        assert {"dlopen", "dlsym"} < undefined(runner) <= set().union(*android.read_symbols().values())
 
 
 @pytest.mark.slow

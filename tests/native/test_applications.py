@@ -16,8 +16,8 @@ import pytest
 from runtime.graph import Array
 from runtime.lowering.lower import lower
 from runtime.native.build import build_farmrt
-from runtime.native.example_program import build_example
 from runtime.native.package_files import package_files
+from runtime.native.programs import build_example
 from runtime.plan.encode import encode_plan
 from runtime.semantics.generic_forms import view_form
 from runtime.target import Target

@@ -17,7 +17,7 @@ from runtime.native.build import build_farmrt
 from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from tests.conftest import require
-from tests.native import qemu, test_build_ahead, test_cpu_blocked, test_quantized_convolution
+from tests.native import qemu, test_build_ahead, test_cpu_blocked, test_quantized_convolution, test_quantized_operators
 from tests.native.farmrt import Farmrt
 from tests.native.qemu import Machine
 from tests.native.test_agreement import CPU, NetworkMaker, assert_close, run_on
@@ -119,6 +119,11 @@ def test_operators_on_blocked_tensors(farmrt: Farmrt, name: str, block: int) -> 
 @pytest.mark.parametrize("name", test_quantized_convolution.CASES)
 def test_convolutions_in_eight_bits(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
     test_quantized_convolution.check(farmrt, test_quantized_convolution.CASES[name], block, isa)
+
+
+@pytest.mark.parametrize("name", test_quantized_operators.CASES)
+def test_operators_in_eight_bits(farmrt: Farmrt, name: str) -> None:
+    test_quantized_operators.check(farmrt, name, 8)
 
 
 def test_more_threads_than_cpus(farmrt: Farmrt) -> None:

@@ -45,6 +45,8 @@ INTEGER_CASES = {
     "pixels, 4 bits in groups": in_integers(conv1x1(7, 64, 40), 4, 16),
     "windows": in_integers(conv2d(11, 21, 1, window((7, 6), (3, 3), pad=SAME)), 8),
     "windows, 4 bits": in_integers(conv2d(31, 21, 2, window((3, 3), (3, 3))), 4),
+    "few windows, 4 bits": in_integers(conv2d(31, 21, 1, window((4, 5), (3, 3))), 4),
+    "few pixels": in_integers(conv1x1(5, 70, 40), 8),
     "windows of one pixel, 4 bits in groups": in_integers(conv2d(32, 21, 1, window((1, 1), (3, 3), pad=SAME)), 4, 32),
 }
 

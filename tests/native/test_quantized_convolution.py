@@ -131,7 +131,7 @@ def test_no_access_is_outside_of_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_winograds_algorithm_serves_better_stays_in_floats(name: str) -> None:
+def test_what_winograds_algorithm_serves_better_multiplies_floats(name: str) -> None:
     graph, _ = network(CASES[name])
     floats = lower(graph, CPU, Options(cpu=CpuOptions(8, quantized=False)))
     is_winograd = any(step.kernel.name == "blocked_winograd" for step in floats.steps)

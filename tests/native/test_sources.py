@@ -23,9 +23,11 @@ from runtime.native.features import FAMILIES
 NATIVE = Path(build.__file__).parent
 PUBLIC = NATIVE / "include" / "farmrt.h"
 GENERATED = ("format.h", "cpu_arguments.h", "cpu_functions.h")
-HEADERS = sorted([*(NATIVE / "src").glob("*/*.h"), *FAMILIES.glob("*/*.h"), PUBLIC])
+ENGINE = NATIVE / "engine"
+HEADERS = sorted([*(NATIVE / "src").glob("*/*.h"), *ENGINE.glob("*.h"), *FAMILIES.glob("*/*.h"), PUBLIC])
 ROOMS = sorted(FAMILIES.glob("*/*.c"))
-SOURCES = sorted([*(path for path in (NATIVE / "src").glob("*/*.c") if path.parent.name != "without"), *ROOMS])
+OWN = [path for path in (NATIVE / "src").glob("*/*.c") if path.parent.name != "without"]
+SOURCES = sorted([*OWN, *ENGINE.glob("*.c"), *ROOMS])
 WRITTEN = [path for path in (*HEADERS, *SOURCES) if path.name not in GENERATED]
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
 from runtime.graph import Array
+from runtime.layout import integer_rows as found_rows
 from runtime.layout.integer_rows import IntegerRows, integer_rows
 
 RANDOM = np.random.default_rng(3)
@@ -69,6 +72,16 @@ def test_rows_of_zeros_and_of_few_values_are_integers_too() -> None:
 )
 def test_others_stay_floats(given: Array) -> None:
     assert integer_rows(given) is None
+
+
+def test_what_was_found_is_kept_as_long_as_the_constant() -> None:
+    constant, others = weights(8, 0)[0].copy(), len(found_rows._found)
+    found = integer_rows(constant[None])
+    assert found is not None and integer_rows(constant[None]) is found
+    assert integer_rows(constant.T[None]) is not found and not constant.flags.writeable
+    del constant, found
+    gc.collect()
+    assert len(found_rows._found) == others
 
 
 def test_packed_eight_bits() -> None:

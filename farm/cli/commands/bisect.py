@@ -25,6 +25,9 @@ from farm.cli.ranges import Number, WholeNumber
     help="Commits are those of this repository of models, where MODEL.yml is a path in it.  [default: farm's own]",
 )
 @click.option("--build", metavar="COMMAND", default="", help="Makes MODEL.yml in a checkout of a commit.")
+@click.option(
+    "--engine", metavar="ENGINE", default="", help="GOOD and BAD are versions of this engine: each is fetched by pip."
+)
 @click.option("--turns", type=WholeNumber(8, 1000), default=10, show_default=True, help="Pairs of processes at once.")
 @click.option("--most-turns", type=WholeNumber(8, 10_000), default=40, show_default=True, help="Of one commit.")
 @click.option(
@@ -43,11 +46,12 @@ from farm.cli.ranges import Number, WholeNumber
 @options.store_option
 @options.json_option
 def command(**given: Any) -> CommandResult:
-    """Which commit made a model slower, or faster?
+    """Which commit, or version of an engine, made a model slower, or faster?
 
-    GOOD and BAD are commits of farm's repository, GOOD the older one, and each commit's farm runs MODEL.yml; or with
-    --repository those of a repository of models. Commits are measured in turns with GOOD on one unit. One that cannot
-    be made, or told from neither end, is passed over. The same command goes on where an earlier one was interrupted.
+    GOOD and BAD are commits of farm's repository, GOOD the older one, and each commit's farm runs MODEL.yml; with
+    --repository those of a repository of models, with --engine versions of another engine. They are measured in turns
+    with GOOD on one unit. One that cannot be made, or told from neither end, is passed over. The same command goes on
+    where an earlier one was interrupted.
 
     Exit status: 0 the commit, or the few that are left, are found; 1 there is no change between GOOD and BAD.
     """

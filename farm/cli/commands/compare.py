@@ -49,11 +49,12 @@ from farm.cli.ranges import Number, WholeNumber
 def command(**given: Any) -> CommandResult:
     """Is B slower than A?
 
-    A and B are two stored runs (run:ID, run:latest, or the name of a baseline), two deployment files, or two builds of
-    farm, which run MODEL.yml: a branch, tag or commit of its repository, or a folder with a checkout. Models and
-    builds are measured in turns on one unit. The same command goes on where an earlier one was interrupted.
+    A and B are two stored runs (run:ID, run:latest, or the name of a baseline), two deployment files, or what runs
+    MODEL.yml: two engines or versions of one (onnxruntime==1.31.0), or two builds of farm: a branch, tag or commit of
+    its repository, or a folder with a checkout. All but stored runs are measured in turns on one unit. The same command
+    goes on where an earlier one was interrupted.
 
-    Exit status 1: B is slower beyond the noise, builds disagree on an output, or a job failed.
+    Exit status 1: B is slower beyond the noise, builds or engines disagree on an output, or a job failed.
     """
     from farm.cli import compare
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from farm.cli.commands import options
+from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
 from farm.cli.ranges import WholeNumber
 
@@ -23,8 +23,10 @@ from farm.cli.ranges import WholeNumber
 )
 @options.rounds_option
 @options.warmup_option
+@click.option("--fresh", is_flag=True, help="Forget the turns that an interrupted call has measured.")
 @options.load_options
 @options.fleet_options("farm engines", spreads=True)
+@click.option("--html", metavar="FILE", type=paths.NEW_FILE, help="Write a page of all engines, one file, to look at.")
 @options.model_file_options
 @options.store_option
 @options.json_option
@@ -33,7 +35,7 @@ def command(**given: Any) -> CommandResult:
 
     A block is a fresh process that loads the model and runs --round rounds. An engine whose outputs are wrong takes no
     part in the turns. Each unit, model, engine and runtime gives one row; the fastest is named only where the intervals
-    say so.
+    say so. The same command goes on where an earlier one was interrupted.
     """
     from farm.cli import engines
 

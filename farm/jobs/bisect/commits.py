@@ -1,16 +1,23 @@
-"""The commits between two, and what is measured at each: a build of farm, or a model of the user's repository."""
+"""The commits between two, and what is measured at each: a build of farm, a model of the user's repository.
+
+Versions of an engine are commits, too: of its package, in the order in which they were published.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import os
 import shlex
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from farm.config.deployment import Deployment
+from farm.engines.registry import at_version, base_name, engine_named, named_engines
+from farm.engines.wheels import own_python, wheel_versions
 from farm.jobs.compare import checkout, contender
 from farm.jobs.compare.contender import Contender
 from farm.model import deployments
@@ -21,6 +28,7 @@ from runtime.errors import BuildError, ConfigError, DeadlineError
 
 BUILD_S = 3600.0
 MAX_ERROR = 300
+SHOWN_VERSIONS = 8
 
 
 class Commits(Protocol):
@@ -34,15 +42,41 @@ class Commits(Protocol):
     def settings(self) -> Sequence[str]:
         """What the result depends on beside the commits, such as the model's file and the command that makes it."""
 
+    @property
+    def noun(self) -> str:
+        """What a commit is called, in the plural."""
+
+    def between(self, good: str, bad: str) -> list[str]:
+        """The commits from the good one to the bad one, both included; ConfigError where there are none."""
+
+    def subject(self, commit: str) -> str:
+        """What a commit says of itself."""
+
     def at(self, commit: str) -> Contender:
         """What is measured at a commit; raises BuildError, DeadlineError or ConfigError where there is nothing."""
 
 
 @dataclasses.dataclass(frozen=True)
-class FarmCommits:
-    """Commits of farm itself, each with its own passes, kernels and farmrt; all run the same deployment file."""
+class _GitCommits:
+    """Commits of a git repository."""
 
     root: Path
+
+    noun: ClassVar[str] = "commits"
+
+    def between(self, good: str, bad: str) -> list[str]:
+        """See Commits."""
+        return commits_between(self.root, good, bad)
+
+    def subject(self, commit: str) -> str:
+        """The first line of a commit's message."""
+        return word(checkout.git(self.root, "log", "-1", "--format=%s", commit))
+
+
+@dataclasses.dataclass(frozen=True)
+class FarmCommits(_GitCommits):
+    """Commits of farm itself, each with its own passes, kernels and farmrt; all run the same deployment file."""
+
     model_file: Path
 
     @property
@@ -58,13 +92,12 @@ class FarmCommits:
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelCommits:
+class ModelCommits(_GitCommits):
     """Commits of a repository of models, whose deployment file is there as it is, or is made by a command.
 
     `model_file` is relative to the repository; `build` runs in a checkout of each commit.
     """
 
-    root: Path
     model_file: Path
     build: str = ""
     _made: dict[str, Contender] = dataclasses.field(default_factory=dict, repr=False, compare=False)
@@ -124,6 +157,43 @@ def commits_between(root: Path, good: str, bad: str) -> list[str]:
     return [first, *(commit for commit in between if commit in kept)]
 
 
-def subject(root: Path, commit: str) -> str:
-    """The first line of a commit's message."""
-    return word(checkout.git(root, "log", "-1", "--format=%s", commit))
+@dataclasses.dataclass(frozen=True)
+class EngineVersions:
+    """Versions of an engine's package that have wheels for this machine's Python; all run the same deployment file."""
+
+    engine: str
+    model_file: Path
+
+    root: ClassVar[Path] = Path()
+    noun: ClassVar[str] = "versions"
+
+    @property
+    def settings(self) -> Sequence[str]:
+        """The engine with its options, and the deployment file."""
+        return (self.engine, str(self.model_file.resolve()))
+
+    def between(self, good: str, bad: str) -> list[str]:
+        """See Commits."""
+        named_engines([at_version(self.engine, version) for version in (good, bad)])
+        package = getattr(engine_named(base_name(self.engine)), "package", "")
+        versions = wheel_versions(package, own_python())
+        for version in (good, bad):
+            if version not in versions:
+                known = ", ".join(versions[-SHOWN_VERSIONS:])
+                raise ConfigError(f"{package} {word(version)} has no wheels for this Python; the newest are {known}")
+        first, last = versions.index(good), versions.index(bad)
+        if first >= last:
+            raise ConfigError(f"{package} {good} is not older than {bad}: GOOD must be the older of the two")
+        return versions[first : last + 1]
+
+    def subject(self, commit: str) -> str:
+        """The engine at that version."""
+        return at_version(self.engine, commit)
+
+    def at(self, commit: str) -> Contender:
+        """The engine of a version."""
+        return Contender(Side(name=commit, kind="engine"), self._source, engine=at_version(self.engine, commit))
+
+    @functools.cached_property
+    def _source(self) -> Deployment:
+        return deployments.of_path(self.model_file)

@@ -4,47 +4,46 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import statistics
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy.typing as npt
 
-from farm.config.deployment import Deployment, Model, Runtime
+from farm.config.deployment import FARMRT, Deployment, Model, Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
-from farm.decision.comparison import ComparisonDecision, compare_figures, decide_turns, turns_that_count
+from farm.decision.comparison import compare_figures, decide_turns
 from farm.decision.operator_changes import OperatorChange, operator_changes
 from farm.jobs.compare.bundle import Bundle, UnitProbe
 from farm.jobs.compare.contender import Contender
-from farm.jobs.compare.duet import Arm, Entry, Rehearsal, errors_naming, profile_turns, rehearse, run_turns
-from farm.jobs.compare.turn_journal import TurnJournal
+from farm.jobs.compare.duet import ARMS, Arm, Entry, Rehearsal, errors_naming, profile_turns, rehearse, run_turns
+from farm.jobs.compare.engine_duel import EngineDuel
+from farm.jobs.compare.outcome import agreement, ending_of, side_of, throttled_text
+from farm.jobs.engines.ready import runtimes_of
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures
-from farm.jobs.fleet.job_rows import Settings, rows_of_each
+from farm.jobs.fleet.job_rows import Settings, rows_of_measures
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.loading import LoadOptions
 from farm.jobs.models.prepare import Failed, Prepared, least_exact, prepare_all, random_input
+from farm.jobs.turn_journal import GOES_ON, TurnFiles, TurnJournal
 from farm.jobs.validate import Validation, compare_within, thresholds_of
 from farm.model.fetch import Fetcher
 from farm.model.own_values import deployed_inputs
-from farm.rows.compare import CompareResult, CompareRow, ComparisonOutcome, OperatorDifference, Side
+from farm.rows.compare import CompareResult, CompareRow, OperatorDifference, Side
 from farm.rows.core_waits import mean_share
 from farm.rows.execution import ExecutionFigures
-from farm.rows.latency import Latency
 from farm.rows.nightly import Block
-from farm.rows.result import OK
-from farm.rows.row import Ending, Provenance, Throttling
+from farm.rows.row import Provenance, Throttling
 from farm.rows.run import RunFigures
-from farm.rows.status import Status
 from farm.workspace import Workspace, file_part
 from runtime.errors import ConfigError
 
 Array = npt.NDArray[Any]
-ARMS: tuple[Arm, Arm] = ("a", "b")
-GOES_ON = (Status.DEVICE_LOST, Status.KILLED, Status.NO_ROOM)  # rows whose comparison the next call goes on with
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,16 +77,16 @@ def compare_job(
 
     Turns are kept until all rows are there, so that an interrupted comparison goes on from them.
     """
-    a, b = both
+    a, _ = both
     of_a = prepare_all(a.source)
     wanted = [model for model in of_a if not options.models or model.name in options.models]
-    models = [common for model in wanted if (common := _common(model, b, options))]
+    models = [common for model in wanted if (common := _common(model, both, options))]
     if not models:
         raise ConfigError(f"{a.source.path}: no model that both have runs on {' or '.join(options.runtimes)}")
-    for contender in both:
-        contender.check_engine(model.name for model in models)
+    for contender, model in itertools.product(both, models):
+        contender.engine_of(model.name)  # which may be none that can be compared
 
-    files = _TurnFiles(options.fresh)
+    files = TurnFiles(options.fresh)
     are_over = True
     for repetition in range(options.repeat):
         for row in _repetition(both, models, units, options, repetition, files, fleet, progress):
@@ -103,7 +102,7 @@ def _repetition(
     units: Sequence[Unit],
     options: CompareOptions,
     repetition: int,
-    files: _TurnFiles,
+    files: TurnFiles,
     fleet: FleetOptions,
     progress: ProgressView,
 ) -> Iterator[CompareRow]:
@@ -112,43 +111,41 @@ def _repetition(
     wanted = dataclasses.replace(options, seed=options.seed + repetition)
 
     def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> CompareResult:
-        duel = _Duel(opened, prepared, runtime, both, wanted)
-        return duel.result(files.use(duel.folder / f"{duel.name}.{repetition}.turns.jsonl"))
+        folder = _folder(opened, prepared)
+        file = files.use(folder / f"{prepared.name}.{runtime}.{repetition}.turns.jsonl")
+        if {each.engine_of(prepared.name) for each in both} == {FARMRT}:
+            return _Duel(opened, prepared, runtime, both, wanted).result(file)
+        load = LoadOptions(memory=wanted.memory, execution=wanted.execution)
+        turns, seed, margin = wanted.turns, wanted.seed, wanted.margin_percent
+        return EngineDuel(opened, prepared, runtime, both, turns, seed, margin, load).result(file)
 
     def settings(model: Model, runtime: Runtime) -> Settings:
         return {"turns": wanted.turns, "seed": wanted.seed, **wanted.execution.over(model.execution).given}
 
-    for row in rows_of_each(CompareRow, models, units, measure, settings, fleet, progress):
+    measures = [
+        (model, runtime, b.engine_of(model.name), measure) for model in models for runtime in model.settings.runtimes
+    ]
+    for row in rows_of_measures(CompareRow, measures, units, settings, fleet, progress):
         yield row if row.a.name else row.model_copy(update={"a": a.side, "b": b.side})
 
 
-class _TurnFiles:
-    """The journals of a job's turns; `fresh`: what earlier jobs left there does not count."""
-
-    def __init__(self, fresh: bool) -> None:
-        self._fresh = fresh
-        self._used: set[Path] = set()
-
-    def use(self, path: Path) -> Path:
-        """A journal that is used from now on."""
-        if self._fresh and path not in self._used:
-            path.unlink(missing_ok=True)
-        self._used.add(path)
-        return path
-
-    def remove(self) -> None:
-        """Forgets all turns: their rows are there."""
-        for path in self._used:
-            path.unlink(missing_ok=True)
+def _common(
+    model: Prepared | Failed, both: tuple[Contender, Contender], options: CompareOptions
+) -> Prepared | Failed | None:
+    """A model of A with the runtimes that both run it on and that were asked for; None without any."""
+    taken = [
+        runtimes_of(contender.engine_of(model.name), settings, True, options.runtimes)
+        for contender in both
+        if (settings := contender.source.models.get(contender.model_name(model.name)))
+    ]
+    shared = [runtime for runtime in taken[0] if len(taken) == 2 and runtime in taken[1]]
+    settings = model.settings.model_copy(update={"runtime": "+".join(shared)})
+    return dataclasses.replace(model, settings=settings) if shared else None
 
 
-def _common(model: Prepared | Failed, b: Contender, options: CompareOptions) -> Prepared | Failed | None:
-    """A model of A with the runtimes that B's has too and that were asked for; None without any."""
-    other = b.source.models.get(b.model_name(model.name))
-    shared = [runtime for runtime in model.settings.runtimes if other and runtime in other.runtimes]
-    wanted = [runtime for runtime in shared if runtime in options.runtimes]
-    settings = model.settings.model_copy(update={"runtime": "+".join(wanted)})
-    return dataclasses.replace(model, settings=settings) if wanted else None
+def _folder(opened: OpenUnit, prepared: Prepared) -> Path:
+    """Where files of a unit's comparisons lie."""
+    return Workspace(prepared.deployment.library_name).folder / "compare" / file_part(opened.unit.name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,17 +157,6 @@ class _Duel:
     runtime: Runtime
     both: tuple[Contender, Contender]
     options: CompareOptions
-
-    @property
-    def folder(self) -> Path:
-        """Where files of this unit's comparisons lie."""
-        library = Workspace(self.prepared.deployment.library_name)
-        return library.folder / "compare" / file_part(self.opened.unit.name)
-
-    @property
-    def name(self) -> str:
-        """The part of file names that says which model and runtime it is."""
-        return f"{self.prepared.name}.{self.runtime}"
 
     def result(self, turns_file: Path) -> CompareResult:
         """Makes both, runs them in turns, and decides; turns that the file has are not run again."""
@@ -192,7 +178,7 @@ class _Duel:
         self.opened.progress.stage(
             f"{self.prepared.name} ({self.runtime}): making {arm.upper()}, {contender.side.name}"
         )
-        folder = self.folder / f"{self.name}.{arm}"
+        folder = _folder(self.opened, self.prepared) / f"{self.prepared.name}.{self.runtime}.{arm}"
         with errors_naming(arm):
             probed = UnitProbe.of(self.opened, self.options.memory)
             bundle = contender.bundle(self.prepared.name, self.runtime, probed, folder)
@@ -220,12 +206,12 @@ class _Duel:
     ) -> CompareResult:
         """What the times say; too few turns that heat did not spoil are a failure."""
         decision = decide_turns(blocks, self.options.margin_percent)
-        throttled = "; ".join(dict.fromkeys(block.throttled for block in blocks if block.throttled))
+        waited = mean_share(block.waited_share for block in blocks)
         return CompareResult(
-            ending=_failed(decision, throttled) if outputs.is_ok else outputs.ending,
+            ending=ending_of(decision, blocks) if outputs.is_ok else outputs.ending,
             device_model=self.opened.device_model,
             provenance=self._provenance(b, seed),
-            throttling=Throttling(throttled=throttled, waited_share=mean_share(block.waited_share for block in blocks)),
+            throttling=Throttling(throttled=throttled_text(blocks), waited_share=waited),
             figures=figures_of(sides[1], execution_figures(b.answer, b.entry.bundle.execution)),
             comparison=outputs.comparison,
             compared=compare_figures(*sides, decision, self.options.margin_percent, notes, blocks),
@@ -244,10 +230,7 @@ class _Duel:
         precision = max(least_exact(side.entry.bundle.settings["data_type"]) for side in (a, b))
         thresholds = thresholds_of(self.prepared, self.runtime, precision)
         validation = compare_within(thresholds, self.prepared, a.outputs, b.outputs)
-        if validation.is_ok or self.both[0].side.kind == "model":
-            return Validation(OK, validation.comparison)
-        reason = f"B's outputs depart from A's: {validation.ending.reason}"
-        return Validation(Ending(status=validation.ending.status, reason=reason), validation.comparison)
+        return agreement(validation, self.both[0].side.kind != "model")
 
 
 def plan_notes(a: Bundle, b: Bundle) -> list[str]:
@@ -273,13 +256,6 @@ def _difference(change: OperatorChange) -> OperatorDifference:
     )
 
 
-def _failed(decision: ComparisonDecision, throttled: str) -> Ending:
-    """How a comparison ends whose outputs agree: badly where nothing could be decided."""
-    if decision.outcome != ComparisonOutcome.NONE:
-        return OK
-    return Ending(status=Status.FAILED, reason=f"{decision.verdict}{throttled and f' ({throttled})'}")
-
-
 def figures_of(side: Side, execution: ExecutionFigures) -> RunFigures:
     """The figures of one side as those of a run."""
     return RunFigures(
@@ -299,26 +275,9 @@ def _inputs(source: Deployment, name: str) -> dict[str, Array]:
     return {tensor.name: given[tensor.name] if tensor.name in given else random_input(tensor) for tensor in tensors}
 
 
-def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
-
-
 def _side(contender: Contender, rehearsal: Rehearsal, blocks: Sequence[Block]) -> Side:
     """Returns the figures of one side after all turns."""
-    good = [block for turn in turns_that_count(blocks) for block in turn if block.arm == rehearsal.entry.arm]
-    bundle, side = rehearsal.entry.bundle, contender.side
-    return Side(
-        name=side.name,
-        kind=side.kind,
-        commit=side.commit,
-        changed=side.changed,
-        run=side.run,
-        model=bundle.model,
-        versions=bundle.versions,
-        fingerprint=bundle.fingerprint,
-        latency_ms=Latency.of([sample for block in good for sample in block.samples]) if good else None,
-        init_ms=_median(block.init_ms for block in good),
-        first_ms=_median(block.first_ms for block in good),
-        memory_bytes=rehearsal.answer.memory,
-    )
+    bundle = rehearsal.entry.bundle
+    made_with = Provenance(versions=bundle.versions, fingerprint=bundle.fingerprint)
+    memory = rehearsal.answer.memory
+    return side_of(contender.side, rehearsal.entry.arm, blocks, bundle.model, made_with, memory)

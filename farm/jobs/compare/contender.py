@@ -1,12 +1,13 @@
-"""What `farm compare` measures against each other: a build of farm with a model, or this farm with another model."""
+"""What `farm compare` measures against each other: builds of farm, models, or engines."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from farm.config.deployment import FARMRT, Deployment, Runtime
+from farm.engines.registry import named_engines
 from farm.jobs.compare import checkout
 from farm.jobs.compare.bundle import Bundle, UnitProbe, check_makes_bundles, make_bundle, make_bundle_with
 from farm.jobs.compare.checkout import Checkout
@@ -23,25 +24,32 @@ class Contender:
         source: the deployment of its models.
         checkout: the farm that makes it; None: this one.
         names: its name for a model of A, where that is another.
+        engine: what runs its models; empty: what the deployment file says.
     """
 
     side: Side
     source: Deployment
     checkout: Checkout | None = None
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    engine: str = ""
 
     def model_name(self, model: str) -> str:
         """Its name for a model of A."""
         return self.names.get(model, model)
 
-    def check_engine(self, models: Iterable[str]) -> None:
-        """Raises ConfigError for a model of A that the deployment file runs in other engines alone."""
-        for name in map(self.model_name, models):
-            engines = self.source.models[name].engine if name in self.source.models else (FARMRT,)
-            if FARMRT not in engines:
-                instead = "`farm engines` compares several, and with --against VERSION two versions of one"
-                problem = f"{', '.join(engines)}: here farmrt alone is compared; {instead}"
-                raise self.source.error(("models", name, "engine"), problem)
+    def engine_of(self, model: str) -> str:
+        """What runs its version of a model of A: farmrt where the deployment file names it among others.
+
+        Raises ConfigError where it names several others, or a build of farm is to run one of them.
+        """
+        name = self.model_name(model)
+        engines = (self.engine,) if self.engine else self.source.models[name].engine
+        if FARMRT in engines:
+            return FARMRT
+        if len(engines) == 1 and self.side.kind != "build":
+            return engines[0]
+        instead = "`farm engines` compares several" if len(engines) > 1 else "a build of farm runs farmrt alone"
+        raise self.source.error(("models", name, "engine"), f"{', '.join(engines)}: {instead}")
 
     def bundle(self, model: str, runtime: Runtime, probed: UnitProbe, folder: Path) -> Bundle:
         """Makes all that a unit needs to run its version of a model of A; raises what making it raises."""
@@ -86,3 +94,10 @@ def _pairs(a: Deployment, b: Deployment) -> dict[str, str]:
     if len(a.models) == len(b.models) == 1:
         return {next(iter(a.models)): next(iter(b.models))}
     return {name: name for name in a.models if name in b.models}
+
+
+def in_engines(a: str, b: str, source: Deployment) -> tuple[Contender, Contender]:
+    """Two engines, or two versions of one, with the models that both run; ConfigError for a word that is none."""
+    named_engines([a, b])
+    of_a, of_b = (Contender(Side(name=word, kind="engine"), source, engine=word) for word in (a, b))
+    return of_a, of_b

@@ -27,9 +27,9 @@ from farm.farmrt.answers import LoadAnswer, waited_share
 from farm.jobs.benchmark import profile
 from farm.jobs.compare.bundle import FARMRT_FILE, PLAN_FILE, Bundle
 from farm.jobs.compare.interleaved import NS_PER_MS, Effort, first_rounds, in_turns, samples_ms
-from farm.jobs.compare.turn_journal import TurnJournal
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.turn_journal import TurnJournal
 from farm.rows.nightly import Block
 from farm.transport.file_digest import sha256
 from farm.units.acceptance import Trust
@@ -38,6 +38,7 @@ from runtime.errors import FarmError
 
 Array = npt.NDArray[Any]
 Arm = Literal["a", "b"]
+ARMS: tuple[Arm, Arm] = ("a", "b")
 PROFILED_ROUNDS = 5
 TURN = Effort(processes=1, turns=4, turn_ms=50.0, most_rounds=20)
 
@@ -103,7 +104,7 @@ def run_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int, journal:
     journal has are not run again.
     """
     slower_ms = max(a.round_ms, b.round_ms)
-    firsts = [*_first_of_turns(turns, journal.seed), *_first_of_turns(turns, journal.seed + 1)]
+    firsts = [*first_of_turns(turns, journal.seed), *first_of_turns(turns, journal.seed + 1)]
     while (number := len(journal)) < turns + min(count_of_waiting(journal.blocks), turns):
         opened.progress.stage(f"{a.entry.bundle.model} ({a.entry.bundle.runtime}): {_turn_text(number + 1, turns)}")
         journal.add(*run_turn(opened, (a.entry, b.entry), slower_ms, firsts[number]))
@@ -160,7 +161,7 @@ def run_turn(
     return a, b
 
 
-def _first_of_turns(turns: int, seed: int) -> list[int]:
+def first_of_turns(turns: int, seed: int) -> list[int]:
     """Which of the two (0 or 1) runs first in each turn, drawn so that both do equally often."""
     first = [turn % 2 for turn in range(turns)]
     random.Random(seed).shuffle(first)

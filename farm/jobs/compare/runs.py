@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import statistics
 from collections.abc import Mapping, Sequence
 
 from farm.decision.comparison import ComparisonDecision, compare_figures, decide, on_busy_unit
@@ -11,6 +10,7 @@ from farm.rows.compare import CompareResult, CompareRow, ComparisonOutcome, Side
 from farm.rows.core_waits import highest_share, is_mostly_waiting, mean_share
 from farm.rows.latency import Latency
 from farm.rows.nightly import NightlyRow
+from farm.rows.nightly_block import block_medians
 from farm.rows.result import OK, Conditions, make_row
 from farm.rows.row import Ending, Identity, Provenance
 from farm.rows.run import RunFigures
@@ -89,17 +89,13 @@ def _decision(before: NightlyRow, after: NightlyRow, margin_percent: float) -> C
     failed = [f"{name} {row.status}: {row.reason}" for name, row in (("A", before), ("B", after)) if not _is_ok(row)]
     if failed:
         return ComparisonDecision(ComparisonOutcome.NONE, f"not compared: {'; '.join(failed)}")
-    decision = decide(_medians_ms(before), _medians_ms(after), margin_percent)
+    decision = decide(block_medians(before.blocks), block_medians(after.blocks), margin_percent)
     waited = highest_share(mean_share(block.waited_share for block in row.blocks) for row in (before, after))
     return on_busy_unit(decision, waited) if waited is not None and is_mostly_waiting(waited) else decision
 
 
 def _is_ok(row: NightlyRow) -> bool:
     return row.status == Status.OK
-
-
-def _medians_ms(row: NightlyRow) -> list[float]:
-    return [statistics.median(block.samples) for block in row.blocks if not block.throttled]
 
 
 def _side(run: StoredRun, row: NightlyRow) -> Side:

@@ -3,26 +3,29 @@
 Each engine runs alone first, and what fails or answers wrongly there is a row with its reason, out of the turns. A turn
 then has a block of every other engine, in random order: a fresh process that loads the model and runs some rounds. What
 a process got by chance (places in memory, clocks) is drawn anew with every block, so a block's median is one replicate.
+Turns are kept as they are measured (farm/jobs/turn_journal.py), so that an interrupted job goes on from them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import itertools
 import random
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from farm.config.deployment import FARMRT, Deployment, Runtime
 from farm.config.inventory import Unit
 from farm.decision.fastest import standings
 from farm.engines.base import EngineRun
 from farm.engines.registry import at_version, engines, named_engines
-from farm.jobs.engines.farmrt import ready_farmrt
-from farm.jobs.engines.ready import EngineModels, ReadyEngine, ready_engine, runtimes_of
+from farm.jobs.engines.lanes import ready_in, run_key
+from farm.jobs.engines.ready import EngineModels, ReadyEngine, runtimes_of
 from farm.jobs.engines.result import engine_figures, engine_provenance, engine_validation
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.job_rows import identity_of, is_beyond_row, is_ok, unit_groups
@@ -30,11 +33,15 @@ from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import LoadOptions
 from farm.jobs.models.prepare import Failed, Prepared, TestData, prepare_all, validation_data
+from farm.jobs.turn_journal import GOES_ON, TurnFiles, TurnJournal
 from farm.jobs.validate import Validation
 from farm.rows.engines import EnginesResult, EnginesRow, EngineTurns, Standing
+from farm.rows.nightly_block import Block
 from farm.rows.result import Conditions, make_row
 from farm.rows.row import Failure, Throttling, UnitStates
 from farm.rows.status import Status
+from farm.transport.interruption import WaitInterrupted
+from farm.workspace import Workspace, file_part
 from runtime.errors import ConfigError, FarmError
 
 
@@ -42,7 +49,7 @@ from runtime.errors import ConfigError, FarmError
 class EnginesOptions:
     """What `farm engines` was asked for; no engines: farmrt and all that are installed here.
 
-    `against`: a version that the only engine is compared with.
+    `against`: a version that the only engine is compared with. `fresh`: forgets an interrupted call's turns.
     """
 
     engines: tuple[str, ...] = ()
@@ -50,6 +57,7 @@ class EnginesOptions:
     turns: int = 8
     rounds: int = 10
     warmup: int = 1
+    fresh: bool = False
     load: LoadOptions = dataclasses.field(default_factory=LoadOptions)
 
     @property
@@ -74,11 +82,14 @@ def engines_job(
     fleet: FleetOptions = FLEET,
     progress: ProgressView = SILENT,
 ) -> Iterator[EnginesRow]:
-    """A row for each unit, model, engine and runtime of it."""
-    wanted = options.wanted
+    """A row for each unit, model, engine and runtime of it.
+
+    An interrupted job gives the rows of what was measured by then before it raises KeyboardInterrupt.
+    """
+    wanted, files, are_over = options.wanted, TurnFiles(options.fresh), True
     with TemporaryDirectory() as scratch:
-        engine_models = EngineModels(Path(scratch))
-        matches = [_Match(model, wanted, options, engine_models) for model in prepare_all(deployment, check=True)]
+        made = EngineModels(Path(scratch))
+        matches = [_Match(model, wanted, options, made, files) for model in prepare_all(deployment, check=True)]
         groups = unit_groups(units, fleet.spread)
         jobs: list[Job[list[EnginesRow], OpenUnit]] = []
         for match, group in itertools.product(matches, groups):
@@ -86,8 +97,16 @@ def engines_job(
                 yield from match.failed(group[0], match.model.error)
             else:
                 jobs.append(Job(group, match.run, _all_ok, match.failed))
-        for rows in run_jobs(jobs, fleet, progress):
-            yield from rows
+        try:
+            for rows in run_jobs(jobs, fleet, progress):
+                are_over = are_over and not any(row.status in GOES_ON for row in rows)
+                yield from rows
+        except KeyboardInterrupt:  # the units' threads have ended
+            for match in matches:
+                yield from match.interrupted
+            raise
+    if are_over:
+        files.remove()
 
 
 def _all_ok(rows: Sequence[EnginesRow]) -> bool:
@@ -111,23 +130,24 @@ class _Measured:
 
     first: EngineRun | None = None
     validation: Validation = dataclasses.field(default_factory=Validation)
-    throttling: Throttling = dataclasses.field(default_factory=Throttling)
-    blocks: list[tuple[float, ...]] = dataclasses.field(default_factory=list)
+    blocks: list[Block] = dataclasses.field(default_factory=list)
     error: FarmError | None = None
 
     @property
     def medians(self) -> tuple[float, ...]:
-        return tuple(map(statistics.median, self.blocks))
+        return tuple(statistics.median(block.samples) for block in self.blocks)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Match:
-    """A model, to be run by all engines on some unit."""
+    """A model, to be run by all engines on some unit; `interrupted`: rows of units on which that was."""
 
     model: Prepared | Failed
     engines: tuple[str, ...]
     options: EnginesOptions
     engine_models: EngineModels
+    files: TurnFiles
+    interrupted: list[EnginesRow] = dataclasses.field(default_factory=list)
 
     @property
     def lanes(self) -> list[_Lane]:
@@ -143,30 +163,32 @@ class _Match:
     def run(self, opened: OpenUnit) -> Iterator[list[EnginesRow]]:
         """All rows of a unit. Raises what tells that the unit itself is gone."""
         assert isinstance(self.model, Prepared)
-        data = validation_data(self.model)
-        before = opened.state()
-        found = {lane: _Measured() for lane in self.lanes}
+        before, found = opened.state(), {lane: _Measured() for lane in self.lanes}
         with contextlib.ExitStack() as stack:
-            ready: dict[_Lane, ReadyEngine] = {}
-            for lane in found:
-                opened.progress.stage(f"{self.model.name} ({lane}): alone")
-                with _kept(opened, found[lane]):
-                    ready[lane] = stack.enter_context(self._ready(opened, self.model, lane, data))
-                    self._rehearse(opened, self.model, lane, ready[lane], data, found[lane])
-            self._turns(opened, ready, found)
-        after = opened.state()
-        states = UnitStates(state_before=before, state_after=after)
-        places = standings({lane: each.medians for lane, each in found.items() if _is_in(each) and each.blocks})
-        yield [self._lane_row(opened, lane, each, states, places.get(lane)) for lane, each in found.items()]
+            try:
+                self._measure(opened, self.model, found, stack)
+            except (WaitInterrupted, KeyboardInterrupt):
+                known = {lane: each for lane, each in found.items() if each.first or each.error}
+                self.interrupted.extend(self._rows(opened, known, UnitStates(state_before=before)))
+                raise
+        yield self._rows(opened, found, UnitStates(state_before=before, state_after=opened.state()))
 
-    def _ready(
-        self, opened: OpenUnit, model: Prepared, lane: _Lane, data: TestData
-    ) -> contextlib.AbstractContextManager[ReadyEngine]:
-        load = self.options.load
-        if lane.engine == FARMRT:
-            return ready_farmrt(opened, model, lane.runtime, data, load)
-        form = self.engine_models.of(model)
-        return ready_engine(opened, lane.engine, model, form, lane.runtime, data, load.execution)
+    def _measure(
+        self, opened: OpenUnit, model: Prepared, found: Mapping[_Lane, _Measured], stack: contextlib.ExitStack
+    ) -> None:
+        data = validation_data(model)
+        ready: dict[_Lane, ReadyEngine] = {}
+        for lane in found:
+            opened.progress.stage(f"{model.name} ({lane}): alone")
+            with _kept(opened, found[lane]):
+                made = ready_in(lane.engine, opened, model, lane.runtime, data, self.engine_models, self.options.load)
+                ready[lane] = stack.enter_context(made)
+                self._rehearse(opened, model, lane, ready[lane], data, found[lane])
+        self._turns(opened, ready, found, data)
+
+    def _rows(self, opened: OpenUnit, found: Mapping[_Lane, _Measured], states: UnitStates) -> list[EnginesRow]:
+        places = standings({lane: each.medians for lane, each in found.items() if _is_in(each) and each.blocks})
+        return [self._lane_row(opened, lane, each, states, places.get(lane)) for lane, each in found.items()]
 
     def _rehearse(
         self, opened: OpenUnit, model: Prepared, lane: _Lane, ready: ReadyEngine, data: TestData, found: _Measured
@@ -175,19 +197,38 @@ class _Match:
         found.validation = engine_validation(lane.engine, model, lane.runtime, ready.precision, data, first)
         found.first = first
 
-    def _turns(self, opened: OpenUnit, ready: Mapping[_Lane, ReadyEngine], found: Mapping[_Lane, _Measured]) -> None:
-        order = random.Random(f"{opened.unit.name}/{self.model.name}")  # its order is no secret
-        for turn in range(self.options.turns):
-            opened.progress.stage(f"{self.model.name}: turn {turn + 1} of {self.options.turns}")
-            lanes = [lane for lane in found if _is_in(found[lane])]
-            for lane in order.sample(lanes, len(lanes)):
-                self._block(opened, ready[lane], found[lane])
+    def _turns(
+        self, opened: OpenUnit, ready: Mapping[_Lane, ReadyEngine], found: Mapping[_Lane, _Measured], data: TestData
+    ) -> None:
+        """Turns of all that are in. One in which an engine fails does not count: it is measured again without it."""
+        folder = Workspace(self.model.deployment.library_name).folder / "engines" / file_part(opened.unit.name)
+        path = self.files.use(folder / f"{self.model.name}.turns.jsonl")
+        order, turns = random.Random(f"{opened.unit.name}/{self.model.name}"), self.options.turns
+        done = 0
+        while done < turns and (lanes := [lane for lane, each in found.items() if _is_in(each)]):
+            journal = TurnJournal(path, self._key(opened, lanes, found, data), 0)
+            left = turns - done
+            for blocks in journal.turns[:left]:
+                _add(found, lanes, blocks)
+                done += 1
+            while done < turns:
+                opened.progress.stage(f"{self.model.name}: turn {done + 1} of {turns}")
+                turn: dict[_Lane, Block] = {}
+                for lane in order.sample(lanes, len(lanes)):
+                    with _kept(opened, found[lane]):
+                        turn[lane] = ready[lane].block(opened, self.options.rounds, self.options.warmup, lane.engine)
+                blocks = tuple(turn[lane] for lane in lanes if lane in turn)
+                if len(blocks) < len(lanes):
+                    break
+                journal.add(*blocks)
+                _add(found, lanes, blocks)
+                done += 1
 
-    def _block(self, opened: OpenUnit, ready: ReadyEngine, found: _Measured) -> None:
-        with _kept(opened, found):
-            run, throttling = opened.cool(lambda: ready.run(self.options.rounds, self.options.warmup))
-            found.blocks.append(run.samples_ms)
-            found.throttling = throttling if throttling.throttled else found.throttling
+    def _key(self, opened: OpenUnit, lanes: Sequence[_Lane], found: Mapping[_Lane, _Measured], data: TestData) -> str:
+        """Names all that a turn follows from."""
+        runs = [run_key(lane.engine, lane.runtime, run, data) for lane in lanes if (run := found[lane].first)]
+        of_unit = (opened.unit.name, opened.unit.serial, opened.opencl_library)
+        return hashlib.sha256(repr((of_unit, self._settings, runs)).encode()).hexdigest()
 
     def _lane_row(
         self, opened: OpenUnit, lane: _Lane, found: _Measured, states: UnitStates, standing: Standing | None
@@ -195,12 +236,13 @@ class _Match:
         if found.error or not found.first:
             outcome: EnginesResult | Failure = Failure.of(found.error or FarmError("it did not run"))
             return self._row(opened.unit, lane, states, outcome)
-        samples_ms = [sample for block in found.blocks for sample in block] or found.first.samples_ms
+        samples_ms = [sample for block in found.blocks for sample in block.samples] or found.first.samples_ms
+        throttled = "; ".join(dict.fromkeys(block.throttled for block in found.blocks if block.throttled))
         outcome = EnginesResult(
             ending=found.validation.ending,
             device_model=opened.device_model,
             provenance=engine_provenance(lane.engine, found.first),
-            throttling=found.throttling,
+            throttling=Throttling(throttled=throttled),
             figures=engine_figures(found.first, samples_ms),
             comparison=found.validation.comparison,
             turns=EngineTurns(blocks_ms=found.medians, standing=standing),
@@ -208,15 +250,19 @@ class _Match:
         return self._row(opened.unit, lane, states, outcome)
 
     def _row(self, unit: Unit, lane: _Lane, states: UnitStates, outcome: EnginesResult | Failure) -> EnginesRow:
-        options = self.options
-        settings = {
-            "turns": options.turns,
-            "rounds": options.rounds,
-            "warmup": options.warmup,
-            **options.load.execution.over(self.model.settings.execution).given,
-        }
         identity = identity_of(unit, self.model, lane.runtime, lane.engine)
-        return make_row(EnginesRow, identity, Conditions(settings, states), outcome)
+        return make_row(EnginesRow, identity, Conditions(self._settings, states), outcome)
+
+    @property
+    def _settings(self) -> Mapping[str, Any]:
+        options = self.options
+        execution = options.load.execution.over(self.model.settings.execution).given
+        return {"turns": options.turns, "rounds": options.rounds, "warmup": options.warmup, **execution}
+
+
+def _add(found: Mapping[_Lane, _Measured], lanes: Sequence[_Lane], blocks: Sequence[Block]) -> None:
+    for lane, block in zip(lanes, blocks, strict=True):
+        found[lane].blocks.append(block)
 
 
 def _is_in(found: _Measured) -> bool:

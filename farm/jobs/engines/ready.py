@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
+import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from farm.condition.throttling import RetryPolicy
 from farm.config.deployment import FARMRT, Input, Model, Output, Runtime
 from farm.config.execution import Execution
 from farm.config.platforms import PLATFORMS
@@ -18,6 +21,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.model.boundary import is_turned
 from farm.model.fetch import Fetcher
+from farm.rows.nightly_block import Block
 from runtime.errors import UnsupportedError
 from runtime.importers.onnx_file import whole
 from runtime.importers.onnx_importer import with_stand_ins
@@ -34,6 +38,23 @@ class ReadyEngine:
     run: Callable[[int, int], EngineRun]
     precision: Precision = Precision.FP32
 
+    def block(self, opened: OpenUnit, rounds: int, warmup: int, arm: str, rest: RetryPolicy | None = None) -> Block:
+        """Rounds of a fresh process, or figures of a program; again after a rest where heat slowed the unit down."""
+        begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        sample = opened.measured(functools.partial(self.run, rounds, warmup), rest)
+        run = sample.value
+        return Block(
+            time=begun,
+            arm=arm,
+            init_ms=run.init_ms,
+            first_ms=run.first_ms,
+            samples=run.samples_ms,
+            figures={figure.name: figure.value for figure in run.figures},
+            throttled=sample.cause,
+            state_before=sample.before,
+            state_after=sample.after,
+        )
+
 
 class EngineModels:
     """Models as adapters get them, each made once; what adapters make of them lies in a folder of the job."""
@@ -42,6 +63,12 @@ class EngineModels:
         self._folder = folder
         self._models: dict[str, EngineModel] = {}
         self._lock = threading.Lock()
+
+    def beside(self, name: str) -> EngineModels:
+        """Those of another file, whose models may have the same names; in a folder within this one."""
+        folder = self._folder / f"beside-{name}"
+        folder.mkdir()
+        return EngineModels(folder)
 
     def of(self, prepared: Prepared) -> EngineModel:
         """The model of a deployment file."""

@@ -26,7 +26,8 @@ MAX_FILE_BYTES = 1024**2
 class CpuChoice(pydantic.BaseModel):
     """What tuning chose for a model on a CPU, and what it gained by that.
 
-    `winograd` are the convolutions, by output, that are Winograd's. `threads` and `affinity` are None where the default
+    `winograd` are the convolutions, by output, that are Winograd's; `quantized`: whether what can compute in eight bits
+    does. `threads` and `affinity` are None where the default
     was best. `valid_for` says which CPU, graph and runtime the choice is for.
     """
 
@@ -36,6 +37,7 @@ class CpuChoice(pydantic.BaseModel):
     valid_for: str
     block: Literal[8, 16]
     winograd: frozenset[str] = pydantic.Field(strict=False)
+    quantized: bool = True
     threads: Threads | None = None
     affinity: Affinity | None = None
     default_ms: float = 0.0
@@ -48,7 +50,7 @@ class CpuChoice(pydantic.BaseModel):
     @property
     def options(self) -> CpuOptions:
         """For the lowering."""
-        return CpuOptions(self.block, dict.fromkeys(self.winograd, CPU_WINOGRAD))
+        return CpuOptions(self.block, dict.fromkeys(self.winograd, CPU_WINOGRAD), self.quantized)
 
     @property
     def execution(self) -> Execution:

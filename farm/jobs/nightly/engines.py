@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
-import functools
 from collections.abc import Callable
 
 from farm.condition.device_state import read_state
@@ -16,7 +14,7 @@ from farm.jobs.nightly.case import Examination, Subject
 from farm.jobs.validate import Validation
 from farm.nightly.configuration import NightlyConfiguration
 from farm.rows.nightly import Block
-from runtime.errors import DeviceError
+from farm.rows.series import Case
 
 
 class NightEngines:
@@ -26,12 +24,14 @@ class NightEngines:
         self._models = models
         self._stack = contextlib.ExitStack()
         self._started: dict[tuple[str, float, str | None], Callable[[EngineTask], EngineRun]] = {}
+        self._ready_cases: dict[Case, ReadyEngine] = {}
 
     def __enter__(self) -> NightEngines:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._started.clear()
+        self._ready_cases.clear()
         self._stack.close()
 
     def examine(self, opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -> Examination:
@@ -52,25 +52,17 @@ class NightEngines:
 
     def block(self, opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration, arm: str, rerun: bool) -> Block:
         """Rounds of a fresh process; again after a rest where heat slowed the unit down."""
-        ready, begun = self._ready(opened, subject), datetime.datetime.now(datetime.UTC)
-        sample = opened.measured(functools.partial(ready.run, nightly.rounds, nightly.warmup), nightly.rest)
-        run = sample.value
-        if not run.samples_ms:
-            text = f"engine {subject.case.engine} does not tell the times of its rounds, so that no night can watch it"
-            raise DeviceError(f"{text}: name a figure latency_ms, or leave it to `farm run`")
-        return Block(
-            time=begun.isoformat(timespec="seconds"),
-            arm=arm,
-            rerun=rerun,
-            init_ms=run.init_ms,
-            first_ms=run.first_ms,
-            samples=run.samples_ms,
-            throttled=sample.cause,
-            state_before=sample.before,
-            state_after=sample.after,
-        )
+        ready = self._ready(opened, subject)
+        block = ready.block(opened, nightly.rounds, nightly.warmup, arm, nightly.rest)
+        return block.model_copy(update={"rerun": rerun})
 
     def _ready(self, opened: OpenUnit, subject: Subject) -> ReadyEngine:
+        """A case's engine, looked up once: that reads engines.yml."""
+        if subject.case not in self._ready_cases:
+            self._ready_cases[subject.case] = self._made_ready(opened, subject)
+        return self._ready_cases[subject.case]
+
+    def _made_ready(self, opened: OpenUnit, subject: Subject) -> ReadyEngine:
         (prepared, data), execution = subject.ready, subject.load.execution
         engine = subject.case.engine
         unit = engine_unit(engine, opened, prepared, execution)

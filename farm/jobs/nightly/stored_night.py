@@ -140,7 +140,7 @@ def _with_twins(
 ) -> Iterator[SeriesReport]:
     """Where it can matter, with the word of the twin and of the units of other kinds."""
     alone, twins = {report.key: report.judgement for report in reports}, _twins(kinds)
-    of_metric: dict[Metric, list[tuple[tuple[str, str], Judgement]]] = {metric: [] for metric in Metric}
+    of_metric: dict[Metric, list[tuple[tuple[str, str], Judgement]]] = collections.defaultdict(list)
     for report in reports:
         if kind := kinds.get(report.key.case.unit):
             of_metric[report.key.metric].append((kind, report.judgement))

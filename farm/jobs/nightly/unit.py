@@ -262,11 +262,16 @@ class UnitNight:
         """The figures of a run: times of the blocks, else of the examination; what was said of loading the model."""
         blocks, examined = self._blocks[case], self._examined.get(case)
         known = examined.figures if examined else RunFigures()
-        samples = list(itertools.chain.from_iterable(block.samples for block in blocks if not block.throttled))
+        good = [block for block in blocks if not block.throttled]
+        samples = list(itertools.chain.from_iterable(block.samples for block in good))
         times = {
             "init_ms": blocks[0].init_ms if blocks else known.init_ms,
             "first_ms": blocks[0].first_ms if blocks else None,
             "latency_ms": Latency.of(samples) if samples else None,
+            "figures": tuple(
+                each.of_blocks([block.figures[each.name] for block in good if each.name in block.figures])
+                for each in known.figures
+            ),
         }
         return known.model_copy(update=times)
 

@@ -1,7 +1,8 @@
 """Searches how a model is best executed on a unit's CPU, by measuring whole models.
 
-First each convolution is timed as Winograd's and as the direct one, with blocks of 8 and of 16 channels; then the
-better plan with other numbers of threads, and on the big cores alone where there are others.
+First each convolution is timed as Winograd's and as the direct one, with blocks of 8 and of 16 channels; then a
+quantised model's plans in eight bits and in floats; then the best plan with other numbers of threads, and on the big
+cores alone where there are others.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from farm.jobs.models import cpu_choice
 from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.tune.cpu_turns import CpuPlan, measure_plans, written
-from runtime.families.convolution.block_kernels import BLOCKED_WINOGRAD
+from runtime.families.convolution.block_kernels import BLOCKED_WINOGRAD, QUANTIZED_WINOGRAD
 from runtime.families.convolution.node import takes_winograd
+from runtime.graph import Graph
 from runtime.layout.blocked import BLOCKS
 
 TRIAL = Effort(processes=3, turns=2)
@@ -45,12 +47,19 @@ def search_cpu(opened: OpenUnit, prepared: Prepared, data: TestData, folder: Pat
     start_s = time.monotonic()
     opened.progress.stage(f"{prepared.name}: blocks and algorithms")
     plans = [_with_best_algorithms(opened, prepared, block, data, folder) for block in BLOCKS]
-    best = _fastest(opened, prepared, plans, data, folder)
+    measured = [*plans, *in_floats(prepared.graph, plans)]
+    best = _fastest(opened, prepared, measured, data, folder)
     threads = [*other_threads(prepared.settings.execution, best, opened.probe.cpu)]
     if threads:
         opened.progress.stage(f"{prepared.name}: threads")
         best = _fastest(opened, prepared, [best, *threads], data, folder)
-    return CpuSearch(best, 2 * len(plans) + len(plans) + len(threads), time.monotonic() - start_s)
+    return CpuSearch(best, 2 * len(plans) + len(measured) + len(threads), time.monotonic() - start_s)
+
+
+def in_floats(graph: Graph, choices: Sequence[CpuChoice]) -> list[CpuChoice]:
+    """The same choices without eight bits, where a graph rounds to these."""
+    rounds = any(node.op == "FakeQuantize" or node.attrs.get("activation") == "fake_quantize" for node in graph.nodes)
+    return [choice.model_copy(update={"quantized": False}) for choice in choices if rounds]
 
 
 def _with_best_algorithms(opened: OpenUnit, prepared: Prepared, block: int, data: TestData, folder: Path) -> CpuChoice:
@@ -67,7 +76,7 @@ def _with_best_algorithms(opened: OpenUnit, prepared: Prepared, block: int, data
     ]
     slow, fast = _step_times(opened, ways, data)
     winners = [name for name in fast if name in slow and fast[name] < slow[name]]
-    names = {step.name for step in ways[1].plan.steps if step.kernel is BLOCKED_WINOGRAD}
+    names = {step.name for step in ways[1].plan.steps if step.kernel in (BLOCKED_WINOGRAD, QUANTIZED_WINOGRAD)}
     return direct.model_copy(update={"winograd": frozenset(outputs[name] for name in winners if name in names)})
 
 

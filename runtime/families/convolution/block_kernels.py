@@ -49,4 +49,11 @@ QUANTIZED_DEPTHWISE = blocked_row(
     _depthwise_macs,
 )
 
-BLOCK_KERNELS = (BLOCKED_CONV2D, BLOCKED_WINOGRAD, BLOCKED_DEPTHWISE, QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE)
+QUANTIZED_WINOGRAD = blocked_row(
+    "quantized_winograd", "Conv2D", "x:bytes w b residual:bytes y:bytes", _CONVOLUTION, "act_a act_b", _convolution_macs
+)
+
+BLOCK_KERNELS = (
+    *(BLOCKED_CONV2D, BLOCKED_WINOGRAD, BLOCKED_DEPTHWISE),
+    *(QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE, QUANTIZED_WINOGRAD),
+)

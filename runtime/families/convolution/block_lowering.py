@@ -62,12 +62,16 @@ def lower_conv(builder: Builder, node: Node) -> None:
     groups, filters = merged_filters(conv)
     dims = conv.window() | {"in_c": filters.shape[2], "out_c": filters.shape[1], "groups": groups}
     if algorithm(builder, node) == CPU_WINOGRAD:
-        points = transform_filter(filters[0], CPU_WINOGRAD.tile).transpose(2, 3, 0, 1)
-        rows = points.reshape(-1, *filters.shape[1:3])
-        _emit(conv, BLOCKED_WINOGRAD, "Conv2D", dims, rows, {"WINO": CPU_WINOGRAD.tile})
+        _emit(conv, BLOCKED_WINOGRAD, "Conv2D", dims, *winograd_rows(filters[0]))
     else:
         rows = filters.transpose(0, 1, 3, 4, 2).reshape(groups, filters.shape[1], -1)
         _emit(conv, BLOCKED_CONV2D, "FullyConnected" if conv.is_matrix else "Conv2D", dims, rows, {})
+
+
+def winograd_rows(filters: Array) -> tuple[Array, dict[str, int]]:
+    """Filters [out_c, in_c, 3, 3] as Winograd's kernels read them, and the option that says so."""
+    wide = transform_filter(filters, CPU_WINOGRAD.tile).transpose(2, 3, 0, 1)
+    return wide.reshape(-1, *filters.shape[:2]), {"WINO": CPU_WINOGRAD.tile}
 
 
 def merged_filters(conv: Convolution) -> tuple[int, Array]:

@@ -1,11 +1,14 @@
 /* blocked_winograd: a 3x3 convolution of stride 1 by Winograd's minimal filtering F(m x m, 3 x 3), m = WINO. A turn is a
  * range of tiles of one image with a range of output blocks: it transforms the tiles' inputs, lets each of the alpha^2
- * matrices of weights pass over them, and transforms the sums to outputs; all of it in the worker's memory. */
+ * matrices of weights pass over them, and transforms the sums to outputs; all of it in the worker's memory.
+ *
+ * quantized_winograd: the same from bytes less ZERO, without a residual; BYTES says what lies in bytes. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_quantized.h"
 #include "blocked_convolution.h"
 
 /* Bytes of transformed inputs that a turn should stay within, and the tiles of a turn. */
@@ -70,6 +73,21 @@ static const char *winograd_check(const rt_cpu_call *call, rt_cpu_needs *needs) 
     return NULL;
 }
 
+/* The same of a call whose tensors in bytes are counted as such, its floats among them as floats. */
+static const char *quantized_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    rt_conv_dims d = rt_quantized_winograd_args_of(call);
+    rt_cpu_call counted = *call;
+    rt_cpu_tensor *y = &counted.tensors[RT_CONV_Y];
+    if (!(call->codes.bytes & RT_BYTES_INPUT) || call->codes.residual) return "it reads no bytes, or has a residual";
+    if (call->codes.bytes & RT_BYTES_OUTPUT) {
+        if (!rt_are_byte_bounds(d.act_a, d.act_b)) return "its bounds are no bytes";
+    } else {
+        if (y->offset % sizeof(float) != 0) return "its output begins within a float";
+        y->count /= sizeof(float);
+    }
+    return winograd_check(&counted, needs);
+}
+
 /* --- division --- */
 
 static division divide(const rt_cpu_call *call, rt_workers *workers) {
@@ -109,12 +127,20 @@ static share turn_share(const division *all, uint32_t turn, uint32_t worker) {
 /* domain = transformed inputs of all the share's tiles */
 static void inputs_transform(const division *all, const share *own) {
     int64_t plane = (int64_t)all->d.in_h * all->d.in_w * all->block;
+    const void *x = all->call->tensors[RT_CONV_X].data;
+    bool in_bytes = all->call->codes.bytes & RT_BYTES_INPUT;
     rt_winograd_tile tile = {.step = all->in_blocks * own->tiles * all->block,
+                             .zero = (float)all->call->codes.zero,
                              .height = all->d.in_h,
                              .width = all->d.in_w,
                              .domain = own->inputs};
     for (int64_t block = 0; block < all->in_blocks; block++) {
-        tile.x = rt_floats(&all->call->tensors[RT_CONV_X]) + (own->image * all->in_blocks + block) * plane;
+        int64_t offset = (own->image * all->in_blocks + block) * plane;
+        if (in_bytes) {
+            tile.x_bytes = (const uint8_t *)x + offset;
+        } else {
+            tile.x = (const float *)x + offset;
+        }
         for (int64_t i = own->first_tile; i < own->first_tile + own->tiles; i++, tile.domain += all->block) {
             tile.top = i / all->columns * all->tile - all->d.pad_t;
             tile.left = i % all->columns * all->tile - all->d.pad_l;
@@ -163,7 +189,11 @@ static void outputs_transform(const division *all, const share *own, int64_t blo
                              .b = all->d.act_b};
     for (int64_t b = block; b < block + blocks; b++) {
         int64_t offset = (own->image * all->out_blocks + b) * plane;
-        tile.y = rt_floats(&call->tensors[RT_CONV_Y]) + offset;
+        if (call->codes.bytes & RT_BYTES_OUTPUT) {
+            tile.y_bytes = (uint8_t *)call->tensors[RT_CONV_Y].data + offset;
+        } else {
+            tile.y = rt_floats(&call->tensors[RT_CONV_Y]) + offset;
+        }
         tile.bias = rt_floats(&call->tensors[RT_CONV_B]) + b * all->block;
         tile.residual = call->codes.residual ? rt_floats(&call->tensors[RT_CONV_RESIDUAL]) + offset : NULL;
         for (int64_t i = own->first_tile; i < own->first_tile + own->tiles; i++, tile.domain += all->block) {
@@ -193,3 +223,5 @@ static void winograd_run(const rt_cpu_call *call, rt_workers *workers) {
 
 const rt_cpu_operator rt_cpu_blocked_winograd = {
     RT_BLOCKED_WINOGRAD_ROW, .check = winograd_check, .run = winograd_run};
+const rt_cpu_operator rt_cpu_quantized_winograd = {
+    RT_QUANTIZED_WINOGRAD_ROW, .check = quantized_check, .run = winograd_run};

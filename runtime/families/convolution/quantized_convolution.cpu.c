@@ -61,8 +61,7 @@ static const char *tensors_check(const rt_cpu_call *call, uint64_t x, uint64_t y
     if (call->codes.residual && !fits(&tensors[RESIDUAL], y, bytes & RT_BYTES_RESIDUAL))
         return "the residual exceeds its pool";
     if (!fits(&tensors[Y], y, bytes & RT_BYTES_OUTPUT)) return "the output exceeds its pool";
-    if ((bytes & RT_BYTES_OUTPUT) && !(a >= -255.0f && a <= 0.0f && b >= a && b <= a + 255.0f))
-        return "its bounds are no bytes";
+    if ((bytes & RT_BYTES_OUTPUT) && !rt_are_byte_bounds(a, b)) return "its bounds are no bytes";
     return NULL;
 }
 

@@ -1,4 +1,8 @@
-"""Lowers Conv on activations of eight bits in blocks (`Builder.read_bytes`): direct or depthwise, sums in 32 bits."""
+"""Lowers Conv on activations of eight bits in blocks (`Builder.read_bytes`).
+
+Direct and depthwise in integers, sums in 32 bits. Winograd's algorithm makes floats of the bytes that it reads: it
+saves more multiplications than bytes gain with AVX2.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,8 @@ import math
 
 import numpy as np
 
-from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE
-from runtime.families.convolution.block_lowering import algorithm, fits, merged_filters
+from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE, QUANTIZED_WINOGRAD
+from runtime.families.convolution.block_lowering import algorithm, fits, merged_filters, winograd_rows
 from runtime.families.convolution.node import Convolution
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.spec import ceil_div
@@ -17,28 +21,36 @@ from runtime.lowering.blocks import QuantizedOperator
 from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Tensors
 from runtime.lowering.options import CPU_WINOGRAD
-from runtime.lowering.value import Value
+from runtime.lowering.value import Value, byte_bounds
+from runtime.semantics.quantization import EIGHT_BITS
 from runtime.types import ElementType, Storage
 
 _QUAD = 4  # channels of a lane that follow each other (cpu_quantized.h)
 _MOST_PRODUCTS = (2**31 - 1) // (255 * 128)
 # Multiply-adds for an input that has to be brought into eight bits first, from which on that is paid back.
 _MIN_MACS = 64
-_OUTPUT, _RESIDUAL = 1, 2  # BYTES
+_OUTPUT, _RESIDUAL, _INPUT = 1, 2, 4  # BYTES
 
 
 def serves(builder: Builder, node: Node) -> bool:
-    """Whether the weights are whole numbers of eight bits, and Winograd's algorithm in floats is not faster."""
+    """Whether input and weights are whole numbers of eight bits; weights of Winograd's algorithm may be any."""
     graph = builder.graph
-    if not fits(graph, node, builder.block) or algorithm(builder, node) == CPU_WINOGRAD:
+    if not fits(graph, node, builder.block) or graph.tensors[node.inputs[0]].quantization is None:
         return False
+    if algorithm(builder, node) == CPU_WINOGRAD:
+        return not node.input(3)
     channels, *window = graph.shape(node.inputs[1])[1:]
     products = math.prod(window) * (channels * (1 if node.attrs["group"] == 1 else 4) + _QUAD)
     return products <= _MOST_PRODUCTS and _whole_weights(graph, node) is not None
 
 
-def pays(graph: Graph, node: Node) -> bool:
+def pays(builder: Builder, node: Node) -> bool:
     """Whether it pays to bring the input into eight bits for the convolution alone."""
+    graph, known = builder.graph, builder.graph.tensors[node.inputs[0]].quantization
+    if known is None or not known.is_whole or known.integers not in EIGHT_BITS:
+        return False
+    if algorithm(builder, node) == CPU_WINOGRAD:
+        return False
     macs = math.prod(graph.shape(node.output)) * math.prod(graph.shape(node.inputs[1])[1:])
     return macs >= _MIN_MACS * math.prod(graph.shape(node.inputs[0]))
 
@@ -57,6 +69,9 @@ def _whole_weights(graph: Graph, node: Node) -> Array | None:
 def lower_conv(builder: Builder, node: Node) -> None:
     """Emits one step: it writes eight bits where the output is stored so, else floats."""
     conv = Convolution(builder, node)
+    if algorithm(builder, node) == CPU_WINOGRAD:
+        _emit_winograd(conv)
+        return
     scales = _whole_weights(builder.graph, node)
     assert scales is not None
     if conv.is_depthwise:
@@ -88,8 +103,8 @@ def _emit(
     builder, node = conv.builder, conv.node
     x = builder.read_bytes(node.inputs[0])
     residual = _residual(builder, node.input(3))
-    y = builder.write_bytes(node.output) if builder.in_bytes(node.output) else None
-    y_step = y.steps.step if y and y.steps else 1.0
+    y = _written(builder, node)
+    y_step = y.steps.step if y.steps else 1.0
     assert x.steps is not None
     bias, of_sums = conv.bias_data().reshape(scales.shape).astype(np.float64), scales * x.steps.step
     residual_scale = residual.steps.step if residual and residual.steps else 1.0
@@ -97,8 +112,7 @@ def _emit(
         bias = bias - residual.steps.zero * residual.steps.step
     rows = [bias - of_sums * totals * (x.steps.zero - shift) for shift in (0, 128)]
     code, numbers = activation_code(node.attrs)
-    if y and y.steps:
-        numbers = {"act_a": -float(y.steps.zero), "act_b": 255.0 - y.steps.zero}
+    numbers = byte_bounds(y.steps, "act_a act_b") if y.steps else numbers
     tensors: Tensors = {
         "x": x,
         "w": builder.constant_bytes(node.inputs[1], weights),
@@ -107,14 +121,42 @@ def _emit(
             node.input(2) or f"{node.name}:bias", np.stack([_lanes(builder, row / y_step) for row in rows])
         ),
         "residual": residual or x,
-        "y": y or builder.write(node.output, Storage.BLOCKED),
+        "y": y,
     }
-    in_bytes = _OUTPUT * (y is not None) + _RESIDUAL * (residual is not None and residual.steps is not None)
+    in_bytes = _OUTPUT * (y.steps is not None) + _RESIDUAL * (residual is not None and residual.steps is not None)
     defines = {"ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block}
     defines |= {"BYTES": in_bytes, "ZERO": x.steps.zero}
     kernel, op = (QUANTIZED_DEPTHWISE, "DepthwiseConv2d") if depthwise else (QUANTIZED_CONV2D, "Conv2D")
     numbers |= {"residual_scale": residual_scale / y_step}
     builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown, "eight bits")
+
+
+def _emit_winograd(conv: Convolution) -> None:
+    """The step of the input and that of the output are part of the weights."""
+    builder, node = conv.builder, conv.node
+    x, y = builder.read_bytes(node.inputs[0]), _written(builder, node)
+    assert x.steps is not None
+    y_step = y.steps.step if y.steps else 1.0
+    dims = conv.window() | {"in_c": conv.x_shape[1], "out_c": conv.y_shape[1], "groups": 1}
+    rows, defines = winograd_rows(conv.filter * (x.steps.step / y_step))
+    code, numbers = activation_code(node.attrs)
+    tensors: Tensors = {
+        "x": x,
+        "w": builder.constant(node.inputs[1], pack_rows(rows, builder.block)),
+        "b": builder.constant(node.input(2) or f"{node.name}:bias", conv.bias_data() / y_step),
+        "residual": x,
+        "y": y,
+    }
+    defines |= {"ACTIVATION": code, "RESIDUAL": 0, "BLOCK": builder.block, "ZERO": x.steps.zero}
+    defines["BYTES"] = _INPUT | _OUTPUT * (y.steps is not None)
+    numbers = byte_bounds(y.steps, "act_a act_b") if y.steps else numbers
+    builder.launch(QUANTIZED_WINOGRAD, node.name, "Conv2D", tensors, dims, numbers, defines, conv.shown, "eight bits")
+
+
+def _written(builder: Builder, node: Node) -> Value:
+    """The output, in bytes where it is stored so."""
+    stored = builder.in_bytes(node.output)
+    return builder.write_bytes(node.output) if stored else builder.write(node.output, Storage.BLOCKED)
 
 
 def _residual(builder: Builder, name: str) -> Value | None:
@@ -130,4 +172,4 @@ def _lanes(builder: Builder, values: Array) -> Array:
     return pack_rows(values[..., None], builder.block).reshape(-1)
 
 
-QUANTIZED_OPERATORS = {"Conv": QuantizedOperator(serves, lower_conv, pays)}
+QUANTIZED_OPERATORS = {"Conv": QuantizedOperator(serves, lower_conv, pays, rounds=False, inputs=1)}

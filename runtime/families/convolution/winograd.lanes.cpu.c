@@ -1,6 +1,6 @@
 /* Winograd's transforms F(2x2, 3x3) and F(4x4, 3x3) of one block: each lane for itself. The matrices stand in
  * runtime/layout/winograd.py. */
-#include "../../native/src/cpu/cpu_lanes.h"
+#include "../../native/src/cpu/cpu_lanes_bytes.h"
 
 /* B' d of alpha values that lie `step` apart, in place. */
 INLINE void input_transform(lanes *d, int step, int tile) {
@@ -37,24 +37,27 @@ INLINE void output_transform(lanes *m, int step, int tile) {
 }
 
 /* The inputs of a tile, zeros outside of the plane. */
-INLINE void inputs_load(const rt_winograd_tile *at, lanes *d, int alpha, int part) {
+INLINE void inputs_load(const rt_winograd_tile *at, lanes *d, int alpha, int part, bool in_bytes) {
     for (int i = 0; i < alpha; i++) {
         int64_t row = at->top + i;
         bool row_inside = row >= 0 && row < at->height;
         for (int j = 0; j < alpha; j++) {
             int64_t column = at->left + j;
             bool inside = row_inside && column >= 0 && column < at->width;
-            d[i * alpha + j] = inside ? load(at->x + (row * at->width + column) * RT_BLOCK + part) : (lanes){0};
+            int64_t place = (row * at->width + column) * RT_BLOCK + part;
+            d[i * alpha + j] = !inside    ? (lanes){0}
+                               : in_bytes ? bytes_load(at->x_bytes + place) - at->zero
+                                          : load(at->x + place);
         }
     }
 }
 
 /* domain = B' d B */
-INLINE void input_compute(const rt_winograd_tile *at, int tile) {
+INLINE void input_compute(const rt_winograd_tile *at, int tile, bool in_bytes) {
     const int alpha = tile + 2;
     for (int part = 0; part < RT_BLOCK; part += LANES) {
         lanes d[RT_WINOGRAD_ALPHA * RT_WINOGRAD_ALPHA];
-        inputs_load(at, d, alpha, part);
+        inputs_load(at, d, alpha, part, in_bytes);
         for (int j = 0; j < alpha; j++) input_transform(d + j, alpha, tile);
         for (int i = 0; i < alpha; i++) {
             input_transform(d + i * alpha, 1, tile);
@@ -70,6 +73,10 @@ INLINE void outputs_store(const rt_winograd_tile *at, const lanes *values, int64
     for (int j = 0; j < tile && at->left + j < at->width; j++) {
         int64_t out = (row * at->width + at->left + j) * RT_BLOCK + part;
         lanes value = values[j] + bias;
+        if (at->y_bytes != NULL) {
+            bytes_store(at->y_bytes + out, clamp(value, (lanes){0} + at->a, (lanes){0} + at->b), (int32_t)at->a);
+            continue;
+        }
         if (at->residual != NULL) value += load(at->residual + out);
         store(at->y + out, clamp(value, low, high));
         if (at->activation != RT_UNARY_CLAMP) at->tiles->apply(at->activation, at->a, at->b, at->y + out, LANES);
@@ -92,7 +99,13 @@ INLINE void output_compute(const rt_winograd_tile *at, int tile) {
     }
 }
 
-void NAME(rt_lanes_winograd2_input_)(const rt_winograd_tile *tile) { input_compute(tile, 2); }
-void NAME(rt_lanes_winograd4_input_)(const rt_winograd_tile *tile) { input_compute(tile, 4); }
+void NAME(rt_lanes_winograd2_input_)(const rt_winograd_tile *tile) {
+    tile->x_bytes != NULL ? input_compute(tile, 2, true) : input_compute(tile, 2, false);
+}
+
+void NAME(rt_lanes_winograd4_input_)(const rt_winograd_tile *tile) {
+    tile->x_bytes != NULL ? input_compute(tile, 4, true) : input_compute(tile, 4, false);
+}
+
 void NAME(rt_lanes_winograd2_output_)(const rt_winograd_tile *tile) { output_compute(tile, 2); }
 void NAME(rt_lanes_winograd4_output_)(const rt_winograd_tile *tile) { output_compute(tile, 4); }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from runtime.graph import Graph, Node
 from runtime.kernels.codes import Pad
@@ -105,21 +104,25 @@ def fits_slice(graph: Graph, node: Node, block: int) -> bool:
     if not is_image(graph, node):
         return False
     start, steps = _slice_of(graph, node)
-    channels_alone = _only_channels(graph.shape(node.inputs[0]), graph.shape(node.output), steps)
-    return steps[:2] == [1, 1] and (start[1] % block == 0 or channels_alone)
+    return steps[:2] == [1, 1] and (start[1] % block == 0 or only_channels(graph, node) is not None)
 
 
-def _only_channels(shape: Shape, part: Shape, steps: Sequence[int]) -> bool:
-    """Whether a slice takes all of the other axes, as they lie: backwards, an axis keeps its size too."""
-    return (shape[0], *shape[2:]) == (part[0], *part[2:]) and min(steps) > 0
+def only_channels(graph: Graph, node: Node) -> int | None:
+    """The first channel of a slice that takes all of the other axes as they lie; None of another.
+
+    Backwards, an axis keeps its size too.
+    """
+    shape, part = graph.shape(node.inputs[0]), graph.shape(node.output)
+    start, steps = _slice_of(graph, node)
+    is_whole = (shape[0], *shape[2:]) == (part[0], *part[2:]) and min(steps) > 0 and steps[1] == 1
+    return start[1] if is_whole else None
 
 
 def lower_slice(builder: Builder, node: Node) -> None:
     """Lowers Slice: the same memory where whole blocks of one image are wanted, else a copy."""
     x, shape, block = builder.read(node.inputs[0], Storage.BLOCKED), builder.graph.shape(node.output), builder.block
     start, steps = _slice_of(builder.graph, node)
-    channels_alone = _only_channels(x.shape, shape, steps)
-    if channels_alone and start[1] % block == 0 and shape[0] == 1:
+    if only_channels(builder.graph, node) is not None and start[1] % block == 0 and shape[0] == 1:
         builder.alias(node.output, x.blocks(node.output, shape, start[1]))
         return
     y = builder.write(node.output, Storage.BLOCKED)

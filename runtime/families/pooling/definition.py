@@ -16,6 +16,7 @@ from runtime.kernels.image.spec import image_kernel
 from runtime.kernels.spec import WINDOW
 from runtime.operators.row import FIXED, AttributeKind, Operator
 from runtime.oracle.shared import Compute, first_input, image_windows
+from runtime.semantics import quantization
 from runtime.semantics.shape_functions import Attributes, Shape, require_rank, window_outputs
 
 
@@ -30,7 +31,7 @@ _WINDOW: Mapping[str, AttributeKind] = {"kernel": "pair", "strides": "pair", "pa
 
 
 OPERATORS = {
-    "MaxPool": Operator((1, 1), _shape, _WINDOW, format=FIXED),
+    "MaxPool": Operator((1, 1), _shape, _WINDOW, format=FIXED, quantization=quantization.kept),
     "AveragePool": Operator((1, 1), _shape, {**_WINDOW, "count_include_pad": "bool"}, format=FIXED),
 }
 
@@ -73,9 +74,9 @@ IMAGE_KERNELS = (
         tunable=True,
     ),
 )
-BLOCKED_POOL = blocked_row(
-    "blocked_pool", "Pooling", "x y", f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad:0-1"
-)
+_POOL = f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad:0-1"
+BLOCKED_POOL = blocked_row("blocked_pool", "Pooling", "x y", _POOL)
+QUANTIZED_POOL = blocked_row("quantized_pool", "Pooling", "x:bytes y:bytes", _POOL, "scale low high")
 BLOCKED_GLOBAL_POOL = blocked_row("blocked_global_pool", "Pooling", "x y", "batch in_h in_w channels")
 
-BLOCK_KERNELS = (BLOCKED_POOL, BLOCKED_GLOBAL_POOL)
+BLOCK_KERNELS = (BLOCKED_POOL, QUANTIZED_POOL, BLOCKED_GLOBAL_POOL)

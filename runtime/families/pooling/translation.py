@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.families.pooling.definition import BLOCKED_POOL
+from runtime.families.pooling.definition import BLOCKED_POOL, QUANTIZED_POOL
 from runtime.graph import Graph, Node
 from runtime.kernels.codes import Pooling
-from runtime.lowering.blocks import BlockedOperator, any_image
+from runtime.lowering.blocks import BlockedOperator, QuantizedOperator, any_image
 from runtime.lowering.builder import Builder
 from runtime.lowering.images import emit
+from runtime.lowering.value import byte_bounds
 from runtime.operators.case import OperatorCase, shape_text
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
@@ -27,9 +28,9 @@ def _dims(graph: Graph, node: Node) -> dict[str, int]:
     return dims | {"count_include_pad": int(attrs.get("count_include_pad", False))}
 
 
-def _kind(node: Node) -> int:
+def _kind(node: Node) -> Pooling:
     """Returns the value of the kernel's POOL option."""
-    return int(Pooling.MAX if node.op == "MaxPool" else Pooling.AVERAGE)
+    return Pooling.MAX if node.op == "MaxPool" else Pooling.AVERAGE
 
 
 def _shown(graph: Graph, node: Node) -> ProfileInfo:
@@ -60,6 +61,19 @@ def _on_blocks(builder: Builder, node: Node) -> None:
     builder.launch(BLOCKED_POOL, node.name, "Pooling", {"x": x, "y": y}, dims, None, defines, shown)
 
 
+def emit_bytes(builder: Builder, node: Node, kind: Pooling, dims: dict[str, int], shown: ProfileInfo) -> None:
+    """One step on blocked activations of eight bits."""
+    x, y = builder.read_bytes(node.inputs[0]), builder.write_bytes(builder.result(node))
+    assert x.steps and y.steps
+    defines = {"POOL": int(kind), "BLOCK": builder.block, "ZERO": x.steps.zero}
+    numbers = {"scale": x.steps.step / y.steps.step, **byte_bounds(y.steps, "low high")}
+    builder.launch(QUANTIZED_POOL, node.name, "Pooling", {"x": x, "y": y}, dims, numbers, defines, shown, "eight bits")
+
+
+def _on_bytes(builder: Builder, node: Node) -> None:
+    emit_bytes(builder, node, _kind(node), _dims(builder.graph, node), _shown(builder.graph, node))
+
+
 def _pool(op: str, c: int, size: int, k: int, stride: int, pad: int) -> OperatorCase:
     attrs: dict[str, Any] = {"kernel": (k, k), "strides": (stride,) * 2, "pads": (pad,) * 4}
     attrs |= {"count_include_pad": False} if op == "AveragePool" else {}
@@ -71,6 +85,7 @@ _POOLS = ("MaxPool", "AveragePool")
 BUFFER_LOWERINGS = dict.fromkeys(_POOLS, _on_buffers)
 IMAGE_LOWERINGS = dict.fromkeys(_POOLS, _on_images)
 BLOCKED_OPERATORS = dict.fromkeys(_POOLS, BlockedOperator(any_image, _on_blocks))
+QUANTIZED_OPERATORS = dict.fromkeys(_POOLS, QuantizedOperator(lambda builder, node: True, _on_bytes))
 OPBENCH_CASES = (
     _pool("MaxPool", 64, 112, 3, 2, 1),
     _pool("AveragePool", 128, 28, 2, 2, 0),

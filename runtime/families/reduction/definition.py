@@ -16,8 +16,9 @@ from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS
 from runtime.kernels.image.pixels import EXTENTS, image_of
 from runtime.kernels.image.spec import Images, activation_image, blocks_of, image_kernel
 from runtime.kernels.spec import Defines, Dims
-from runtime.operators.row import Operator, transposable
+from runtime.operators.row import AttributeKind, Operator, transposable
 from runtime.oracle.shared import Compute, first_input
+from runtime.semantics.quantization import QuantizationRule, moved, not_carried
 from runtime.semantics.shape_functions import Attributes, Shape
 
 
@@ -32,10 +33,12 @@ def _shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
 
 
-OPERATORS = {
-    op: Operator((1, 1), _shape, {"axes": "ints", "keepdims": "bool"}, format=transposable(rewriting.reduced))
-    for op in REDUCTIONS
-}
+def _row(rule: QuantizationRule) -> Operator:
+    attributes: Mapping[str, AttributeKind] = {"axes": "ints", "keepdims": "bool"}
+    return Operator((1, 1), _shape, attributes, format=transposable(rewriting.reduced), quantization=rule)
+
+
+OPERATORS = {op: _row(moved if op in ("ReduceMax", "ReduceMin") else not_carried) for op in REDUCTIONS}
 
 
 def _reduce(function: Callable[..., Any]) -> Compute:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runtime.families.pooling.definition import BLOCKED_GLOBAL_POOL
+from runtime.families.pooling.translation import emit_bytes
 from runtime.families.reduction.definition import REDUCTIONS
 from runtime.graph import Graph, Node
-from runtime.kernels.codes import Reduce
+from runtime.kernels.codes import Pooling, Reduce
 from runtime.layout.blocked import is_blocked_row_major
-from runtime.lowering.blocks import BlockedOperator
+from runtime.lowering.blocks import BlockedOperator, QuantizedOperator
 from runtime.lowering.builder import Builder
 from runtime.lowering.images import emit, extents
 from runtime.lowering.reduced_loops import reduced_loops
@@ -80,7 +81,21 @@ def _on_blocks(builder: Builder, node: Node) -> None:
     builder.launch(BLOCKED_GLOBAL_POOL, node.name, "Pooling", {"x": x, "y": y}, dims, None, defines, shown)
 
 
+def _serves_bytes(builder: Builder, node: Node) -> bool:
+    return _is_global(builder.graph, node, builder.block) and node.attrs["keepdims"]
+
+
+def _on_bytes(builder: Builder, node: Node) -> None:
+    """Emits a pool whose window is the image."""
+    batch, channels, height, width = builder.graph.shape(node.inputs[0])
+    dims = {"batch": batch, "channels": channels, "in_h": height, "in_w": width, "k_h": height, "k_w": width}
+    dims |= {**dict.fromkeys(("out_h", "out_w", "stride_h", "stride_w", "dil_h", "dil_w"), 1), "pad_t": 0, "pad_l": 0}
+    kind = Pooling.MAX if node.op == "ReduceMax" else Pooling.AVERAGE
+    emit_bytes(builder, node, kind, dims | {"count_include_pad": 0}, ProfileInfo(builder.graph.shape(node.output)))
+
+
 BUFFER_LOWERINGS = dict.fromkeys(REDUCTIONS, _on_buffers)
 IMAGE_LOWERINGS = dict.fromkeys(REDUCTIONS, _on_images)
 BLOCKED_OPERATORS = {"ReduceMean": BlockedOperator(_is_global, _on_blocks)}
+QUANTIZED_OPERATORS = dict.fromkeys(("ReduceMean", "ReduceMax"), QuantizedOperator(_serves_bytes, _on_bytes))
 OPBENCH_CASES = (sized("ReduceMean", (1, 1024, 7, 7), axes=(2, 3), keepdims=True),)

@@ -16,6 +16,7 @@ from runtime.kernels.image.spec import image_kernel
 from runtime.kernels.spec import Defines, Dims
 from runtime.operators.row import FIXED, AttributeKind, Operator
 from runtime.oracle.shared import Compute, first_input
+from runtime.semantics.quantization import Known, Quantization, moved
 from runtime.semantics.shape_functions import Attributes, Shape, require_rank
 
 
@@ -39,7 +40,12 @@ _RESIZE: Mapping[str, AttributeKind] = {
 }
 
 
-OPERATORS = {"Resize": Operator((1, 1), _shape, _RESIZE, format=FIXED)}
+def _known(known: Known, shapes: Sequence[Shape], attributes: Attributes) -> Quantization | None:
+    """What moves elements keeps what they stand for."""
+    return moved(known, shapes, attributes) if attributes["mode"] == "nearest" else None
+
+
+OPERATORS = {"Resize": Operator((1, 1), _shape, _RESIZE, format=FIXED, quantization=_known)}
 
 
 def _resize(arguments: Sequence[Array | None], attributes: Attributes) -> Array:

@@ -6,9 +6,10 @@ one computes its source coordinates as output coordinate * scale + shift.
 
 from __future__ import annotations
 
+from runtime.families.elementwise.quantized_lowering import requantized
 from runtime.families.resize.nearest import nearest_indices
 from runtime.graph import Graph, Node
-from runtime.lowering.blocks import BlockedOperator, any_image
+from runtime.lowering.blocks import BlockedOperator, QuantizedOperator, any_image, is_image
 from runtime.lowering.builder import Builder
 from runtime.lowering.images import emit
 from runtime.lowering.launch import Tensors
@@ -89,6 +90,21 @@ def _on_blocks(builder: Builder, node: Node) -> None:
     builder.launch(_kernel(node), node.name, "Resize", tensors, dims, numbers, shown=shown)
 
 
+def _is_nearest(builder: Builder, node: Node) -> bool:
+    return node.attrs["mode"] == "nearest" and is_image(builder.graph, node)
+
+
+def _on_bytes(builder: Builder, node: Node) -> None:
+    """Lowers a nearest Resize of eight bits: it moves them."""
+    result = builder.result(node)
+    x = requantized(builder, node.name, builder.read_bytes(node.inputs[0]), builder.steps_of(result))
+    y = builder.write_bytes(result)
+    pixels, resized = x.words(), y.words()
+    dims = _dims(builder.graph, node) | {"batch": pixels.shape[0], "channels": pixels.shape[1]}
+    tensors: Tensors = {"x": pixels, "y": resized, **_tables(builder, node)}
+    builder.launch("resize_nearest", node.name, "Resize", tensors, dims, shown=ProfileInfo(y.shape), note="eight bits")
+
+
 def _resize(mode: str, c: int, size: int, factor: int) -> OperatorCase:
     x = (1, c, size, size)
     attrs = {
@@ -104,6 +120,7 @@ def _resize(mode: str, c: int, size: int, factor: int) -> OperatorCase:
 BUFFER_LOWERINGS = {"Resize": _on_buffers}
 IMAGE_LOWERINGS = {"Resize": _on_images}
 BLOCKED_OPERATORS = {"Resize": BlockedOperator(any_image, _on_blocks)}
+QUANTIZED_OPERATORS = {"Resize": QuantizedOperator(_is_nearest, _on_bytes)}
 OPBENCH_CASES = (
     _resize("nearest", 32, 28, 2),
     _resize("linear", 32, 28, 2),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.jobs.compare.turn_journal import KeptTurn
+from farm.jobs.turn_journal import KeptTurn
 from farm.rows.compare import CompareRow
 from tests.farm.cluster.services import STARTED_S, TestCluster, end, running_jobs, start_command, wait_until
 from tests.farm.conftest import CallFarm
@@ -67,7 +67,7 @@ def test_a_comparison_whose_client_ends_goes_on_with_its_turns(
     (row,) = [CompareRow.model_validate(row) for row in json.loads(out)["rows"]]
     assert (again, row.status) == (0, "ok") and len(row.blocks) >= 2 * TURNS, err  # more where this machine is busy
     assert 0 < len(kept) < TURNS and row.settings["seed"] == kept[0].seed
-    assert row.blocks[: 2 * len(kept)] == tuple(block for turn in kept for block in (turn.a, turn.b))
+    assert row.blocks[: 2 * len(kept)] == tuple(block for turn in kept for block in turn.blocks)
     assert not _turns_on(cluster, "alpha"), "all rows are there"
 
 
@@ -85,7 +85,7 @@ def test_a_comparison_outlives_its_host_and_its_scheduler(cluster: TestCluster, 
         out, err = process.communicate(timeout=STARTED_S)
         (row,) = [CompareRow.model_validate(row) for row in json.loads(out)["rows"]]
         assert (process.returncode, row.status, row.unit) == (0, "ok", "alpha") and len(row.blocks) >= 2 * TURNS, err
-        assert row.blocks[: 2 * len(kept)] == tuple(block for turn in kept for block in (turn.a, turn.b))
+        assert row.blocks[: 2 * len(kept)] == tuple(block for turn in kept for block in turn.blocks)
     finally:
         end(process)
 
@@ -107,4 +107,4 @@ def test_a_bisection_that_is_interrupted_goes_on(farm: CallFarm, cluster: TestCl
     document = json.loads(out)
     assert (status, [each["subject"] for each in document["suspects"]]) == (0, ["number 1"]), err
     first = CompareRow.model_validate(document["rows"][0])
-    assert kept and first.blocks[: 2 * len(kept)] == tuple(block for turn in kept for block in (turn.a, turn.b))
+    assert kept and first.blocks[: 2 * len(kept)] == tuple(block for turn in kept for block in turn.blocks)

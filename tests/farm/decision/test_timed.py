@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 import pytest
 
 from farm.decision.judgement import Judgement, OnsetTest, Verdict
-from farm.decision.regression import judge_series, needs_twin, twin_evidence
+from farm.decision.regression import compare_points, judge_series, needs_twin, twin_evidence
 from farm.decision.rules import RULES
 from farm.decision.timed import TwinEvidence
+from farm.rows.run import EngineFigure
 from farm.rows.series import Metric
 from tests.farm.decision.histories import STEADY, history, night, settled, with_more_blocks
 
@@ -179,3 +181,15 @@ def test_why_adds_to_the_change_instead_of_repeating_it() -> None:
     assert dataclasses.replace(told, measured="+9.8 % (+7 to +12 %) against 30 nights").why == "3 re-runs agree"
     assert dataclasses.replace(told, measured="").why == told.reason
     assert Judgement(Verdict.NEW, "+1 %", measured="+1 %").why == "+1 %", "nothing is left unsaid"
+
+
+@pytest.mark.parametrize("better", ["up", "down"])
+def test_of_a_program_s_figure_more_is_better_or_worse_as_it_says(better: Literal["up", "down"]) -> None:
+    metric = Metric.of_figure(EngineFigure.of("prompt", "tokens/s", better, [10.0]))
+    for factor in TOLD:
+        is_worse = (factor < 1) == (better == "up")
+        tonight = with_more_blocks(night(40, 10 * factor), 60, 10 * factor)
+        judgement = judge_series(history(), tonight, metric, final=True)
+        assert judgement.verdict == (Verdict.REGRESSION if is_worse else Verdict.IMPROVEMENT)
+        compared = compare_points(night(39), night(40, 10 * factor), metric)
+        assert compared.verdict == judgement.verdict and compared.ratio == pytest.approx(factor, rel=0.03)

@@ -67,6 +67,24 @@ def test_an_engine_that_takes_onnx_computes_what_numpy_does(
 
 
 @pytest.mark.slow
+def test_winograd_of_mnn_keeps_the_digits_of_float32(unit: EngineUnit, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    weights = {f"w{at}": rng.normal(size=(64, 64, 3, 3)) / 24 for at in range(4)}
+    names = ["x", "a", "b", "c", "y"]
+    nodes = [
+        onnx.helper.make_node("Conv", [names[at], f"w{at}"], [names[at + 1]], pads=[1, 1, 1, 1]) for at in range(4)
+    ]
+    shape = [1, 64, 56, 56]
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in ("x", "y")]
+    model = model_of(nodes, ends[:1], ends[1:], weights)
+    value = rng.normal(size=shape).astype(np.float32)
+    done = rounds_of(Mnn(), unit, engine_model(tmp_path, model), value)
+    expected = evaluate(convert(model)[0], {"x": value})["y"].astype(np.float64)
+    noise = np.square(done.outputs["y"] - expected).sum()
+    assert 10 * np.log10(np.square(expected).sum() / noise) > 90
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [Mnn(), Ncnn(), ExecuTorch()], ids=lambda engine: engine.name)
 def test_a_converter_says_which_operator_it_lacks(engine: PythonEngine, unit: EngineUnit, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=f"{engine.name} does not convert the model: .*NoSuchOperator"):

@@ -124,3 +124,35 @@ def test_an_engine_that_fails_is_a_row_and_the_others_go_on(farm: CallFarm, own_
     assert found["wrong"].status == "wrong_result" and found["hangs"].status == "timeout"
     told = {(each["engine"], each["verdict"]) for each in verdict["series"] if each["metric"] == "latency_ms"}
     assert {("crashes", "failed"), ("wrong", "wrong_result"), ("hangs", "failed")} <= told
+
+
+@pytest.mark.slow
+def test_figures_of_a_program_are_series_that_the_night_watches(farm: CallFarm, own_folder: Path) -> None:
+    write_deployment(own_folder, runtime="cpu")
+    Path("lab.yml").write_text(FILE + "engine: [llama]\n")
+    Path("engines.yml").write_text(
+        "engines:\n  llama:\n    program: {host: ./bench}\n    figures:\n"
+        "      prompt: {pattern: '([0-9.]+) t/s', unit: tokens/s, better: up}\n"
+    )
+    Path("bench").write_text(f"#!/bin/sh\ncat {own_folder}/speed\n")
+    Path("bench").chmod(0o755)
+    for night in range(6):
+        Path("speed").write_text(f"{100 + night % 3} t/s {102 + night % 3} t/s\n")
+        status, verdict, err = night_of(farm)
+        assert status == 0, err
+    Path("speed").write_text("50 t/s\n")
+    status, verdict, _ = night_of(farm)
+    told = {each["metric"]: each for each in verdict["series"]}
+    series = told["figure:up:prompt:tokens/s"]
+    assert "latency_ms" not in told and series["engine"] == "llama"
+    assert series["verdict"] in ("regression", "provisional_regression"), series
+    row = stored_rows()[0]
+    assert [block.figures for block in row.blocks] == [{"prompt": 50.0}] * 2 and not row.blocks[0].samples
+    assert row.latency_ms is None and [figure.samples for figure in row.figures] == [(50.0, 50.0)]
+    pages = " ".join(path.read_text() for path in Path("reports/lab").rglob("*.html"))
+    assert "50.00 tokens/s" in pages and "prompt of tiny (cpu of llama)" in pages
+    status, _, err = farm("report")
+    assert status in (0, 1), err
+    assert farm("store", "export", "flat", "--format", "csv")[0] == 0
+    with Path("flat/points.csv").open() as file:
+        assert "figure:up:prompt:tokens/s" in {line["metric"] for line in csv.DictReader(file)}

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import farm as farm_package
+from farm import cli
+from farm.cli import view
+from farm.config import deployment, inventory
+from farm.jobs.engines.job import EnginesOptions, engines_job
+from farm.jobs.fleet.progress import Silent
 from farm.rows.engines import EnginesRow, Standing
 from farm.rows.latency import Latency
 from farm.rows.status import Status
+from farm.store import Store
 from farm.tables.engines import engine_tables, fastest_lines
 from farm.tables.table import plain
 from runtime.errors import JobError
@@ -100,6 +110,87 @@ def test_the_same_from_python(own_folder: Path) -> None:
     write_deployment(own_folder, runtime="cpu")
     rows = list(farm_package.engines("tiny.yml", ["host"], engines=["farmrt"], turns=1, rounds=2))
     assert [(row.engine, row.status, len(row.blocks_ms)) for row in rows] == [("farmrt", Status.OK, 1)]
+
+
+class InterruptedAt(Silent):
+    """Ctrl-C as soon as a stage is told; the stages that were."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self.told = text, list[str]()
+
+    def stage(self, unit: str, text: str) -> None:
+        self.told.append(text)
+        if self._text in text:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.slow
+def test_an_interrupted_race_goes_on_with_its_turns(own_folder: Path) -> None:
+    source = deployment.load(write_deployment(own_folder, runtime="cpu"))
+    options = EnginesOptions(("farmrt", "onnxruntime"), turns=4, rounds=2)
+    rows: list[EnginesRow] = []
+    with pytest.raises(KeyboardInterrupt):
+        for row in engines_job(source, [inventory.HOST], options, progress=InterruptedAt("turn 3 of 4")):
+            rows.append(row)
+    assert [(row.engine, row.status, len(row.blocks_ms)) for row in rows] == [
+        ("farmrt", Status.OK, 2),
+        ("onnxruntime", Status.OK, 2),
+    ]
+    again = InterruptedAt("never")
+    finished = list(engines_job(source, [inventory.HOST], options, progress=again))
+    assert [text for text in again.told if "turn" in text] == ["tiny: turn 3 of 4", "tiny: turn 4 of 4"]
+    assert [row.blocks_ms[:2] for row in finished] == [row.blocks_ms for row in rows]
+    assert all(len(row.blocks_ms) == 4 and row.standing for row in finished)
+    assert not list(Path("build").rglob("*.turns.jsonl")), "its rows are there"
+
+
+@pytest.mark.slow
+def test_other_rounds_and_a_fresh_start_measure_all_turns(own_folder: Path) -> None:
+    source = deployment.load(write_deployment(own_folder, runtime="cpu"))
+    options = EnginesOptions(("farmrt",), turns=2, rounds=2)
+    for changed in ({"rounds": 3}, {"fresh": True}):
+        with pytest.raises(KeyboardInterrupt):
+            list(engines_job(source, [inventory.HOST], options, progress=InterruptedAt("turn 2 of 2")))
+        again = InterruptedAt("never")
+        list(engines_job(source, [inventory.HOST], dataclasses.replace(options, **changed), progress=again))
+        assert [text for text in again.told if "turn" in text] == ["tiny: turn 1 of 2", "tiny: turn 2 of 2"]
+
+
+@pytest.fixture
+def ctrl_c_in_turn_3(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The user interrupts the process as soon as the third turn is told."""
+    tell = view.PlainView.stage
+
+    def stage(self: view.PlainView, unit: str, text: str) -> None:
+        tell(self, unit, text)
+        if "turn 3 of" in text:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(view.PlainView, "stage", stage)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background ignores it
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ctrl_c_in_turn_3")
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_ctrl_c_shows_and_keeps_what_was_measured(farm: CallFarm, own_folder: Path, form: tuple[str, ...]) -> None:
+    write_deployment(own_folder, runtime="cpu")
+    engines = ("--engine", "farmrt", "--engine", "onnxruntime", "--store", "s.db")
+    status, out, err = farm("engines", "tiny.yml", "--device", "host", "--turns", "500", *engines, *form)
+    assert status == cli.INTERRUPTED and "interrupted; what was measured is shown and kept, the same command" in err
+    with Store.open("s.db") as store:
+        kept = list(store.rows())
+    rows = [EnginesRow.model_validate(row) for row in kept]
+    assert sorted(row.engine for row in rows) == ["farmrt", "onnxruntime"]
+    assert all(row.status == Status.OK and 2 <= len(row.blocks_ms) < 500 and row.standing for row in rows)
+    if form:
+        told = json.loads(out)
+        assert told["rows"] == kept
+        assert told["error"]["message"].startswith("interrupted;")
+    else:
+        assert {line.split()[0] for line in out.splitlines() if "|" in line} >= {"farmrt", "onnxruntime"}
 
 
 def row_of(engine: str, standing: Standing | None, status: Status = Status.OK) -> EnginesRow:

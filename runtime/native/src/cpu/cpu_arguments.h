@@ -492,6 +492,52 @@ enum { RT_QUANTIZED_DEPTHWISE_X, RT_QUANTIZED_DEPTHWISE_W, RT_QUANTIZED_DEPTHWIS
     }
 extern const rt_cpu_operator rt_cpu_quantized_depthwise;
 
+typedef rt_conv2d_args rt_quantized_winograd_args;
+#define rt_quantized_winograd_args_of rt_conv2d_args_of
+enum { RT_QUANTIZED_WINOGRAD_X, RT_QUANTIZED_WINOGRAD_W, RT_QUANTIZED_WINOGRAD_B, RT_QUANTIZED_WINOGRAD_RESIDUAL, RT_QUANTIZED_WINOGRAD_Y };
+#define RT_QUANTIZED_WINOGRAD_ROW \
+    .name = "quantized_winograd", .tensors = "bffbb", .int_count = 16, .float_count = 2, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {11, 1, INT32_MAX}, \
+        {2, 0, INT32_MAX}, \
+        {3, 1, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_quantized_winograd;
+
+typedef struct {
+    int32_t planes, pixels, b_pixels;
+    float a_zero, a_scale, b_zero, b_scale, low, high;
+} rt_quantized_binary_args;
+static inline rt_quantized_binary_args rt_quantized_binary_args_of(const rt_cpu_call *call) {
+    rt_quantized_binary_args args;
+    memcpy((char *)&args + offsetof(rt_quantized_binary_args, planes), call->ints, sizeof(int32_t[3]));
+    memcpy((char *)&args + offsetof(rt_quantized_binary_args, a_zero), call->floats, sizeof(float[6]));
+    return args;
+}
+enum { RT_QUANTIZED_BINARY_A, RT_QUANTIZED_BINARY_B, RT_QUANTIZED_BINARY_Y };
+#define RT_QUANTIZED_BINARY_ROW \
+    .name = "quantized_binary", .tensors = "bbb", .int_count = 3, .float_count = 6, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {3, 1, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_quantized_binary;
+
+typedef struct {
+    int32_t runs, pixels, x_stride, y_stride;
+} rt_quantized_lookup_args;
+static inline rt_quantized_lookup_args rt_quantized_lookup_args_of(const rt_cpu_call *call) {
+    rt_quantized_lookup_args args;
+    memcpy((char *)&args + offsetof(rt_quantized_lookup_args, runs), call->ints, sizeof(int32_t[4]));
+    return args;
+}
+enum { RT_QUANTIZED_LOOKUP_X, RT_QUANTIZED_LOOKUP_TABLE, RT_QUANTIZED_LOOKUP_Y };
+#define RT_QUANTIZED_LOOKUP_ROW \
+    .name = "quantized_lookup", .tensors = "bbb", .int_count = 4, .float_count = 0, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {4, 1, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_quantized_lookup;
+
 typedef rt_pool_args rt_blocked_pool_args;
 #define rt_blocked_pool_args_of rt_pool_args_of
 enum { RT_BLOCKED_POOL_X, RT_BLOCKED_POOL_Y };
@@ -504,6 +550,28 @@ enum { RT_BLOCKED_POOL_X, RT_BLOCKED_POOL_Y };
         {1, 0, 1}, \
     }
 extern const rt_cpu_operator rt_cpu_blocked_pool;
+
+typedef struct {
+    int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
+        count_include_pad;
+    float scale, low, high;
+} rt_quantized_pool_args;
+static inline rt_quantized_pool_args rt_quantized_pool_args_of(const rt_cpu_call *call) {
+    rt_quantized_pool_args args;
+    memcpy((char *)&args + offsetof(rt_quantized_pool_args, batch), call->ints, sizeof(int32_t[15]));
+    memcpy((char *)&args + offsetof(rt_quantized_pool_args, scale), call->floats, sizeof(float[3]));
+    return args;
+}
+enum { RT_QUANTIZED_POOL_X, RT_QUANTIZED_POOL_Y };
+#define RT_QUANTIZED_POOL_ROW \
+    .name = "quantized_pool", .tensors = "bb", .int_count = 15, .float_count = 3, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {10, 1, INT32_MAX}, \
+        {2, 0, INT32_MAX}, \
+        {2, 1, INT32_MAX}, \
+        {1, 0, 1}, \
+    }
+extern const rt_cpu_operator rt_cpu_quantized_pool;
 
 typedef struct {
     int32_t batch, in_h, in_w, channels;
@@ -839,7 +907,11 @@ extern const rt_cpu_operator rt_cpu_suppression;
     X(blocked_depthwise) \
     X(quantized_conv2d) \
     X(quantized_depthwise) \
+    X(quantized_winograd) \
+    X(quantized_binary) \
+    X(quantized_lookup) \
     X(blocked_pool) \
+    X(quantized_pool) \
     X(blocked_global_pool) \
     X(reorder) \
     X(quantized_reorder) \

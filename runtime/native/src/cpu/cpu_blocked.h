@@ -14,6 +14,9 @@
 #include "cpu_arguments.h"
 #include "cpu_tile.h"
 
+struct rt_quantized_pool;
+struct rt_quantized_pair;
+
 enum { RT_BLOCKED_PIXELS = 6, RT_BLOCKED_BLOCKS = 4, RT_WINOGRAD_ALPHA = 6 };
 
 /* A window that slides over planes. A value. */
@@ -76,7 +79,10 @@ typedef struct {
     int64_t step;
     int64_t height, width, top, left; /* of the plane, and of the tile in it */
     const float *x;                   /* input: the plane */
+    const uint8_t *x_bytes;           /* the same in bytes of this zero point; NULL: in floats */
+    float zero;
     float *y;                         /* output: the plane */
+    uint8_t *y_bytes;                 /* the same in bytes, rounded and less `a`; NULL: in floats */
     const float *bias, *residual;     /* output; residual NULL: none */
     uint32_t activation;
     float a, b;
@@ -95,6 +101,8 @@ typedef struct {
     /* for output tiles of 2 x 2 and of 4 x 4 */
     void (*winograd_input[2])(const rt_winograd_tile *tile);
     void (*winograd_output[2])(const rt_winograd_tile *tile);
+    void (*quantized_pool)(const struct rt_quantized_pool *pool); /* cpu_quantized.h */
+    void (*quantized_pair)(const struct rt_quantized_pair *pair);
 } rt_blocked_kernels;
 
 /* Those for the instruction set of `tiles` and a block of 8 or 16. */

@@ -74,5 +74,7 @@ void NAME(rt_lanes_winograd2_input_)(const rt_winograd_tile *tile);
 void NAME(rt_lanes_winograd4_input_)(const rt_winograd_tile *tile);
 void NAME(rt_lanes_winograd2_output_)(const rt_winograd_tile *tile);
 void NAME(rt_lanes_winograd4_output_)(const rt_winograd_tile *tile);
+void NAME(rt_lanes_quantized_pool_)(const struct rt_quantized_pool *pool);
+void NAME(rt_lanes_quantized_pair_)(const struct rt_quantized_pair *pair);
 
 #endif

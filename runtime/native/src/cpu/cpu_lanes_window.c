@@ -82,12 +82,7 @@ INLINE void pool_row(const rt_blocked_rows *rows, int64_t row, rt_tap_range insi
     const rt_blocked_window *window = rows->window;
     taps at = row_taps(window, row);
     for (int64_t column = 0; column < window->out_w; column++) {
-        if (column == inside.first) at.columns = (rt_tap_range){0, window->k_w};
-        if (column < inside.first || column >= inside.end) {
-            edge_set(window, column, &at);
-        } else {
-            column_set(window, column, &at);
-        }
+        column_move(window, column, inside, &at);
         pool_pixel(rows, &at, row * window->out_w + column, is_max);
     }
 }

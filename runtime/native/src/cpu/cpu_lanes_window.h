@@ -1,4 +1,4 @@
-/* Which taps of a window lie within the input: what the loops of cpu_lanes_window.c and cpu_quantized_lanes.c share.
+/* Which taps of a window lie within the input: what loops over windows share.
  * Without state. */
 #ifndef RT_CPU_LANES_WINDOW_H
 #define RT_CPU_LANES_WINDOW_H
@@ -27,6 +27,16 @@ INLINE void column_set(const rt_blocked_window *window, int64_t column, taps *at
 INLINE void edge_set(const rt_blocked_window *window, int64_t column, taps *at) {
     column_set(window, column, at);
     at->columns = rt_taps_inside(at->left, window->k_w, window->dil_w, window->in_w);
+}
+
+/* Moves to the next output of the row; `inside`: what columns_inside says. */
+INLINE void column_move(const rt_blocked_window *window, int64_t column, rt_tap_range inside, taps *at) {
+    if (column == inside.first) at->columns = (rt_tap_range){0, window->k_w};
+    if (column < inside.first || column >= inside.end) {
+        edge_set(window, column, at);
+    } else {
+        column_set(window, column, at);
+    }
 }
 
 /* The outputs of a row whose windows lie within its columns; may be empty. */

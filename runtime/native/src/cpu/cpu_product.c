@@ -11,6 +11,9 @@
 /* Inputs of the tiles of one turn should stay in a core's cache while the weights pass by. */
 enum { INPUT_BYTES = 256 << 10, MIN_TILES = 2, MAX_TILES = 16, TURNS_PER_WORKER = 3 };
 
+/* From so many pixels on, integer weights become floats before they are multiplied. */
+enum { DIRECT_PIXELS = 48, DIRECT_PIXELS_OF_4 = 8 };
+
 /* A job with its division into turns: ranges of tiles x ranges of blocks x groups. */
 typedef struct {
     const rt_product_job *job;
@@ -21,13 +24,14 @@ typedef struct {
 
 /* What one turn computes. */
 typedef struct {
-    uint64_t group, first_pixel, end_pixel, first_block, end_block;
+    uint64_t group, first_pixel, tiles, first_block, end_block;
+    uint64_t width, wider; /* pixels of a tile; how many of the first tiles have one more */
     const float **rows;
     float *completed; /* the last block of weights that are not packed, or the floats of integers */
 } share;
 
 /* Tiles whose inputs fill the cache, within bounds. */
-static uint64_t tiles_per_turn(uint64_t taps, uint64_t depth) {
+static uint64_t most_tiles(uint64_t taps, uint64_t depth) {
     uint64_t tile_bytes = rt_product(rt_product(taps, depth), RT_TILE_PIXELS * sizeof(float));
     uint64_t tiles = INPUT_BYTES / tile_bytes;
     return tiles < MIN_TILES ? MIN_TILES : tiles > MAX_TILES ? MAX_TILES : tiles;
@@ -35,7 +39,7 @@ static uint64_t tiles_per_turn(uint64_t taps, uint64_t depth) {
 
 /* Bytes of a turn's row pointers, rounded up so that what follows them is aligned. */
 static uint64_t rows_bytes(uint64_t taps, uint64_t depth) {
-    uint64_t pointers = rt_product(taps, tiles_per_turn(taps, depth) * RT_TILE_PIXELS);
+    uint64_t pointers = rt_product(taps, most_tiles(taps, depth) * RT_TILE_PIXELS);
     return rt_product(rt_ceil_div(pointers, RT_CPU_BLOCK), RT_CPU_BLOCK * sizeof(float *));
 }
 
@@ -87,8 +91,9 @@ uint64_t rt_product_scratch_bytes(const rt_cpu_call *packed, uint64_t taps, uint
 /* Divides by pixels first; blocks of channels are split only where that leaves workers without a turn. */
 static division divide(const rt_product_job *job, rt_workers *workers) {
     division all = {.job = job, .workers = workers};
-    all.tiles_per_turn = tiles_per_turn(job->taps, job->depth);
-    all.pixel_turns = rt_ceil_div(job->pixels, all.tiles_per_turn * job->tiles->pixels);
+    uint64_t tiles = rt_ceil_div(job->pixels, job->tiles->pixels);
+    all.tiles_per_turn = rt_ceil_div(tiles, rt_ceil_div(tiles, most_tiles(job->taps, job->depth)));
+    all.pixel_turns = rt_ceil_div(tiles, all.tiles_per_turn);
     all.blocks = rt_ceil_div(job->channels, RT_CPU_BLOCK);
     uint64_t pairs = rt_ceil_div(all.blocks, job->tiles->blocks);
     uint64_t threads = rt_workers_count(workers);
@@ -109,7 +114,10 @@ static share turn_share(const division *all, uint32_t turn, uint32_t worker) {
     uint64_t span = all->tiles_per_turn * all->job->tiles->pixels;
     share own = {.group = turn / (all->pixel_turns * all->block_turns)};
     own.first_pixel = part % all->pixel_turns * span;
-    own.end_pixel = smaller(own.first_pixel + span, job->pixels);
+    uint64_t pixels = smaller(span, job->pixels - own.first_pixel);
+    own.tiles = rt_ceil_div(pixels, job->tiles->pixels);
+    own.width = pixels / own.tiles;
+    own.wider = pixels % own.tiles;
     own.first_block = part / all->pixel_turns * all->blocks_per_turn;
     own.end_block = smaller(own.first_block + all->blocks_per_turn, all->blocks);
     uint8_t *scratch = rt_workers_scratch(all->workers, worker);
@@ -118,22 +126,21 @@ static share turn_share(const division *all, uint32_t turn, uint32_t worker) {
     return own;
 }
 
-/* Pixels of the tile at a pixel; the last may have fewer. */
-static uint64_t tile_pixels(const division *all, const share *own, uint64_t pixel) {
-    return smaller(all->job->tiles->pixels, own->end_pixel - pixel);
-}
-
-/* Where the row pointers of the tile at a pixel lie. */
-static const float **tile_rows(const division *all, const share *own, uint64_t pixel) {
-    return own->rows + (pixel - own->first_pixel) / all->job->tiles->pixels * all->job->taps * RT_TILE_PIXELS;
+/* A tile's pixels, and where its row pointers lie. */
+static void tile_place(const division *all, const share *own, uint64_t index, rt_tile *tile) {
+    tile->first_pixel = own->first_pixel + index * own->width + smaller(index, own->wider);
+    tile->pixels = (uint32_t)(own->width + (index < own->wider));
+    tile->rows = own->rows + index * all->job->taps * RT_TILE_PIXELS;
 }
 
 /* The row pointers of all tiles of a share. */
 static void share_rows_fill(const division *all, const share *own) {
     rt_window window = all->job->window;
+    rt_tile tile;
     window.x += (int64_t)own->group * all->job->group_inputs;
-    for (uint64_t pixel = own->first_pixel; pixel < own->end_pixel; pixel += all->job->tiles->pixels) {
-        rt_rows_fill(&window, pixel, tile_pixels(all, own, pixel), RT_TILE_PIXELS, tile_rows(all, own, pixel));
+    for (uint64_t i = 0; i < own->tiles; i++) {
+        tile_place(all, own, i, &tile);
+        rt_rows_fill(&window, tile.first_pixel, tile.pixels, RT_TILE_PIXELS, (const float **)tile.rows);
     }
 }
 
@@ -173,9 +180,11 @@ static void integers_complete(const rt_product_job *job, const share *own, uint6
     }
 }
 
-/* Whether a job's integer weights are read as they are: more pixels share the floats that they become, which pays for
- * fewer where there are few bits to take apart. */
-static bool is_direct(const rt_product_job *job) { return job->weights == NULL && job->pixels < job->integers.bits; }
+/* Whether a job's integer weights are read as they are: the floats that they become are shared by a tile then, else by
+ * all pixels of a turn, which pays for fewer of them where there are few bits to take apart. */
+static bool is_direct(const rt_product_job *job) {
+    return job->weights == NULL && job->pixels < (job->integers.bits == 4 ? DIRECT_PIXELS_OF_4 : DIRECT_PIXELS);
+}
 
 /* The tile at a block, for any pixels: one block, or two where the kernel takes two and both are there. */
 static rt_tile block_tile(const division *all, const share *own, uint64_t block) {
@@ -214,10 +223,8 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
         rt_tile tile = block_tile(all, &own, block);
         rt_integer_weights integers = block_integers(job, &own, block);
         tile.epilogue = &epilogue;
-        for (uint64_t pixel = own.first_pixel; pixel < own.end_pixel; pixel += job->tiles->pixels) {
-            tile.rows = tile_rows(all, &own, pixel);
-            tile.first_pixel = pixel;
-            tile.pixels = (uint32_t)tile_pixels(all, &own, pixel);
+        for (uint64_t i = 0; i < own.tiles; i++) {
+            tile_place(all, &own, i, &tile);
             is_direct(job) ? job->tiles->integer_product(&tile, &integers) : job->tiles->product(&tile);
         }
         block += tile.blocks;

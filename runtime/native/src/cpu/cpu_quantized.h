@@ -11,7 +11,7 @@
 
 /* Channels whose weights follow each other in a lane: [b][t][ceil(c/4)][lane][4], zeros behind the last channel; and the
  * bits BYTES of what lies in bytes. */
-enum { RT_QUAD = 4, RT_BYTES_OUTPUT = 1, RT_BYTES_RESIDUAL = 2 };
+enum { RT_QUAD = 4, RT_BYTES_OUTPUT = 1, RT_BYTES_RESIDUAL = 2, RT_BYTES_INPUT = 4 };
 
 /* What becomes of sums: v = sum * scale + bias + residual * residual_scale of each lane. Bytes: v, rounded and within a
  * and b, which are whole, is stored less a. Floats: activation(v). A value. */
@@ -49,6 +49,34 @@ typedef struct {
     int64_t first_row, end_row; /* of the output */
     rt_quantized_end end;       /* at the first pixel of the plane */
 } rt_quantized_rows;
+
+/* Some rows of one output plane of a pool: v = (value - zero) * scale of each lane, value being the mean or the maximum,
+ * is rounded, and stored less `low`, between low and high, which are whole. A value. */
+typedef struct rt_quantized_pool {
+    const rt_blocked_window *window;
+    const uint8_t *x;           /* the input plane */
+    uint8_t *y;                 /* the output plane */
+    int64_t first_row, end_row; /* of the output */
+    uint32_t pooling;           /* RT_POOLING_* */
+    bool count_include_pad;     /* padding holds the zero point */
+    int32_t zero;
+    float scale, low, high;
+} rt_quantized_pool;
+
+/* Some blocks of the sum or the product of two tensors: of each lane (a - a_zero) * a_scale, and b's alike, joined,
+ * rounded and stored as those of a pool. A value. */
+typedef struct rt_quantized_pair {
+    const uint8_t *a, *b;
+    uint8_t *y;
+    int64_t blocks, b_step; /* b_step: elements of b from block to block, 0 where one is for all */
+    bool multiplies;
+    float a_zero, a_scale, b_zero, b_scale, low, high;
+} rt_quantized_pair;
+
+/* Whether all whole numbers between `low` and `high`, and zero, are bytes when `low` is taken away. */
+static inline bool rt_are_byte_bounds(float low, float high) {
+    return low >= -255.0f && low <= 0.0f && high >= low && high <= low + 255.0f;
+}
 
 /* The loops for one instruction set and block. A value, of which all are constants. */
 typedef struct {

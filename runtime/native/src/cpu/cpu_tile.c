@@ -25,20 +25,26 @@
 /* Floats of a register, and the tile whose sums fill the registers but for those of weights and inputs. */
 #if defined(__AVX512F__)
 #define LANES 16
-enum { PIXELS = 6, BLOCKS = 2 };
+#define PIXELS 6
+#define BLOCKS 2
 #elif defined(__AVX__)
 #define LANES 8
-enum { PIXELS = 6, BLOCKS = 1 };
+#define PIXELS 6
+#define BLOCKS 1
 #elif defined(__aarch64__)
 #define LANES 4
-enum { PIXELS = 6, BLOCKS = 1 };
+#define PIXELS 6
+#define BLOCKS 1
 #else
 #define LANES 4
-enum { PIXELS = 2, BLOCKS = 1 };
+#define PIXELS 2
+#define BLOCKS 1
 #endif
 enum { PARTS = RT_CPU_BLOCK / LANES, DEPTHWISE_PIXELS = PIXELS < 4 ? PIXELS : 4, ROWS = 4 };
 
 #include "cpu_vector.h"
+
+#define UNROLLED _Pragma("GCC unroll 16")
 
 /* Each lane within its bounds, written so that a NaN stays a NaN. */
 INLINE lanes clamp(lanes value, lanes low, lanes high) {
@@ -220,22 +226,30 @@ INLINE void product_sum(const rt_tile *tile, float *sums, int pixels, int blocks
     }
 }
 
-/* rt_tile_kernels.product. Fewer pixels than a tile has are summed as one or as all, and only theirs are stored. */
+/* Sums of a constant size, so that they stay in registers. */
+#define SUMS(size)                                                                                             \
+    case size:                                                                                                 \
+        tile->blocks == BLOCKS ? product_sum(tile, sums, size, BLOCKS) : product_sum(tile, sums, size, 1);      \
+        break;
+
+/* rt_tile_kernels.product. */
 static void product(const rt_tile *tile) {
-    /* Four constant sizes, so that the sums of each stay in registers. */
     float sums[PIXELS * BLOCKS * RT_CPU_BLOCK] __attribute__((aligned(64)));
-    if (tile->pixels == 1 && tile->blocks == 1) {
-        product_sum(tile, sums, 1, 1);
-    } else if (tile->pixels == 1) {
-        product_sum(tile, sums, 1, BLOCKS);
-    } else if (tile->blocks == 1) {
-        product_sum(tile, sums, PIXELS, 1);
-    } else {
-        product_sum(tile, sums, PIXELS, BLOCKS);
+    switch (tile->pixels) {
+        SUMS(1)
+        SUMS(2)
+#if PIXELS == 6
+        SUMS(3)
+        SUMS(4)
+        SUMS(5)
+        SUMS(6)
+#endif
+        default: break;
     }
     finish(tile->epilogue, sums, tile->pixels, tile->blocks * RT_CPU_BLOCK, tile->first_pixel, tile->first_channel,
            tile->channels);
 }
+#undef SUMS
 
 /* RT_CPU_BLOCK integers as floats. */
 INLINE void integers_widen(const int8_t *integers, lanes values[PARTS]) {
@@ -270,9 +284,10 @@ INLINE void integers_widen(const int8_t *integers, lanes values[PARTS]) {
 /* The integers of one column of a block, as floats. */
 INLINE void column_load(const uint8_t *integers, uint32_t bits, uint64_t column, lanes values[PARTS]) {
     typedef uint8_t bytes __attribute__((vector_size(RT_CPU_BLOCK)));
+    typedef uint16_t pairs __attribute__((vector_size(RT_CPU_BLOCK))); /* few CPUs shift bytes */
     bytes own;
     memcpy(&own, integers + (bits == 4 ? column / 2 : column) * RT_CPU_BLOCK, sizeof own);
-    if (bits == 4) own = (column % 2 ? own >> 4 : own & 15) - 8;
+    if (bits == 4) own = ((bytes)((pairs)own >> (uint16_t)(column % 2 * 4)) & 15) - 8;
     integers_widen((const int8_t *)&own, values);
 }
 
@@ -335,8 +350,57 @@ INLINE void integers_sum(const rt_tile *tile, const rt_integer_weights *weights,
     }
 }
 
+/* Adds the products of a column with each pixel's input; its integers become floats once for all pixels. `scale`: NULL
+ * where one of each row is for all columns. */
+INLINE void pixels_add(const uint8_t *integers, uint32_t bits, uint64_t column, const lanes *scale,
+                       const float *const x[PIXELS], uint64_t at, lanes sum[PIXELS][PARTS]) {
+    lanes values[PARTS];
+    column_load(integers, bits, column, values);
+    UNROLLED for (int i = 0; i < PARTS && scale != NULL; i++) values[i] *= scale[i];
+    UNROLLED for (int p = 0; p < PIXELS; p++) {
+        UNROLLED for (int i = 0; i < PARTS; i++) sum[p][i] += values[i] * x[p][at];
+    }
+}
+
+/* The same as integers_sum of all pixels of a tile together; `many`: a row has several scales. */
+INLINE void integers_sum_together(const rt_tile *tile, const rt_integer_weights *weights, uint32_t bits, bool many) {
+    float sums[PIXELS * RT_CPU_BLOCK] __attribute__((aligned(64)));
+    lanes sum[PIXELS][PARTS] = {0}, scale[PARTS];
+    const uint8_t *integers = first_integers(weights);
+    for (uint32_t tap = 0; tap < tile->taps; tap++) {
+        const float *x[PIXELS];
+        uint64_t first = (uint64_t)tap * tile->depth, end = first + tile->depth;
+        for (int p = 0; p < PIXELS; p++) x[p] = tile->rows[tap * RT_TILE_PIXELS + (uint32_t)p];
+        for (uint64_t column = first, next; column < end; column = next) {
+            next = many ? group_end(weights, column, end) : end;
+            for (int i = 0; i < PARTS; i++) scale[i] = load(group_scales(weights, column) + i * LANES);
+            for (uint64_t c = column; c < next; c++) pixels_add(integers, bits, c, many ? scale : NULL, x, c - first, sum);
+        }
+    }
+    for (int p = 0; p < PIXELS; p++) {
+        for (int i = 0; i < PARTS; i++) {
+            lanes total = many ? sum[p][i] : sum[p][i] * load(group_scales(weights, 0) + i * LANES);
+            store(sums + p * RT_CPU_BLOCK + i * LANES, total);
+        }
+    }
+    finish(tile->epilogue, sums, tile->pixels, RT_CPU_BLOCK, tile->first_pixel, tile->first_channel, tile->channels);
+}
+
+enum { FEW_PIXELS = 2 }; /* of which each is faster alone */
+
+/* Of a constant number of bits. */
+INLINE void integer_product_compute(const rt_tile *tile, const rt_integer_weights *weights, uint32_t bits) {
+    if (tile->pixels <= FEW_PIXELS) {
+        integers_sum(tile, weights, bits);
+    } else if (weights->scales > 1) {
+        integers_sum_together(tile, weights, bits, true);
+    } else {
+        integers_sum_together(tile, weights, bits, false);
+    }
+}
+
 static void integer_product(const rt_tile *tile, const rt_integer_weights *weights) {
-    weights->bits == 4 ? integers_sum(tile, weights, 4) : integers_sum(tile, weights, 8);
+    weights->bits == 4 ? integer_product_compute(tile, weights, 4) : integer_product_compute(tile, weights, 8);
 }
 
 /* rt_tile_kernels.integers_to_floats. */

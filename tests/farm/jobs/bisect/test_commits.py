@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.jobs.bisect.commits import ModelCommits, commits_between, subject
+from farm.jobs.bisect.commits import EngineVersions, ModelCommits, commits_between
 from runtime.errors import BuildError, ConfigError
 from tests.farm.jobs.bisect.repositories import git, model_repository
 
@@ -19,7 +19,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_commits_come_in_order_with_both_ends(root: Path) -> None:
     found = commits_between(root, "HEAD~3", "main")
-    assert [subject(root, commit) for commit in found] == [f"number {number}" for number in range(4)]
+    assert [ModelCommits(root, Path()).subject(commit) for commit in found] == [
+        f"number {number}" for number in range(4)
+    ]
 
 
 @pytest.mark.slow
@@ -30,7 +32,7 @@ def test_commits_of_merged_branches_count_as_their_merge(root: Path) -> None:
     git(root, "commit", "-q", "-m", "aside")
     git(root, "checkout", "-q", "main")
     git(root, "merge", "-q", "--no-ff", "-m", "merged", "side")
-    found = [subject(root, commit) for commit in commits_between(root, "HEAD~3", "main")]
+    found = [ModelCommits(root, Path()).subject(commit) for commit in commits_between(root, "HEAD~3", "main")]
     assert found == ["number 1", "number 2", "number 3", "merged"] or found == ["number 0", *found[1:]]
     assert "aside" not in found
 
@@ -77,3 +79,25 @@ def test_a_build_that_fails(root: Path, command: str, error: type[Exception], me
 def test_a_commit_without_the_model(root: Path) -> None:
     with pytest.raises(ConfigError, match=r"other\.yml"):
         ModelCommits(root, Path("other.yml")).at(git(root, "rev-parse", "HEAD"))
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "problem"),
+    [
+        ("1.2", "1.9", "onnxruntime 1.9 has no wheels for this Python; the newest are 1.1, 1.2, 1.10"),
+        ("1.10", "1.2", "onnxruntime 1.10 is not older than 1.2: GOOD must be the older of the two"),
+        ("new", "1.2", "onnxruntime==new: write a version as 1.31.0"),
+    ],
+)
+def test_versions_of_an_engine_are_those_with_wheels(
+    monkeypatch: pytest.MonkeyPatch, good: str, bad: str, problem: str
+) -> None:
+    monkeypatch.setattr("farm.jobs.bisect.commits.wheel_versions", lambda *_: ["1.1", "1.2", "1.10"])
+    versions = EngineVersions("onnxruntime:session.a=1", Path("tiny.yml"))
+    assert versions.between("1.1", "1.10") == ["1.1", "1.2", "1.10"]
+    assert versions.subject("1.2") == "onnxruntime==1.2:session.a=1"
+    with pytest.raises(ConfigError) as raised:
+        versions.between(good, bad)
+    assert problem in str(raised.value)
+    with pytest.raises(ConfigError, match="farmrt is of this farm"):
+        EngineVersions("farmrt", Path("tiny.yml")).between("1.1", "1.2")

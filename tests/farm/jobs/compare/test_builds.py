@@ -22,9 +22,9 @@ from farm.jobs.compare import builds as builds_module
 from farm.jobs.compare import bundle, checkout, contender, duet
 from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.jobs.compare.contender import Contender
-from farm.jobs.compare.turn_journal import KeptTurn
 from farm.jobs.fleet.progress import Silent
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.turn_journal import KeptTurn
 from farm.rows.compare import CompareRow, ComparisonOutcome, Side
 from farm.rows.device_state import DeviceState
 from farm.rows.status import Status
@@ -134,7 +134,7 @@ def test_an_interrupted_comparison_goes_on_with_its_turns(model: Path) -> None:
         *(f"turn {number} of 8" for number in range(1, 9)),
     ]
     assert [row.settings["seed"] for row in rows] == [1, 10], "an interrupted one keeps its own order"
-    assert rows[0].blocks[:4] == (kept[0].a, kept[0].b, kept[1].a, kept[1].b) and len(rows[0].blocks) == 16
+    assert rows[0].blocks[:4] == (*kept[0].blocks, *kept[1].blocks) and len(rows[0].blocks) == 16
     assert not list(Path("build").glob("*/compare/host/*.jsonl")), "all rows are there"
 
 

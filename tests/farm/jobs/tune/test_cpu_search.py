@@ -1,11 +1,15 @@
-"""Which numbers of threads tuning tries on a CPU."""
+"""Which ways to execute a model tuning tries on a CPU."""
 
 from __future__ import annotations
 
 from farm.config.execution import Execution
 from farm.farmrt.answers import CpuAnswer
 from farm.jobs.models.cpu_choice import CpuChoice
-from farm.jobs.tune.cpu_search import other_threads
+from farm.jobs.tune.cpu_search import in_floats, other_threads
+from runtime.lowering.options import CpuOptions
+from tests.native.test_quantized_convolution import CASES, network
+from tests.runtime.graphs import GraphMaker
+from tests.runtime.networks import residual_block
 
 BEST = CpuChoice(valid_for="", block=8, winograd=frozenset())
 
@@ -23,3 +27,10 @@ def test_fewer_threads_than_cores_are_tried_and_the_big_cores_alone() -> None:
 def test_what_the_user_says_is_not_varied() -> None:
     assert tried(CpuAnswer(cores=8), Execution(num_threads=3)) == []
     assert tried(CpuAnswer(cores=8), Execution(cpu_affinity_policy="0-3")) == []
+
+
+def test_a_quantised_model_is_tried_in_floats_too() -> None:
+    graph, _ = network(CASES["1x1"])
+    (choice,) = in_floats(graph, [BEST])
+    assert choice.options == CpuOptions(8, frozenset(), quantized=False)
+    assert in_floats(residual_block(GraphMaker()), [BEST]) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.jobs.compare.turn_journal import TurnJournal
+from farm.jobs.turn_journal import TurnJournal
 from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block
 from runtime.errors import JobError

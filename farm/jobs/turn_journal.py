@@ -1,4 +1,4 @@
-"""Keeps the turns of a comparison as they are measured: one that is interrupted goes on where it was.
+"""Keeps the turns of a comparison of two or more as they are measured: one that is interrupted goes on where it was.
 
 A file of JSON lines, a turn each, named by all that a turn follows from. It lies in the build folder until its
 comparison has ended; a line that a killed process left incomplete is measured again.
@@ -13,17 +13,19 @@ from pydantic import ValidationError
 
 from farm.rows.nightly import Block
 from farm.rows.record import Record
+from farm.rows.status import Status
 from runtime.errors import JobError, unwritten
+
+GOES_ON = (Status.DEVICE_LOST, Status.KILLED, Status.NO_ROOM)  # rows whose comparison the next call goes on with
 
 
 class KeptTurn(Record):
-    """A turn: what it was measured of, which of the comparison it is, and what it gave."""
+    """A turn: what it was measured of, which of the comparison it is, and the blocks that it gave."""
 
     key: str
     seed: int
     number: int
-    a: Block
-    b: Block
+    blocks: tuple[Block, ...]
 
 
 class TurnJournal:
@@ -44,13 +46,18 @@ class TurnJournal:
         return len(self._turns)
 
     @property
-    def blocks(self) -> list[Block]:
-        """Returns the measured blocks of A and B in the order of their turns."""
-        return [block for turn in self._turns for block in (turn.a, turn.b)]
+    def turns(self) -> list[tuple[Block, ...]]:
+        """Returns the blocks of each turn."""
+        return [turn.blocks for turn in self._turns]
 
-    def add(self, a: Block, b: Block) -> None:
+    @property
+    def blocks(self) -> list[Block]:
+        """Returns all blocks in the order of their turns."""
+        return [block for turn in self.turns for block in turn]
+
+    def add(self, *blocks: Block) -> None:
         """Appends the next turn; raises JobError where it cannot be written."""
-        turn = KeptTurn(key=self._key, seed=self.seed, number=len(self), a=a, b=b)
+        turn = KeptTurn(key=self._key, seed=self.seed, number=len(self), blocks=blocks)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("ab") as file:  # the first line break ends what a killed process left
@@ -58,6 +65,26 @@ class TurnJournal:
         except OSError as error:
             raise unwritten(f"{self._path}: cannot be written", error, JobError) from None
         self._turns.append(turn)
+
+
+class TurnFiles:
+    """The journals of a job; `fresh`: what earlier jobs left there does not count."""
+
+    def __init__(self, fresh: bool) -> None:
+        self._fresh = fresh
+        self._used: set[Path] = set()
+
+    def use(self, path: Path) -> Path:
+        """A journal that is used from now on."""
+        if self._fresh and path not in self._used:
+            path.unlink(missing_ok=True)
+        self._used.add(path)
+        return path
+
+    def remove(self) -> None:
+        """Forgets all turns: their rows are there."""
+        for path in self._used:
+            path.unlink(missing_ok=True)
 
 
 def _kept(path: Path) -> list[KeptTurn]:

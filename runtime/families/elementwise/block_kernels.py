@@ -1,0 +1,18 @@
+"""Element-wise operators of farmrt's CPU on blocked activations of eight bits; they have no OpenCL."""
+
+from __future__ import annotations
+
+from runtime.kernels.blocked import blocked_row
+
+QUANTIZED_BINARY = blocked_row(
+    "quantized_binary",
+    "Eltwise",
+    "a:bytes b:bytes y:bytes",
+    "planes pixels b_pixels",
+    "a_zero a_scale b_zero b_scale low high",
+)
+QUANTIZED_LOOKUP = blocked_row(
+    "quantized_lookup", "Activation", "x:bytes table:bytes y:bytes", "runs pixels x_stride y_stride"
+)
+
+BLOCK_KERNELS = (QUANTIZED_BINARY, QUANTIZED_LOOKUP)

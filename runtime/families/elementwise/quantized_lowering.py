@@ -1,0 +1,130 @@
+"""Lowers element-wise operators on activations of eight bits in blocks.
+
+Any function of one tensor, or of one and a number, is a table of what becomes of each byte.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from runtime.families.elementwise.block_kernels import QUANTIZED_BINARY, QUANTIZED_LOOKUP
+from runtime.families.elementwise.definition import ACTIVATIONS, BINARY, COMPUTE, UNARY
+from runtime.graph import Array, Node
+from runtime.kernels.codes import Binary
+from runtime.layout.blocked import blocked_shape
+from runtime.lowering.blocks import QuantizedOperator
+from runtime.lowering.builder import Builder
+from runtime.lowering.value import Steps, Value, byte_bounds
+from runtime.plan.plan import ProfileInfo
+from runtime.types import ElementType, Storage
+
+_SIGNS = {"Add": 1.0, "Sub": -1.0, "Mul": 1.0}
+
+
+def emit_lookup(builder: Builder, name: str, op: str, x: Value, y: Value, table: Array, images: int = 0) -> None:
+    """Emits a step that writes what a table has of each byte; `images`: elements from one image of y to the next."""
+    batch, blocks, *sizes = blocked_shape(x.shape, builder.block)
+    each = blocks * math.prod(sizes)
+    dims = {"runs": batch, "pixels": each // builder.block, "x_stride": each, "y_stride": images or each}
+    bytes_of = Value(f"{name}:table", (256,), Storage.FLAT, ElementType.U8, data=table)
+    tensors, shown = {"x": x, "table": bytes_of, "y": y}, ProfileInfo(x.shape)
+    builder.launch(QUANTIZED_LOOKUP, name, op, tensors, dims, None, {"BLOCK": builder.block}, shown, "eight bits")
+
+
+def requantized(builder: Builder, name: str, x: Value, steps: Steps) -> Value:
+    """A tensor in other steps; the same where they are its own."""
+    if x.steps == steps:
+        return x
+    y = Value(f"{name}:steps", x.shape, Storage.BLOCKED, ElementType.U8, block=x.block, steps=steps)
+    emit_lookup(builder, y.name, "Quantize", x, y, steps_table(x, steps))
+    return y
+
+
+def steps_table(x: Value, steps: Steps) -> Array:
+    """The bytes in other steps of all bytes of a tensor."""
+    return _bytes(_reals(x), steps)
+
+
+def _reals(x: Value) -> Array:
+    """What all bytes of a tensor stand for."""
+    assert x.steps is not None
+    return np.asarray((np.arange(256) - x.steps.zero) * x.steps.step, np.float32)
+
+
+def _bytes(reals: Array, steps: Steps) -> Array:
+    whole = np.rint(np.nan_to_num(reals.astype(np.float64)) / steps.step) + steps.zero
+    return np.asarray(np.clip(whole, 0, 255), np.uint8)
+
+
+def _is_image(builder: Builder, node: Node) -> bool:
+    return len(builder.graph.shape(node.output)) == 4
+
+
+def _has_table(builder: Builder, node: Node) -> bool:
+    """Whether the result depends on one element of one tensor, and numbers."""
+    graph = builder.graph
+    given = [name for name in node.inputs if not graph.is_constant(name)]
+    numbers = (graph.constants[name].size == 1 for name in node.inputs if graph.is_constant(name))
+    is_same = len(given) == 1 and graph.shape(given[0]) == graph.shape(node.output)
+    return _is_image(builder, node) and is_same and all(numbers)
+
+
+def _lower_function(builder: Builder, node: Node) -> None:
+    graph = builder.graph
+    (name,) = (name for name in node.inputs if not graph.is_constant(name))
+    x, y = builder.read_bytes(name), builder.write_bytes(builder.result(node))
+    assert y.steps is not None
+    arguments = [graph.constants[each].reshape(()) if graph.is_constant(each) else _reals(x) for each in node.inputs]
+    with np.errstate(all="ignore"):
+        reals = ACTIVATIONS[node.attrs.get("activation", "none")](COMPUTE[node.op](arguments, node.attrs), node.attrs)
+    emit_lookup(builder, node.name, node.op, x, y, _bytes(reals, y.steps))
+
+
+def _lower_rounding(builder: Builder, node: Node) -> None:
+    """What rounds floats is a conversion."""
+    source = builder.home(node.inputs[0])
+    if source.steps:
+        _lower_function(builder, node)
+    else:
+        builder.convert(node.name, source, builder.write_bytes(node.output), f"{source.storage.name} -> eight bits")
+
+
+def _serves_binary(builder: Builder, node: Node) -> bool:
+    """Two tensors of one shape, or one with a number for each channel of each image; or a table."""
+    graph, out = builder.graph, builder.graph.shape(node.output)
+    if node.attrs.get("activation", "fake_quantize") != "fake_quantize":
+        return False
+    if _has_table(builder, node):
+        return True
+    shapes = [graph.shape(name) for name in node.inputs]
+    fits = all(shape in (out, (*out[:2], 1, 1)) for shape in shapes)
+    are_given = not any(graph.is_constant(name) for name in node.inputs)
+    return node.op in _SIGNS and _is_image(builder, node) and are_given and fits and out in shapes
+
+
+def _lower_binary(builder: Builder, node: Node) -> None:
+    if _has_table(builder, node):
+        _lower_function(builder, node)
+        return
+    out, signs = builder.graph.shape(node.output), (1.0, _SIGNS[node.op])
+    wide_first = sorted(zip(node.inputs, signs, strict=True), key=lambda each: builder.graph.shape(each[0]) != out)
+    y, (a, b) = builder.write_bytes(builder.result(node)), (builder.read_bytes(name) for name, _ in wide_first)
+    assert a.steps and b.steps and y.steps
+    scales = [sign * x.steps.step for x, (_, sign) in zip((a, b), wide_first, strict=True) if x.steps]
+    divisors = (y.steps.step, 1.0 if node.op == "Mul" else y.steps.step)
+    numbers = {f"{name}_scale": scale / by for name, scale, by in zip("ab", scales, divisors, strict=True)}
+    numbers |= {"a_zero": float(a.steps.zero), "b_zero": float(b.steps.zero), **byte_bounds(y.steps, "low high")}
+    batch, blocks, height, width, _ = blocked_shape(out, builder.block)
+    dims = {"planes": batch * blocks, "pixels": height * width, "b_pixels": b.shape[2] * b.shape[3]}
+    defines = {"BINARY": int(Binary.MUL if node.op == "Mul" else Binary.ADD), "BLOCK": builder.block}
+    tensors, shown = {"a": a, "b": b, "y": y}, ProfileInfo(out)
+    builder.launch(QUANTIZED_BINARY, node.name, "Eltwise", tensors, dims, numbers, defines, shown, "eight bits")
+
+
+QUANTIZED_OPERATORS = {
+    **dict.fromkeys(UNARY.keys() - {"FakeQuantize"}, QuantizedOperator(_has_table, _lower_function)),
+    **dict.fromkeys(BINARY, QuantizedOperator(_serves_binary, _lower_binary)),
+    "FakeQuantize": QuantizedOperator(_is_image, _lower_rounding, _is_image),
+}

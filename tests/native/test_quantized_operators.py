@@ -1,0 +1,172 @@
+"""Operators between convolutions in eight bits keep bytes, and compute what the oracle does, which rounds floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from runtime.graph import Array, Graph
+from runtime.lowering.lower import Options, lower
+from runtime.lowering.options import CpuOptions
+from runtime.native.build import build_farmrt
+from runtime.oracle.evaluate import evaluate
+from runtime.plan.encode import encode_plan
+from runtime.plan.plan import Plan
+from runtime.target import Target
+from tests.native.farmrt import Farmrt
+from tests.native.test_quantized_convolution import BLOCKS, ISAS, rounded, rounding, whole_weights
+from tests.runtime.graphs import GraphMaker
+
+CPU = Target("host", "host", memory="cpu")
+STEP, LAST, OTHER = 0.02117, 0.03071, 0.01303  # of which few sums lie in the middle of two steps
+SHAPE = (2, 48, 9, 7)
+POOL = {"kernel": (3, 2), "strides": (2, 1), "pads": (1, 0, 2, 1)}
+MEAN = {"axes": (2, 3), "keepdims": True}
+NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+NEAREST |= {"sizes": (18, 15), "scales": (2.0, 15 / 7)}
+
+
+@pytest.fixture(scope="module")
+def farmrt(farmrt_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farmrt]:
+    with Farmrt(farmrt_program, tmp_path_factory.mktemp("operators")) as running:
+        yield running
+
+
+class Maker(GraphMaker):
+    """Tensors of images in steps of eight bits."""
+
+    def image(self, *shape: int, step: float = STEP) -> str:
+        x = rounding(self, self.input(*(shape or SHAPE)))
+        self.graph.nodes[-1].attrs |= rounded(self, x, step=step)
+        return x
+
+    def last(self, op: str, *inputs: str, **attributes: object) -> str:
+        """An operator and what rounds it, to other steps than its inputs have."""
+        y = self.add("FakeQuantize", self.add(op, *inputs, **attributes), alpha=0.0, beta=1.0)
+        self.graph.nodes[-1].attrs |= rounded(self, y, step=LAST)
+        return y
+
+    def kept(self, op: str, *inputs: str, step: float = STEP, **attributes: object) -> str:
+        """An operator whose result has the steps of its inputs."""
+        y = self.add(op, *inputs, **attributes)
+        rounded(self, y, step=step)
+        return y
+
+    def activated(self, op: str, *inputs: str) -> str:
+        """An operator that rounds its result itself."""
+        y = self.add(op, *inputs)
+        self.graph.nodes[-1].attrs |= {"activation": "fake_quantize", **rounded(self, y, step=LAST)}
+        return y
+
+    def convolution(self, x: str, out: int, **attributes: object) -> str:
+        y = self.conv(x, out, **attributes)
+        whole_weights(self, self.graph.nodes[-1].inputs[1])
+        return y
+
+    def number(self, value: float) -> str:
+        return self.graph.add_constant("n", np.full((1, 1, 1, 1), value, np.float32))
+
+
+def winograd(m: Maker) -> str:
+    y = m.convolution(m.image(), 40)
+    m.graph.nodes[-1].attrs |= {"activation": "fake_quantize", **rounded(m, y, step=LAST)}
+    return y
+
+
+# What stands between the rounded inputs and the convolution behind, and how many steps it takes beside that.
+CASES: dict[str, tuple[Callable[[Maker], str], int]] = {
+    "sum": (lambda m: m.activated("Add", m.image(), m.image(step=OTHER)), 1),
+    "sum that is rounded behind": (lambda m: m.last("Add", m.image(), m.image(step=OTHER)), 1),
+    "difference": (lambda m: m.activated("Sub", m.image(2, 48, 1, 1), m.image()), 1),
+    "product with a number for each channel": (lambda m: m.activated("Mul", m.image(), m.image(2, 48, 1, 1)), 1),
+    "square": (lambda m: m.activated("Mul", *[m.image()] * 2), 1),
+    "sum with a number": (lambda m: m.activated("Add", m.number(0.7), m.image()), 1),
+    "maximum with a number": (lambda m: m.activated("Max", m.number(0.2), m.image()), 1),
+    "maximum": (lambda m: m.kept("MaxPool", m.image(), **POOL), 1),
+    "maximum in other steps": (lambda m: m.last("MaxPool", m.image(), **POOL), 1),
+    "mean": (lambda m: m.last("AveragePool", m.image(), count_include_pad=False, **POOL), 1),
+    "mean with padding": (lambda m: m.last("AveragePool", m.image(), count_include_pad=True, **POOL), 1),
+    "mean of all": (lambda m: m.last("ReduceMean", m.image(), **MEAN), 1),
+    "maximum of all": (lambda m: m.kept("ReduceMax", m.image(), **MEAN), 1),
+    "sigmoid": (lambda m: m.last("Sigmoid", m.image()), 1),
+    "hard swish": (lambda m: m.last("HardSwish", m.image()), 1),
+    "other steps": (lambda m: m.last("Identity", m.image()), 1),
+    "nearest": (lambda m: m.kept("Resize", m.image(), **NEAREST), 1),
+    "nearest in other steps": (lambda m: m.last("Resize", m.image(), **NEAREST), 2),
+    "joined": (lambda m: m.kept("Concat", m.image(), m.image(2, 16, 9, 7), m.image(2, 5, 9, 7), axis=1), 3),
+    "joined in other steps": (lambda m: m.last("Concat", m.image(), m.image(2, 5, 9, 7, step=0.05), axis=1), 2),
+    "joined as it is written": (
+        lambda m: m.kept("Concat", m.kept("MaxPool", m.image(1, 32, 9, 9), **POOL), m.image(1, 3, 5, 9), axis=1),
+        1,
+    ),
+    "cut": (lambda m: m.kept("Slice", m.image(1, 48, 9, 7), axes=(1,), starts=(16,), ends=(40,), steps=(1,)), 0),
+    "cut in other steps": (
+        lambda m: m.last("Slice", m.image(1, 48, 9, 7), axes=(1,), starts=(16,), ends=(40,), steps=(1,)),
+        1,
+    ),
+    "convolution by Winograd's algorithm": (winograd, 1),
+}
+
+
+def network(name: str) -> tuple[Graph, dict[str, Array]]:
+    """A case, and behind it a convolution from bytes to floats; both are outputs."""
+    maker = Maker()
+    y = CASES[name][0](maker)
+    z = maker.convolution(y, 24, k=1)
+    inputs = {name: 2.5 * values for name, values in maker.noise().items()}
+    return maker.finish(y, z), inputs
+
+
+def steps_between(plan: Plan) -> list[str]:
+    """The kernels of a plan without its last convolution, and what brings inputs into bytes and outputs out of them."""
+    names = [step.kernel.name for step in plan.steps]
+    return [name for name in names if name not in ("quantized_reorder", "reorder", "quantized_conv2d")]
+
+
+def check(farmrt: Farmrt, name: str, block: int, isa: str = "", threads: int = 2) -> None:
+    graph, inputs = network(name)
+    plan = lower(graph, CPU, Options(cpu=CpuOptions(block)))
+    assert len(steps_between(plan)) == CASES[name][1], steps_between(plan)
+    assert sum(step.kernel.name == "quantized_reorder" for step in plan.steps) == len(inputs) + 1
+    answer = farmrt.load_files(encode_plan(plan), plan.data, threads=threads, **({"isa": isa} if isa else {}))
+    if answer.get("error") == "unsupported" and "instruction set" in answer["message"]:
+        pytest.skip(answer["message"])
+    assert answer["ok"], answer
+    for tensor, values in inputs.items():
+        farmrt.input(tensor, values)
+    farmrt.done("run")
+    expected = evaluate(graph, inputs)
+    written, behind = graph.outputs
+    known = graph.tensors[written].quantization
+    assert known is not None
+    steps = (farmrt.output(written).reshape(graph.shape(written)) - expected[written]) / known.scale[0]
+    assert np.abs(expected[written]).max() > 3 * known.scale[0]
+    np.testing.assert_allclose(steps, np.rint(steps), atol=1e-3)
+    assert np.abs(steps).max() < 1.01 and (np.abs(steps) > 0.5).mean() <= 1e-3
+    if not (np.abs(steps) > 0.5).any():
+        found = farmrt.output(behind).reshape(graph.shape(behind))
+        np.testing.assert_allclose(found, expected[behind], atol=2e-4, rtol=2e-5)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("name", CASES)
+def test_operator(farmrt: Farmrt, name: str, block: int) -> None:
+    check(farmrt, name, block)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("name", CASES)
+def test_operator_with_other_instructions(farmrt: Farmrt, name: str, isa: str) -> None:
+    for block in BLOCKS:
+        check(farmrt, name, block, isa, threads=5)
+
+
+@pytest.mark.slow
+def test_no_access_is_outside_of_memory(tmp_path: Path) -> None:
+    with Farmrt(build_farmrt(sanitize=True), tmp_path) as sanitized:
+        for name in CASES:
+            check(sanitized, name, 8, threads=3)
