@@ -29,10 +29,10 @@ nodes, and validation compares what the oracle's smaller outputs hold. Loop and 
 once a turn, where the turns are known at conversion (up to 1024). NonZero is padded by columns. Random numbers are
 drawn at conversion; their cases are compared with ONNX Runtime on the same numbers.
 
-`right`: how many of the operator's cases are, on either runtime. `what is not`: the opsets since which there is a form
-of the operator that is refused or `not measured` (nothing to compare with runs it, or no case has such a form), and why
-the first case is refused. All other forms are right: the cases are of the newest one, and older ones are written of
-them. Opsets 1 to 6 are brought to 7 by ONNX's converter.
+`right`: how many of the operator's cases are, on either runtime. `runs on`: the CPU, or a GPU in `buffer` or `image`
+memory. `what is not`: the opsets since which there is a form of the operator that is refused or `not measured` (nothing
+to compare with runs it, or no case has such a form), and why the first case is refused. All other forms are right: the
+cases are of the newest one, and older ones are written of them. Opsets 1 to 6 are brought to 7 by ONNX's converter.
 
 The two cases of Resize that are wrong align the corners of a length that is no whole number (4 * 0.6). farm takes the
 output's whole size for it, as ONNX Runtime does, whose outputs validation compares with.
@@ -99,7 +99,7 @@ def shown(reason: str) -> str:
 
 
 def _places(ended: Sequence[Mapping[str, Outcome]]) -> list[str]:
-    return sorted({place for each in ended for place in each["cpu+gpu"].places})
+    return sorted({place.removeprefix("GPU ") for each in ended for place in each["cpu+gpu"].places})
 
 
 def _mace_row(name: str, by_operator: Mapping[str, Sequence[Mapping[str, Outcome]]]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.kernels.buffer.lanes import lanes_local_size, shared_variants
 from runtime.kernels.buffer.nests import indexed
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel, too_wide
+from runtime.kernels.buffer.vectors import lanes_local_size, shared_variants
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
 from runtime.target import Target
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.kernels.buffer.lanes import lanes_local_size
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel, local_size_of
+from runtime.kernels.buffer.vectors import lanes_local_size
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
 from runtime.target import Target
 

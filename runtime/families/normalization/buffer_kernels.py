@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from runtime.kernels.buffer.lanes import lanes_local_size, shared_variants
 from runtime.kernels.buffer.nests import inner_work_items, strided_span
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
 from runtime.kernels.buffer.vectors import (
@@ -10,8 +9,10 @@ from runtime.kernels.buffer.vectors import (
     ITEM_DEFAULTS,
     ITEM_VARIANTS,
     VARIANTS,
+    lanes_local_size,
     pixel_shapes,
     pixel_work_items,
+    shared_variants,
 )
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, variant
 

@@ -11,7 +11,7 @@ from runtime.graph import Array
 from runtime.kernels.blocked import blocked_row
 from runtime.kernels.buffer.spec import buffer_kernel
 from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS, image_shapes, window_work_items
-from runtime.kernels.image.sampling import sampled_grid, sampled_images
+from runtime.kernels.image.pixels import sampled_grid, sampled_images
 from runtime.kernels.image.spec import image_kernel
 from runtime.kernels.spec import WINDOW
 from runtime.operators.row import FIXED, AttributeKind, Operator

@@ -11,7 +11,7 @@ from runtime.families.resize.nearest import nearest_indices
 from runtime.graph import Array
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
 from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS, image_shapes, window_work_items
-from runtime.kernels.image.sampling import sampled_grid, sampled_images
+from runtime.kernels.image.pixels import sampled_grid, sampled_images
 from runtime.kernels.image.spec import image_kernel
 from runtime.kernels.spec import Defines, Dims
 from runtime.operators.row import FIXED, AttributeKind, Operator

@@ -1,9 +1,10 @@
-"""Kernels along the channels of NHWC buffers: what the rows of several families share."""
+"""What rows of several families share: variants by vectors, along channels, and by work items that share a sum."""
 
 from __future__ import annotations
 
-from runtime.kernels.buffer.spec import Shapes
+from runtime.kernels.buffer.spec import Shapes, default_buffer_local_size
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
+from runtime.target import Target
 
 VARIANTS = tuple(variant(VECTOR=vector) for vector in (4, 8, 16))
 DEFAULTS = {"": (variant(VECTOR=4),), "pocl": (variant(VECTOR=8),), "pocl-3.1": (variant(VECTOR=16),)}
@@ -38,3 +39,16 @@ def pixel_shapes(dims: Dims, defines: Defines) -> Shapes:
 def pixel_work_items(dims: Dims, chosen: Variant) -> WorkItems:
     """A vector of channels of ITEMS pixels."""
     return ceil_div(dims["channels"], chosen["VECTOR"]), ceil_div(dims["pixels"], chosen.get("ITEMS", 1))
+
+
+def shared_variants(*vectors: int) -> tuple[Variant, ...]:
+    """A work item alone, or LANES work items that share a sum, each with vectors of so many elements."""
+    return tuple(variant(LANES=lanes, VECTOR=vector) for lanes in (1, 16, 64) for vector in vectors)
+
+
+def lanes_local_size(items: WorkItems, chosen: Variant, target: Target) -> WorkItems:
+    """The work items that share a sum make a work group; those that work alone are grouped as any others."""
+    if chosen["LANES"] == 1:
+        return default_buffer_local_size(items, target)
+    lanes = min(chosen["LANES"], target.max_work_group_size, target.max_work_item_sizes[0])
+    return lanes, *(1 for _ in items[1:])

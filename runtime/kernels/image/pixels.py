@@ -1,4 +1,4 @@
-"""Kernels that write one pixel for each that they read: what the rows of several families share."""
+"""What the rows of several families share: kernels that write a pixel for each, or for several, that they read."""
 
 from __future__ import annotations
 
@@ -24,3 +24,16 @@ def same_images(dims: Dims, defines: Defines) -> Images:
 def pixel_items(dims: Dims, chosen: Variant) -> WorkItems:
     """A work item for each pixel."""
     return pixel_grid(*(dims[axis] for axis in AXES))
+
+
+def sampled_images(dims: Dims, defines: Defines) -> Images:
+    """Input and output of other extents."""
+    return {
+        "x": activation_image(dims["batch"], dims["channels"], dims["in_h"], dims["in_w"]),
+        "y": activation_image(dims["batch"], dims["channels"], dims["out_h"], dims["out_w"]),
+    }
+
+
+def sampled_grid(dims: Dims, chosen: Variant) -> WorkItems:
+    """A work item for each pixel of the output."""
+    return pixel_grid(dims["batch"], dims["channels"], dims["out_h"], dims["out_w"])
