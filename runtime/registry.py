@@ -33,6 +33,7 @@ TABLES = {
         for table in tables
     },
     "HANDLERS": ("imports", TRANSLATION),
+    "WRITERS": ("imports", TRANSLATION),
     "EXPANSIONS": ("expansions", TRANSLATION),
     "ONNX_FUNCTIONS": ("onnx_functions", TRANSLATION),
     "FARM_HANDLERS": ("farm_domain", TRANSLATION),

@@ -65,8 +65,9 @@ ORDER = {
     # collected (runtime/registry.py) and knows no family; the ground.
     "runtime": [
         "convert",
-        "exporters passes selection",
+        "passes selection",
         "custom families",
+        "exporters",
         "importers lowering zoo",
         "reference",
         "operators",

@@ -1,7 +1,7 @@
 """The operator families, a room each; a room holds all that its operators are.
 
     rows.py              OPERATORS: inputs, attributes, shapes, multiply-accumulates, format category
-    imports.py           HANDLERS: ONNX node -> nodes of the graph; farm_domain.py: FARM_HANDLERS
+    imports.py           HANDLERS: ONNX node -> nodes of the graph; WRITERS: the way back; farm_domain.py: FARM_HANDLERS
     expansions.py        EXPANSIONS: node of the graph -> nodes that have lowerings, in its place
     onnx_functions.py    ONNX_FUNCTIONS: node of another domain -> text of a function of ONNX
     oracle.py            COMPUTE, or COMPUTE_GENERIC: what an operator computes, in NumPy

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import onnx
 
 from runtime.errors import ModelError
+from runtime.exporters.onnx_writing import OnnxWriting, Writer
+from runtime.graph import Node
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
@@ -116,3 +119,13 @@ def _padded(emit: Emitter, x: str, pads: Shape) -> str:
 
 
 HANDLERS: Mapping[str, Handler] = {"Conv": _conv}
+
+
+def _write_conv(writing: OnnxWriting, node: Node) -> onnx.NodeProto | None:
+    if node.input(3):
+        return None
+    kernel = writing.graph.shape(node.inputs[1])[2:]
+    return writing.plain(node, "Conv", node.inputs, kernel_shape=kernel, **node.attrs)
+
+
+WRITERS: Mapping[str, Writer] = {"Conv": _write_conv}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import onnx
 
 from runtime.errors import ModelError
+from runtime.exporters.onnx_writing import OnnxWriting, Writer, write_same
 from runtime.families.depth.axes import Blocks
 from runtime.families.depth.definition import MODES, OPERATORS
 from runtime.graph import Node
@@ -40,6 +42,16 @@ def _rearrange(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 HANDLERS: Mapping[str, Handler] = {"DepthToSpace": _rearrange, "SpaceToDepth": _rearrange}
+
+
+def _write_space_to_depth(writing: OnnxWriting, node: Node) -> onnx.NodeProto | None:
+    """Leaves the mode that this opset lacks to the project's domain."""
+    if node.attrs["mode"] != "DCR":
+        return None
+    return writing.plain(node, node.op, node.inputs, blocksize=node.attrs["blocksize"])
+
+
+WRITERS: Mapping[str, Writer] = {"DepthToSpace": write_same, "SpaceToDepth": _write_space_to_depth}
 
 
 def _on_buffers(builder: Builder, node: Node) -> None:

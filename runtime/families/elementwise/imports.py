@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+import onnx
 
 from runtime.errors import ModelError
-from runtime.families.elementwise.definition import BINARY
+from runtime.exporters.onnx_writing import OPSET, OnnxWriting, Writer, write_same
+from runtime.families.elementwise.definition import BINARY, UNARY
+from runtime.graph import Node
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
@@ -141,4 +144,24 @@ HANDLERS: Mapping[str, Handler] = {
     "Max": _variadic("Max"),
     "Min": _variadic("Min"),
     "Mean": _mean,
+}
+
+
+def _is_in_onnx(op: str, parameters: Iterable[str]) -> bool:
+    """Whether ONNX has an operator of the name in the opset that is written, with these attributes."""
+    known = onnx.defs.has(op, OPSET)
+    return known and set(onnx.defs.get_schema(op, OPSET).attributes) == set(parameters)
+
+
+def _write_clip(writing: OnnxWriting, node: Node) -> onnx.NodeProto:
+    low, high = (
+        writing.constant(node, what, np.asarray(node.attrs[name], np.float32))
+        for what, name in (("min", "alpha"), ("max", "beta"))
+    )
+    return writing.plain(node, "Clip", [node.inputs[0], low, high])
+
+
+WRITERS: Mapping[str, Writer] = {
+    **dict.fromkeys((*BINARY, "PRelu", *(op for op, names in UNARY.items() if _is_in_onnx(op, names))), write_same),
+    "Clip": _write_clip,
 }

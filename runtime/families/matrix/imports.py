@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import onnx
 
 from runtime.errors import ModelError
-from runtime.graph import Array
+from runtime.exporters.onnx_writing import OnnxWriting, Writer, write_same
+from runtime.graph import Array, Node
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
@@ -108,3 +110,18 @@ def product(emit: Emitter, a: str, b: str, output: str | None = None) -> str:
 
 
 HANDLERS: Mapping[str, Handler] = {"Gemm": _gemm, "MatMul": _matmul}
+
+
+def _write_fully_connected(writing: OnnxWriting, node: Node) -> onnx.NodeProto | None:
+    """Writes Gemm, which has two axes and no residual; others are left to the project's domain."""
+    is_gemm = len(writing.graph.shape(node.output)) == 2 and len(node.inputs) < 4
+    return writing.plain(node, "Gemm", node.inputs, transB=1) if is_gemm else None
+
+
+def _write_matmul(writing: OnnxWriting, node: Node) -> onnx.NodeProto | None:
+    """Leaves a product with a constant matrix to the own domain: the importer reads ONNX's as FullyConnected."""
+    b = node.inputs[1]
+    return None if writing.graph.is_constant(b) and len(writing.graph.shape(b)) == 2 else write_same(writing, node)
+
+
+WRITERS: Mapping[str, Writer] = {"FullyConnected": _write_fully_connected, "MatMul": _write_matmul}

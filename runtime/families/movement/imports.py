@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 
 from runtime.errors import ModelError
+from runtime.exporters.onnx_writing import OnnxWriting, Writer, write_same
 from runtime.families.indexing.imports import gather
 from runtime.families.movement.definition import PAD_MODES
+from runtime.graph import Node
 from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode, normalized_axis, value_text
@@ -20,6 +23,8 @@ from runtime.semantics.generic_forms import generic_form
 
 _PAD_RANK = 4
 _NUMPY_MODES: Mapping[str, Any] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+
+_INT64_MIN = int(np.iinfo(np.int64).min)
 
 
 def _reshape(node: OnnxNode, builder: GraphBuilder) -> None:
@@ -240,4 +245,35 @@ HANDLERS: Mapping[str, Handler] = {
     "Slice": _slice,
     "Split": _split,
     "Pad": _pad,
+}
+
+
+def _write_slice(writing: OnnxWriting, node: Node) -> onnx.NodeProto:
+    """Writes a negative end, by which a backward slice includes index 0, as the least integer, as ONNX asks."""
+    ends = [end if end >= 0 else _INT64_MIN for end in node.attrs["ends"]]
+    inputs = [
+        node.inputs[0],
+        writing.integers(node, "starts"),
+        writing.constant(node, "ends", np.asarray(ends, np.int64)),
+        writing.integers(node, "axes"),
+        writing.integers(node, "steps"),
+    ]
+    return writing.plain(node, "Slice", inputs)
+
+
+def _write_pad(writing: OnnxWriting, node: Node) -> onnx.NodeProto:
+    value = writing.constant(node, "value", np.asarray(node.attrs["value"], np.float32))
+    return writing.plain(node, "Pad", [node.inputs[0], writing.integers(node, "pads"), value], mode=node.attrs["mode"])
+
+
+def _write_reshape(writing: OnnxWriting, node: Node) -> onnx.NodeProto:
+    allowzero = {"allowzero": 1} if 0 in node.attrs["shape"] else {}
+    return writing.plain(node, "Reshape", [node.inputs[0], writing.integers(node, "shape")], **allowzero)
+
+
+WRITERS: Mapping[str, Writer] = {
+    **dict.fromkeys(("Concat", "Transpose"), write_same),
+    "Slice": _write_slice,
+    "Pad": _write_pad,
+    "Reshape": _write_reshape,
 }

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from runtime.errors import ModelError
+from runtime.exporters.onnx_writing import Writer, write_same
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode, normalized_axis
@@ -145,3 +146,4 @@ HANDLERS: Mapping[str, Handler] = {
     "Softmax": _softmax,
     "Dropout": _dropout,
 }
+WRITERS: Mapping[str, Writer] = dict.fromkeys(("LRN", "Softmax", "LogSoftmax"), write_same)

@@ -12,8 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import onnx
 
 from runtime.errors import ModelError
+from runtime.exporters.onnx_writing import OnnxWriting, Writer
+from runtime.graph import Node
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
@@ -189,3 +192,13 @@ HANDLERS: Mapping[str, Handler] = {
     "GlobalMaxPool": _global("ReduceMax"),
     "GlobalLpPool": _global_lp,
 }
+
+
+def _write_pool(writing: OnnxWriting, node: Node) -> onnx.NodeProto:
+    attributes = {name: value for name, value in node.attrs.items() if name != "kernel"}
+    if "count_include_pad" in attributes:
+        attributes["count_include_pad"] = int(attributes["count_include_pad"])
+    return writing.plain(node, node.op, node.inputs, kernel_shape=node.attrs["kernel"], **attributes)
+
+
+WRITERS: Mapping[str, Writer] = dict.fromkeys(("MaxPool", "AveragePool"), _write_pool)

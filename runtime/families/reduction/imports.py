@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import onnx
 
+from runtime.exporters.onnx_writing import OnnxWriting, Writer
 from runtime.families.reduction.definition import REDUCTIONS
+from runtime.graph import Node
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode, normalized_axis
@@ -103,3 +106,15 @@ HANDLERS: Mapping[str, Handler] = {
     "ReduceLogSum": _reduce(lambda emit, x, axes: emit.op("Log", _sum(emit, x, axes))),
     "ReduceLogSumExp": _reduce(_log_sum_exp),
 }
+
+
+def _write_reduction(writing: OnnxWriting, node: Node) -> onnx.NodeProto | None:
+    """Leaves a reduction that drops its axes to the project's domain: the importer reads ONNX's as two operators."""
+    if not node.attrs["keepdims"]:
+        return None
+    if node.op == "ReduceSum":
+        return writing.plain(node, node.op, [node.inputs[0], writing.integers(node, "axes")], keepdims=1)
+    return writing.plain(node, node.op, node.inputs, axes=node.attrs["axes"], keepdims=1)
+
+
+WRITERS: Mapping[str, Writer] = dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), _write_reduction)

@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
+import onnx
 
 from runtime.errors import ModelError
+from runtime.exporters.onnx_writing import OnnxWriting, Writer
 from runtime.families.indexing.imports import gather
 from runtime.families.resize.definition import RESIZE_COORDINATES, RESIZE_MODES, RESIZE_ROUNDING
 from runtime.families.resize.interpolation import COORDINATES, Sampling
+from runtime.graph import Node
 from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode, normalized_axis
@@ -180,3 +183,17 @@ def _weighted(emit: Emitter, x: str, weights: np.ndarray[tuple[int, ...], np.dty
 
 
 HANDLERS: Mapping[str, Handler] = {"Resize": _resize, "Upsample": _upsample}
+
+
+def _write_resize(writing: OnnxWriting, node: Node) -> onnx.NodeProto:
+    """Writes the output's sizes where the scales follow from them, else the scales, from which the sizes follow."""
+    shape, attributes = writing.graph.shape(node.inputs[0]), dict(node.attrs)
+    sizes, scales = attributes.pop("sizes"), attributes.pop("scales")
+    if scales == tuple(size / n for size, n in zip(sizes, shape[2:], strict=True)):
+        inputs = ["", "", writing.constant(node, "sizes", np.asarray([*shape[:2], *sizes], np.int64))]
+    else:
+        inputs = ["", writing.constant(node, "scales", np.asarray([1, 1, *scales], np.float32))]
+    return writing.plain(node, "Resize", [node.inputs[0], *inputs], **attributes)
+
+
+WRITERS: Mapping[str, Writer] = {"Resize": _write_resize}

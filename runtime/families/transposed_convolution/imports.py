@@ -10,10 +10,13 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
+import onnx
 
 from runtime.errors import ModelError
+from runtime.exporters.onnx_writing import OnnxWriting, Writer
 from runtime.families.convolution.imports import windowed_product
 from runtime.families.transposed_convolution.geometry import transposed_size
+from runtime.graph import Node
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
@@ -142,3 +145,14 @@ def _planar(emit: Emitter, geometry: Geometry, group: int) -> None:
 
 
 HANDLERS: Mapping[str, Handler] = {"ConvTranspose": _conv_transpose}
+
+
+def _write_conv_transpose(writing: OnnxWriting, node: Node) -> onnx.NodeProto | None:
+    """Leaves negative pads to the project's domain: the importer reads ONNX's only together with an output_shape."""
+    if node.input(3) or min(node.attrs["pads"]) < 0:
+        return None
+    kernel = writing.graph.shape(node.inputs[1])[2:]
+    return writing.plain(node, "ConvTranspose", node.inputs, kernel_shape=kernel, **node.attrs)
+
+
+WRITERS: Mapping[str, Writer] = {"ConvTranspose": _write_conv_transpose}
