@@ -35,6 +35,7 @@ TABLES = {
     "HANDLERS": ("imports", TRANSLATION),
     "WRITERS": ("imports", TRANSLATION),
     "EXPANSIONS": ("expansions", TRANSLATION),
+    "STAND_INS": ("stand_ins", TRANSLATION),
     "ONNX_FUNCTIONS": ("onnx_functions", TRANSLATION),
     "FARM_HANDLERS": ("farm_domain", TRANSLATION),
     "BUFFER_LOWERINGS": ("buffer_lowering", TRANSLATION),

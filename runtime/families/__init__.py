@@ -4,6 +4,7 @@
     imports.py           HANDLERS: ONNX node -> nodes of the graph; WRITERS: the way back; farm_domain.py: FARM_HANDLERS
     expansions.py        EXPANSIONS: node of the graph -> nodes that have lowerings, in its place
     onnx_functions.py    ONNX_FUNCTIONS: node of another domain -> text of a function of ONNX
+    stand_ins.py         STAND_INS: node of ONNX -> others that both plan and oracle run in its place
     oracle.py            COMPUTE, or COMPUTE_GENERIC: what an operator computes, in NumPy
     buffer_kernels.py    BUFFER_KERNELS: rows of the kernel table, with NAME.buffer.cl beside them
     image_kernels.py     IMAGE_KERNELS: the same on images, with NAME.image.cl

@@ -32,8 +32,9 @@ from runtime.importers.onnx_file import whole
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.quantized_moves import moves_integers, nodes_in_floats
 from runtime.importers.refusals import Refusals
+from runtime.importers.registry import StandIn
 from runtime.importers.scopes import constant_names, names_read
-from runtime.importers.stand_ins import StandIn, first_output, needs_stand_in, stand_in, with_nodes
+from runtime.importers.stand_ins import first_output, needs_stand_in, stand_in, with_nodes
 from runtime.importers.tensors import constant_tensors, is_float, tensor_value
 from runtime.semantics.generic_forms import element_form
 

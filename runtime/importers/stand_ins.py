@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import onnx
 from onnx import NodeProto
 
-from runtime.importers.builder import GraphBuilder
 from runtime.importers.functions import domain_of
-from runtime.importers.onnx_node import OnnxNode
-from runtime.importers.quantized_layers import dequantized_nodes
-from runtime.importers.random_numbers import RANDOM, drawn_nodes
+from runtime.importers.registry import StandIn
+from runtime.registry import collect
 
-
-@dataclasses.dataclass(frozen=True)
-class StandIn:
-    """How a node is written otherwise, and what a report says of it."""
-
-    note: str
-    nodes: Callable[[NodeProto, OnnxNode, GraphBuilder], list[NodeProto]]
-
-
-_DRAWN = StandIn("random numbers, the same in every run", drawn_nodes)
-_DEQUANTIZED = StandIn("quantised layers that compute in floats", dequantized_nodes)
-STAND_INS: Mapping[tuple[str, str], StandIn] = {
-    **{("", op): _DRAWN for op in RANDOM},
-    ("com.microsoft", "DynamicQuantizeLSTM"): _DEQUANTIZED,
-}
+STAND_INS: Mapping[Any, StandIn] = collect("STAND_INS")  # by (domain, operator)
 
 
 def stand_in(proto: NodeProto) -> StandIn | None:

@@ -17,6 +17,7 @@ from runtime.errors import ModelError
 from runtime.graph import Array
 from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.registry import StandIn
 
 SEED = 1
 CAST_LIKE = 15  # opset since which CastLike is
@@ -111,3 +112,6 @@ def drawn_nodes(proto: NodeProto, node: OnnxNode, builder: GraphBuilder) -> list
     if node.unread():
         raise node.unsupported(node.unread()[0], node.attributes[node.unread()[0]], "no attribute of this name")
     return draw.nodes
+
+
+STAND_INS = {("", op): StandIn("random numbers, the same in every run", drawn_nodes) for op in RANDOM}

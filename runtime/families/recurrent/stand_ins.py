@@ -15,6 +15,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from runtime.errors import ModelError
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.registry import StandIn
 
 _WEIGHTS = ((1, 8, 9), (2, 10, 11))  # inputs: integers, scale, zero point
 
@@ -56,3 +57,8 @@ def _weights(
     whole = add("Cast", x, to=TensorProto.FLOAT)
     centred = add("Sub", whole, spread(zero)) if node.optional(zero) else whole
     return add("Transpose", add("Mul", centred, spread(scale)), perm=[0, 2, 1])
+
+
+STAND_INS = {
+    ("com.microsoft", "DynamicQuantizeLSTM"): StandIn("quantised layers that compute in floats", dequantized_nodes)
+}
