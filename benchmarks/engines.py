@@ -130,12 +130,12 @@ class Farmrt:
     def shares(self, rounds: int) -> tuple[float, float]:
         """The operators' sum as a share of the wall time, and the convolutions' as a share of that sum."""
         steps = self.plan.steps
-        times, wall_ns = profile(self._opened.session, rounds, len(steps), DEADLINE_S)
+        timed = profile(self._opened.session, rounds, len(steps), DEADLINE_S)
         sums_ns = dict.fromkeys((step.op for step in steps), 0.0)
-        for step, found in zip(steps, times, strict=True):
+        for step, found in zip(steps, timed.steps, strict=True):
             sums_ns[step.op] += sum(found.ns)
         total_ns = sum(sums_ns.values())
-        return total_ns / sum(wall_ns), sum(sums_ns.get(op, 0.0) for op in CONVOLUTIONS) / total_ns
+        return total_ns / sum(timed.wall_ns), sum(sums_ns.get(op, 0.0) for op in CONVOLUTIONS) / total_ns
 
 
 def test_inputs(prepared: Prepared) -> Mapping[str, Array]:
