@@ -200,7 +200,8 @@ class ThreadsAnswer(Answer):
 class RunAnswer(Answer):
     """Times of rounds; `first_ms` is that of the very first since the plan was loaded, None for later ones.
 
-    `threads` are of all rounds and those of the warm-up; None where the unit does not tell.
+    `threads` are of all rounds and those of the warm-up; None where the unit does not tell. `by_host`: steps were timed
+    by the host's clock, since that of events stands, or the queue that profiles hangs (`profiling_hangs`).
     """
 
     first_ms: Duration | None = None
@@ -210,6 +211,13 @@ class RunAnswer(Answer):
     steps: Annotated[list[StepAnswer], Field(max_length=MAX_ITEMS)] = []
     worker_cores: Annotated[list[Text], Field(max_length=MAX_THREADS)] = []
     limit: LimitAnswer | None = None
+    by_host: bool = False
+    profiling_hangs: bool = False
+
+    @property
+    def timed_by_host(self) -> str:
+        """Why steps were timed by the host's clock; empty where they were not."""
+        return ("its queue that profiles hangs" if self.profiling_hangs else "its events tell no times") * self.by_host
 
     @property
     def very_first_ms(self) -> float:

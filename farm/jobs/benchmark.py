@@ -66,11 +66,11 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: B
     warm_up = _warm_up(opened, options.warmup)
     deadline_s = rounds_deadline_s(options.rounds, max(warm_up) / NS_PER_MS)
 
-    def rounds() -> tuple[RunAnswer, list[StepTimes], list[float]]:
+    def rounds() -> tuple[RunAnswer, TimedRounds]:
         plain = session.run(options.rounds, deadline_s)
-        return plain, *profile(session, options.rounds, len(loaded.plan.steps), deadline_s)
+        return plain, profile(session, options.rounds, len(loaded.plan.steps), deadline_s)
 
-    (plain, times, wall_ns), throttling = opened.cool(rounds)
+    (plain, timed), throttling = opened.cool(rounds)
     return BenchmarkResult(
         device_model=opened.device_model,
         provenance=provenance_of(opened, loaded),
@@ -84,7 +84,9 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: B
             **dict(execution_figures(loaded.answer, loaded.execution, plain, peak_memory(opened, runtime))),
         ),
         plain=PlainRounds.of(warm_up, plain.wall_ns),
-        profiled=profiled_rounds(loaded.plan.steps, times, wall_ns, loaded.plan.contents),
+        profiled=profiled_rounds(
+            loaded.plan.steps, timed.steps, timed.wall_ns, loaded.plan.contents, timed.timed_by_host
+        ),
     )
 
 
@@ -97,8 +99,17 @@ def _warm_up(opened: OpenUnit, rounds: int) -> list[float]:
     return [*first, *opened.session.run(rounds - 1, deadline_s).wall_ns]
 
 
-def profile(session: Session, rounds: int, steps: int, deadline_s: float) -> tuple[list[StepTimes], list[float]]:
-    """Times of each step and wall time of each round; many rounds are asked for in parts, to keep answers short."""
+@dataclasses.dataclass(frozen=True)
+class TimedRounds:
+    """Times of each step, and the wall time of each round; `timed_by_host` as in a BenchmarkRow."""
+
+    steps: list[StepTimes]
+    wall_ns: list[float]
+    timed_by_host: str
+
+
+def profile(session: Session, rounds: int, steps: int, deadline_s: float) -> TimedRounds:
+    """Rounds whose steps are timed; many are asked for in parts, to keep answers short."""
     part = max(1, MAX_TIMES_IN_ANSWER // max(1, steps))
     counts = [min(part, rounds - start) for start in range(0, rounds, part)]
     answers = [session.run(count, deadline_s, profile=True) for count in counts]
@@ -110,4 +121,5 @@ def profile(session: Session, rounds: int, steps: int, deadline_s: float) -> tup
         )
         for parts in zip(*(answer.steps for answer in answers), strict=True)
     ]
-    return times, [sample_ns for answer in answers for sample_ns in answer.wall_ns]
+    wall_ns = [sample_ns for answer in answers for sample_ns in answer.wall_ns]
+    return TimedRounds(times, wall_ns, answers[0].timed_by_host)

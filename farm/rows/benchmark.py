@@ -128,7 +128,8 @@ class PlainRounds(Record):
 class ProfiledRounds(Record):
     """Rounds with the time of each operator.
 
-    `sum_to_wall` is the operators' sum as a share of the wall time, the median over the profiled rounds.
+    `sum_to_wall` is the operators' sum as a share of the wall time, the median over the profiled rounds;
+    `timed_by_host` says why the host's clock timed each launch, empty where the GPU's did.
     """
 
     with_statistics: Rounds | None = None
@@ -137,6 +138,7 @@ class ProfiledRounds(Record):
     macs: MacsSummary | None = None
     ops_summary: Rounds | None = None
     sum_to_wall: Figure = None
+    timed_by_host: str = ""
 
 
 class BenchmarkRow(ProfiledRounds, PlainRounds, LoadFigures, Row):

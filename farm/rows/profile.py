@@ -141,6 +141,7 @@ def profiled_rounds(
     times: Sequence[StepTimes],
     wall_ns: Sequence[float],
     contents: Sequence[StoredTensor] = (),
+    timed_by_host: str = "",
 ) -> ProfiledRounds:
     """The profiled rounds of a BenchmarkRow; `contents` are the tensors of its plan."""
     ops = operators(steps, times, contents)
@@ -152,6 +153,7 @@ def profiled_rounds(
         macs=macs_summary(sum(step.macs for step in steps), sums_ns),
         ops_summary=Rounds.of(sums_ns),
         sum_to_wall=statistics.median(total / wall for total, wall in zip(sums_ns, wall_ns, strict=True)),
+        timed_by_host=timed_by_host,
     )
 
 

@@ -49,6 +49,8 @@ def execution_lines(rows: Sequence[ExecutedRow]) -> list[str]:
 def _lines(row: ExecutedRow) -> Iterator[str]:
     if note := played_note(row.fingerprint):
         yield note
+    if isinstance(row, BenchmarkRow) and row.timed_by_host:
+        yield f"operators are timed by the host's clock: {row.timed_by_host}"
     if row.throttled:
         yield f"slowed down: {row.throttled}"
     if busy := busy_text(row.waited_share):

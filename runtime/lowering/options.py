@@ -19,7 +19,7 @@ class CpuOptions:
     """
 
     block: int = 0
-    algorithms: Mapping[str, Algorithm] | None = None
+    algorithms: Mapping[str, Algorithm] | None = dataclasses.field(default=None, hash=False)
     quantized: bool = True
 
 

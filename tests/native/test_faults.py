@@ -66,7 +66,7 @@ def test_one_call_fails(call: str, tmp_path: Path) -> None:
     with Farmrt(program, tmp_path, library, {"FAKE_OPENCL_FAIL": f"{call}:1"}) as farmrt:
         failed = [answer for answer in session(farmrt) if not answer["ok"]]
         kind = {"clGetPlatformIDs": "no_opencl", "clGetDeviceIDs": "no_opencl", "clBuildProgram": "build_failed"}
-        named = "clEnqueueNDRangeKernel" if call == "clGetEventInfo" else call
+        named = "clEnqueueWriteBuffer" if call == "clGetEventInfo" else call
         if call != "clGetDeviceIDs":  # the next kind of device is asked for
             assert failed[0]["error"] == kind.get(call, "opencl")
             if failed[0]["error"] != "no_opencl":

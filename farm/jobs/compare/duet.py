@@ -133,7 +133,7 @@ def _profile(opened: OpenUnit, rehearsal: Rehearsal) -> Times:
     with _loaded(opened, rehearsal.entry) as (own, _), errors_naming(rehearsal.entry.arm):
         first_rounds(own, rehearsal.entry.inputs)
         deadline_s = rounds_deadline_s(PROFILED_ROUNDS, rehearsal.round_ms)
-        times, _ = profile(own.session, PROFILED_ROUNDS, len(steps), deadline_s)
+        times = profile(own.session, PROFILED_ROUNDS, len(steps), deadline_s).steps
     medians_ms = (statistics.median(time.ns) / NS_PER_MS for time in times)
     return summed_times((step.name, step.type, time_ms) for step, time_ms in zip(steps, medians_ms, strict=True))
 

@@ -156,7 +156,7 @@ def _loaded(opened: OpenUnit, subject: Subject) -> LoadedModel:
 
 def _operator_times(opened: OpenUnit, loaded: LoadedModel, round_ms: float) -> tuple[OperatorTime, ...]:
     deadline_s = rounds_deadline_s(PROFILED_ROUNDS, round_ms)
-    times, _ = profile(opened.session, PROFILED_ROUNDS, len(loaded.plan.steps), deadline_s)
+    times = profile(opened.session, PROFILED_ROUNDS, len(loaded.plan.steps), deadline_s).steps
     ops = operators(loaded.plan.steps, times)
     return tuple(OperatorTime(name=op.name, type=op.type, avg_ms=op.avg_ms) for op in ops)
 

@@ -91,7 +91,7 @@ def _step_times(opened: OpenUnit, ways: Sequence[CpuPlan], data: TestData) -> li
         for turn in range(PROFILES):
             for index in range(len(ways)) if turn % 2 == 0 else reversed(range(len(ways))):
                 steps = ways[index].plan.steps
-                times, _ = profile(units[index].session, PROFILED_ROUNDS, len(steps), DEADLINE_S)
+                times = profile(units[index].session, PROFILED_ROUNDS, len(steps), DEADLINE_S).steps
                 for step, found in zip(steps, times, strict=True):
                     samples[index][step.name] += found.ns
     return [{name: statistics.median(ns) for name, ns in of_way.items() if ns} for of_way in samples]

@@ -142,7 +142,7 @@ static void trial_run(const rt_parts *parts, fuzz_random *random) {
 static void profiled_run(const rt_parts *parts) {
     rt_profile *profile;
     uint64_t wall_ns;
-    if (rt_profile_create(&profile, parts->device, parts->plan->step_count, NULL) != RT_OK) return;
+    if (rt_profile_create(&profile, parts->device, parts->watchdog, parts->plan->step_count, NULL) != RT_OK) return;
     rt_executor_round(parts->executor, profile, &wall_ns, NULL);
     rt_profile_destroy(profile);
 }

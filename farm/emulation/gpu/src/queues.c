@@ -25,6 +25,7 @@ typedef struct command {
     cl_int failed; /* the code of a command that failed */
     cl_ulong queued_ns, start_ns, end_ns;
     double duration_ns;
+    bool hangs;
 } command;
 
 typedef struct {
@@ -180,8 +181,9 @@ static void command_add(cl_command_queue queue, double duration_ns, cl_int faile
         free(made);
         return;
     }
+    const bool hangs = of->profiles && played.profile.profiling == PLAYED_PROFILING_HANGS;
     const bool slow = of->profiles && played.profile.profiling == PLAYED_PROFILING_SLOW;
-    *made = (command){.references = 1, .failed = failed, .queued_ns = played_now_ns()};
+    *made = (command){.references = 1, .failed = failed, .hangs = hangs, .queued_ns = played_now_ns()};
     made->duration_ns = duration_ns + (slow ? played.profile.launch_us * 1000 : 0);
     kept_event *kept = event != NULL ? played_object_add(played_adopt(*event), sizeof *kept) : NULL;
     pthread_mutex_lock(&lock);
@@ -331,6 +333,7 @@ cl_int played_WaitForEvents(cl_uint count, const cl_event *events) {
 /* What the event of a command says of it, where it is not what the driver behind says. */
 static cl_int status_of(const command *each, cl_int real) {
     if (!each->begun) return QUEUED;
+    if (each->hangs) return RUNNING;
     if (each->failed != CL_SUCCESS) return each->failed;
     const bool still = played.profile.pace != 0 && played_now_ns() < each->end_ns;
     return real == COMPLETE && still ? RUNNING : real;
@@ -360,7 +363,7 @@ cl_int played_GetEventProfilingInfo(cl_event event, cl_uint property, size_t roo
         return played.real.GetEventProfilingInfo(event, property, room, target, needed);
     }
     const command *times = kept->times;
-    if (!kept->profiles || !times->begun) return CL_PROFILING_INFO_NOT_AVAILABLE;
+    if (!kept->profiles || !times->begun || times->hangs) return CL_PROFILING_INFO_NOT_AVAILABLE;
     const bool reversed = played.profile.timestamps == PLAYED_REVERSED;
     const bool end = (property == CL_PROFILING_COMMAND_END) != reversed;
     const cl_ulong ns = property < CL_PROFILING_COMMAND_START ? times->queued_ns : end ? times->end_ns : times->start_ns;

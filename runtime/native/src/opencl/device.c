@@ -82,7 +82,8 @@ void rt_device_close(const rt_device *device) {
     if (device == NULL) return;
     const rt_opencl_functions *cl = rt_device_cl(device);
     if (device->plain != NULL) cl->ReleaseCommandQueue(device->plain);
-    if (device->profiling != NULL) cl->ReleaseCommandQueue(device->profiling);
+    bool hangs = device->event_clock != NULL && *device->event_clock == RT_EVENT_CLOCK_HANGS;
+    if (device->profiling != NULL && !hangs) cl->ReleaseCommandQueue(device->profiling);
     if (device->context != NULL) cl->ReleaseContext(device->context);
     rt_hints_destroy(device->hints);
     rt_memory_free(device->event_clock);

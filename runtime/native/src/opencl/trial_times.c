@@ -51,8 +51,10 @@ rt_status rt_trial_times_create(rt_trial_times **times, const rt_parts *parts, c
     made->ns = rt_memory_allocate(trial->reps, sizeof *made->ns);
     made->own_ns = rt_memory_allocate(trial->reps, sizeof *made->own_ns);
     bool whole = made->event != NULL && made->own_event != NULL && made->ns != NULL && made->own_ns != NULL;
-    rt_status status = whole ? rt_profile_create(&made->profile, parts->device, parts->plan->step_count, error)
-                             : rt_error_no_memory(error, "the times");
+    rt_status status = rt_error_no_memory(error, "the times");
+    if (whole) {
+        status = rt_profile_create(&made->profile, parts->device, parts->watchdog, parts->plan->step_count, error);
+    }
     if (status == RT_OK) return RT_OK;
     rt_trial_times_destroy(made);
     *times = NULL;
@@ -95,7 +97,7 @@ static rt_status device_wait(const rt_trial_times *times, const rt_queue *queue,
 /* Launches what is tried so often, and waits. */
 static rt_status launches_run(const rt_trial_times *times, uint32_t count, rt_profile *profile, rt_error *error) {
     const rt_device *device = times->parts->device;
-    const rt_queue queue = {rt_device_cl(device), profile ? device->profiling : device->plain, profile};
+    const rt_queue queue = {rt_device_cl(device), profile ? rt_profile_queue(profile) : device->plain, profile};
     rt_status status = RT_OK;
     rt_watchdog_arm(times->parts->watchdog, (int32_t)times->trial->step);
     for (uint32_t i = 0; i < count && status == RT_OK; i++) status = tried_enqueue(times, &queue, error);
@@ -141,7 +143,7 @@ static rt_status ramp_run(rt_trial_times *times, rt_error *error) {
 /* Enqueues all repetitions and waits. */
 static rt_status reps_run(rt_trial_times *times, rt_error *error) {
     const rt_device *device = times->parts->device;
-    const rt_queue queue = {rt_device_cl(device), device->profiling, times->profile};
+    const rt_queue queue = {rt_device_cl(device), rt_profile_queue(times->profile), times->profile};
     rt_status status = RT_OK;
     rt_profile_reset(times->profile);
     rt_watchdog_arm(times->parts->watchdog, (int32_t)times->trial->step);
@@ -201,7 +203,7 @@ void rt_trial_times_write(const rt_trial_times *times, rt_json *json) {
     array_write(json, "ns", times->ns, times->trial->reps);
     if (times->pairs) array_write(json, "own_ns", times->own_ns, times->trial->reps);
     rt_json_unsigned(json, "wall_ns", times->wall_ns);
-    rt_json_bool(json, "by_host", rt_profile_is_by_host(times->profile));
+    rt_profile_clock_write(times->profile, json);
     rt_json_bool(json, "beside_build", times->beside_build);
     if (times->trial->ramp_ms == 0) return;
     rt_json_unsigned(json, "ramp", times->ramp);

@@ -39,7 +39,7 @@ static run run_of(const rt_executor *executor, rt_profile *profile, rt_error *er
     run now = {.parts = &executor->parts, .queue = {.profile = profile}, .error = error};
     if (device == NULL) return now;
     now.queue.cl = rt_device_cl(device);
-    now.queue.object = profile ? device->profiling : device->plain;
+    now.queue.object = profile ? rt_profile_queue(profile) : device->plain;
     return now;
 }
 
@@ -210,7 +210,9 @@ static rt_status round_run(rt_executor *executor, rt_profile *profile, uint64_t 
     rt_status status = step_count > 0 ? steps_run(&now, 0, step_count - 1) : RT_OK;
     *wall_ns = rt_clock_ns() - start_ns;
     if (profile != NULL) { /* events are released after a failure too, which stays the one that is told */
+        rt_watchdog_arm(now.parts->watchdog, RT_NO_STEP);
         rt_status collected = rt_profile_collect(profile, status == RT_OK ? error : NULL);
+        rt_watchdog_disarm(now.parts->watchdog);
         if (status == RT_OK) status = collected;
     }
     if (status == RT_OK) rt_watchdog_expect(now.parts->watchdog, *wall_ns);
@@ -223,7 +225,7 @@ static rt_status limiting_round(rt_executor *executor, rt_profile *profile, uint
     const rt_executor_parts *parts = &executor->parts;
     rt_profile *own = NULL;
     if (profile == NULL) {
-        rt_status status = rt_profile_create(&own, parts->device, parts->plan->step_count, error);
+        rt_status status = rt_profile_create(&own, parts->device, parts->watchdog, parts->plan->step_count, error);
         if (status != RT_OK) return status;
         profile = own;
     }

@@ -42,7 +42,7 @@ static rt_status times_create(run_times *times, const rt_parts *parts, const rt_
     if (!request->profile) return RT_OK;
     times->duration_ns = rt_memory_allocate(rt_product(count, steps), sizeof *times->duration_ns);
     if (times->duration_ns == NULL) return rt_error_no_memory(error, "the times");
-    return rt_profile_create(&times->profile, parts->device, steps, error);
+    return rt_profile_create(&times->profile, parts->device, parts->watchdog, steps, error);
 }
 
 /* Releases what times_create has made, however far it came. */
@@ -87,7 +87,7 @@ static void wall_write(rt_json *json, const char *key, const uint64_t *wall_ns, 
 
 /* The steps' times: the last start, the first time whatever round that was, and those of the rounds. */
 static void steps_write(rt_json *json, const rt_run_request *request, const run_times *times, uint32_t steps) {
-    rt_json_bool(json, "by_host", rt_profile_is_by_host(times->profile));
+    rt_profile_clock_write(times->profile, json);
     rt_json_array_begin(json, "steps");
     for (uint32_t step = 0; step < steps; step++) {
         rt_json_object_begin(json, NULL);

@@ -23,7 +23,8 @@ typedef struct {
 
 struct rt_profile {
     const rt_opencl_functions *cl;
-    bool by_host;
+    cl_command_queue queue;
+    bool by_host, hangs;
     timed_event *events;
     uint32_t event_count, event_capacity;
     uint32_t step_count;
@@ -51,14 +52,19 @@ void rt_profile_destroy(rt_profile *profile) {
 }
 
 /* Asks the device, if there is one, whether its clock runs. */
-static rt_status clock_choose(rt_profile *profile, const rt_device *device, rt_error *error) {
+static rt_status clock_choose(rt_profile *profile, const rt_device *device, rt_watchdog *watchdog, rt_error *error) {
     if (device == NULL) return RT_OK;
+    rt_watchdog_arm(watchdog, RT_NO_STEP);
     rt_status status = rt_event_clock_read(device->event_clock, profile->cl, device->context, device->profiling, error);
-    profile->by_host = *device->event_clock == RT_EVENT_CLOCK_STANDS;
+    rt_watchdog_disarm(watchdog);
+    profile->hangs = *device->event_clock == RT_EVENT_CLOCK_HANGS;
+    profile->by_host = profile->hangs || *device->event_clock == RT_EVENT_CLOCK_STANDS;
+    profile->queue = profile->hangs ? device->plain : device->profiling;
     return status;
 }
 
-rt_status rt_profile_create(rt_profile **profile, const rt_device *device, uint32_t step_count, rt_error *error) {
+rt_status rt_profile_create(rt_profile **profile, const rt_device *device, rt_watchdog *watchdog, uint32_t step_count,
+                            rt_error *error) {
     rt_profile *made = *profile = rt_memory_allocate(1, sizeof *made);
     if (made == NULL) return rt_error_no_memory(error, "a profile");
     *made = (rt_profile){.cl = device ? rt_device_cl(device) : NULL, .step_count = step_count};
@@ -66,7 +72,7 @@ rt_status rt_profile_create(rt_profile **profile, const rt_device *device, uint3
     made->duration_ns = rt_memory_allocate(step_count, sizeof *made->duration_ns);
     made->end_ns = rt_memory_allocate(step_count, sizeof *made->end_ns);
     bool whole = made->start_ns != NULL && made->duration_ns != NULL && made->end_ns != NULL;
-    rt_status status = whole ? clock_choose(made, device, error) : rt_error_no_memory(error, "a profile");
+    rt_status status = whole ? clock_choose(made, device, watchdog, error) : rt_error_no_memory(error, "a profile");
     if (status == RT_OK) return RT_OK;
     rt_profile_destroy(made);
     *profile = NULL;
@@ -74,6 +80,13 @@ rt_status rt_profile_create(rt_profile **profile, const rt_device *device, uint3
 }
 
 bool rt_profile_is_by_host(const rt_profile *profile) { return profile->by_host; }
+
+void rt_profile_clock_write(const rt_profile *profile, rt_json *json) {
+    rt_json_bool(json, "by_host", profile->by_host);
+    if (profile->hangs) rt_json_bool(json, "profiling_hangs", true);
+}
+
+cl_command_queue rt_profile_queue(const rt_profile *profile) { return profile->queue; }
 
 void rt_profile_reset(rt_profile *profile) {
     events_release(profile);

@@ -12,15 +12,24 @@
 
 #include "../../include/farmrt.h"
 #include "../opencl/device.h"
+#include "../serve/json.h"
+#include "watchdog.h"
 
 typedef struct rt_profile rt_profile;
 
-/* An empty one for so many steps, for rt_profile_destroy; `device` may be NULL where there is none. RT_NO_MEMORY, or
- * RT_OPENCL where the device does not tell whether its clock runs; `*profile` is NULL then. */
-rt_status rt_profile_create(rt_profile **profile, const rt_device *device, uint32_t step_count, rt_error *error);
+/* An empty one for so many steps, for rt_profile_destroy; `device` may be NULL where there is none. The watchdog, which
+ * may be NULL, watches while the device is asked. RT_NO_MEMORY, or RT_OPENCL where the device does not tell whether its
+ * clock runs; `*profile` is NULL then. */
+rt_status rt_profile_create(rt_profile **profile, const rt_device *device, rt_watchdog *watchdog, uint32_t step_count,
+                            rt_error *error);
 
-/* Whether launches are waited for one by one and timed by the host, because the clock of the device's events stands. */
+/* Whether launches are waited for one by one and timed by the host, because the clock of the device's events stands, or
+ * the queue that profiles hangs. `by_host` is the first, `profiling_hangs` the second, in the answer. */
 bool rt_profile_is_by_host(const rt_profile *profile);
+void rt_profile_clock_write(const rt_profile *profile, rt_json *json);
+
+/* The queue of the launches that are timed; of a device. */
+cl_command_queue rt_profile_queue(const rt_profile *profile);
 
 /* Releases it and its events; NULL is ignored. */
 void rt_profile_destroy(rt_profile *profile);

@@ -32,5 +32,5 @@ def test_what_the_user_says_is_not_varied() -> None:
 def test_a_quantised_model_is_tried_in_floats_too() -> None:
     graph, _ = network(CASES["1x1"])
     (choice,) = in_floats(graph, [BEST])
-    assert choice.options == CpuOptions(8, frozenset(), quantized=False)
+    assert choice.options == CpuOptions(8, {}, quantized=False)
     assert in_floats(residual_block(GraphMaker()), [BEST]) == []
