@@ -153,11 +153,11 @@ def ready_of(
     execution: Execution,
 ) -> ReadyEngine:
     """A model in an engine that is on the unit."""
-    _, options = engine_and_options(engine)
+    adapter, options = engine_and_options(engine)
     threads = execution.over(prepared.settings.execution).num_threads
 
     def run(rounds: int, warmup: int) -> EngineRun:
-        with round_limit.named(unit.round_limit_s):
+        with round_limit.named(unit.round_limit_s) if adapter.counts_rounds else contextlib.nullcontext():
             return start(EngineTask(model, runtime, data.inputs, rounds, warmup, threads, options))
 
     return ReadyEngine(run)
