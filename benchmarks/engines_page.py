@@ -144,18 +144,18 @@ def main() -> None:
     given = parser.parse_args()
     engines = tuple(filter(None, given.engines.split(",")))
     options, others = EnginesOptions(engines, turns=given.turns, rounds=given.rounds), Others()
-    found = {}
-    for name in given.networks.split(","):
-        print(name, file=sys.stderr)
-        with known[name]() as source, scratch():
-            found[name] = list(engines_job(source, [HOST], options))
-    text = text_of(found, others.cores(), given.turns)
+    found: dict[str, list[EnginesRow]] = {}
+    with scratch():
+        for name in given.networks.split(","):
+            print(name, file=sys.stderr)
+            with known[name]() as source:
+                found[name] = list(engines_job(source, [HOST], options))
+            text = text_of(found, others.cores(), given.turns)
+            if not given.printed:  # after each, so that nothing is lost
+                page = PAGE.read_text()
+                PAGE.write_text(f"{page.partition(BEGIN)[0]}{BEGIN}{text}{END}{page.partition(END)[2]}")
     if given.printed:
         print(text, end="")
-        return
-    page = PAGE.read_text()
-    before, after = page.partition(BEGIN)[0], page.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}{text}{END}{after}")
 
 
 if __name__ == "__main__":
