@@ -25,7 +25,7 @@ def standings(blocks_ms: Mapping[Name, Sequence[float]]) -> dict[Name, Standing]
         return {}
     leader = min(blocks_ms, key=lambda name: statistics.median(blocks_ms[name]))
     others = {name: ratio_over(times, blocks_ms[leader], len(blocks_ms) - 1) for name, times in blocks_ms.items()}
-    is_fastest = all(_is_slower(others[name]) for name in blocks_ms if name != leader)
+    is_fastest = len(blocks_ms) > 1 and all(_is_slower(others[name]) for name in blocks_ms if name != leader)
     return {**others, leader: Standing(leads=True, is_fastest=is_fastest)}
 
 

@@ -138,12 +138,14 @@ class Engine(ABC):
         runtimes: where it can run models.
         platforms: whose models it takes; empty: all, as ONNX.
         options: its own options, see options.py.
+        counts_rounds: whether the limit for a round ends it; else it has one of its own.
     """
 
     name: str
     runtimes: tuple[Runtime, ...] = ("cpu",)
     platforms: tuple[str, ...] = ()
     options: ClassVar[Choices] = {}
+    counts_rounds: ClassVar[bool] = True
 
     @abstractmethod
     def ready(self, unit: EngineUnit) -> AbstractContextManager[Callable[[EngineTask], EngineRun]]:

@@ -29,6 +29,8 @@ LAST_WORDS = 300
 class CommandEngine(Engine):
     """A program of engines.yml; it says nothing of outputs, so that these are not compared."""
 
+    counts_rounds = False
+
     def __init__(self, name: str, section: EngineSection) -> None:
         self.name, self._section = name, section
         self.runtimes = ("cpu", "gpu")  # what it runs on is its own affair

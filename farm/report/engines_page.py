@@ -52,7 +52,26 @@ class Plot:
 def engines_page(rows: Sequence[EnginesRow]) -> str:
     """The page of all rows, failures included: the summary, then each model on each unit."""
     views = [_view(model, unit, group) for (model, unit), group in model_groups(rows)]
+    if views:
+        views[0]["by_unit"] = list(by_unit(rows))
     return single_file_page("engines.html", ("benchmark.css", "engines.css"), views)
+
+
+def by_unit(rows: Sequence[EnginesRow]) -> Iterator[tuple[str, list[str], list[tuple[str, list[tuple[str, bool]]]]]]:
+    """For each model on several units: the units, and of each engine its times there, and whether it is the fastest."""
+    for model in dict.fromkeys(row.model for row in rows):
+        of_model = [row for row in rows if row.model == model]
+        units = sorted({row.unit for row in of_model})
+        cells = {(lane_name(row), row.unit): _unit_cell(row) for row in of_model}
+        if len(units) > 1:
+            names = sorted({name for name, _ in cells})
+            yield model, units, [(name, [cells.get((name, unit), (NONE, False)) for unit in units]) for name in names]
+
+
+def _unit_cell(row: EnginesRow) -> tuple[str, bool]:
+    standing, latency = row.standing, row.latency_ms
+    shown = milliseconds(latency.median) if standing and latency else row.status.value
+    return shown, bool(standing and standing.is_fastest)
 
 
 def _view(model: str, unit: str, rows: Sequence[EnginesRow]) -> dict[str, Any]:

@@ -14,12 +14,14 @@ import pytest
 
 from farm.report import charts
 from farm.report.benchmark_page import benchmark_page
+from farm.report.engines_page import engines_page
 from farm.report.write import write_reports
 from tests.browser import chromium
 from tests.browser.chromium import Browser
 from tests.conftest import require
 from tests.farm.report import nights
 from tests.farm.report.test_benchmark_page import many
+from tests.farm.report.test_engines_page import rows_of
 
 pytestmark = pytest.mark.slow
 PHONE_PX, SCREEN_PX = 390, 1280
@@ -390,3 +392,19 @@ def test_the_page_of_a_benchmark_is_readable_alone(browser: Browser, tmp_path: P
     shown = "document.querySelector('.graph li:target').getBoundingClientRect()"
     top, bottom = browser.run(f"return [{shown}.top, {shown}.bottom]")
     assert 0 <= top < bottom <= 900
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE_PX, SCREEN_PX])
+def test_the_page_of_engines_is_readable_alone(browser: Browser, tmp_path: Path, width: int, theme: str) -> None:
+    file = tmp_path / "engines.html"
+    units = ("pixel", "board")
+    file.write_text(engines_page([row for unit in units for row in rows_of(unit, farmrt=2.0, mnn=1.0, ncnn=7.0)]))
+    browser.size(width)
+    browser.theme(theme)
+    browser.open(file)
+    assert browser.complaints() == []
+    assert [address for address in browser.requests() if not address.startswith(("file:", "data:"))] == []
+    assert browser.run("return document.documentElement.scrollWidth") <= width
+    assert browser.run("return document.querySelectorAll('.race circle').length") == 2 * 3 * 10
+    assert [each for each in browser.run(CONTRAST) if each["contrast"] < LEAST_CONTRAST] == []

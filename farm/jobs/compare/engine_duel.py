@@ -26,7 +26,6 @@ from farm.model.fetch import Fetcher
 from farm.rows.compare import CompareResult, Side
 from farm.rows.nightly import Block
 from farm.rows.row import Throttling
-from runtime.errors import DeviceError
 
 ROUNDS, WARMUP = 10, 1  # of a block
 
@@ -90,10 +89,7 @@ class EngineDuel:
         self._stage(f"first run of {arm.upper()}, {contender.side.name}")
         with errors_naming(arm):
             ready = stack.enter_context(ready_in(engine, self.opened, prepared, self.runtime, data, models, self.load))
-            first = ready.run(1, 0)
-            if not first.samples_ms:
-                raise DeviceError(f"engine {engine} does not tell the times of its rounds: name a figure latency_ms")
-            return _Racer(arm, contender, engine, prepared, data, ready, first)
+            return _Racer(arm, contender, engine, prepared, data, ready, ready.run(1, 0))
 
     def _key(self, a: _Racer, b: _Racer) -> str:
         """Names all that a turn follows from but the seed."""

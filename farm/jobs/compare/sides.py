@@ -44,12 +44,12 @@ def _kind(text: str, store: str | None) -> Kind:
         return "model" if (path / SAVED_MODEL).is_file() else "build"
     if text.startswith(samples.SCHEME) or path.suffix in (".yml", ".yaml") or path.is_file():
         return "model"
-    if registry.base_name(text) in registry.names():
-        return "engine"
     from farm.store import Store
 
     with Store.open(store) as opened:
-        return "run" if text in opened.baselines() else "build"
+        if text in opened.baselines():
+            return "run"
+    return "engine" if registry.base_name(text) in registry.names() else "build"
 
 
 def compare_stored(

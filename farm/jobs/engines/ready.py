@@ -22,7 +22,7 @@ from farm.jobs.models.prepare import Prepared, TestData
 from farm.model.boundary import is_turned
 from farm.model.fetch import Fetcher
 from farm.rows.nightly_block import Block
-from runtime.errors import UnsupportedError
+from runtime.errors import DeviceError, UnsupportedError
 from runtime.importers.onnx_file import whole
 from runtime.importers.onnx_importer import with_stand_ins
 from runtime.types import Precision
@@ -38,11 +38,25 @@ class ReadyEngine:
     run: Callable[[int, int], EngineRun]
     precision: Precision = Precision.FP32
 
-    def block(self, opened: OpenUnit, rounds: int, warmup: int, arm: str, rest: RetryPolicy | None = None) -> Block:
-        """Rounds of a fresh process, or figures of a program; again after a rest where heat slowed the unit down."""
+    def block(
+        self,
+        opened: OpenUnit,
+        rounds: int,
+        warmup: int,
+        arm: str,
+        rest: RetryPolicy | None = None,
+        *,
+        by_figures: bool = False,
+    ) -> Block:
+        """Rounds of a fresh process; again after a rest where heat slowed the unit down.
+
+        `by_figures`: a program's figures serve in place of its rounds' times. DeviceError where it tells neither.
+        """
         begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         sample = opened.measured(functools.partial(self.run, rounds, warmup), rest)
         run = sample.value
+        if not run.samples_ms and not (by_figures and run.figures):
+            raise DeviceError("the engine does not tell the times of its rounds: name a figure latency_ms")
         return Block(
             time=begun,
             arm=arm,
@@ -153,11 +167,11 @@ def ready_of(
     execution: Execution,
 ) -> ReadyEngine:
     """A model in an engine that is on the unit."""
-    _, options = engine_and_options(engine)
+    adapter, options = engine_and_options(engine)
     threads = execution.over(prepared.settings.execution).num_threads
 
     def run(rounds: int, warmup: int) -> EngineRun:
-        with round_limit.named(unit.round_limit_s):
+        with round_limit.named(unit.round_limit_s) if adapter.counts_rounds else contextlib.nullcontext():
             return start(EngineTask(model, runtime, data.inputs, rounds, warmup, threads, options))
 
     return ReadyEngine(run)

@@ -53,7 +53,7 @@ class NightEngines:
     def block(self, opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration, arm: str, rerun: bool) -> Block:
         """Rounds of a fresh process; again after a rest where heat slowed the unit down."""
         ready = self._ready(opened, subject)
-        block = ready.block(opened, nightly.rounds, nightly.warmup, arm, nightly.rest)
+        block = ready.block(opened, nightly.rounds, nightly.warmup, arm, nightly.rest, by_figures=True)
         return block.model_copy(update={"rerun": rerun})
 
     def _ready(self, opened: OpenUnit, subject: Subject) -> ReadyEngine:

@@ -101,6 +101,7 @@ def test_what_goes_wrong_is_a_row(farm: CallFarm, own_folder: Path, script: str,
     Path("engines.yml").write_text(SHELL.replace("SCRIPT", script))
     exit_status, row = row_of(farm, "timer")
     assert (exit_status, row["status"]) == (1, status) and reason in row["reason"]
+    assert "a round may go" not in row["reason"], "a program has a limit of its own"
 
 
 @pytest.mark.slow

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
-from collections.abc import Iterator, Mapping
+import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 
 from farm.config import deployment, inventory
 from farm.engines import registry
-from farm.engines.base import Engine
+from farm.engines.base import Engine, EngineRun, EngineTask, EngineUnit
 from farm.jobs.compare import contender
 from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.rows.compare import CompareRow, ComparisonOutcome
 from farm.rows.status import Status
 from tests.farm.conftest import CallFarm
 from tests.farm.engines import played_engines
-from tests.farm.engines.played_engines import PlayedEngine
 from tests.farm.engines.test_engines_job import InterruptedAt
 from tests.farm.model.tiny_model import write_deployment
 
@@ -29,38 +30,31 @@ VERSIONS = [f"1.{number}" for number in range(6)]
 SLOW_SINCE = 3
 
 
-class Aging:
-    """Takes 4 ms a round, from some version on 8."""
+class AgingEngine(Engine):
+    """Tells planted times: 4 ms a round, from some version on 8. All of its versions are there."""
 
-    def __init__(self, files: Mapping[str, str], threads: int | None) -> None:
-        self.seconds = 0.004
+    name = "aging"
+    version = "1.0"
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        import time
-
-        import numpy as np
-
-        end = time.perf_counter() + self.seconds
-        while time.perf_counter() < end:
-            pass
-        return {"y": np.ones((1, 5), np.float32)}
-
-
-class AgingEngine(PlayedEngine):
-    """Its versions are all installed."""
-
-    def at(self, version: str) -> Engine:  # type: ignore[override]
+    def at(self, version: str) -> AgingEngine:
         aged = copy.copy(self)
-        aged.name, aged.slow = f"{self.name}=={version}", int(version.partition(".")[2]) >= SLOW_SINCE
+        aged.name, aged.version = f"aging=={version}", version
         return aged
 
-    slow = False
+    @contextlib.contextmanager
+    def ready(self, unit: EngineUnit) -> Iterator[Callable[[EngineTask], EngineRun]]:
+        noise = random.Random(self.version)
+        level_ms = 8.0 if int(self.version.partition(".")[2]) >= SLOW_SINCE else 4.0
 
-    def program_text(self) -> str:
-        return super().program_text().replace("0.004", "0.008" if self.slow else "0.004")
+        def run(task: EngineTask) -> EngineRun:
+            samples_ms = tuple(level_ms * noise.uniform(0.98, 1.02) for _ in range(task.rounds))
+            outputs = {"y": np.ones((1, 5), np.float32)}
+            return EngineRun(self.version, 1.0, level_ms, samples_ms, outputs, hashes={"engine": self.version})
+
+        yield run
 
 
-AGING = AgingEngine("aging", Aging)
+AGING = AgingEngine()
 
 
 @pytest.fixture

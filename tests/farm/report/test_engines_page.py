@@ -89,4 +89,8 @@ def test_names_cannot_break_out(member: str) -> None:
 def test_each_model_and_unit_has_a_part_of_its_own() -> None:
     page = engines_page([*rows_of("pixel", farmrt=1.0), *rows_of("board", farmrt=1.0)])
     assert page.count('class="race"') == 2 and "net on board" in page and "no two engines took turns" in page
+    assert "net by engine and unit" in page and "<b>" not in page, "nothing is the fastest of one"
+    both = engines_page([*rows_of("pixel", farmrt=1.0, mnn=2.0), *rows_of("board", farmrt=3.0)])
+    assert "<b>1.010 ms</b>" in both and "2.019 ms" in both
+    assert "by engine and unit" not in engines_page(rows_of("pixel", farmrt=1.0))
     assert "Nothing was measured" in engines_page([])
