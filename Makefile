@@ -12,6 +12,7 @@
 #   make check       format, lint, types and quick tests (`./check`)
 #   make setup       only .venv, with what development needs
 #   make labgrid     labgrid's coordinator, for the tests of its places
+#   make engines     LiteRT and ncnn with its converter, for the tests of other engines
 #   make intel       Intel's OpenCL for CPUs too; `demo` and `test` do so where no other driver works (270 MB)
 #   make snapshots   renews the help texts that the tests compare
 #   make sample      a report on the nights of an emulated farm, in reports/sample
@@ -33,7 +34,7 @@ SIMULATORS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo cluster-demo test frameworks integration oclgrind again check setup driver intel labgrid snapshots sample clean distclean
+.PHONY: demo cluster-demo test frameworks integration oclgrind again check setup driver intel labgrid engines snapshots sample clean distclean
 .NOTPARALLEL:  # two pips must not install at the same time
 
 demo: $(VENV)/.runtime $(if $(filter intel,$(DRIVER)),intel,driver)
@@ -72,6 +73,10 @@ intel: $(VENV)/.runtime
 labgrid:
 	$(PYTHON) -m venv build/labgrid
 	build/labgrid/bin/python -m pip install --quiet --disable-pip-version-check labgrid
+
+engines: setup
+	$(INSTALL) ai-edge-litert ncnn
+	$(INSTALL) --no-deps pnnx
 
 snapshots: setup
 	FARM_RENEW_SNAPSHOTS=1 $(BIN)/pytest tests/farm/cli/test_help.py

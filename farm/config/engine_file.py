@@ -14,6 +14,7 @@
       onnxruntime:                              # an engine of farm's that has a C library
         file: {arm64-v8a: onnxruntime-android.aar}      # by ABI or one for all: the library, or an archive that has it
         sha256: {arm64-v8a: 9f2b1c...}
+        beside: {arm64-v8a: [libQnnHtp.so]}     # further libraries, which it opens by their names
 
 A path into JSON has keys, indices and `*` for all items, with dots between them. Figures named latency_ms, init_ms and
 first_ms are the row's own. Paths start in the folder that farm is called in.
@@ -63,7 +64,7 @@ class FigureSection(YamlSection):
 
 
 def _by_abi(value: Any) -> Any:
-    return dict.fromkeys(get_args(Abi), value) if isinstance(value, str) else value
+    return dict.fromkeys(get_args(Abi), value) if isinstance(value, str | list) else value
 
 
 class EngineSection(YamlSection):
@@ -95,6 +96,7 @@ class LibrarySection(YamlSection):
 
     file: Annotated[dict[Abi, Text], BeforeValidator(_by_abi), AfterValidator(not_empty)]
     sha256: Annotated[dict[Abi, Checksum], BeforeValidator(_by_abi)] = Field(default_factory=dict)
+    beside: Annotated[dict[Abi, tuple[Text, ...]], BeforeValidator(_by_abi)] = Field(default_factory=dict)
 
 
 class EngineFile(YamlSection):

@@ -21,7 +21,7 @@ from runtime.errors import ConfigError
 USER = "farm"
 SOC = "qemu-arm64"
 MODEL = "QEMU ARM64 board"
-PACKAGES = ("openssh-server", "pocl-opencl-icd")
+PACKAGES = ("openssh-server", "pocl-opencl-icd", "python3")
 UNPACKED_BYTES = 1500 * 1024**2
 INSTALL_DEADLINE_S = 3600.0
 SETTLE_DEADLINE_S = 300.0

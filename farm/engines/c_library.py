@@ -8,32 +8,51 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar
 
-from farm.config.engine_file import DEFAULT_FILE
+from farm import safe_text
+from farm.config.engine_file import DEFAULT_FILE, LibrarySection
 from farm.engines.base import EngineUnit
 from farm.engines.elf import machine_of
 from farm.engines.rounds import RoundsRequest
 from farm.engines.user_file import check_hash, is_one_of, library_of
 from farm.engines.wheels import GLIBC_OF_FARMRT, UnitPython, fetch_wheels, own_python
 from farm.transport.file_digest import sha256
-from runtime.errors import UnsupportedError
+from runtime.errors import DeviceError, JobError, UnsupportedError
 from runtime.native.abi import HOST, find_abi
 from runtime.native.programs import build_engine_runner
+
+LINK_S = 60.0
+_LINK = r"""
+folder=$1
+shift
+mkdir -p "$folder" || exit
+while [ $# -gt 0 ]; do
+    ln -sf "../$1" "$folder/$2" || exit
+    shift 2
+done
+cd "$folder" && pwd
+"""
 
 
 @dataclasses.dataclass(frozen=True)
 class LibraryPlace:
-    """An engine's C library and the program that runs it, here; `version` empty: as the library says."""
+    """An engine's C library and the program that runs it, here; `version` empty: as the library says.
+
+    `beside` are further libraries, in a folder on the unit where that program finds them.
+    """
 
     word: str
     program: Path
     library: Path
     version: str = ""
+    beside: tuple[Path, ...] = ()
+    folder: str = ""
     settings: ClassVar[Mapping[str, str]] = {"runner": "c"}
 
     @property
@@ -42,14 +61,14 @@ class LibraryPlace:
         return self.library.name
 
     @property
-    def sha256(self) -> str:
-        """Of the library."""
-        return sha256(self.library)
+    def hashes(self) -> dict[str, str]:
+        """SHA-256 by role."""
+        return {"engine": sha256(self.library), **{path.name: sha256(path) for path in self.beside}}
 
     @property
     def size_bytes(self) -> int:
-        """Of the library."""
-        return self.library.stat().st_size
+        """Of the libraries."""
+        return sum(path.stat().st_size for path in (self.library, *self.beside))
 
     def files(self, folder: Path) -> list[Path]:
         """What is put on the unit."""
@@ -58,7 +77,9 @@ class LibraryPlace:
     def argv(self, remotes: Sequence[str], request: RoundsRequest) -> list[str]:
         """The command line, where `files` lie at `remotes`."""
         numbers = {"threads": request.threads or 0, "rounds": request.rounds, "warmup": request.warmup}
-        words = [*remotes[:1], self.word, *remotes[1:], "model", request.files["model"]]
+        found = [f"{name}={self.folder}" for name in ("LD_LIBRARY_PATH", "ADSP_LIBRARY_PATH")]  # the latter: of DSPs
+        words = [*(["env", *found] if self.folder else []), *remotes[:1], self.word, *remotes[1:]]
+        words += ["model", request.files["model"]]
         words += [word for name, number in numbers.items() for word in (name, str(number))]
         for key, pairs in (("option", request.options), ("input", request.inputs), ("output", request.outputs)):
             words += [word for name, value in pairs.items() for word in (key, name, value)]
@@ -89,15 +110,37 @@ def package_library(
 
 
 @contextlib.contextmanager
-def user_library(
-    unit: EngineUnit, word: str, file: str, digest: str | None, names: Sequence[str]
-) -> Iterator[LibraryPlace]:
-    """The library that engines.yml names, or that is in the archive that it names."""
-    path = Path(file)
-    check_hash(word, path, digest)
-    with TemporaryDirectory() as scratch:
-        library = library_of(word, path, unit.abi, names, Path(scratch))
-        yield LibraryPlace(word, build_engine_runner(unit.abi), library)
+def user_library(unit: EngineUnit, word: str, files: LibrarySection, names: Sequence[str]) -> Iterator[LibraryPlace]:
+    """The library that engines.yml names for a unit's ABI, or that is in the archive that it names."""
+    path, abi = Path(files.file[unit.abi]), unit.abi  # type: ignore[index]
+    check_hash(word, path, files.sha256.get(abi))  # type: ignore[call-overload]
+    beside = tuple(map(Path, files.beside.get(abi, ())))  # type: ignore[call-overload]
+    with contextlib.ExitStack() as stack:
+        scratch = Path(stack.enter_context(TemporaryDirectory()))
+        for each in beside:
+            check_hash(word, each, None)
+            library_of(word, each, abi, (each.name,), scratch)
+        folder = stack.enter_context(_linked(unit, beside)) if beside else ""
+        library = library_of(word, path, abi, names, scratch)
+        yield LibraryPlace(word, build_engine_runner(abi), library, beside=beside, folder=folder)
+
+
+@contextlib.contextmanager
+def _linked(unit: EngineUnit, files: Sequence[Path]) -> Iterator[str]:
+    """A folder on the unit that has files by their names, by its whole path; removed in the end."""
+    remotes = unit.store.put(files)
+    digest = hashlib.sha256("".join(map(sha256, files)).encode()).hexdigest()
+    folder = f"engine-{digest[:16]}"
+    pairs = [word for path in files for word in (remotes[path], path.name)]
+    try:
+        done = unit.transport.run(["sh", "-c", _LINK, "link", folder, *pairs], LINK_S)
+        if done.exit_status:
+            words = safe_text.word(done.stderr.decode(errors="replace")[-300:], 300)
+            raise DeviceError(f"{unit.name}: the engine's libraries cannot be linked there: {words}")
+        yield done.stdout.decode(errors="replace").strip()
+    finally:
+        with contextlib.suppress(JobError):
+            unit.transport.run(["rm", "-rf", "--", folder], LINK_S)
 
 
 def _installed_library(package: str, names: Sequence[str]) -> tuple[Path, str] | None:

@@ -47,7 +47,7 @@ class PythonPlace:
     engine: PythonEngine
     python: str
     packages_at: tuple[str, ...]
-    sha256: str
+    hashes: Mapping[str, str]
     size_bytes: int
     version = ""  # as the package says
     settings: ClassVar[Mapping[str, str]] = {}
@@ -141,9 +141,8 @@ class PythonEngine(Engine):
     @contextlib.contextmanager
     def _place(self, unit: EngineUnit, runner: str) -> Iterator[PythonPlace | LibraryPlace]:
         own = self.libraries if runner != "python" and not self.version else None
-        if own is not None and (file := own.file.get(unit.abi)):  # type: ignore[call-overload]
-            digest = own.sha256.get(unit.abi)  # type: ignore[call-overload]
-            with user_library(unit, self.name, file, digest, self.library) as place:
+        if own is not None and unit.abi in own.file:
+            with user_library(unit, self.name, own, self.library) as place:
                 yield place
         elif runner == "c" or (not runner and self.library and not self._has_python(unit)):
             with package_library(unit, self.name.partition("==")[0], self.package, self.version, self.library) as place:
@@ -153,7 +152,7 @@ class PythonEngine(Engine):
         else:
             python = sys.executable if unit.is_here else PYTHON
             with unpacked_wheels(unit, self._wheels(unit), python) as there:
-                yield PythonPlace(self, python, (there.folder,), there.sha256, there.size_bytes)
+                yield PythonPlace(self, python, (there.folder,), {"engine": there.sha256}, there.size_bytes)
 
     def _has_python(self, unit: EngineUnit) -> bool:
         with contextlib.suppress(DeviceError, UnsupportedError):
@@ -172,7 +171,8 @@ class PythonEngine(Engine):
         files = importlib.metadata.distribution(self.package).files or []
         record = "".join(sorted(f"{path} {path.hash and path.hash.value}\n" for path in files))
         size_bytes = sum(path.size or 0 for path in files)
-        return PythonPlace(self, sys.executable, (), hashlib.sha256(record.encode()).hexdigest(), size_bytes)
+        digest = hashlib.sha256(record.encode()).hexdigest()
+        return PythonPlace(self, sys.executable, (), {"engine": digest}, size_bytes)
 
     def _run(self, unit: EngineUnit, place: PythonPlace | LibraryPlace, task: EngineTask) -> EngineRun:
         files = self.files(task.model)
@@ -204,7 +204,7 @@ class PythonEngine(Engine):
             outputs=values,
             peak_bytes=done.peak_bytes,
             peak_since=done.peak_since,
-            hashes={"engine": place.sha256, **{role: sha256(path) for role, path in [*files.items(), *given.items()]}},
+            hashes={**place.hashes, **{role: sha256(path) for role, path in [*files.items(), *given.items()]}},
             size_bytes={"engine": place.size_bytes, "model": sum(path.stat().st_size for path in files.values())},
             settings={**options, **place.settings} | ({"nodes": loaded.nodes} if loaded.nodes else {}),
         )

@@ -24,6 +24,7 @@ from farm.engines.registry import engines
 from farm.engines.user_file import is_one_of
 from farm.jobs.fleet.opening import open_unit
 from farm.transport.file_digest import sha256
+from runtime.errors import DeviceError
 from tests.conftest import require
 from tests.farm.emulated_units import EmulatedUnits
 from tests.farm.engines import test_adapters
@@ -40,6 +41,7 @@ libraries:
     file: {{host: {path}}}
     sha256: {{host: {digest}}}
 """
+BESIDE = "    beside: [{}]\n"
 
 
 def write_archive(engine: PythonEngine) -> Path:
@@ -98,3 +100,20 @@ def test_litert_runs_there_with_a_delegate(phone: EngineUnit, played_delegate: P
     for done, taken in ((plain, 5), (own, 2)):
         assert done.outputs["y"].tolist() == [[-1.0, 0.0, 0.0, -3.0]] and len(done.samples_ms) == 3
         assert done.settings["nodes"] == {"delegate": taken, "cpu": 5 - taken} and done.settings["runner"] == "c"
+
+
+def test_libraries_beside_it_are_found_by_their_names(phone: EngineUnit, played_delegate: Path) -> None:
+    write_archive(LiteRt())
+    with Path("engines.yml").open("a") as file:
+        file.write(BESIDE.format(played_delegate))
+    write_chain(Path("chain.tflite"), "NEG", "RELU", "ABS", "RELU", "NEG")
+    model = engine_model(Path.cwd(), platform="tflite", source=Path("chain.tflite"))
+    value = np.array([[-1, 0, 2, -3]], np.float32)
+    with engines()["litert"].ready(phone) as run:
+        done = run(EngineTask(model, "cpu", {"x": value}, 1, 0, 1, {"delegate": played_delegate.name}))
+    assert done.settings["nodes"] == {"delegate": 2, "cpu": 3} and done.hashes[played_delegate.name]
+    left = phone.transport.run(["sh", "-c", "ls -d engine-* 2>/dev/null"], 30.0).stdout
+    assert left == b"", "the folder is gone"
+    Path("engines.yml").write_text(Path("engines.yml").read_text().replace(str(played_delegate), "libnone.so"))
+    with engines()["litert"].ready(phone) as run, pytest.raises(DeviceError, match=r"libnone\.so: no such file"):
+        run(EngineTask(model, "cpu", {"x": value}, 1, 0, 1))
