@@ -32,7 +32,8 @@ class Target:
     """A device as the lowering sees it. `memory` is `buffer`, `image` or `cpu` (no OpenCL at all).
 
     `cpu_block`: channels of a block of activations on the CPU, as many as fill its vectors; any CPU can run either.
-    `cpu_quantized`: whether the CPU is faster in eight bits; any CPU can run them.
+    `cpu_quantized`: whether the CPU is faster in eight bits; any CPU can run them. `refused`: variants of kernels that
+    the driver does not build, as `Kernel.refused_name` names them.
     """
 
     soc: str
@@ -54,6 +55,7 @@ class Target:
     fp16: bool = False
     cpu_block: int = 8
     cpu_quantized: bool = True
+    refused: frozenset[str] = frozenset()
 
     @property
     def in_float(self) -> Target:
