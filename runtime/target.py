@@ -24,6 +24,7 @@ _GPU_FAMILIES = (
     (r"intel.*(graphics|iris|arc)", "intel"),
     (r"amd|radeon|gfx\d+", "amd"),
 )
+NOTHING_COMPUTED = "played, nothing is computed"  # begins what a played GPU that only tells times says of its driver
 AVX512 = "-avx512"  # behind the family of a driver for such CPUs
 
 
@@ -61,6 +62,11 @@ class Target:
     def in_float(self) -> Target:
         """The same device with floats stored and computed with as they are."""
         return dataclasses.replace(self, precision=Precision.FP32)
+
+    @property
+    def computes(self) -> bool:
+        """Whether outputs mean anything: not those of a played GPU that only tells times."""
+        return not self.driver.startswith(NOTHING_COMPUTED)
 
     @property
     def element_bytes(self) -> int:

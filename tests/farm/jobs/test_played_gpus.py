@@ -89,7 +89,7 @@ def test_networks_are_right_on_every_profile(farm: CallFarm, play: Any, network:
 
 @pytest.mark.slow
 @pytest.mark.opencl
-@pytest.mark.parametrize("profile", ["mali-g72", "mali-g52:registers_kb=12"])
+@pytest.mark.parametrize("profile", ["mali-g72", "mali-g52:registers_kb=12", "mali-g72:mode=timing"])
 def test_tuning_ends_with_a_row_on_a_played_gpu(farm: CallFarm, play: Any, profile: str) -> None:
     play(profile)
     status, shown, said = farm("tune", "small.yml", "--budget", "10", "--json")
