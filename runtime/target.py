@@ -24,6 +24,7 @@ _GPU_FAMILIES = (
     (r"intel.*(graphics|iris|arc)", "intel"),
     (r"amd|radeon|gfx\d+", "amd"),
 )
+NOTHING_COMPUTED = "played, nothing is computed"  # begins what a played GPU that only tells times says of its driver
 AVX512 = "-avx512"  # behind the family of a driver for such CPUs
 
 
@@ -32,7 +33,8 @@ class Target:
     """A device as the lowering sees it. `memory` is `buffer`, `image` or `cpu` (no OpenCL at all).
 
     `cpu_block`: channels of a block of activations on the CPU, as many as fill its vectors; any CPU can run either.
-    `cpu_quantized`: whether the CPU is faster in eight bits; any CPU can run them.
+    `cpu_quantized`: whether the CPU is faster in eight bits; any CPU can run them. `refused`: variants of kernels that
+    the driver does not build, as `Kernel.refused_name` names them.
     """
 
     soc: str
@@ -54,11 +56,17 @@ class Target:
     fp16: bool = False
     cpu_block: int = 8
     cpu_quantized: bool = True
+    refused: frozenset[str] = frozenset()
 
     @property
     def in_float(self) -> Target:
         """The same device with floats stored and computed with as they are."""
         return dataclasses.replace(self, precision=Precision.FP32)
+
+    @property
+    def computes(self) -> bool:
+        """Whether outputs mean anything: not those of a played GPU that only tells times."""
+        return not self.driver.startswith(NOTHING_COMPUTED)
 
     @property
     def element_bytes(self) -> int:

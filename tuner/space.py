@@ -52,7 +52,7 @@ def fitting_variants(launch: TrialLaunch, target: Target) -> list[Variant]:
     """Variants that can run these dims, in the launch's precision, on this target; the default first."""
     default, target = launch.variant, dataclasses.replace(target, precision=launch.precision)
     others = [variant for variant in launch.kernel.variants if variant != default]
-    return [default, *(variant for variant in others if not launch.kernel.fits(launch.dims, variant, target))]
+    return [default, *(variant for variant in others if not launch.kernel.misfit(launch.dims, variant, target))]
 
 
 def three_dimensional(sizes: Sequence[int]) -> LocalSize:

@@ -82,6 +82,12 @@ class ProbeAnswer(Answer):
     cpu: CpuAnswer
     opencl: OpenClAnswer
 
+    @property
+    def driver_key(self) -> str:
+        """Names the OpenCL driver: another one after an update of the system."""
+        device = self.opencl.device
+        return " | ".join((device.name, device.driver, device.version)) if device else ""
+
     def target(self, soc: str, **settings: Any) -> Target:
         """What to lower models to on this unit; `settings` override single fields of the target."""
         return target_from_probe(self.model_dump(), soc, **settings)
@@ -170,6 +176,7 @@ class LoadAnswer(Answer):
     perf_hint: HintAnswer | None = None
     priority_hint: HintAnswer | None = None
     smaller_groups: Count = 0
+    refused_kernels: list[Text] = []  # by farm: which variants the plan does without, since the driver refuses them
 
     @property
     def tuned_use(self) -> TunedUse | NoFile:

@@ -27,7 +27,7 @@ from farm.rows.row import Ending
 from farm.rows.status import Status
 from runtime.lowering.choice import GraphChoice, graph_choice
 from runtime.plan.plan import Plan
-from runtime.target import Target
+from runtime.target import NOTHING_COMPUTED, Target
 from runtime.types import Algorithm
 
 Array = npt.NDArray[Any]
@@ -49,6 +49,9 @@ def judge_further(
     model's own inputs. A quantised model, which may turn one step into many, is judged by its operators instead, each
     by what it reads on the unit. `loaded`: the plan that is judged, where the unit still has it.
     """
+    device = opened.probe.opencl.device
+    if device and device.driver.startswith(NOTHING_COMPUTED):
+        return validation
     if validation.is_ok and prepared.is_quantized:
         return _judged_by_steps(opened, prepared, data, validation, load)
     further = data.further

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import LoadAnswer
 from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
 from farm.jobs.choices.model_choice import ModelChoice
-from farm.jobs.fleet import kernel_trial
+from farm.jobs.fleet import kernel_trial, refused_kernels
 from farm.jobs.fleet.plan_files import given_operators, write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.further import LoadKeeping, keeping
@@ -20,7 +21,7 @@ from farm.jobs.models.cpu_choice import CpuChoice, with_choice
 from farm.jobs.models.prepare import Prepared, plan_data_type
 from farm.rows.row import Provenance, row_fingerprint
 from farm.workspace import data_file
-from runtime.errors import ConfigError
+from runtime.errors import ConfigError, JobError
 from runtime.plan.plan import Plan
 from runtime.target import Target
 
@@ -89,17 +90,36 @@ def load_model(
     options: LoadOptions,
     keep: tuple[str, ...] = (),
 ) -> LoadedModel:
-    """Brings a model to the unit and loads it, with the artifacts of the build folder unless others are named."""
-    ready = ready_model(opened, prepared, runtime, target, options, keep)
+    """Brings a model to the unit and loads it, with the artifacts of the build folder unless others are named.
+
+    Where the GPU's driver does not build a kernel, the plan is made anew without it.
+    """
+    for _ in range(refused_kernels.PASSES):
+        ready = ready_model(opened, prepared, runtime, target, options, keep)
+        try:
+            return ready.loaded(runtime, _load(opened, ready))
+        except JobError as error:
+            if runtime == "cpu" or not refused_kernels.is_refusal(error, opened):
+                raise
+            lazily = refused_kernels.GpuPlan(ready.model.plan, functools.partial(_load, opened, ready, lazy=True))
+            if not refused_kernels.learn(opened, lazily):
+                raise
+        known = opened.planner.target(prepared, runtime, options.memory)
+        target = dataclasses.replace(target, refused=known.refused, memory=known.memory)
+    return ready.loaded(runtime, _load(opened, ready))
+
+
+def _load(opened: OpenUnit, ready: ReadyModel, lazy: bool = False) -> LoadAnswer:
     answer = opened.load(
         ready.model.plan_file,
         ready.model.tuned,
         ready.chosen.file,
         ready.model.limited,
-        round_limit_s=prepared.settings.round_limit,
+        lazy=lazy,
+        round_limit_s=ready.model.prepared.settings.round_limit,
         execution=ready.execution,
     )
-    return ready.loaded(runtime, answer)
+    return answer.model_copy(update={"refused_kernels": sorted(ready.model.plan.target.refused)})
 
 
 @dataclasses.dataclass(frozen=True)

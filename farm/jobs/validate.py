@@ -71,7 +71,9 @@ class Validation:
 def compare_outputs(
     prepared: Prepared, target: Target, expected: Mapping[str, Array], actual: Mapping[str, Array]
 ) -> Validation:
-    """Compares all outputs of a plan for a target with what is expected."""
+    """Compares all outputs of a plan for a target with what is expected; not those of a GPU that computes nothing."""
+    if not target.computes:
+        return Validation()
     return compare_within(thresholds_for(prepared, target), prepared, expected, actual)
 
 

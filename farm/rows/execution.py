@@ -67,10 +67,12 @@ class HintFigures(Record):
 class ExecutionFigures(HintFigures):
     """How a plan was executed. `cpu` is None where no step runs there, `launch_limit` where launches are not split.
 
-    `smaller_groups` counts the steps whose kernels the device allows no work group as large as planned.
+    `smaller_groups` counts the steps whose kernels the device allows no work group as large as planned;
+    `refused_kernels` are variants of kernels that its driver does not build, so that the plan has others.
     """
 
     cpu: CpuUse | None = None
     smaller_groups: int = 0
+    refused_kernels: tuple[str, ...] = ()
     launch_limit: LaunchLimit | None = None
     peak_memory: PeakMemory | None = None

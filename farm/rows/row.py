@@ -24,7 +24,7 @@ from farm.rows.record import Figure, Record
 from farm.rows.status import Status, status_of
 from runtime.errors import FarmError
 from runtime.plan.artifacts import fingerprint_of
-from runtime.target import Target
+from runtime.target import NOTHING_COMPUTED, Target
 
 SCHEMA_VERSION = 1
 OWN_ENGINE = "farmrt"
@@ -155,7 +155,8 @@ def played_note(fingerprint: Mapping[str, str]) -> str:
     """What to say of figures of a GPU that is played; empty for any other."""
     if not fingerprint.get("driver", "").startswith(PLAYED):
         return ""
-    return f"played: {fingerprint.get('gpu') or 'the GPU'} is a model, no such device took these times"
+    nothing = ", and nothing was computed" if fingerprint["driver"].startswith(NOTHING_COMPUTED) else ""
+    return f"played: {fingerprint.get('gpu') or 'the GPU'} is a model, no such device took these times{nothing}"
 
 
 def row_fingerprint(target: Target) -> dict[str, str]:

@@ -60,6 +60,9 @@ def _lines(row: ExecutedRow) -> Iterator[str]:
     yield from hint_lines(row)
     if row.smaller_groups:
         yield f"{row.smaller_groups} steps have smaller work groups than planned: the GPU allows their kernels no more"
+    if row.refused_kernels:
+        count, first = len(row.refused_kernels), row.refused_kernels[0]
+        yield f"the GPU's driver does not build {count} variants of kernels; the plan does without: {first}"
     if row.launch_limit:
         limit = row.launch_limit
         yield f"limit_opencl_kernel_time: {limit.split_steps} steps split, {limit.launches} launches a round"

@@ -24,10 +24,14 @@ MAX_TRIALS = 500  # the oldest are forgotten first
 
 
 class TriedKernels(Record):
-    """What came of each trial, by its key: the fault, or empty where the driver took the file."""
+    """What came of each trial, by its key: the fault, or empty where the driver took the file.
+
+    `refused`: of each driver the variants of kernels that it does not build, with what it says.
+    """
 
     identity: str
     faults: Mapping[str, str] = Field(default_factory=dict)
+    refused: Mapping[str, Mapping[str, str]] = Field(default_factory=dict)
 
 
 def fault(unit: Unit, key: str, folder: Path = FOLDER) -> str | None:
@@ -38,7 +42,21 @@ def fault(unit: Unit, key: str, folder: Path = FOLDER) -> str | None:
 def remember(unit: Unit, key: str, found: str, folder: Path = FOLDER) -> None:
     """Keeps what came of a trial; a file that cannot be written is no error, the kernels are then tried again."""
     faults = list(((dict(_read(unit, folder).faults)) | {key: found}).items())[-MAX_TRIALS:]
-    tried = TriedKernels(identity=host_lock.connection_key(unit), faults=dict(faults))
+    _write(unit, _read(unit, folder).model_copy(update={"faults": dict(faults)}), folder)
+
+
+def refused(unit: Unit, driver: str, folder: Path = FOLDER) -> Mapping[str, str]:
+    """The variants of kernels that a driver does not build there, with what it says."""
+    return _read(unit, folder).refused.get(driver, {})
+
+
+def refuse(unit: Unit, driver: str, found: Mapping[str, str], folder: Path = FOLDER) -> None:
+    """Keeps further such variants of the unit's driver; those of another one are forgotten."""
+    variants = {**refused(unit, driver, folder), **found}
+    _write(unit, _read(unit, folder).model_copy(update={"refused": {driver: variants}}), folder)
+
+
+def _write(unit: Unit, tried: TriedKernels, folder: Path) -> None:
     with contextlib.suppress(FarmError):
         atomic_file.write(_file(unit, folder), tried.model_dump_json(indent=1).encode())
 

@@ -11,6 +11,7 @@ import enum
 from collections.abc import Callable, Iterator, Mapping
 
 from runtime.target import Target, wider_family
+from runtime.types import Precision
 
 Dims = Mapping[str, int]
 WorkItems = tuple[int, ...]
@@ -177,10 +178,20 @@ class Kernel:
     def default_variant(self, dims: Dims, target: Target) -> Variant | None:
         """The cheapest fitting default of the GPU family, else the first variant that fits; None where none does."""
         for defaults in self._family_defaults(target.gpu_family, target.precision.computes_in_half):
-            fitting = [variant for variant in defaults if not self.fits(dims, variant, target)]
+            fitting = [variant for variant in defaults if not self.misfit(dims, variant, target)]
             if fitting:
                 return min(fitting, key=lambda variant: self.cost(dims, variant))
-        return next((variant for variant in self.variants if not self.fits(dims, variant, target)), None)
+        return next((variant for variant in self.variants if not self.misfit(dims, variant, target)), None)
+
+    def misfit(self, dims: Dims, variant: Variant, target: Target) -> str:
+        """Why a variant cannot run for these dims on this target, whose driver may refuse it; empty where it can."""
+        if self.refused_name(variant, target.precision) in target.refused:
+            return f"the driver does not build {self.name} on {self.memory}s"
+        return self.fits(dims, variant, target)
+
+    def refused_name(self, variant: Variant, precision: Precision) -> str:
+        """How `Target.refused` names a variant."""
+        return f"{self.name} {self.memory} {precision.label} {variant.name}"
 
     def _family_defaults(self, family: str, in_half: bool = False) -> Iterator[tuple[Variant, ...]]:
         """Defaults of the family, of the wider ones around it, of the one whose defaults it shares, and of any, in this

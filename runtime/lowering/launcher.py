@@ -311,7 +311,7 @@ class Launcher:
         if self.on_cpu:
             return "" if kernel.cpu else f"kernel {kernel.name} has no CPU operator"
         fitting = kernel.default_variant(dims, self.target)
-        return "" if fitting else kernel.fits(dims, kernel.variants[0], self.target)
+        return "" if fitting else kernel.misfit(dims, kernel.variants[0], self.target)
 
     def _place(self, kernel: Kernel, name: str, op: str, dims: Mapping[str, int]) -> tuple[StepKind, Variant, str]:
         on_cpu = Variant((("BLOCK", CPU_BLOCK),)) if kernel.block else Variant()
@@ -324,7 +324,7 @@ class Launcher:
         variant = kernel.default_variant(dims, self.target)
         if variant is not None:
             return StepKind.OPENCL, variant, ""
-        reason = kernel.fits(dims, kernel.variants[0], self.target)
+        reason = kernel.misfit(dims, kernel.variants[0], self.target)
         if self.chosen:
             raise UnsupportedError(f"'{name}' ({op}): {reason}; chosen to run on the GPU")
         if not (self.target.allow_cpu and kernel.cpu and self.element == ElementType.F32):

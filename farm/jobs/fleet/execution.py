@@ -35,6 +35,7 @@ def execution_figures(
         **dict(hint_figures(load)),
         cpu=_cpu_use(load, execution, run.worker_cores if run else ()),
         smaller_groups=load.smaller_groups,
+        refused_kernels=tuple(load.refused_kernels),
         launch_limit=_limit(run.limit if run else None),
         peak_memory=memory,
     )

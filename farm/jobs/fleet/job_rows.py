@@ -20,6 +20,7 @@ from farm.rows.row import Failure, Identity, Row, UnitStates
 from farm.rows.status import Status
 from runtime.errors import (
     ConfigError,
+    DeviceError,
     DeviceLostError,
     FarmError,
     LeaseLostError,
@@ -33,6 +34,12 @@ Measure = Callable[[OpenUnit, Prepared, Runtime], Result[RowType]]
 Settings = Mapping[str, Any]  # a row's settings: whatever the job was given, by name
 KnownSettings = Callable[[Model, Runtime], Settings]
 OF_FARMRT = ("data_type", "winograd", "limit_opencl_kernel_time")  # settings that mean nothing to other engines
+
+
+REMEDY = (
+    "so it did twice: shorter launches (limit_opencl_kernel_time: 1), half the memory (data_type: fp16_fp32) or "
+    "runtime: cpu may work"
+)
 
 
 def known_in_engine(known: Settings, engine: str) -> Settings:
@@ -156,7 +163,7 @@ class _ModelRun(Generic[RowType]):
             opened.session.respawn()
         before = opened.state()
         try:
-            result = self.measure(opened, prepared, self.runtime)
+            result = self._measured(opened, prepared)
         except ProcessKilledError as error:
             raise ProcessKilledError(f"{error}{_memory_text(before)}") from None
         except FarmError as error:
@@ -168,6 +175,21 @@ class _ModelRun(Generic[RowType]):
         settings = {**self._settings, **opened.connection.conditions}
         conditions = Conditions(settings, UnitStates(state_before=before, state_after=after))
         return self._row(opened.unit, conditions, result)
+
+    def _measured(self, opened: OpenUnit, prepared: Prepared) -> Result[RowType]:
+        """Again in a fresh farmrt where OpenCL failed: a GPU that was reset takes all that the process had there."""
+        try:
+            return self.measure(opened, prepared, self.runtime)
+        except DeviceError as error:
+            if error.kind != "opencl":
+                raise
+            opened.progress.stage(f"tried again: {error}")
+        opened.session.respawn()
+        try:
+            return self.measure(opened, prepared, self.runtime)
+        except DeviceError as error:
+            remedy = f"; {REMEDY}" if error.kind == "opencl" else ""
+            raise DeviceError(f"{error}{remedy}", error.kind) from None
 
     @property
     def _settings(self) -> Settings:

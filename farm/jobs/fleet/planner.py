@@ -15,7 +15,10 @@ from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.models import cpu_choice, plans
 from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared
+from farm.units import tried_kernels
 from farm.workspace import Workspace
+from runtime.kernels import table
+from runtime.kernels.spec import MemoryType
 from runtime.lowering.choice import GraphChoice
 from runtime.plan.plan import Plan
 from runtime.target import Target
@@ -48,10 +51,13 @@ class Planner:
         return choice_of_files(files, prepared, runtime, target)
 
     def target(self, prepared: Prepared, runtime: Runtime, memory: str | None = None) -> Target:
-        """What to lower a model to on this unit; see `choose_target`."""
+        """What to lower a model to on this unit, without what its driver was seen to refuse; see `choose_target`."""
         if runtime != "cpu":
             check_opencl(self.unit, self.probe.opencl.library or "")
-        return choose_target(self.unit, self.probe, prepared, runtime, memory)
+        target = choose_target(self.unit, self.probe, prepared, runtime, memory)
+        refused = frozenset(tried_kernels.refused(self.unit, self.probe.driver_key) if runtime != "cpu" else ())
+        converts = not refused.intersection(_conversions(target))
+        return dataclasses.replace(target, refused=refused, memory=target.memory if converts else "buffer")
 
     def cpu_choice_file(self, prepared: Prepared) -> Path:
         """Where tuning keeps how a model is executed on this unit's CPU."""
@@ -90,3 +96,10 @@ class Planner:
         workspace = Workspace(prepared.deployment.library_name)
         path = workspace.plan_file(prepared.name, self.unit.abi, self.unit.soc, kind)
         return plan, plans.own_file(path, target, self.unit.name)
+
+
+def _conversions(target: Target) -> set[str]:
+    """What a plan on images has anyway, as `Target.refused` names it; none of a plan without images."""
+    kernels = (table.find_kernel(name, MemoryType.IMAGE) for name in ("buffer_to_image", "image_to_buffer"))
+    names = {each.refused_name(each.variants[0], target.precision) for each in kernels}
+    return names if target.memory == "image" else set()

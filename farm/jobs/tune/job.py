@@ -6,6 +6,7 @@ import dataclasses
 import math
 import threading
 from collections.abc import Iterator, Sequence
+from weakref import WeakKeyDictionary
 
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.execution import DEFAULT, Execution
@@ -16,7 +17,9 @@ from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.per_unit import PerUnit
 from farm.jobs.fleet.progress import SILENT, ProgressView
+from farm.jobs.fleet.refused_kernels import is_refusal
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.loading import NO_ARTIFACT, LoadOptions, load_model
 from farm.jobs.models.prepare import Prepared, plan_data_type, prepare_all
 from farm.jobs.tune.collect import Destination
 from farm.jobs.tune.cpu import tune_cpu
@@ -31,6 +34,7 @@ from farm.rows.row import Provenance, row_fingerprint
 from farm.rows.run import NoFile, RunFigures, SelectionUse
 from farm.rows.tune import BuildAheadFigures, TuneFigures, TuneOutcome, TuneResult, TuneRow, TuningAgreement
 from farm.workspace import data_file
+from runtime.errors import JobError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,14 +71,30 @@ def tune_job(
     models = [model.with_execution(options.execution) for source in deployments for model in prepare_all(source)]
     prepared = [model for model in models if isinstance(model, Prepared) and "gpu" in model.settings.runtimes]
     tuning = _Tuning(prepared, options, len(units))
+    after_refusals: WeakKeyDictionary[OpenUnit, _Tuning] = WeakKeyDictionary()
 
     def measure(opened: OpenUnit, model: Prepared, runtime: Runtime) -> TuneResult:
         if runtime == "cpu":
             return tune_cpu(opened, model, options.search.deadline())
         opened.planner.target(model, runtime, options.search.memory)  # what a unit cannot run is said before all else
-        return tuning.result(opened, model)
+        try:
+            return after_refusals.get(opened, tuning).result(opened, model)
+        except JobError as error:
+            if not (is_refusal(error, opened) and _learns(opened, model, options.search.memory)):
+                raise
+        after_refusals[opened] = _Tuning(prepared, options, 1)
+        return after_refusals[opened].result(opened, model)
 
     yield from rows_of_each(TuneRow, models, units, measure, options.settings, fleet, progress)
+
+
+def _learns(opened: OpenUnit, model: Prepared, memory: str | None) -> bool:
+    """Whether loading the default plan shows kernels that the driver refuses, and were not known."""
+    if not opened.session.alive:
+        opened.session.respawn()
+    target = opened.planner.target(model, "gpu", memory)
+    load_model(opened, model, "gpu", target, LoadOptions(NO_ARTIFACT, NO_ARTIFACT, memory, selection=NO_ARTIFACT))
+    return opened.planner.target(model, "gpu", memory).refused != target.refused
 
 
 @dataclasses.dataclass

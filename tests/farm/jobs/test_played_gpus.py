@@ -22,6 +22,28 @@ DEPLOYMENT = SMALL.replace("    limit_opencl_kernel_time: 1\n", "")
 NARROW = ("adreno640:image_width=0", "adreno640:image_width=64,image_height=64", "mali-g72:max_allocation_mb=1")
 # One of each maker, and one whose registers are so few that planned work groups are too large for its kernels.
 SOME = ("adreno640", "mali-g72", "powervr-ge8320", "mali-g52:registers_kb=12")
+# What farm does about a GPU's manners, by commands in turns: a row that says why, or a plan that works.
+COMMANDS = {
+    "run": ("run", "small.yml", "--round", "1", "--warmup", "0", "--validate"),
+    "benchmark": ("benchmark", "small.yml", "--round", "2", "--warmup", "0"),
+    "tune": ("tune", "small.yml", "--budget", "5"),
+}
+REFUSED = (
+    ("mali-g72:dies_after_launches=3", "(-5)"),
+    ("mali-g72:resets_after_launches=3", "runtime: cpu may work"),
+    ("mali-g72:memory_mb=1", "CL_MEM_OBJECT_ALLOCATION_FAILURE"),
+    ("mali-g72:platforms=0", "set runtime: cpu"),
+    ("mali-g72:build_fails_on=conv1x1", "set runtime: cpu+gpu"),
+    ("adreno640:build_crashes_on=conv", "set runtime: cpu+gpu"),
+)
+MENDED = (
+    ("mali-g72:max_registers=40", "conv2d"),
+    ("mali-g72:build_crashes_on=conv1x1", "conv1x1 buffer"),
+    ("mali-g72:build_fails_on=conv1x1", "conv1x1 buffer"),
+    ("adreno640:build_fails_on=read_image", "buffer_to_image image"),
+    ("mali-g72:resets_after_launches=40,once={once}", ""),
+    ("adreno640:dies_after_launches=40,once={once}", ""),
+)
 # All of them take minutes: the networks take turns over the profiles, each run has one profile for each.
 NETWORKS_ON_PROFILES = [
     (network, profile)
@@ -67,7 +89,7 @@ def test_networks_are_right_on_every_profile(farm: CallFarm, play: Any, network:
 
 @pytest.mark.slow
 @pytest.mark.opencl
-@pytest.mark.parametrize("profile", ["mali-g72", "mali-g52:registers_kb=12"])
+@pytest.mark.parametrize("profile", ["mali-g72", "mali-g52:registers_kb=12", "mali-g72:mode=timing"])
 def test_tuning_ends_with_a_row_on_a_played_gpu(farm: CallFarm, play: Any, profile: str) -> None:
     play(profile)
     status, shown, said = farm("tune", "small.yml", "--budget", "10", "--json")
@@ -79,22 +101,43 @@ def test_tuning_ends_with_a_row_on_a_played_gpu(farm: CallFarm, play: Any, profi
 @pytest.mark.slow
 @pytest.mark.opencl
 @pytest.mark.parametrize(
-    ("keys", "reason"),
+    ("command", "profile", "reason"),
     [
-        ("dies_after_launches=3", "CL_OUT_OF_RESOURCES"),
-        ("resets_after_launches=3", "CL_OUT_OF_RESOURCES"),
-        ("max_registers=40", "out of registers"),
-        ("memory_mb=1", "CL_MEM_OBJECT_ALLOCATION_FAILURE"),
-        ("platforms=0", "no OpenCL platform"),
-        ("build_crashes_on=conv1x1", "ended"),
+        (command, profile, reason)
+        for number, (profile, reason) in enumerate(REFUSED)
+        for command in opencl.turn(number, list(COMMANDS))
     ],
 )
-def test_a_gpu_that_fails_is_a_row_with_its_reason(farm: CallFarm, play: Any, keys: str, reason: str) -> None:
-    """The check of this machine's drivers, which comes before, needs less of the GPU."""
-    play(f"mali-g72:{keys}")
-    row = row_of(farm("run", "small.yml", "--round", "1", "--json"))
-    assert row["status"] not in ("ok", "")
-    assert reason in row["reason"]
+def test_a_gpu_that_fails_is_a_row_with_its_reason(
+    farm: CallFarm, play: Any, command: str, profile: str, reason: str
+) -> None:
+    """In one line that says what may work; the check of this machine's drivers needs less of the GPU."""
+    play(profile)
+    status, shown, said = farm(*COMMANDS[command], "--json")
+    row = row_of((status, shown, said))
+    assert (status, row["status"] not in ("ok", "")) == (1, True)
+    assert reason in row["reason"] and "\n" not in row["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("command", "profile", "figure"),
+    [
+        (command, profile, figure)
+        for number, (profile, figure) in enumerate(MENDED)
+        for command in opencl.turn(number, list(COMMANDS))
+    ],
+)
+def test_a_plan_without_what_a_driver_refuses_is_right(
+    farm: CallFarm, play: Any, own_folder: Path, command: str, profile: str, figure: str
+) -> None:
+    """Other variants, buffers in place of images, the CPU for one operator, a fresh farmrt after a reset."""
+    play(profile.format(once=own_folder / "once"), DEPLOYMENT.replace("runtime: gpu", "runtime: cpu+gpu"))
+    rows = {row["runtime"]: row for row in json.loads(farm(*COMMANDS[command], "--json")[1])["rows"]}
+    assert rows["gpu"]["status"] == "ok", rows["gpu"]["reason"]
+    if command == "run":
+        assert any(figure in name for name in rows["gpu"]["refused_kernels"]) == bool(figure)
 
 
 @pytest.mark.slow

@@ -75,6 +75,7 @@ enum { PLAYED_IN_PLACE, PLAYED_COPY, PLAYED_FAILS_LATE };
     X(choice, host_ptr, "in_place|copy|fails_late", "in_place") /* CL_MEM_USE_HOST_PTR */                             \
     X(number, dies_after_launches, "", "0") /* the queue, with CL_OUT_OF_RESOURCES */                                 \
     X(number, resets_after_launches, "", "0") /* the GPU: all that the process has is lost */                         \
+    X(text, once, "", "") /* a file: these two happen once, while it is not there, which makes it */                  \
     X(number, build_ms, "", "0")                                                                                      \
     X(text, build_crashes_on, "", "") /* a word of the source or of the options */                                    \
     X(text, build_fails_on, "", "")

@@ -3,6 +3,7 @@
  * It works in order, one command after the other, on one clock for all queues. A command begins when it was flushed and
  * all before it have ended.
  */
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -200,11 +201,13 @@ static double transfer_ns(double bytes) { return bytes / played.profile.memory_g
 /* Counts a launch: the code that it fails with, where the profile says that this one does. */
 static cl_int launch_count(kept_queue *queue) {
     const long number = __atomic_add_fetch(&launches, 1, __ATOMIC_SEQ_CST);
+    if (played.profile.once[0] != '\0' && access(played.profile.once, F_OK) == 0) return CL_SUCCESS;
     if (number == (long)played.profile.resets_after_launches) {
         played.lost_contexts = played.context_number;
     } else if (number != (long)played.profile.dies_after_launches) {
         return CL_SUCCESS;
     }
+    if (played.profile.once[0] != '\0') close(creat(played.profile.once, 0600));
     queue->failed = CL_OUT_OF_RESOURCES;
     return CL_OUT_OF_RESOURCES;
 }

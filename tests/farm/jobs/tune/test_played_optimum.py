@@ -1,155 +1,22 @@
-"""The quick search on played GPUs, whose best candidate of every launch is known: how near to it is what it finds?"""
+"""The quick search on played GPUs, whose best candidate of every launch is known (benchmarks/played_optimum.py)."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import math
-import random
 import statistics
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 
-from farm.emulation.played_gpu import played_environment, profile_names
-from farm.emulation.played_model import PlayedModel
-from runtime import zoo
-from runtime.convert import convert
-from runtime.lowering.trials import TrialLaunch, trial_plan
-from runtime.target import Target, target_from_probe
+from benchmarks.played_optimum import CLOSE, FULL_SIZE, NETWORKS, SMALL_SIZE, drawn, found
+from farm.emulation.played_gpu import profile_names
 from tests import opencl
-from tests.farm.emulation.test_played_gpu import probe_of
-from tuner.budget import Budget
-from tuner.device_pool import pool_of_one
-from tuner.journal import Journal
-from tuner.search import LEVELS, search
-from tuner.space import candidate_costs, default_candidate
-from tuner.trial import Candidate, Trial, TrialStatus
-from tuner.trial_runner import TrialRunner
-
-NOISE = 0.02  # of a repetition
-BUILD_S, TRIAL_S = 0.15, 0.01  # what a program takes to build, and a trial beside its launches
-CLOSE = 1.03
-NS_PER_S = 1e9
-SOME = ("adreno640", "mali-g72", "powervr-ge8320")
-NETWORKS = ("squeezenet_v11", "mobilenet_v1")
-
-
-class PlayedTrials:
-    """The tuner's `measure` on a played GPU: modelled times with noise, and the device time of a phone."""
-
-    def __init__(self, model: PlayedModel, wave: int, launch_ns: float) -> None:
-        self._model, self._wave, self._launch_ns = model, wave, launch_ns
-        self._random, self._built = random.Random(1), set[str]()
-
-    def true_ns(self, launch: TrialLaunch, candidate: Candidate) -> float:
-        """What the launch takes, infinite where the GPU refuses it."""
-        options = launch.options(candidate.variant)
-        sizes = (launch.global_size(candidate.variant, candidate.local_size), candidate.local_size)
-        kernel = launch.kernel
-        return self._launch_ns + self._model.launch_ns(kernel.name, kernel.memory, options, launch.dims, *sizes)
-
-    def __call__(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
-        ns, program = self.true_ns(launch, candidate), launch.kernel.memory + launch.options(candidate.variant)
-        build_s = 0.0 if program in self._built else BUILD_S
-        self._built.add(program)
-        if math.isinf(ns):
-            return Trial(TrialStatus.FAILED, device_s=build_s + TRIAL_S, reason="the work group is too large")
-        own_ns = self.true_ns(launch, default_candidate(launch))
-        times = self._times(ns, reps)
-        paired = candidate != default_candidate(launch)
-        beside = self._times(own_ns, reps) if paired else ()
-        device_s = build_s + TRIAL_S + (sum(times) + sum(beside)) / NS_PER_S
-        return Trial(
-            *(TrialStatus.OK, times, device_s, build_s),
-            max_abs_error=0.0,
-            max_abs_expected=1.0,
-            preferred_multiple=self._wave,
-            own_ns=beside,
-        )
-
-    def _times(self, ns: float, reps: int) -> tuple[float, ...]:
-        return tuple(ns * (1 + NOISE * self._random.random()) for _ in range(reps))
-
-
-def total_ns(trials: PlayedTrials, chosen: Mapping[str, Candidate], launches: Sequence[TrialLaunch]) -> float:
-    """A round of the network, each launch by its candidate."""
-    return sum(trials.true_ns(launch, chosen[launch.key]) * len(launch.uses) for launch in launches)
-
-
-@functools.cache
-def launches_of(network: str, target: Target) -> tuple[TrialLaunch, ...]:
-    """The distinct launches of a network on a target; the smaller one has each of its kernels, at other sizes."""
-    width, size = (1.0, 224) if opencl.EXHAUSTIVE else (0.5, 128)
-    graph, _ = convert(zoo.build(network, width=width, size=size), {"input": (1, 3, size, size)})
-    return tuple(launch for launch in trial_plan([graph], target).launches if launch.uses)
-
-
-@dataclasses.dataclass(frozen=True)
-class Found:
-    """Times of a round in ns: by default, as the quick search chose, and the least there is."""
-
-    default_ns: float
-    chosen_ns: float
-    best_ns: float
-
-
-def found(profile: str, network: str) -> Found:
-    """What the quick search finds on a profile, beside the best of all its candidates."""
-    environment, told = played_environment(profile), probe_of(profile)
-    wave, launch_us = (number(environment, key) for key in ("wave", "launch_us"))
-    target = target_from_probe(told, "host")
-    trials = PlayedTrials(PlayedModel(environment), int(wave), launch_us * 1000)
-    launches, level = launches_of(network, target), LEVELS["quick"]
-    runner = TrialRunner(pool_of_one(trials), Journal(None, "played"), Budget(level.budget_s))
-    outcome = search(launches, lambda launch, multiple: candidate_costs(launch, target, multiple), runner, level)
-    chosen = {verdict.launch.key: verdict.chosen for verdict in outcome.verdicts}
-    best = {
-        launch.key: min(candidate_costs(launch, target, int(wave)), key=functools.partial(trials.true_ns, launch))
-        for launch in launches
-    }
-    default = {launch.key: default_candidate(launch) for launch in launches}
-    return Found(*(total_ns(trials, each, launches) for each in (default, chosen, best)))
-
-
-def number(environment: Mapping[str, str], key: str) -> float:
-    """A number of a profile, or of the keys that override it."""
-    given = environment["FARM_PLAYED_KEYS"].split(",") + Path(environment["FARM_PLAYED_GPU"]).read_text().splitlines()
-    pairs = (line.replace(" ", "").partition("=") for line in given)
-    return next(float(value) for name, _, value in pairs if name == key)
-
-
-def drawn(seed: int) -> str:
-    """A GPU that nobody has: each figure of the model by chance, within what mobile GPUs have."""
-    draw = random.Random(seed)
-    keys = {
-        "compute_units": draw.randint(1, 24),
-        "macs_per_clock": draw.choice((16, 32, 64, 128, 256)),
-        "wave": draw.choice((4, 8, 16, 32, 64)),
-        "registers_kb": draw.choice((32, 64, 128, 256)),
-        "hide_waves": draw.randint(2, 12),
-        "cache_kb": draw.choice((8, 16, 32)),
-        "buffer_bytes_per_clock": draw.choice((8, 16, 32, 64)),
-        "image_bytes_per_clock": draw.choice((8, 16, 32, 64, 128)),
-        "l2_bytes_per_clock": draw.choice((16, 64, 256)),
-        "memory_gb_s": draw.randint(5, 70),
-        "group_clocks": draw.randint(20, 300),
-        "launch_us": draw.randint(10, 60),
-    }
-    gpu = draw.choice(("adreno640", "mali-g72"))  # images, or buffers
-    return f"{gpu}:{','.join(f'{key}={value}' for key, value in keys.items())}"
 
 
 @pytest.mark.slow
 def test_the_quick_search_is_near_the_best_there_is() -> None:
     """In the median over GPUs and networks, and nowhere is what it chose slower than the default."""
-    profiles = [*profile_names(), *map(drawn, range(10))] if opencl.EXHAUSTIVE else [*SOME, drawn(0)]
-    results = {(profile, network): found(profile, network) for profile in profiles for network in NETWORKS}
-    for (profile, network), each in results.items():
-        share, gain = each.chosen_ns / each.best_ns, each.default_ns / each.best_ns
-        print(
-            f"{profile} {network}: default {gain:.3f}, chosen {share:.3f} times the best, {each.best_ns / 1e6:.2f} ms"
-        )
-    assert statistics.median(each.chosen_ns / each.best_ns for each in results.values()) <= CLOSE
-    assert all(each.chosen_ns <= 1.005 * each.default_ns for each in results.values())
+    shipped = [profile for number in range(3) for profile in opencl.turn(number, profile_names()[number::3])]
+    profiles = [*shipped, *(drawn(seed) for seed in (range(10) if opencl.EXHAUSTIVE else [opencl.TURN % 100]))]
+    size = FULL_SIZE if opencl.EXHAUSTIVE else SMALL_SIZE
+    results = [found(profile, network, size) for profile in profiles for network in NETWORKS]
+    assert statistics.median(each.share for each in results) <= CLOSE
+    assert all(each.chosen_ns <= 1.005 * each.default_ns for each in results)

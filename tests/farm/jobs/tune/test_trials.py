@@ -45,7 +45,7 @@ class FakeUnit:
         self.respawn_error: Exception | None = None
         self.log: list[str] = []
         self.words: dict[str, Any] = {}
-        self.alive = True
+        self.alive, self.is_built = True, False
         self.session = self
         self.progress = UnitProgress("fake")
         self.states: list[DeviceState] = []
@@ -58,11 +58,14 @@ class FakeUnit:
     def sleep(self, seconds: float) -> None:
         self.rests.append(seconds)
 
-    def first_round(self, profile: bool) -> RunAnswer:
-        self.log.append("run")
+    def first_round(self, profile: bool = False) -> RunAnswer:
+        """The first after `load` builds programs between its launches."""
+        builds, self.is_built = not self.is_built, True
+        if profile or self.run_errors:
+            self.log.append("run")
         if self.run_errors:
             raise self.run_errors.pop(0)
-        step = StepAnswer(start_ns=0, first_ns=9_000_000, ns=[2_000_000])
+        step = StepAnswer(start_ns=0, first_ns=9_000_000, ns=[9_000_000 if builds else 2_000_000])
         return RunAnswer(wall_ns=[9_000_000], steps=[step] * (LAUNCH.step + 1) if profile else [])
 
     def trial(self, deadline_s: float, **words: Any) -> TrialAnswer:
@@ -83,6 +86,7 @@ class FakeUnit:
 
     def load(self, *_: Any, kernels: Path | None, **__: Any) -> None:
         self.log.append("load")
+        self.is_built = False
         self.kernels.append(kernels)
 
     def write(self, command: str, file: str) -> None:
@@ -105,7 +109,7 @@ def seconds(*values: float) -> Iterator[float]:
 
 def trials_of(unit: FakeUnit, *clock: float) -> UnitTrials:
     ticks = seconds(*(clock or (0.0,)))
-    plan = SimpleNamespace(target=SimpleNamespace(gpu_family=unit.gpu_family))
+    plan = SimpleNamespace(target=SimpleNamespace(gpu_family=unit.gpu_family, computes=True))
     found: Any = SimpleNamespace(launches=(LAUNCH, UNUSED), inputs={}, plan=plan)
     opened: Any = unit
     return UnitTrials(opened, found, Path("x.plan"), lambda: next(ticks))
