@@ -23,7 +23,7 @@ def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
     """Of all nodes of a graph; `kept`: tensors that are to be had as the graph has them."""
     graph = builder.graph
     rounded, nodes = set[str](), dict[str, str]()
-    behind = _roundings(graph, {*kept, *graph.outputs})
+    behind = roundings(graph, {*kept, *graph.outputs})
     for node in graph.nodes:
         operator = QUANTIZED_OPERATORS.get(node.op)
         if operator is None or node.output in rounded:
@@ -69,7 +69,7 @@ def _is_known(graph: Graph, tensor: str) -> bool:
     return known is not None and known.is_whole and known.integers in EIGHT_BITS and len(graph.shape(tensor)) == 4
 
 
-def _roundings(graph: Graph, kept: Collection[str]) -> dict[str, str]:
+def roundings(graph: Graph, kept: Collection[str]) -> dict[str, str]:
     """Tensors that nothing reads but what rounds them -> what that writes."""
     readers = Counter(name for node in graph.nodes for name in node.inputs)
     found = ((node.inputs[0], node.output) for node in graph.nodes if node.op == _ROUNDING)
