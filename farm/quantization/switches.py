@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import NodeProto, TensorProto, helper
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from farm.model.reference_process import ReferenceProcess
 from farm.quantization.layers import LayerNodes
@@ -16,14 +16,16 @@ from farm.quantization.qdq import DEQUANTIZED, added_dequantizations, dequantize
 
 Array = npt.NDArray[Any]
 
-SWITCH, FLOAT, WHOLE = "{}/is_quantised", "{}/float", "{}/quantised"
+SWITCHES = "farm/switches"
+SWITCH, PLACE, FLOAT, WHOLE = "{}/is_quantised", "{}/place", "{}/float", "{}/quantised"
 
 
 class SwitchedModel:
     """Runs a quantised model of which some layers compute in float.
 
-    Each tensor is `Where(switch, dequantised, float)`, its switch an input of the model. A tensor is quantised where
-    any layer that reads or writes it is, as in the model that leaves the other layers out.
+    Each tensor is `Where(switch, dequantised, float)`; the switches are one input of the model, since passing hundreds
+    takes longer than running it. A tensor is quantised where any layer that reads or writes it is, as in the model that
+    leaves the other layers out.
 
     Args:
         model: the float model.
@@ -51,8 +53,8 @@ class SwitchedModel:
     def outputs(self, inputs: Mapping[str, Array], in_eight_bits: Collection[str]) -> dict[str, Array]:
         """The outputs and the watched tensors where the layers of these names are quantised."""
         touched = {name for layer in self._layers if layer.name in in_eight_bits for name in layer.tensors}
-        switches = {SWITCH.format(name): np.array(name in touched) for name in self._tensors}
-        found = self._process.run(self._model, {**inputs, **switches})
+        switches = np.array([name in touched for name in self._tensors])
+        found = self._process.run(self._model, {**inputs, SWITCHES: switches})
         return {self._watched.get(name, name): value for name, value in found.items()}
 
 
@@ -86,10 +88,12 @@ def _switched(model: onnx.ModelProto, quantised: onnx.ModelProto) -> tuple[onnx.
     needed = {name for node in nodes for name in node.input}
     graph.initializer.extend(each for name, each in constants.items() if name in needed and name not in have)
     graph.node.extend(nodes)
-    graph.input.extend(
-        helper.make_tensor_value_info(SWITCH.format(name), TensorProto.BOOL, []) for name in dict.fromkeys(tensors)
-    )
-    return _sorted(made), list(dict.fromkeys(tensors))
+    tensors = list(dict.fromkeys(tensors))
+    graph.input.append(helper.make_tensor_value_info(SWITCHES, TensorProto.BOOL, [len(tensors)]))
+    for place, name in enumerate(tensors):
+        graph.initializer.append(numpy_helper.from_array(np.array(place), PLACE.format(name)))
+        graph.node.append(helper.make_node("Gather", [SWITCHES, PLACE.format(name)], [SWITCH.format(name)]))
+    return _sorted(made), tensors
 
 
 def _again(node: NodeProto, source: str, result: str) -> NodeProto:
