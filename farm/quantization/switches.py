@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -16,14 +17,14 @@ from farm.quantization.qdq import DEQUANTIZED, added_dequantizations, dequantize
 
 Array = npt.NDArray[Any]
 
-SWITCHES = "farm/switches"
+SWITCHES, SWITCH_NAME = "farm/switches", "switch"
 SWITCH, PLACE, FLOAT, WHOLE = "{}/is_quantised", "{}/place", "{}/float", "{}/quantised"
 
 
 class SwitchedModel:
     """Runs a quantised model of which some layers compute in float.
 
-    Each tensor is `Where(switch, dequantised, float)`; the switches are one input of the model, since passing hundreds
+    Each tensor is `If(switch, dequantised, float)`; the switches are one input of the model, since passing hundreds
     takes longer than running it. A tensor is quantised where any layer that reads or writes it is, as in the model that
     leaves the other layers out.
 
@@ -80,7 +81,7 @@ def _switched(model: onnx.ModelProto, quantised: onnx.ModelProto) -> tuple[onnx.
             if name in removed:
                 nodes.append(_again(removed[name], plain, plain := FLOAT.format(name)))
         where = helper.make_node(
-            "Where", [SWITCH.format(name), WHOLE.format(name), plain], [node.output[0]], f"{name}/switch"
+            "Where", [SWITCH.format(name), WHOLE.format(name), plain], [node.output[0]], f"{name}/{SWITCH_NAME}"
         )
         node.output[0] = WHOLE.format(name)
         nodes.append(where)
@@ -93,7 +94,7 @@ def _switched(model: onnx.ModelProto, quantised: onnx.ModelProto) -> tuple[onnx.
     for place, name in enumerate(tensors):
         graph.initializer.append(numpy_helper.from_array(np.array(place), PLACE.format(name)))
         graph.node.append(helper.make_node("Gather", [SWITCHES, PLACE.format(name)], [SWITCH.format(name)]))
-    return _sorted(made), tensors
+    return _branched(_sorted(made)), tensors
 
 
 def _again(node: NodeProto, source: str, result: str) -> NodeProto:
@@ -109,6 +110,34 @@ def _renamed(tensor: TensorProto, name: str) -> TensorProto:
     copy.CopyFrom(tensor)
     copy.name = name
     return copy
+
+
+def _branched(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The sorted model with an If for each Where: what its switch does not choose is not computed."""
+    graph, readers = model.graph, Counter(name for node in model.graph.node for name in node.input)
+    producers = {name: node for node in graph.node for name in node.output}
+    nodes, inside = list[NodeProto](), set[str]()
+    for node in graph.node:
+        if node.op_type != "Where" or not node.name.endswith(SWITCH_NAME):
+            nodes.append(node)
+            continue
+        switch, whole, plain = node.input
+        branch = [producers[whole]]
+        quantize = producers.get(branch[0].input[0])
+        if quantize is not None and readers[quantize.output[0]] == 1:
+            branch.insert(0, quantize)
+        inside |= {name for each in branch for name in each.output}
+        kept = helper.make_node("Identity", [plain], [f"{plain}/{SWITCH_NAME}"])
+        branches = {"then_branch": _branch(branch), "else_branch": _branch([kept])}
+        nodes.append(helper.make_node("If", [switch], node.output, node.name, **branches))
+    del graph.node[:]
+    graph.node.extend(node for node in nodes if node.output[0] not in inside)
+    return model
+
+
+def _branch(nodes: Sequence[NodeProto]) -> onnx.GraphProto:
+    result = onnx.helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)
+    return helper.make_graph(nodes, "branch", [], [result])
 
 
 def _sorted(model: onnx.ModelProto) -> onnx.ModelProto:
