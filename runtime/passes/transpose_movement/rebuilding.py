@@ -9,7 +9,7 @@ from runtime.formats.permutation import Permutation, composed, moves_elements, p
 from runtime.graph import Graph, MovedTensor, Node, TensorInfo, unused_name
 from runtime.operators.table import infer_dtype, infer_shape, input_shapes
 from runtime.passes.transpose_movement.regions import Movable, Region, aligned
-from runtime.semantics.quantization import Quantization, transposed
+from runtime.semantics import quantization
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Rebuilding:
         self._forms: dict[tuple[str, int], str] = {}  # those that are computed by now
         self._constants: dict[tuple[str, Permutation], str] = {}
         self._narrow: dict[tuple[str, Permutation], str] = {}
-        self._known: dict[str, Quantization | None] = {}  # of forms that the graph did not have
+        self._known: dict[str, quantization.Quantization | None] = {}  # of forms that the graph did not have
         self._node_names = {node.name for node in graph.nodes}
         self._nodes: list[Node] = []
         self.changes = [f"{node.name} removed" for node in self._dissolved.values()]
@@ -150,7 +150,7 @@ class Rebuilding:
             made = self._graph.add_constant(f"{name}/transposed", moved.copy(order="C"))
             known = self._graph.tensors[name].quantization
             if known and (known.is_whole or value.ndim == len(perm)):
-                known = transposed([known], [value.shape], {"perm": perm})
+                known = quantization.transposed([known], [value.shape], {"perm": perm})
                 self._graph.tensors[made] = dataclasses.replace(self._graph.tensors[made], quantization=known)
             self._constants[name, perm] = made
         return self._constants[name, perm]
