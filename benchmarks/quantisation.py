@@ -1,6 +1,7 @@
-"""What is left of networks of the zoo in eight bits, for each way to choose ranges, as the table of a page.
+"""What is left of networks of the zoo in eight bits, for each way to choose ranges, and how fast they are, as tables.
 
-python -m benchmarks.quantisation                                     # writes it into docs/quantisation.md
+python -m benchmarks.quantisation                                     # writes both into docs/quantisation.md
+python -m benchmarks.quantisation --table speed --turns 5             # one of them
 python -m benchmarks.quantisation --print --networks 'resnet50'       # to standard output
 
 Weights and images are seeded noise, so the figures say how the ways compare, not what a trained network keeps. Images
@@ -16,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from benchmarks import quantised_speed
 from farm.config.deployment import Deployment
 from farm.config.given_model import GivenModel
 from farm.jobs.quantize import QuantizeOptions, quantize_job
@@ -24,7 +26,7 @@ from farm.rows.quantize import QuantizeRow
 from runtime import zoo
 
 PAGE = Path(__file__).parents[1] / "docs" / "quantisation.md"
-BEGIN, END = "<!-- sqnr -->\n", "<!-- /sqnr -->\n"
+TABLES = ("speed", "sqnr")
 NETWORKS = ("mobilenet_v1?width=0.25&size=64",)
 IMAGES = 8
 WAYS = {
@@ -93,15 +95,28 @@ def main() -> None:
     """Measures every network, and writes the page or prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--print", dest="printed", action="store_true", help="leave docs/quantisation.md as it is")
-    parser.add_argument("--networks", default=",".join(NETWORKS), help="of the zoo, separated by commas")
+    parser.add_argument("--networks", help="of the zoo, separated by commas")
+    parser.add_argument("--table", choices=TABLES, help="one of the tables; both where it is left out")
+    parser.add_argument("--turns", type=int, default=15, help="of each engine, for the speed")
     given = parser.parse_args()
-    text = "".join(f"{line}\n" for line in table({each: measured(each) for each in given.networks.split(",")}))
-    if given.printed:
-        print(text, end="")
-        return
-    page = PAGE.read_text()
-    before, after = page.partition(BEGIN)[0], page.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}{text}{END}{after}")
+    networks = given.networks.split(",") if given.networks else None
+    for name in (given.table,) if given.table else TABLES:
+        if name == "speed":
+            lines = quantised_speed.table(networks or [*quantised_speed.NETWORKS], given.turns)
+        else:
+            lines = table({each: measured(each) for each in networks or NETWORKS})
+        text = "".join(f"{line}\n" for line in lines)
+        if given.printed:
+            print(text, end="")
+        else:
+            _put(name, text)
+
+
+def _put(name: str, text: str) -> None:
+    """Puts a table into its place in the page."""
+    begin, end, page = f"<!-- {name} -->\n", f"<!-- /{name} -->\n", PAGE.read_text()
+    before, after = page.partition(begin)[0], page.partition(end)[2]
+    PAGE.write_text(f"{before}{begin}{text}{end}{after}")
 
 
 if __name__ == "__main__":

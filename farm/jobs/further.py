@@ -26,6 +26,7 @@ from farm.model.stepwise import departures
 from farm.rows.row import Ending
 from farm.rows.status import Status
 from runtime.lowering.choice import GraphChoice, graph_choice
+from runtime.lowering.quantized_choice import roundings
 from runtime.plan.plan import Plan
 from runtime.target import NOTHING_COMPUTED, Target
 from runtime.types import Algorithm
@@ -76,7 +77,8 @@ def _judged_by_steps(
     """The first operator that departs, in run order, is named."""
     graph = prepared.graph
     opened.progress.stage(f"{prepared.name}: {len(graph.layers)} operators, each by what it reads")
-    plan = load(FurtherCases(graph, graph.layers))
+    joined = roundings(graph, graph.outputs)  # which a plan may compute with what rounds them
+    plan = load(FurtherCases(graph, tuple(name for name in graph.layers if name not in joined)))
     opened.write_inputs(data.inputs)
     opened.first_round()
     values = {**data.inputs, **opened.read_outputs(plan)}

@@ -170,6 +170,7 @@ class _Quantization:
             model_layers.named_layers(self._layers, self._model, options.keep), "kept by --keep"
         )
         self._bias_errors: dict[str, Array] = {}
+        self._made: tuple[object, onnx.ModelProto] | None = None
         self._file = options.output or Workspace(prepared.deployment.library_name).quantized_file(prepared.name)
 
     def result(self) -> QuantizeResult:
@@ -258,10 +259,16 @@ class _Quantization:
         return _Measured(alone_db, before_db, after_db, before)
 
     def _quantized(self, layers: Sequence[LayerNodes], ranges: Mapping[str, Range]) -> onnx.ModelProto:
-        model = with_biases(self._model, layers, self._bias_errors)
-        if self._options.weights_only:
-            return qdq.weights_only(model, layers, self._options.weights_only)
-        return qdq.quantized(model, layers, ranges, self._options.per_channel)
+        """The last one is kept: where no layer has to stay in float, it is what is written."""
+        key = bool(self._bias_errors), tuple(layer.name for layer in layers)
+        if self._made is None or self._made[0] != key:
+            model = with_biases(self._model, layers, self._bias_errors)
+            if self._options.weights_only:
+                made = qdq.weights_only(model, layers, self._options.weights_only)
+            else:
+                made = qdq.quantized(model, layers, ranges, self._options.per_channel)
+            self._made = key, made
+        return self._made[1]
 
     def _run(self, model: onnx.ModelProto) -> Callable[[Inputs], dict[str, Array]]:
         content = model.SerializeToString()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 
 from farm.config.deployment import Input
 
@@ -16,6 +17,12 @@ Inputs = Mapping[str, Array]
 
 SEED, NUDGE_SEED = 2, 3
 DEVIATIONS = 3  # of the normal noise, from the middle to the ends of the range, where it is cut
+SCALE_NUDGE = 2.0**-20  # as a share; sums of a hundred floats differ so by their order
+SCALES = {
+    "QuantizeLinear": (1,),
+    "DequantizeLinear": (1,),
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul"), (1, 4, 6)),
+}
 NUDGE = 2.0**-11  # half a step of half precision, as a share of the largest value of the range
 
 
@@ -50,6 +57,21 @@ def nudged(
         reach = share * max(map(abs, tensor.value_range))
         noise = generator(NUDGE_SEED + number, tensor).uniform(-reach, reach, tensor.shape)
         moved[tensor.name] = (inputs[tensor.name] + noise).astype(tensor.data_type)
+    return moved
+
+
+def with_nudged_scales(model: onnx.ModelProto, number: int) -> onnx.ModelProto:
+    """The model with each constant scale of its quantised tensors moved at random, by what rounding a float may."""
+    random = np.random.default_rng([NUDGE_SEED, number])
+    moved = onnx.ModelProto()
+    moved.CopyFrom(model)
+    places = ((node, SCALES.get(node.op_type, ())) for node in model.graph.node)
+    names = {node.input[place] for node, of_operator in places for place in of_operator}
+    for tensor in moved.graph.initializer:
+        if tensor.name in names and tensor.data_type == onnx.TensorProto.FLOAT:
+            scale = onnx.numpy_helper.to_array(tensor)
+            noise = random.uniform(-SCALE_NUDGE, SCALE_NUDGE, scale.shape)
+            tensor.CopyFrom(onnx.numpy_helper.from_array((scale * (1 + noise)).astype(scale.dtype), tensor.name))
     return moved
 
 

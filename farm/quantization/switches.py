@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import NodeProto, TensorProto, helper
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from farm.model.reference_process import ReferenceProcess
 from farm.quantization.layers import LayerNodes
@@ -16,14 +17,16 @@ from farm.quantization.qdq import DEQUANTIZED, added_dequantizations, dequantize
 
 Array = npt.NDArray[Any]
 
-SWITCH, FLOAT, WHOLE = "{}/is_quantised", "{}/float", "{}/quantised"
+SWITCHES, SWITCH_NAME = "farm/switches", "switch"
+SWITCH, PLACE, FLOAT, WHOLE = "{}/is_quantised", "{}/place", "{}/float", "{}/quantised"
 
 
 class SwitchedModel:
     """Runs a quantised model of which some layers compute in float.
 
-    Each tensor is `Where(switch, dequantised, float)`, its switch an input of the model. A tensor is quantised where
-    any layer that reads or writes it is, as in the model that leaves the other layers out.
+    Each tensor is `If(switch, dequantised, float)`; the switches are one input of the model, since passing hundreds
+    takes longer than running it. A tensor is quantised where any layer that reads or writes it is, as in the model that
+    leaves the other layers out.
 
     Args:
         model: the float model.
@@ -51,8 +54,8 @@ class SwitchedModel:
     def outputs(self, inputs: Mapping[str, Array], in_eight_bits: Collection[str]) -> dict[str, Array]:
         """The outputs and the watched tensors where the layers of these names are quantised."""
         touched = {name for layer in self._layers if layer.name in in_eight_bits for name in layer.tensors}
-        switches = {SWITCH.format(name): np.array(name in touched) for name in self._tensors}
-        found = self._process.run(self._model, {**inputs, **switches})
+        switches = np.array([name in touched for name in self._tensors])
+        found = self._process.run(self._model, {**inputs, SWITCHES: switches})
         return {self._watched.get(name, name): value for name, value in found.items()}
 
 
@@ -78,7 +81,7 @@ def _switched(model: onnx.ModelProto, quantised: onnx.ModelProto) -> tuple[onnx.
             if name in removed:
                 nodes.append(_again(removed[name], plain, plain := FLOAT.format(name)))
         where = helper.make_node(
-            "Where", [SWITCH.format(name), WHOLE.format(name), plain], [node.output[0]], f"{name}/switch"
+            "Where", [SWITCH.format(name), WHOLE.format(name), plain], [node.output[0]], f"{name}/{SWITCH_NAME}"
         )
         node.output[0] = WHOLE.format(name)
         nodes.append(where)
@@ -86,10 +89,12 @@ def _switched(model: onnx.ModelProto, quantised: onnx.ModelProto) -> tuple[onnx.
     needed = {name for node in nodes for name in node.input}
     graph.initializer.extend(each for name, each in constants.items() if name in needed and name not in have)
     graph.node.extend(nodes)
-    graph.input.extend(
-        helper.make_tensor_value_info(SWITCH.format(name), TensorProto.BOOL, []) for name in dict.fromkeys(tensors)
-    )
-    return _sorted(made), list(dict.fromkeys(tensors))
+    tensors = list(dict.fromkeys(tensors))
+    graph.input.append(helper.make_tensor_value_info(SWITCHES, TensorProto.BOOL, [len(tensors)]))
+    for place, name in enumerate(tensors):
+        graph.initializer.append(numpy_helper.from_array(np.array(place), PLACE.format(name)))
+        graph.node.append(helper.make_node("Gather", [SWITCHES, PLACE.format(name)], [SWITCH.format(name)]))
+    return _branched(_sorted(made)), tensors
 
 
 def _again(node: NodeProto, source: str, result: str) -> NodeProto:
@@ -105,6 +110,34 @@ def _renamed(tensor: TensorProto, name: str) -> TensorProto:
     copy.CopyFrom(tensor)
     copy.name = name
     return copy
+
+
+def _branched(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The sorted model with an If for each Where: what its switch does not choose is not computed."""
+    graph, readers = model.graph, Counter(name for node in model.graph.node for name in node.input)
+    producers = {name: node for node in graph.node for name in node.output}
+    nodes, inside = list[NodeProto](), set[str]()
+    for node in graph.node:
+        if node.op_type != "Where" or not node.name.endswith(SWITCH_NAME):
+            nodes.append(node)
+            continue
+        switch, whole, plain = node.input
+        branch = [producers[whole]]
+        quantize = producers.get(branch[0].input[0])
+        if quantize is not None and readers[quantize.output[0]] == 1:
+            branch.insert(0, quantize)
+        inside |= {name for each in branch for name in each.output}
+        kept = helper.make_node("Identity", [plain], [f"{plain}/{SWITCH_NAME}"])
+        branches = {"then_branch": _branch(branch), "else_branch": _branch([kept])}
+        nodes.append(helper.make_node("If", [switch], node.output, node.name, **branches))
+    del graph.node[:]
+    graph.node.extend(node for node in nodes if node.output[0] not in inside)
+    return model
+
+
+def _branch(nodes: Sequence[NodeProto]) -> onnx.GraphProto:
+    result = onnx.helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)
+    return helper.make_graph(nodes, "branch", [], [result])
 
 
 def _sorted(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -17,6 +18,7 @@ from runtime.target import Target
 from runtime.types import ELEMENT_TYPES, ElementType, Role, Storage
 
 _Form = tuple[Storage, ElementType]
+IMAGE_RANK = 4
 
 
 class Builder(Launcher):
@@ -97,10 +99,15 @@ class Builder(Launcher):
         return self.byte_choice.nodes[node.output]
 
     def read_bytes(self, tensor: str) -> Value:
-        """Returns a tensor of floats, which holds whole steps of eight bits, in bytes in blocks."""
+        """Returns a tensor of floats, which holds whole steps of eight bits, in bytes in blocks.
+
+        Rows of whole blocks are images of one pixel, which lie in memory as the rows do.
+        """
         existing, form = self._tensor(tensor), (Storage.BLOCKED, ElementType.U8)
         if form not in existing:
             source, value = self._homes[tensor], self._new_bytes(tensor)
+            if source.shape != value.shape:
+                source = Value(source.name, value.shape, Storage.FLAT, source.element, 0, source)
             self.convert(f"{tensor}:bytes", source, value, f"{source.storage.name} -> BLOCKED, eight bits")
             self.conversions.append(Conversion(tensor, source.storage, *form, self.launches[-1]))
             existing[form] = value
@@ -116,6 +123,7 @@ class Builder(Launcher):
         if self.in_bytes(container):
             return self.write_bytes(container).blocks(tensor, self.graph.shape(tensor), channel)
         shape, steps = self.graph.shape(tensor), self.steps_of(tensor)
+        shape = shape if len(shape) == IMAGE_RANK else (math.prod(shape[:-1]), shape[-1], 1, 1)
         return Value(tensor, shape, Storage.BLOCKED, ElementType.U8, block=self.block, steps=steps)
 
     def steps_of(self, tensor: str) -> Steps:
@@ -136,6 +144,8 @@ class Builder(Launcher):
         home = self.home(tensor)
         if home.storage not in (Storage.IMAGE, Storage.BLOCKED):
             return self.read(tensor, home.storage)
+        if len(self.graph.shape(tensor)) != IMAGE_RANK:
+            return self.read(tensor, Storage.FLAT)
         forms, element = self._values[tensor], self.element_of(tensor)
         dense = (form[0] for form in forms if form[0] in (Storage.NHWC, Storage.FLAT) and form[1] == element)
         return self.read(tensor, next(dense, Storage.NHWC) if home.storage == Storage.BLOCKED else Storage.NHWC)
@@ -217,7 +227,7 @@ class Builder(Launcher):
         # What a Concat joins leaves its image straight into the wide tensor, which is of the same element type.
         part = source.storage == Storage.IMAGE and tensor in self._planned and source.element == element
         stride, block = {Storage.NHWC: (source.shape[1], 0), Storage.BLOCKED: (0, self.block)}.get(storage, (0, 0))
-        dense = Value(tensor, source.shape, storage, element, stride, block=block)
+        dense = Value(tensor, self.graph.shape(tensor), storage, element, stride, block=block)
         value = self._new(tensor, storage) if part else dense
         cast = "" if source.element == element else f", {'half' if element == ElementType.F16 else 'float'}"
         note = f"{source.storage.name} -> {storage.name}{cast}"
@@ -241,7 +251,7 @@ class Builder(Launcher):
         source = self._homes[tensor]
         value = existing.get(form) or self._aliased(source, form)
         if value is None or self._is_given(value.root):
-            value = Value(tensor, source.shape, Storage.FLAT, ElementType.F32)
+            value = Value(tensor, self.graph.shape(tensor), Storage.FLAT, ElementType.F32)
             self.convert(f"{tensor}:output", source, value, f"{source.storage.name} -> output")
             self.conversions.append(Conversion(tensor, source.storage, None, ElementType.F32, self.launches[-1]))
         existing[form] = Value(tensor, value.shape, Storage.FLAT, ElementType.F32, 0, value, 0, Role.OUTPUT)

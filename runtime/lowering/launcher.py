@@ -263,6 +263,10 @@ class Launcher:
         shown = ProfileInfo(output_shape=value.shape)
         tensors, floats, row = {"x": source, "y": value}, dict[str, float](), REORDER
         if steps := value.steps or source.steps:
+            if source.is_row_major and value.is_row_major and source.shape[1] % self.block == 0:
+                rows = source.shape[0]  # long runs of neighbours
+                dims = {"batch": 1, "channels": 1, "h": rows, "w": source.size // rows}
+                defines |= {"FROM": Order.NCHW, "TO": Order.NCHW}
             defines |= {"BYTES": int(value.steps is not None), "ZERO": steps.zero}
             floats, row = {"step": steps.step}, QUANTIZED_REORDER
         self.launch(row, name, row.operator, tensors, dims, floats, defines, shown, note)

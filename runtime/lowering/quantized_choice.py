@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from runtime.graph import Graph, Node
-from runtime.lowering.builder import Builder
+from runtime.lowering.builder import IMAGE_RANK, Builder
 from runtime.lowering.tables import QUANTIZED_OPERATORS
 from runtime.lowering.value import InBytes
 from runtime.semantics.quantization import EIGHT_BITS
@@ -23,14 +23,14 @@ def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
     """Of all nodes of a graph; `kept`: tensors that are to be had as the graph has them."""
     graph = builder.graph
     rounded, nodes = set[str](), dict[str, str]()
-    behind = _roundings(graph, {*kept, *graph.outputs})
+    behind = roundings(graph, {*kept, *graph.outputs})
     for node in graph.nodes:
         operator = QUANTIZED_OPERATORS.get(node.op)
         if operator is None or node.output in rounded:
             continue
         is_joined = operator.rounds and not _rounds(node) and node.output in behind
         result = behind[node.output] if is_joined else node.output
-        is_whole = (operator.rounds or _rounds(node)) and _is_known(graph, result)
+        is_whole = (operator.rounds or _rounds(node)) and _is_known(builder, result)
         if (operator.rounds and not is_whole) or not operator.serves(builder, node):
             continue
         if all(name in rounded for name in _inputs(graph, node)) or operator.pays(builder, node):
@@ -63,13 +63,14 @@ def _rounds(node: Node) -> bool:
     return node.op == _ROUNDING or node.attrs.get("activation") == "fake_quantize"
 
 
-def _is_known(graph: Graph, tensor: str) -> bool:
-    """Whether an image holds whole steps of eight bits of one scale."""
-    known = graph.tensors[tensor].quantization
-    return known is not None and known.is_whole and known.integers in EIGHT_BITS and len(graph.shape(tensor)) == 4
+def _is_known(builder: Builder, tensor: str) -> bool:
+    """Whether an image, or rows of whole blocks, hold whole steps of eight bits of one scale."""
+    shape, known = builder.graph.shape(tensor), builder.graph.tensors[tensor].quantization
+    fits = len(shape) == IMAGE_RANK or (len(shape) > 1 and shape[-1] % builder.block == 0)
+    return fits and known is not None and known.is_whole and known.integers in EIGHT_BITS
 
 
-def _roundings(graph: Graph, kept: Collection[str]) -> dict[str, str]:
+def roundings(graph: Graph, kept: Collection[str]) -> dict[str, str]:
     """Tensors that nothing reads but what rounds them -> what that writes."""
     readers = Counter(name for node in graph.nodes for name in node.inputs)
     found = ((node.inputs[0], node.output) for node in graph.nodes if node.op == _ROUNDING)

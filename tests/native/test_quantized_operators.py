@@ -120,6 +120,19 @@ def network(name: str) -> tuple[Graph, dict[str, Array]]:
     return maker.finish(y, z), inputs
 
 
+def rows_network(activation: str, rows: tuple[int, ...] = (3, 11)) -> tuple[Graph, dict[str, Array]]:
+    """Rows, a product that is rounded, a function as a table, and a product in floats."""
+    maker = Maker()
+    x = maker.image(*rows, 64)
+    y = maker.add("FullyConnected", x, maker.multiples(96, 64, bits=8), maker.weights(96))
+    maker.graph.nodes[-1].attrs |= {"activation": "fake_quantize", **rounded(maker, y, step=LAST)}
+    z = maker.last("Gelu", y)
+    attrs = {"activation": activation, "alpha": 1.0} if activation else {}
+    v = maker.add("FullyConnected", z, maker.multiples(48, 96, bits=8), **attrs)
+    inputs = {name: 2.5 * values for name, values in maker.noise().items()}
+    return maker.finish(y, v), inputs
+
+
 def steps_between(plan: Plan) -> list[str]:
     """The kernels of a plan without its last convolution, and what brings inputs into bytes and outputs out of them."""
     names = [step.kernel.name for step in plan.steps]
@@ -131,6 +144,13 @@ def check(farmrt: Farmrt, name: str, block: int, isa: str = "", threads: int = 2
     plan = lower(graph, CPU, Options(cpu=CpuOptions(block)))
     assert len(steps_between(plan)) == CASES[name][1], steps_between(plan)
     assert sum(step.kernel.name == "quantized_reorder" for step in plan.steps) == len(inputs) + 1
+    check_plan(farmrt, graph, plan, inputs, isa, threads)
+
+
+def check_plan(
+    farmrt: Farmrt, graph: Graph, plan: Plan, inputs: dict[str, Array], isa: str = "", threads: int = 2
+) -> None:
+    """Compares both outputs: one in steps, one in floats."""
     answer = farmrt.load_files(encode_plan(plan), plan.data, threads=threads, **({"isa": isa} if isa else {}))
     if answer.get("error") == "unsupported" and "instruction set" in answer["message"]:
         pytest.skip(answer["message"])
@@ -157,6 +177,19 @@ def test_operator(farmrt: Farmrt, name: str, block: int) -> None:
     check(farmrt, name, block)
 
 
+@pytest.mark.parametrize("isa", ["", *(pytest.param(isa, marks=pytest.mark.slow) for isa in ISAS)])
+@pytest.mark.parametrize("activation", ["", "swish"])
+@pytest.mark.parametrize("block", BLOCKS)
+def test_rows_of_a_product(farmrt: Farmrt, block: int, activation: str, isa: str) -> None:
+    for rows in ((3, 11), (8,)):
+        graph, inputs = rows_network(activation, rows)
+        plan = lower(graph, Target("host", "host", memory="cpu", cpu_block=block))
+        names = [step.kernel.name for step in plan.steps]
+        assert names == ["quantized_reorder", "quantized_conv2d", "quantized_lookup", *names[3:]]
+        assert sorted(names[3:]) == ["quantized_conv2d", "quantized_reorder"]
+        check_plan(farmrt, graph, plan, inputs, isa)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("name", CASES)
@@ -170,3 +203,5 @@ def test_no_access_is_outside_of_memory(tmp_path: Path) -> None:
     with Farmrt(build_farmrt(sanitize=True), tmp_path) as sanitized:
         for name in CASES:
             check(sanitized, name, 8, threads=3)
+        graph, inputs = rows_network("swish")
+        check_plan(sanitized, graph, lower(graph, CPU), inputs, threads=3)

@@ -13,6 +13,7 @@ from runtime.convert import convert
 from runtime.graph import Graph
 from runtime.importers.onnx_importer import import_onnx
 from runtime.oracle.evaluate import evaluate
+from runtime.passes.fake_quantization import fake_limits
 from tests.runtime.onnx_models import inputs_of
 from tests.runtime.test_quantization import IMAGE, draw, of_channels, quantized
 
@@ -99,3 +100,21 @@ def test_integers_that_the_model_returns_stay() -> None:
     assert graph.shape("y") == IMAGE and values["yq"].dtype == np.uint8
     whole = (values["yq"].astype(np.int32) - 90) * np.float32(0.05)
     np.testing.assert_allclose(values["y"], whole, rtol=1e-5, atol=1e-6)
+
+
+def test_what_tensors_stand_for_stays_where_transposes_move() -> None:
+    """As in a network that is NHWC: its transposes cancel, and convolutions between them read known steps."""
+    there, back = {"perm": [0, 2, 3, 1]}, {"perm": [0, 3, 1, 2]}
+    nodes = [
+        *step("x", "a"),
+        ("Transpose", "a", "t", there),
+        ("Sigmoid", "t", "m", {}),
+        *step("m", "n"),
+        ("Add", "n one", "o", {}),
+        *step("o", "p"),
+        ("Transpose", "p", "y", back),
+    ]
+    graph, _ = convert(quantized(nodes, {**PARAMETERS, "one": np.ones((1, 1, 1, 4), np.float32)}))
+    assert "Transpose" not in operators(graph)
+    rounding = [node.output for node in graph.nodes if fake_limits(node)]
+    assert len(rounding) == 3 and all(graph.tensors[name].quantization for name in rounding)

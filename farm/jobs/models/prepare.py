@@ -20,7 +20,7 @@ from farm.model import boundary, data_formats, fetch, own_values
 from farm.model.arithmetic_limits import beyond_half
 from farm.model.framework_model import FrameworkModel
 from farm.model.further_cases import FurtherCases, further_cases
-from farm.model.further_inputs import NUDGE, generator, nudged
+from farm.model.further_inputs import NUDGE, generator, nudged, with_nudged_scales
 from farm.model.metrics import Metrics, compare, worst
 from farm.model.oracle import expected_outputs
 from farm.model.padded_outputs import filled
@@ -305,11 +305,16 @@ class TestData:
 
 
 def _movement(prepared: Prepared, share: float) -> Metrics | None:
-    """The worst figures of outputs where the inputs are moved, some times, by up to a share of their range."""
+    """The worst figures of outputs where the inputs are moved, some times, by up to a share of their range.
+
+    Scales are moved too, since rounded inputs make sums that lie in the middle of two steps, whatever moved them.
+    """
     data = TestData(prepared, {})
     moves = [nudged(prepared.inputs, data.inputs, (), share, number) for number in range(MOVEMENTS)]
+    sources = [with_nudged_scales(prepared.source, number) for number in range(MOVEMENTS)]
+    models = [dataclasses.replace(prepared, source=source) for source in sources]
     try:
-        after = [TestData(prepared, inputs).expected for inputs in moves]
+        after = [TestData(model, inputs).expected for model, inputs in zip(models, moves, strict=True)]
         pairs = [(data.expected[name], found[name]) for name in prepared.graph.outputs for found in after]
     except NoReferenceError:
         return None

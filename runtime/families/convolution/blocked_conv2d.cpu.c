@@ -92,7 +92,7 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
         return;
     }
     division all = {.kernels = rt_blocked_kernels_of(call->tiles, call->codes.block)};
-    const rt_conv_input x = {call->tensors[RT_CONV_X].data, zeros, sizeof(float)};
+    const rt_conv_input x = {call->tensors[RT_CONV_X].data, zeros, sizeof(float), false};
     all.turns = rt_conv_turns_divide(call, workers, x, all.kernels->pixels, all.kernels->blocks);
     int64_t block = all.turns.block, bytes = all.turns.taps * all.kernels->blocks * block * block * (int64_t)sizeof(float);
     all.chunk = (WEIGHT_BYTES / bytes > 1 ? WEIGHT_BYTES / bytes : 1) * block;

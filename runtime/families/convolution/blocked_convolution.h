@@ -26,10 +26,12 @@ rt_blocked_tile rt_conv_tile(const rt_cpu_call *call, const rt_conv_dims *d, int
 
 /* --- the turns of direct convolutions (blocked_turns.cpu.c) --- */
 
-/* What a convolution reads; `zeros`: a block that stands for the padding. A value. */
+/* What a convolution reads; `zeros`: a block that stands for the padding; `merges`: images of one pixel are computed as the
+ * pixels of one image, as rows of a matrix. A value. */
 typedef struct {
     const void *x, *zeros;
     int64_t element_bytes;
+    bool merges;
 } rt_conv_input;
 
 /* A call with its division into turns. A value. */
@@ -39,7 +41,8 @@ typedef struct {
     rt_conv_dims d;
     rt_conv_input input;
     int64_t block;                    /* lanes */
-    int64_t x_plane;                  /* elements of a plane */
+    int64_t x_plane, x_pixel;         /* elements from one block of channels, and one pixel, to the next */
+    int64_t y_plane, y_pixel;         /* the same of the output */
     int64_t in_blocks, out_blocks;    /* of a group */
     int64_t taps;
     uint32_t tile_pixels, tile_blocks;

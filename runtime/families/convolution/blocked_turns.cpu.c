@@ -61,9 +61,17 @@ rt_conv_turns rt_conv_turns_divide(const rt_cpu_call *call, rt_workers *workers,
     all.tile_pixels = tile_pixels;
     all.tile_blocks = tile_blocks;
     all.x_plane = (int64_t)d->in_h * d->in_w * all.block;
+    all.y_plane = (int64_t)d->out_h * d->out_w * all.block;
+    all.x_pixel = all.y_pixel = all.block;
     all.in_blocks = (int64_t)rt_ceil_div((uint64_t)d->in_c, (uint64_t)all.block);
     all.out_blocks = (int64_t)rt_ceil_div((uint64_t)d->out_c, (uint64_t)all.block);
     all.taps = (int64_t)d->k_h * d->k_w;
+    if (x.merges && d->groups == 1 && all.taps == 1 && all.x_plane == all.block && all.y_plane == all.block) {
+        all.x_pixel = all.in_blocks * all.block;
+        all.y_pixel = all.out_blocks * all.block;
+        all.d.in_w = all.d.out_w = d->batch;
+        all.d.batch = all.d.stride_w = 1;
+    }
     divide(&all, tile_pixels);
     return all;
 }
@@ -84,7 +92,7 @@ static int64_t turn_block(const rt_conv_turns *all, uint64_t turn) {
 static void pixel_rows_fill(const rt_conv_turns *all, const char *x, int64_t row, int64_t column, const void **rows) {
     const rt_conv_dims *d = &all->d;
     int64_t top = row * d->stride_h - d->pad_t, left = column * d->stride_w - d->pad_l;
-    int64_t pixel = all->block * all->input.element_bytes;
+    int64_t pixel = all->x_pixel * all->input.element_bytes;
     for (int64_t i = 0; i < d->k_h; i++) {
         int64_t in_row = top + i * d->dil_h;
         bool row_inside = in_row >= 0 && in_row < d->in_h;

@@ -132,15 +132,17 @@ static void conv_turn(const void *context, uint32_t turn, uint32_t worker) {
     const rt_conv_turns *turns = &all->turns;
     rt_conv_share own = rt_conv_turn_share(turns, turn, worker);
     int64_t block = turns->block, quads = (turns->d.in_c + RT_QUAD - 1) / RT_QUAD;
-    int64_t y_plane = (int64_t)turns->pixels * block, blocks_of_image = turns->d.groups * turns->out_blocks;
-    rt_quantized_tile tile = {.zeros = turns->input.zeros, .taps = (uint32_t)turns->taps, .y_plane = y_plane};
+    int64_t y_pixel = turns->y_pixel, blocks_of_image = turns->d.groups * turns->out_blocks;
+    rt_quantized_tile tile = {.zeros = turns->input.zeros, .taps = (uint32_t)turns->taps};
+    tile.y_plane = turns->y_plane;
+    tile.y_pixel = y_pixel;
     tile.channels = (uint32_t)turns->d.in_c;
     tile.plane = turns->x_plane;
     tile.weights_stride = turns->taps * quads * block * RT_QUAD;
     tile.signed_bias = all->lanes;
     for (int64_t at = own.first_block; at < own.end_block; at += tile.blocks) {
         int64_t out = own.group * turns->out_blocks + at, rest = own.end_block - at;
-        int64_t place = (own.image * blocks_of_image + out) * y_plane + own.first_pixel * block;
+        int64_t place = (own.image * blocks_of_image + out) * tile.y_plane + own.first_pixel * y_pixel;
         tile.blocks = rest < turns->tile_blocks ? (uint32_t)rest : turns->tile_blocks;
         tile.weights = (const int8_t *)turns->call->tensors[W].data + out * tile.weights_stride;
         tile.end = end_move(all->end, out * block, place);
@@ -148,7 +150,7 @@ static void conv_turn(const void *context, uint32_t turn, uint32_t worker) {
         for (int64_t i = 0; i < own.tiles; i++, tile.rows += turns->taps * RT_BLOCKED_PIXELS) {
             tile.pixels = (uint32_t)(own.width + (i < own.wider));
             all->kernels->product(&tile);
-            tile.end = end_move(tile.end, 0, tile.pixels * block);
+            tile.end = end_move(tile.end, 0, tile.pixels * y_pixel);
         }
     }
 }
@@ -158,7 +160,7 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
     division all = {.kernels = rt_quantized_kernels_of(call->tiles, call->codes.block)};
     uint8_t zeros[16];
     memset(zeros, (int)call->codes.zero, sizeof zeros);
-    const rt_conv_input x = {call->tensors[X].data, zeros, 1};
+    const rt_conv_input x = {call->tensors[X].data, zeros, 1, true};
     all.turns = rt_conv_turns_divide(call, workers, x, all.kernels->pixels, all.kernels->blocks);
     all.lanes = all.turns.d.groups * all.turns.out_blocks * all.turns.block;
     all.end = end_of(call, d.act_a, d.act_b, d.residual_scale);

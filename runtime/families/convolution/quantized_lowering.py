@@ -26,10 +26,10 @@ from runtime.semantics.quantization import EIGHT_BITS
 from runtime.types import ElementType, Storage
 
 _QUAD = 4  # channels of a lane that follow each other (cpu_quantized.h)
-_MOST_PRODUCTS = (2**31 - 1) // (255 * 128)
+MOST_PRODUCTS = (2**31 - 1) // (255 * 128)
 # Multiply-adds for an input that has to be brought into eight bits first, from which on that is paid back.
 _MIN_MACS = 64
-_OUTPUT, _RESIDUAL, _INPUT = 1, 2, 4  # BYTES
+OUTPUT_IN_BYTES, _RESIDUAL, _INPUT = 1, 2, 4  # BYTES
 
 
 def serves(builder: Builder, node: Node) -> bool:
@@ -41,7 +41,7 @@ def serves(builder: Builder, node: Node) -> bool:
         return not node.input(3)
     channels, *window = graph.shape(node.inputs[1])[1:]
     products = math.prod(window) * (channels * (1 if node.attrs["group"] == 1 else 4) + _QUAD)
-    return products <= _MOST_PRODUCTS and _whole_weights(graph, node) is not None
+    return products <= MOST_PRODUCTS and _whole_weights(graph, node) is not None
 
 
 def pays(builder: Builder, node: Node) -> bool:
@@ -83,10 +83,10 @@ def lower_conv(builder: Builder, node: Node) -> None:
     scales = scales.reshape(groups, -1)
     filters = np.rint(filters / scales[..., None, None, None])
     dims = conv.window() | {"in_c": filters.shape[2], "out_c": filters.shape[1], "groups": groups}
-    _emit(conv, False, _quads(filters, builder.block), dims, scales, filters.sum(axis=(2, 3, 4)))
+    _emit(conv, False, quads(filters, builder.block), dims, scales, filters.sum(axis=(2, 3, 4)))
 
 
-def _quads(filters: Array, block: int) -> Array:
+def quads(filters: Array, block: int) -> Array:
     """[groups, out_c, in_c, k_h, k_w] as [groups][ceil(out_c/block)][taps][ceil(in_c/4)][block][4], zero-filled."""
     groups, out_c, in_c, *window = filters.shape
     blocks, quads, taps = ceil_div(out_c, block), ceil_div(in_c, _QUAD), math.prod(window)
@@ -123,7 +123,9 @@ def _emit(
         "residual": residual or x,
         "y": y,
     }
-    in_bytes = _OUTPUT * (y.steps is not None) + _RESIDUAL * (residual is not None and residual.steps is not None)
+    in_bytes = OUTPUT_IN_BYTES * (y.steps is not None) + _RESIDUAL * (
+        residual is not None and residual.steps is not None
+    )
     defines = {"ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block}
     defines |= {"BYTES": in_bytes, "ZERO": x.steps.zero}
     kernel, op = (QUANTIZED_DEPTHWISE, "DepthwiseConv2d") if depthwise else (QUANTIZED_CONV2D, "Conv2D")
@@ -148,7 +150,7 @@ def _emit_winograd(conv: Convolution) -> None:
         "y": y,
     }
     defines |= {"ACTIVATION": code, "RESIDUAL": 0, "BLOCK": builder.block, "ZERO": x.steps.zero}
-    defines["BYTES"] = _INPUT | _OUTPUT * (y.steps is not None)
+    defines["BYTES"] = _INPUT | OUTPUT_IN_BYTES * (y.steps is not None)
     numbers = byte_bounds(y.steps, "act_a act_b") if y.steps else numbers
     builder.launch(QUANTIZED_WINOGRAD, node.name, "Conv2D", tensors, dims, numbers, defines, conv.shown, "eight bits")
 

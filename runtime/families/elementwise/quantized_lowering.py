@@ -15,7 +15,7 @@ from runtime.graph import Array, Node
 from runtime.kernels.codes import Binary
 from runtime.layout.blocked import blocked_shape
 from runtime.lowering.blocks import QuantizedOperator
-from runtime.lowering.builder import Builder
+from runtime.lowering.builder import IMAGE_RANK, Builder
 from runtime.lowering.value import Steps, Value, byte_bounds
 from runtime.plan.plan import ProfileInfo
 from runtime.types import ElementType, Storage
@@ -59,7 +59,11 @@ def _bytes(reals: Array, steps: Steps) -> Array:
 
 
 def _is_image(builder: Builder, node: Node) -> bool:
-    return len(builder.graph.shape(node.output)) == 4
+    return len(builder.graph.shape(node.output)) == IMAGE_RANK
+
+
+def _always(builder: Builder, node: Node) -> bool:
+    return True
 
 
 def _has_table(builder: Builder, node: Node) -> bool:
@@ -68,7 +72,7 @@ def _has_table(builder: Builder, node: Node) -> bool:
     given = [name for name in node.inputs if not graph.is_constant(name)]
     numbers = (graph.constants[name].size == 1 for name in node.inputs if graph.is_constant(name))
     is_same = len(given) == 1 and graph.shape(given[0]) == graph.shape(node.output)
-    return _is_image(builder, node) and is_same and all(numbers)
+    return is_same and all(numbers)
 
 
 def _lower_function(builder: Builder, node: Node) -> None:
@@ -88,7 +92,10 @@ def _lower_rounding(builder: Builder, node: Node) -> None:
     if source.steps:
         _lower_function(builder, node)
     else:
-        builder.convert(node.name, source, builder.write_bytes(node.output), f"{source.storage.name} -> eight bits")
+        y = builder.write_bytes(node.output)
+        if source.shape != y.shape:
+            source = Value(source.name, y.shape, source.storage, source.element, 0, source)
+        builder.convert(node.name, source, y, f"{source.storage.name} -> eight bits")
 
 
 def _serves_binary(builder: Builder, node: Node) -> bool:
@@ -126,5 +133,5 @@ def _lower_binary(builder: Builder, node: Node) -> None:
 QUANTIZED_OPERATORS = {
     **dict.fromkeys(UNARY.keys() - {"FakeQuantize"}, QuantizedOperator(_has_table, _lower_function)),
     **dict.fromkeys(BINARY, QuantizedOperator(_serves_binary, _lower_binary)),
-    "FakeQuantize": QuantizedOperator(_is_image, _lower_rounding, _is_image),
+    "FakeQuantize": QuantizedOperator(_always, _lower_rounding, _always),
 }

@@ -9,6 +9,7 @@ from runtime.formats.permutation import Permutation, composed, moves_elements, p
 from runtime.graph import Graph, MovedTensor, Node, TensorInfo, unused_name
 from runtime.operators.table import infer_dtype, infer_shape, input_shapes
 from runtime.passes.transpose_movement.regions import Movable, Region, aligned
+from runtime.semantics import quantization
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Rebuilding:
         self._forms: dict[tuple[str, int], str] = {}  # those that are computed by now
         self._constants: dict[tuple[str, Permutation], str] = {}
         self._narrow: dict[tuple[str, Permutation], str] = {}
+        self._known: dict[str, quantization.Quantization | None] = {}  # of forms that the graph did not have
         self._node_names = {node.name for node in graph.nodes}
         self._nodes: list[Node] = []
         self.changes = [f"{node.name} removed" for node in self._dissolved.values()]
@@ -91,6 +93,8 @@ class Rebuilding:
         perm = self._regions[root].perm_from(1 - frame)
         source = moved.get(root, MovedTensor(root, tuple(range(len(perm)))))
         moved[name] = MovedTensor(source.tensor, composed(source.perm, perm))
+        known = self._graph.tensors[root].quantization
+        self._known[name] = known if known and known.is_whole else None
         return name
 
     def _unused_tensor(self, name: str) -> str:
@@ -143,7 +147,12 @@ class Rebuilding:
             return name
         if (name, perm) not in self._constants:
             moved = value.reshape(aligned(value.shape, len(perm))).transpose(perm)
-            self._constants[name, perm] = self._graph.add_constant(f"{name}/transposed", moved.copy(order="C"))
+            made = self._graph.add_constant(f"{name}/transposed", moved.copy(order="C"))
+            known = self._graph.tensors[name].quantization
+            if known and (known.is_whole or value.ndim == len(perm)):
+                known = quantization.transposed([known], [value.shape], {"perm": perm})
+                self._graph.tensors[made] = dataclasses.replace(self._graph.tensors[made], quantization=known)
+            self._constants[name, perm] = made
         return self._constants[name, perm]
 
     def _narrow_operand(self, name: str, perm: Permutation) -> str:
@@ -168,7 +177,9 @@ class Rebuilding:
         self._nodes.append(node)
         tensors = self._graph.tensors
         dtype = infer_dtype(node.op, [tensors[name].dtype for name in node.inputs if name], node.attrs)
-        tensors[node.output] = TensorInfo(infer_shape(node.op, input_shapes(self._graph, node), node.attrs), dtype)
+        before, shape = tensors.get(node.output), infer_shape(node.op, input_shapes(self._graph, node), node.attrs)
+        known = before.quantization if before else self._known.get(node.output)
+        tensors[node.output] = TensorInfo(shape, dtype, known)
 
 
 def _pairs(choice: Choice) -> Iterator[tuple[Movable, int]]:

@@ -271,6 +271,7 @@ WRONG = {
     "a name of nothing": (["--keep", "comv"], "data", "--keep comv: no layer that is quantised has this name"),
     "a line that is no range": (["--ranges", "broken"], "data", "broken:2: NAME@@LOWEST,HIGHEST is expected"),
     "a missing range": (["--ranges", "short"], "data", "short: no range of 'act'"),
+    "a range of no number": (["--ranges", "nan"], "data", "nan:1: NAME@@LOWEST,HIGHEST is expected"),
     "a range upside down": (["--ranges", "down"], "data", "down:1: the range of 'x' ends below its beginning"),
 }
 
@@ -281,6 +282,7 @@ def test_mistakes_are_one_line(quantize: Any, name: str) -> None:
     Path("broken").write_text("x@@-1,1\nact@@nothing\n")
     Path("short").write_text("x@@-1,1\nconv@@0,1\ny@@-1,1\nmean@@0,1\nflat@@0,1\n")
     Path("down").write_text("x@@1,-1\n")
+    Path("nan").write_text("x@@nan,1\n")
     words, data, told = WRONG[name]
     status, error, said = quantize("-o", "q.onnx", *words, data=data)
     assert status == 2 and told in error and said.count("\n") == 1

@@ -36,7 +36,7 @@ typedef struct {
     int64_t weights_stride;     /* elements from one b to the next */
     uint32_t pixels, blocks;    /* at least 1, at most what the kernels say */
     int64_t signed_bias;        /* elements from a bias to that for sums over u - 128 */
-    int64_t y_plane;            /* elements from one output block to the next */
+    int64_t y_plane, y_pixel;   /* elements from one output block, and one pixel, to the next */
     rt_quantized_end end;       /* at the first pixel and block */
 } rt_quantized_tile;
 

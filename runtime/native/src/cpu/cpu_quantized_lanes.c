@@ -222,7 +222,7 @@ INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTER
             UNROLLED for (int p = 0; p < pixels; p++) {
                 const ints *own = sum[p] + b * PARTS_OF_SUMS + part * PARTIALS;
                 lanes v = __builtin_convertvector(totals(own), lanes) * scale + start;
-                result_store(&end, v, plane + p * RT_BLOCK + part * LANES, low, high);
+                result_store(&end, v, plane + p * tile->y_pixel + part * LANES, low, high);
             }
         }
     }
@@ -289,7 +289,11 @@ static void product(const rt_quantized_tile *tile) {
         }
         done += own.channels;
     }
-    for (uint32_t b = 0; b < tile->blocks; b++) activate(&tile->end, b * tile->y_plane, tile->pixels * RT_BLOCK);
+    if (tile->y_pixel == RT_BLOCK) {
+        for (uint32_t b = 0; b < tile->blocks; b++) activate(&tile->end, b * tile->y_plane, tile->pixels * RT_BLOCK);
+    } else { /* the blocks of a pixel follow each other */
+        for (uint32_t p = 0; p < tile->pixels; p++) activate(&tile->end, p * tile->y_pixel, tile->blocks * RT_BLOCK);
+    }
 }
 
 /* --- depthwise --- */

@@ -1,0 +1,81 @@
+"""Lowers FullyConnected on rows of eight bits: each is an image of one pixel, and the product a convolution of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D
+from runtime.families.convolution.quantized_lowering import MOST_PRODUCTS, OUTPUT_IN_BYTES, quads
+from runtime.graph import Node
+from runtime.layout.integer_rows import IntegerRows, integer_rows
+from runtime.lowering.activation import activation_code
+from runtime.lowering.blocks import QuantizedOperator
+from runtime.lowering.builder import Builder
+from runtime.lowering.launch import Tensors
+from runtime.lowering.value import byte_bounds
+from runtime.plan.plan import ProfileInfo
+from runtime.semantics.quantization import EIGHT_BITS
+from runtime.types import Storage
+
+_LEAST_ROWS = 8  # fewer read integer weights as fast in floats
+_LEAST_RESULTS = 64  # of a row that has to be brought into bytes
+_WINDOW = {
+    name: 1 for side in "hw" for name in (f"in_{side}", f"out_{side}", f"k_{side}", f"stride_{side}", f"dil_{side}")
+}
+
+
+def _integers(builder: Builder, node: Node) -> IntegerRows | None:
+    """The weights as integers with a scale for each row; None where they are others."""
+    found = integer_rows(builder.graph.constants[node.inputs[1]][None])
+    return found if found is not None and not found.group else None
+
+
+def _serves(builder: Builder, node: Node) -> bool:
+    """Rows and results of whole blocks, with nothing joined to the product."""
+    graph, block = builder.graph, builder.block
+    if any(node.inputs[3:]) or graph.tensors[node.inputs[0]].quantization is None:
+        return False
+    (*rows, in_c), out_c = graph.shape(node.inputs[0]), graph.shape(node.output)[-1]
+    fits = in_c % block == out_c % block == 0 and math.prod(rows) >= _LEAST_ROWS and in_c <= MOST_PRODUCTS
+    return fits and _integers(builder, node) is not None
+
+
+def _pays(builder: Builder, node: Node) -> bool:
+    """Whether rows that something else rounds are worth to be brought into bytes."""
+    known = builder.graph.tensors[node.inputs[0]].quantization
+    is_known = known is not None and known.is_whole and known.integers in EIGHT_BITS
+    return is_known and builder.graph.shape(node.output)[-1] >= _LEAST_RESULTS
+
+
+def _lower(builder: Builder, node: Node) -> None:
+    graph, weights = builder.graph, _integers(builder, node)
+    x, in_bytes = builder.read_bytes(node.inputs[0]), builder.in_bytes(node.output)
+    y = builder.write_bytes(node.output) if in_bytes else builder.write(node.output, Storage.FLAT)
+    assert x.steps and weights
+    y_step = y.steps.step if y.steps else 1.0
+    scales = weights.scales.reshape(-1).astype(np.float64) * x.steps.step
+    bias = graph.constants[node.input(2)].astype(np.float64) if node.input(2) else np.zeros(len(scales))
+    totals = weights.integers[0].sum(axis=1, dtype=np.int64)
+    biases = np.stack([bias - scales * totals * (x.steps.zero - shift) for shift in (0, 128)])
+    code, numbers = activation_code(node.attrs)
+    numbers = byte_bounds(y.steps, "act_a act_b") if y.steps else numbers
+    rows, in_c = x.shape[:2]
+    tensors: Tensors = {
+        "x": x,
+        "w": builder.constant_bytes(node.inputs[1], quads(weights.integers[..., None, None], builder.block)),
+        "scales": builder.constant(f"{node.name}:scales", scales / y_step),
+        "b": builder.constant(node.input(2) or f"{node.name}:bias", biases / y_step),
+        "residual": x,
+        "y": y,
+    }
+    dims = {**_WINDOW, "batch": rows, "in_c": in_c, "out_c": len(scales), "groups": 1, "pad_t": 0, "pad_l": 0}
+    defines = {"ACTIVATION": code, "RESIDUAL": 0, "BLOCK": builder.block, "ZERO": x.steps.zero}
+    defines["BYTES"] = OUTPUT_IN_BYTES * (y.steps is not None)
+    numbers |= {"residual_scale": 1.0}
+    shown = ProfileInfo(graph.shape(node.output), graph.shape(node.inputs[1]))
+    builder.launch(QUANTIZED_CONV2D, node.name, "FullyConnected", tensors, dims, numbers, defines, shown, "eight bits")
+
+
+QUANTIZED_OPERATORS = {"FullyConnected": QuantizedOperator(_serves, _lower, _pays, rounds=False, inputs=1)}
