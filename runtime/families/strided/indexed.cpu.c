@@ -58,16 +58,16 @@ static const char *read_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     return places_check(call, rt_indexed_read_args_of(call), RT_INDEXED_READ_X, RT_INDEXED_READ_K, RT_INDEXED_READ_Y);
 }
 
-/* Copies one element; both are of one kind. */
-static void element_copy(const rt_strided *x, int64_t from, const rt_strided *y, int64_t to) {
-    double real;
-    int64_t whole;
+/* Copies at most RT_PIECE elements of a row; both tensors are of one kind. */
+static void elements_copy(const rt_strided *x, int64_t from, const rt_strided *y, int64_t to, int64_t count) {
+    int64_t x_step = x->strides[LAST], y_step = y->strides[LAST];
+    rt_piece piece;
     if (rt_element_is_real(x->type)) {
-        rt_strided_reals(x, from, 1, 1, &real);
-        rt_strided_put_reals(y, to, 1, 1, &real);
+        rt_strided_reals(x, from, x_step, count, piece.reals);
+        rt_strided_put_reals(y, to, y_step, count, piece.reals);
     } else {
-        rt_strided_wholes(x, from, 1, 1, &whole);
-        rt_strided_put_wholes(y, to, 1, 1, &whole, x->type == RT_ELEMENT_TYPE_U64);
+        rt_strided_wholes(x, from, x_step, count, piece.wholes);
+        rt_strided_put_wholes(y, to, y_step, count, piece.wholes, x->type == RT_ELEMENT_TYPE_U64);
     }
 }
 
@@ -77,11 +77,12 @@ static void read_row(const rt_cpu_call *call, const int64_t *index, int64_t star
     places all = rt_indexed_read_args_of(call);
     int64_t at = rt_strided_at(&x, index, RT_LOOPS), index_at = rt_strided_at(&k, index, RT_LOOPS),
             to = rt_strided_at(&y, index, RT_LOOPS);
+    int64_t run = k.strides[LAST] == 0 ? count : 1; /* elements that share an index */
     (void)start, (void)worker;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i += run) {
         int64_t from = at + i * x.strides[LAST];
         if (!place_find(call, &all, &k, index_at + i * k.strides[LAST], &from)) return;
-        element_copy(&x, from, &y, to + i * y.strides[LAST]);
+        elements_copy(&x, from, &y, to + i * y.strides[LAST], run);
     }
 }
 
