@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.mace_operators import MACE_OPERATORS
@@ -15,36 +15,47 @@ from benchmarks.onnx_versions import Versions
 PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 INTRODUCTION = """# Operators
 
-What farm does with ONNX's operators: the node test cases of the ONNX package, each through import, passes, lowering
-and farmrt. `python -m benchmarks.operators_page` measures and writes this page. A case is right with all its inputs
-given at run time; where that is refused, with some of them (shapes, axes, weights) as constants of the model, or,
-`folded`, with all of them, so that the conversion computes the outputs. A case that is refused is refused by name,
-before anything is sent to a unit. An operator that has no kernel for a GPU runs on the unit's CPU within a plan for the
-GPU (`runtime: cpu+gpu`), as does all that works on other element types than float32.
+What farm does with ONNX's node test cases, each through import, passes, lowering and farmrt.
+`python -m benchmarks.operators_page` measures and writes this page.
 
-`padded`: how many rows NonMaxSuppression writes is what a run finds, and a plan's tensors have one size. The result has
-room for all that there may be (`max_output_boxes_per_class`, or the boxes there are, for each class and image); the
-rows behind those that were found hold -1, which as an index is the last element. `farm convert --explain` names such
-nodes, and validation compares what the oracle's smaller outputs hold. Loop and Scan become the nodes of their bodies,
-once a turn, where the turns are known at conversion (up to 1024). NonZero is padded by columns. Random numbers are
-drawn at conversion; their cases are compared with ONNX Runtime on the same numbers.
+| a case is | |
+| --- | --- |
+| right | with all its inputs given at run time |
+| with constants, folded | only where some of its inputs (shapes, axes, weights), or all, are constants of the model |
+| padded | with outputs as large as they may become, see below |
+| refused | by name, before anything is sent to a unit |
 
-`right`: how many of the operator's cases are, on either runtime. `runs on`: the CPU, or a GPU in `buffer` or `image`
-memory. `what is not`: the opsets since which there is a form of the operator that is refused or `not measured` (nothing
-to compare with runs it, or no case has such a form), and why the first case is refused. All other forms are right: the
-cases are of the newest one, and older ones are written of them. Opsets 1 to 6 are brought to 7 by ONNX's converter.
+An operator without a kernel for GPUs, and one on other element types than float32, runs on the unit's CPU within a plan
+for the GPU (`runtime: cpu+gpu`).
 
-The two cases of Resize that are wrong align the corners of a length that is no whole number (4 * 0.6). farm takes the
-output's whole size for it, as ONNX Runtime does, whose outputs validation compares with.
+*Padded.* A run finds how many rows NonMaxSuppression writes, but a plan's tensors have one size: room for all that
+there may be (`max_output_boxes_per_class`, or the boxes there are, for each class and image). The rows left over hold
+-1, which as an index is the last element. NonZero is padded by columns. `farm convert --explain` names such nodes;
+validation compares what the oracle's smaller outputs hold.
 
-Beside ONNX's, models may use operators of the domain `farm` (version 1), which run on the CPU: SpaceToBatch,
-BatchToSpace, PSROIPooling, PSROIAlign and Proposal (`farm_domain.py` in `runtime/families/`). ONNX Runtime
-knows none of them: the oracle of such a model is its graph in NumPy."""
-_HEAD = ("| operator | right | runs on | what is not |", "| --- | --- | --- | --- |")
+*At conversion.* Loop and Scan become the nodes of their bodies, once a turn, where the turns are known (up to 1024).
+Random numbers are drawn. Opsets 1 to 6 are brought to 7 by ONNX's converter.
+
+*Wrong.* Two cases of Resize align the corners of a length that is no whole number (4 * 0.6). farm takes the output's
+whole size, as ONNX Runtime does.
+
+*The domain `farm`* (version 1) adds SpaceToBatch, BatchToSpace, PSROIPooling, PSROIAlign and Proposal, on the CPU
+(`farm_domain.py` in `runtime/families/`). ONNX Runtime knows none of them: such a model's oracle is its graph in
+NumPy."""
+_RIGHT = """## Right in all cases and opsets
+
+| runs on | operators |
+| --- | --- |"""
+_REST = """## Right in part, or not at all
+
+`right`: how many of the cases are. `what is not`: the opsets since which a form of the operator is refused or `not
+measured` (no case has it, or nothing to compare with runs it), and why the first case is refused.
+
+| operator | right | runs on | what is not |
+| --- | --- | --- | --- |"""
 _MACE = """## MACE's operators
 
-Each of MACE's list, and the operators of ONNX by which models have it here; `farm.` is the domain `farm`. `runs on` is
-what the cases of these operators ran on; copies that only reorder memory are not counted.
+By which operators of ONNX, or of the domain `farm`, models have MACE's. `runs on` leaves out copies.
 
 | MACE | here | runs on | remark |
 | --- | --- | --- | --- |"""
@@ -68,8 +79,7 @@ def page(found: Outcomes, operators: Mapping[str, str], versions: Versions) -> s
     by_operator: dict[str, list[Mapping[str, Outcome]]] = collections.defaultdict(list)
     for name, operator in operators.items():
         by_operator[operator].append(found[name])
-    lines = [INTRODUCTION, "", *_totals(found), "", *_HEAD]
-    lines += [_row(operator, ended, versions) for operator, ended in sorted(by_operator.items())]
+    lines = [INTRODUCTION, "", *_totals(found), "", *_tables(sorted(by_operator.items()), versions)]
     lines += ["", *_MACE.splitlines(), *(_mace_row(name, by_operator) for name in MACE_OPERATORS)]
     return "\n".join([*lines, ""])
 
@@ -82,15 +92,33 @@ def _totals(found: Outcomes) -> list[str]:
     return lines
 
 
-def _row(operator: str, ended: Sequence[Mapping[str, Outcome]], versions: Versions) -> str:
-    """An operator's cases; the reason is that of the first refusal."""
+def _tables(by_operator: Iterable[tuple[str, Sequence[Mapping[str, Outcome]]]], versions: Versions) -> list[str]:
+    """Operators of which nothing is amiss by where they run, and a row for each other one."""
+    whole: dict[str, list[str]] = collections.defaultdict(list)
+    rows = []
+    for operator, ended in by_operator:
+        counts, amiss, places = _counts(ended), _amiss(operator, ended, versions), ", ".join(_places(ended))
+        if amiss or "/" in counts:
+            rows.append(f"| {operator} | {counts} | {places} | {amiss} |")
+        else:
+            whole[places or "no kernel: memory is moved at most, or conversion computes it"].append(operator)
+    lines = [f"| {places} | {', '.join(operators)} |" for places, operators in sorted(whole.items())]
+    return [*_RIGHT.splitlines(), *lines, "", *_REST.splitlines(), *rows]
+
+
+def _counts(ended: Sequence[Mapping[str, Outcome]]) -> str:
+    """How many cases are right, of how many where not all are; of each runtime where they differ."""
     right = {runtime: sum(each[runtime].status in RIGHT for each in ended) for runtime in RUNTIMES}
     counts = {name: f"{count}" if count == len(ended) else f"{count}/{len(ended)}" for name, count in right.items()}
     same = len(set(counts.values())) == 1
-    count = counts["cpu"] if same else ", ".join(f"{runtime}: {counts[runtime]}" for runtime in RUNTIMES)
+    return counts["cpu"] if same else ", ".join(f"{runtime}: {counts[runtime]}" for runtime in RUNTIMES)
+
+
+def _amiss(operator: str, ended: Sequence[Mapping[str, Outcome]], versions: Versions) -> str:
+    """The opsets that are not right, and the reason of the first refusal."""
     reason = next((each["cpu"].reason for each in ended if each["cpu"].status == "refused"), "")
-    not_right = filter(None, (versions.text(operator, right["cpu"] > 0), shown(reason)))
-    return f"| {' | '.join([operator, count, ', '.join(_places(ended)), '; '.join(not_right)])} |"
+    newest = any(each["cpu"].status in RIGHT for each in ended)
+    return "; ".join(filter(None, (versions.text(operator, newest), shown(reason))))
 
 
 def shown(reason: str) -> str:
