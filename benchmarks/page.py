@@ -1,4 +1,4 @@
-"""The report as a Markdown page: for each section ratios first, times second, then what limits them (`notes.py`)."""
+"""The report as a Markdown page: for each section the figures, then what limits them (`notes.py`)."""
 
 from __future__ import annotations
 
@@ -56,12 +56,14 @@ def _latency(report: Report) -> Section:
     runs, names = report.runs, _names(report.runs)
     yield from ("## Latency, ONNX Runtime = 1", "")
     judged = not _disturbed(report)
-    rows = [[run.model, run.driver, _aim(run, judged), *(_ratio(run.entrant(name)) for name in names)] for run in runs]
-    yield from _table(("Model", "Driver", "Aim, tuned", *map(str.capitalize, names)), rows)
-    yield from ("Milliseconds: median (quartiles).", "")
-    columns = (ONNX_RUNTIME, *names)
-    rows = [[run.model, run.driver, *(_milliseconds(run.entrant(name)) for name in columns)] for run in runs]
-    yield from _table(("Model", "Driver", ONNX_RUNTIME, *map(str.capitalize, names)), rows)
+    rows = [
+        [
+            *(run.model, run.driver, _aim(run, judged), *(_ratio(run.entrant(name)) for name in names)),
+            _milliseconds(run.entrant(ONNX_RUNTIME)),
+        ]
+        for run in runs
+    ]
+    yield from _table(("Model", "Driver", "Aim, tuned", *map(str.capitalize, names), f"{ONNX_RUNTIME}, ms"), rows)
     yield from (notes.LATENCY, "")
 
 
