@@ -46,7 +46,11 @@ _RIGHT = """## Right in all cases and opsets
 
 | runs on | operators |
 | --- | --- |"""
-_REST = """## Right in part, or not at all
+_REFUSED = """## Refused in all cases
+
+| why | operators |
+| --- | --- |"""
+_REST = """## Right in part
 
 `right`: how many of the cases are. `what is not`: the opsets since which a form of the operator is refused or `not
 measured` (no case has it, or nothing to compare with runs it), and why the first case is refused.
@@ -55,10 +59,10 @@ measured` (no case has it, or nothing to compare with runs it), and why the firs
 | --- | --- | --- | --- |"""
 _MACE = """## MACE's operators
 
-By which operators of ONNX, or of the domain `farm`, models have MACE's. `runs on` leaves out copies.
+By which operators of ONNX, or of the domain `farm`, models have MACE's.
 
-| MACE | here | runs on | remark |
-| --- | --- | --- | --- |"""
+| MACE | here | remark |
+| --- | --- | --- |"""
 
 
 def main() -> None:
@@ -80,7 +84,7 @@ def page(found: Outcomes, operators: Mapping[str, str], versions: Versions) -> s
     for name, operator in operators.items():
         by_operator[operator].append(found[name])
     lines = [INTRODUCTION, "", *_totals(found), "", *_tables(sorted(by_operator.items()), versions)]
-    lines += ["", *_MACE.splitlines(), *(_mace_row(name, by_operator) for name in MACE_OPERATORS)]
+    lines += ["", *_MACE.splitlines(), *map(_mace_row, MACE_OPERATORS)]
     return "\n".join([*lines, ""])
 
 
@@ -93,17 +97,35 @@ def _totals(found: Outcomes) -> list[str]:
 
 
 def _tables(by_operator: Iterable[tuple[str, Sequence[Mapping[str, Outcome]]]], versions: Versions) -> list[str]:
-    """Operators of which nothing is amiss by where they run, and a row for each other one."""
-    whole: dict[str, list[str]] = collections.defaultdict(list)
+    """Operators that are right by where they run, those that are refused by why, and a row for each other one."""
+    right: dict[str, list[str]] = collections.defaultdict(list)
+    refused: dict[str, list[str]] = collections.defaultdict(list)
     rows = []
     for operator, ended in by_operator:
-        counts, amiss, places = _counts(ended), _amiss(operator, ended, versions), ", ".join(_places(ended))
-        if amiss or "/" in counts:
+        counts, places = _counts(ended), ", ".join(_places(ended))
+        reason = next((shown(each["cpu"].reason) for each in ended if each["cpu"].status == "refused"), "")
+        newest = any(each["cpu"].status in RIGHT for each in ended)
+        amiss = "; ".join(filter(None, (versions.text(operator, newest), reason)))
+        if all(each[runtime].status == "refused" for each in ended for runtime in RUNTIMES):
+            refused[reason].append(operator)
+        elif amiss or "/" in counts:
             rows.append(f"| {operator} | {counts} | {places} | {amiss} |")
         else:
-            whole[places or "no kernel: memory is moved at most, or conversion computes it"].append(operator)
-    lines = [f"| {places} | {', '.join(operators)} |" for places, operators in sorted(whole.items())]
-    return [*_RIGHT.splitlines(), *lines, "", *_REST.splitlines(), *rows]
+            right[places or "no kernel: memory is moved at most, or conversion computes it"].append(operator)
+    return [
+        *_RIGHT.splitlines(),
+        *_listed(right),
+        "",
+        *_REFUSED.splitlines(),
+        *_listed(refused),
+        "",
+        *_REST.splitlines(),
+        *rows,
+    ]
+
+
+def _listed(groups: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"| {group} | {', '.join(operators)} |" for group, operators in sorted(groups.items())]
 
 
 def _counts(ended: Sequence[Mapping[str, Outcome]]) -> str:
@@ -114,28 +136,19 @@ def _counts(ended: Sequence[Mapping[str, Outcome]]) -> str:
     return counts["cpu"] if same else ", ".join(f"{runtime}: {counts[runtime]}" for runtime in RUNTIMES)
 
 
-def _amiss(operator: str, ended: Sequence[Mapping[str, Outcome]], versions: Versions) -> str:
-    """The opsets that are not right, and the reason of the first refusal."""
-    reason = next((each["cpu"].reason for each in ended if each["cpu"].status == "refused"), "")
-    newest = any(each["cpu"].status in RIGHT for each in ended)
-    return "; ".join(filter(None, (versions.text(operator, newest), shown(reason))))
-
-
 def shown(reason: str) -> str:
-    """Why a case is refused, without the node, and what would be supported."""
-    return re.sub(r"^(node '[^']*' )?(\([^)]*\): )?|; (are|supported|custom_operators).*", "", reason).replace("|", "/")
+    """Why a case is refused, without names of nodes and tensors, and what would be supported."""
+    short = re.sub(r"^(node '[^']*' )?(\([^)]*\): )?|; (are|supported|custom_operators|give).*", "", reason)
+    return re.sub(r"^operator [^ ]+ is | '[^']*'(?= (holds|has|is|of) )", "", short).replace("|", "/")
 
 
 def _places(ended: Sequence[Mapping[str, Outcome]]) -> list[str]:
     return sorted({place.removeprefix("GPU ") for each in ended for place in each["cpu+gpu"].places})
 
 
-def _mace_row(name: str, by_operator: Mapping[str, Sequence[Mapping[str, Outcome]]]) -> str:
-    """Where operators of the domain `farm` run is not measured: on the CPU."""
+def _mace_row(name: str) -> str:
     operators, remark = MACE_OPERATORS[name]
-    places = {place for each in operators for place in _places(by_operator.get(each, ()))}
-    places |= {"CPU"} if any(each.startswith("farm.") for each in operators) else set()
-    return f"| {name} | {', '.join(operators)} | {', '.join(sorted(places))} | {remark} |"
+    return f"| {name} | {', '.join(operators)} | {remark} |"
 
 
 if __name__ == "__main__":
