@@ -42,7 +42,10 @@ whole size, as ONNX Runtime does.
 *The domain `farm`* (version 1) adds SpaceToBatch, BatchToSpace, PSROIPooling, PSROIAlign and Proposal, on the CPU
 (`farm_domain.py` in `runtime/families/`). ONNX Runtime knows none of them: such a model's oracle is its graph in
 NumPy."""
-_RIGHT = """## Right in all cases and opsets
+_RIGHT = """## Right in all cases
+
+In brackets the opsets since which there is a form that is refused or `not measured` (no case has it, or nothing to
+compare with runs it).
 
 | runs on | operators |
 | --- | --- |"""
@@ -52,8 +55,7 @@ _REFUSED = """## Refused in all cases
 | --- | --- |"""
 _REST = """## Right in part
 
-`right`: how many of the cases are. `what is not`: the opsets since which a form of the operator is refused or `not
-measured` (no case has it, or nothing to compare with runs it), and why the first case is refused.
+`right`: how many of the cases are. `what is not`: such opsets, and why the first case is refused.
 
 | operator | right | runs on | what is not |
 | --- | --- | --- | --- |"""
@@ -108,10 +110,12 @@ def _tables(by_operator: Iterable[tuple[str, Sequence[Mapping[str, Outcome]]]], 
         amiss = "; ".join(filter(None, (versions.text(operator, newest), reason)))
         if all(each[runtime].status == "refused" for each in ended for runtime in RUNTIMES):
             refused[reason].append(operator)
-        elif amiss or "/" in counts:
+        elif "/" in counts:
             rows.append(f"| {operator} | {counts} | {places} | {amiss} |")
         else:
-            right[places or "no kernel: memory is moved at most, or conversion computes it"].append(operator)
+            right[places or "no kernel: memory is moved at most, or conversion computes it"].append(
+                f"{operator} ({amiss})" if amiss else operator
+            )
     return [
         *_RIGHT.splitlines(),
         *_listed(right),
