@@ -23,7 +23,7 @@ MACE_OPERATORS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "DEQUANTIZE": (("DequantizeLinear",), ""),
     "ELEMENT_WISE": (
         ("Add", "Mul", "Div", "Min", "Max", "Neg", "Abs", "Pow", "Equal"),
-        "SQR_DIFF: Sub and Mul; RSQRT: Sqrt and Reciprocal",
+        "SQR_DIFF by Sub and Mul, RSQRT by Sqrt and Reciprocal",
     ),
     "EMBEDDING_LOOKUP": (("Gather",), ""),
     "EXPANDDIMS": (("Unsqueeze",), "no copy where memory stays"),

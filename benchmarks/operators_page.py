@@ -63,8 +63,8 @@ _MACE = """## MACE's operators
 
 By which operators of ONNX, or of the domain `farm`, models have MACE's.
 
-| MACE | here | remark |
-| --- | --- | --- |"""
+| MACE | here |
+| --- | --- |"""
 
 
 def main() -> None:
@@ -152,7 +152,7 @@ def _places(ended: Sequence[Mapping[str, Outcome]]) -> list[str]:
 
 def _mace_row(name: str) -> str:
     operators, remark = MACE_OPERATORS[name]
-    return f"| {name} | {', '.join(operators)} | {remark} |"
+    return f"| {name} | {', '.join(operators)}{f': {remark}' if remark else ''} |"
 
 
 if __name__ == "__main__":

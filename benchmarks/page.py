@@ -126,16 +126,16 @@ def _interval(interval: Interval | None, form: str) -> str:
 
 def _cold_start(runs: Sequence[Run]) -> Section:
     yield from ("## First result from cold", "")
-    columns = ("Model", "Driver", "Without / with compiled kernels", *("Default, built, s", "Tuned, built, s"))
+    columns = ("Model", "Driver", "Without / with compiled kernels", "Tuned, built, s")
     rows = []
     for run in runs:
         found = run.cold_start
         if found:
             ratio = statistics.median(found.tuned.seconds) / statistics.median(found.compiled.seconds)
-            starts = (_start(each) for each in (found.default, found.tuned, found.compiled))
+            starts = (_start(each) for each in (found.tuned, found.compiled))
             rows.append([run.model, run.driver, f"{ratio:.0f}", *starts, f"{found.onnxruntime_s:.2f}"])
         else:
-            rows.append([run.model, run.driver, *[NOTHING] * 5])
+            rows.append([run.model, run.driver, *[NOTHING] * 4])
     yield from _table((*columns, "Tuned, compiled kernels, s", f"{ONNX_RUNTIME}, s"), rows)
     yield from (notes.COLD_START, "")
 
@@ -149,7 +149,7 @@ def _start(start: Start) -> str:
 def _tuning(runs: Sequence[Run]) -> Section:
     level = next((each.level for run in runs for each in run.tunings), "")
     yield from (f"## Tuning (`farm tune --level {level}`)", "")
-    columns = ("Model", "Driver", "Gain, %", "Device, s", "Wall, s", "Trials", "Launches tuned")
+    columns = ("Model", "Driver", "Gain, %", "Device, s", "Wall, s", "Launches tuned")
     rows = [[*_labels(run, each), *_tuning_cells(each)] for run in runs for each in run.tunings]
     yield from _table(columns, rows)
     yield from (notes.TUNING, "")
@@ -161,12 +161,11 @@ def _labels(run: Run, tuning: Tuning) -> tuple[str, str]:
 
 def _tuning_cells(tuning: Tuning) -> Row:
     if tuning.status != Status.OK:
-        return [tuning.status.value, *[NOTHING] * 4]
+        return [tuning.status.value, *[NOTHING] * 3]
     return [
         _interval(tuning.gain_percent, "{:.0f}"),
         f"{tuning.device_s:.1f}",
         f"{tuning.wall_s:.0f}",
-        str(tuning.trials),
         f"{tuning.launches_tuned} of {tuning.launches}",
     ]
 
