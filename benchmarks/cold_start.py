@@ -29,17 +29,15 @@ Array = npt.NDArray[Any]
 
 
 def cold_start(opened: OpenUnit, prepared: Prepared, inputs: Mapping[str, Array], onnxruntime_s: float) -> ColdStart:
-    """Measures the three kinds of start of a tuned model, each in processes of their own."""
+    """Measures both kinds of start of a tuned model, each in processes of their own."""
     Farmrt("", opened, prepared, inputs, LoadOptions())  # brings plan, inputs and artifacts to the unit
     opened.session.command("unload")
     workspace = Workspace(prepared.deployment.library_name)
     tuned_file, kernels_file = opened.planner.artifact_files(prepared.deployment.library_name)
-    tuned, kernels = {"tuned": _on_unit(opened, tuned_file)}, {"kernels": _on_unit(opened, kernels_file)}
-    words = _words(opened, workspace, prepared, inputs)
+    words = _words(opened, workspace, prepared, inputs) | {"tuned": _on_unit(opened, tuned_file)}
     return ColdStart(
-        default=_starts(opened, words),
-        tuned=_starts(opened, words | tuned),
-        compiled=_starts(opened, words | tuned | kernels),
+        tuned=_starts(opened, words),
+        compiled=_starts(opened, words | {"kernels": _on_unit(opened, kernels_file)}),
         onnxruntime_s=onnxruntime_s,
     )
 

@@ -56,9 +56,8 @@ class Start(Record):
 
 
 class ColdStart(Record):
-    """Starts with an empty cache of the driver: by default, tuned, and tuned with compiled kernels."""
+    """Starts with an empty cache of the driver: tuned, and tuned with compiled kernels."""
 
-    default: Start
     tuned: Start
     compiled: Start
     onnxruntime_s: float

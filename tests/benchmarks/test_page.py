@@ -69,7 +69,6 @@ def test_a_model_that_failed_has_a_row_and_a_reason() -> None:
 
 def test_cold_starts_are_compared_with_the_same_launches() -> None:
     starts = ColdStart(
-        default=Start(seconds=(2.0,), built=7),
         tuned=Start(seconds=(4.0, 3.0, 5.0), built=9),
         compiled=Start(seconds=(0.1, 0.3, 0.2), built=0),
         onnxruntime_s=0.05,
