@@ -19,7 +19,7 @@ from runtime.native.features import ENGINES, EVERYTHING, Features
 
 PAGE = Path(__file__).parents[1] / "docs" / "building.md"
 BEGIN, END = "<!-- sizes -->\n", "<!-- /sizes -->\n"
-NETWORKS = ("mobilenet_v1", "inception_v3")
+NETWORKS = ("mobilenet_v1",)
 RUNTIMES = ("cpu+gpu", "cpu")
 
 
@@ -62,19 +62,13 @@ def measured(rows: Sequence[Choice], abis: Sequence[str]) -> dict[tuple[str, str
 
 
 def page(rows: Sequence[Choice], abis: Sequence[str], built: dict[tuple[str, str], Built]) -> Iterator[str]:
-    """The lines of both tables, and what the networks' operators are."""
+    """The lines of both tables."""
     compilers = {abi: built[rows[0].name, abi].compiler for abi in abis}
     told = "; ".join(f"{abi}: {compiler}" for abi, compiler in compilers.items())
     yield f"In bytes, stripped, written by `python -m benchmarks.sizes` ({told}). The program `farmrt`:"
     yield from _table(rows, abis, {key: each.size_bytes for key, each in built.items()})
     yield "The library `libfarmrt.so`:"
     yield from _table(rows, abis, {key: each.shared_bytes or 0 for key, each in built.items()})
-    yield "The CPU operators of the networks:"
-    yield from ("", "| network | operators |", "| --- | --- |")
-    for row in rows:
-        if row.features.operators is not None and not row.features.without:
-            yield f"| {row.name.split()[1].rstrip(',')} | {', '.join(sorted(row.features.operators))} |"
-    yield ""
 
 
 def _table(rows: Sequence[Choice], abis: Sequence[str], sizes: dict[tuple[str, str], int]) -> Iterator[str]:
