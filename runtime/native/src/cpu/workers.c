@@ -37,6 +37,9 @@ enum { SHORTEST_LOOK_NS = 1000, LONGEST_LOOK_NS = 1000000, LOOKS_PER_CLOCK = 32 
 /* How long a thread stays away. The kernel's turns are a few milliseconds. */
 enum { SHORTEST_AWAY_MS = 16, LONGEST_AWAY_MS = 64, NS_PER_MS = 1000000 };
 
+/* A wait for a core that is no reason to stay away: a watchdog or a thread of the kernel's ran for a moment. */
+enum { SHORT_WAIT_NS = 500000 };
+
 /* The lowest bit of a futex here, and what it counts, above that bit. */
 enum { SLEEPER = 1, ONE = 2, MOST_TURNS = INT32_MAX };
 
@@ -50,6 +53,7 @@ typedef struct {
     uint32_t patience_ns; /* how long it looks on */
     uint32_t away_ms;     /* how long it stayed away when it last lost its core, if it did */
     uint64_t preemptions; /* how often it lost its core */
+    uint64_t waited_ns;   /* for a core */
     uint64_t since_ns;    /* when it found that at last, or came back */
     /* Of its range, the turns that nobody has taken; the range's end, which belongs to the loop. */
     _Alignas(CACHE_LINE_BYTES) atomic_uint left;
@@ -175,12 +179,15 @@ static void cores_take(const rt_workers *pool) {
     if (pool->cores.is_pinned) sched_setaffinity(0, sizeof pool->cores.set, &pool->cores.set);
 }
 
-/* Lets a thread that keeps losing its core stay away for a while, longer each time: it would hold up the loops of whose
+/* Lets a thread that keeps losing its core for long stay away for a while, longer each time: it would hold up the loops of whose
  * turns it has one in hand then, and nobody waits for it while it has none. */
 static void stay_away(worker *own) {
     uint64_t preemptions = rt_thread_preemptions();
     if (preemptions == own->preemptions) return;
     own->preemptions = preemptions;
+    uint64_t waited_ns = rt_thread_waited_ns(), wait_ns = waited_ns - own->waited_ns;
+    own->waited_ns = waited_ns;
+    if (waited_ns > 0 && wait_ns < SHORT_WAIT_NS) return;
     uint64_t kept_ms = (rt_clock_ns() - own->since_ns) / NS_PER_MS;
     uint32_t longer_ms = own->away_ms < SHORTEST_AWAY_MS ? SHORTEST_AWAY_MS : own->away_ms * 2;
     own->away_ms = kept_ms >= SHORTEST_AWAY_MS && kept_ms >= own->away_ms ? 0 : longer_ms;

@@ -44,3 +44,10 @@ uint64_t rt_thread_preemptions(void) {
     getrusage(RUSAGE_THREAD, &usage);
     return (uint64_t)usage.ru_nivcsw;
 }
+
+uint64_t rt_thread_waited_ns(void) {
+    char text[96], *rest = NULL;
+    if (!rt_file_read_text("/proc/thread-self/schedstat", text, sizeof text)) return 0;
+    strtoull(text, &rest, 10); /* how long it ran */
+    return strtoull(rest, NULL, 10);
+}

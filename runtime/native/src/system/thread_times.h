@@ -20,4 +20,7 @@ rt_thread_times rt_thread_times_between(const rt_thread_times *before, const rt_
 /* How often the kernel took the core from the calling thread, which was not done with it; 0 where it does not tell. */
 uint64_t rt_thread_preemptions(void);
 
+/* How long the calling thread was ready to run and had no core, since it began; 0 where the kernel does not tell. */
+uint64_t rt_thread_waited_ns(void);
+
 #endif
