@@ -259,7 +259,7 @@ class Model(ExecutionKeys):
     activation_slowdown: Annotated[float, Field(ge=0, le=1)] | None = None
     quantize_range_file: Location | None = None
     quantize: bool = False
-    quantize_large_weights: Annotated[bool, _only_off(FLOATS)] = False
+    quantize_large_weights: bool = False
     change_concat_ranges: Annotated[bool, _only_off(FLOATS)] = False
     round_limit: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     custom_operators: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()

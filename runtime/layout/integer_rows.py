@@ -21,6 +21,7 @@ _MOST = 128  # no integer is larger
 _AT_A_TIME = 2**16  # weights
 _found: dict[int, dict[Any, IntegerRows]] = {}  # by the identity of an array, and the view of it
 _ROUNDING = 2.0**-21  # of a product, and of a scale that is found again
+_WORD_BITS = 32
 _OFFSET = 8  # what is added to integers of four bits, so that they are not negative
 
 
@@ -49,6 +50,19 @@ class IntegerRows:
             blocks[1] = halves[:, 0::2] | halves[:, 1::2] << 4
         flat = [np.ascontiguousarray(each).view(np.int8).reshape(len(each), -1) for each in blocks]
         return np.concatenate(flat, axis=1).reshape(-1)
+
+    def in_words(self, run: int) -> bool:
+        """Whether `words` can be read in runs of so many columns, each of them whole words and whole groups."""
+        return run % (self.group or _WORD_BITS // self.bits) == 0
+
+    def words(self) -> Array:
+        """Rows for GPUs, int32 [groups, rows, words]: each scale as the bits of a float32, before the integers that
+        are multiplied by it; these several to a word, the first column in the lowest bits."""
+        low, high = self.integers[..., 0::2], self.integers[..., 1::2]
+        content = self.integers if self.bits == 8 else low & 15 | high << 4
+        whole = np.ascontiguousarray(content).view("<i4").reshape(*self.scales.shape, -1)
+        scales = np.ascontiguousarray(self.scales).view("<i4")[..., None]
+        return np.concatenate([scales, whole], axis=3).reshape(*self.integers.shape[:2], -1)
 
 
 def _in_blocks(rows: Array, block: int) -> Array:

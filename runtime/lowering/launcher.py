@@ -92,6 +92,10 @@ class Launcher:
         flat = np.concatenate([data.astype(np.int8).reshape(-1), np.zeros(WEIGHT_SLACK, np.int8)])
         return Value(name, tuple(data.shape), Storage.FLAT, ElementType.I8, data=flat)
 
+    def constant_words(self, name: str, data: Array) -> Value:
+        """A constant of int32, with WEIGHT_SLACK zeros behind it."""
+        return self.table(name, np.concatenate([data.reshape(-1), np.zeros(WEIGHT_SLACK, np.int32)]))
+
     def bytes(self, name: str, data: Array) -> Value:
         """Integers of eight bits as they are."""
         return Value(name, data.shape, Storage.FLAT, ElementType.I8, data=data)
@@ -161,14 +165,19 @@ class Launcher:
             given = tensors[argument]
             if isinstance(given, Rows):
                 block = kernel.block(variant) if kernel.block else 1
-                integers = integer_rows(given.weights) if kernel.integer_weights and kind == StepKind.CPU else None
-                if integers is not None:
+                integers = integer_rows(given.weights) if kernel.integer_weights else None
+                if integers and kind == StepKind.OPENCL and not integers.in_words(dims["in_c"]):
+                    integers = None
+                if integers:
                     chosen |= {"WEIGHT_BITS": integers.bits, "WEIGHT_GROUP": integers.group}
+                if integers and kind == StepKind.CPU:
                     given = self.bytes(given.name, integers.packed(block))
                 else:
-                    groups, rows, cols = given.weights.shape
+                    weights = integers.words() if integers else given.weights
+                    groups, rows, cols = weights.shape
                     packed.append(LaunchPacking(argument, groups, rows, cols, block))
-                    given = self.constant(given.name, pack_rows(given.weights, block))
+                    make = self.constant_words if integers else self.constant
+                    given = make(given.name, pack_rows(weights, block))
             values.append((given, form))
         key = self._tuning_key(kernel, chosen, dims) if kind == StepKind.OPENCL and kernel.tunable else ""
         numbers = tuple(float((floats or {})[argument]) for argument in kernel.floats)

@@ -45,7 +45,8 @@ class StepRecord:
     """A step of a file.
 
     `operands`: its memory arguments, the written one last, as kind, index and element offset. `element`: of floats that
-    it writes, and of its weights, where it says so. `precision`: of its OpenCL program.
+    it writes, and of its weights, where it says so. `precision`: of its OpenCL program. `in_words`: its weights are
+    integers.
     """
 
     name: str
@@ -56,6 +57,7 @@ class StepRecord:
     operands: tuple[tuple[ArgKind, int, int], ...]
     element: ElementType | None = None
     precision: Precision | None = None
+    in_words: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +144,8 @@ def _step(row: Any, sections: Sections, string: Any) -> StepRecord:
     name, op, kernel = (string(int(row[field])) for field in ("name", "op", "kernel"))
     element = next((kind for flag, kind in _ELEMENTS.items() if int(row["flags"]) & flag), None)
     kind, macs, precision = StepKind(int(row["kind"])), int(row["macs"]), _precision(row, sections, string)
-    return StepRecord(name, op, kernel, kind, macs, tuple(_operands(args)), element, precision)
+    in_words = bool(int(row["flags"]) & StepFlag.WORDS)
+    return StepRecord(name, op, kernel, kind, macs, tuple(_operands(args)), element, precision, in_words)
 
 
 def _precision(row: Any, sections: Sections, string: Any) -> Precision | None:
@@ -192,7 +195,7 @@ def _packed(row: Any, steps: tuple[StepRecord, ...], element: ElementType, memor
     step, block = int(row["step"]), int(row["block"])
     if step >= len(steps) or not block:
         raise ValueError(f"weights of step {step} of {len(steps)} in blocks of {block}")
-    own = steps[step].element
+    own = ElementType.I32 if steps[step].in_words else steps[step].element
     element = element if own is None else own
     origin = Origin(OriginFormat.ND, (int(row["groups"]), int(row["rows"]), int(row["cols"])))
     storage = TensorStorage(origin, rows_in_blocks(block))

@@ -80,6 +80,7 @@ class StepFlag(enum.IntFlag):
     TUNABLE = 2
     FLOAT = 4  # what the step writes, and its weights, are float, whatever the plan's precision
     HALF = 8  # ... are half
+    WORDS = 16  # its packed weights are of four bytes, whatever it writes
 
 
 def _record(*fields: tuple[Any, ...]) -> np.dtype[Any]:

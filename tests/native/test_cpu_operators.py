@@ -24,15 +24,11 @@ from tests.runtime.families import CASES, ORACLES
 from tests.runtime.families.convolution import conv1x1, conv2d
 from tests.runtime.families.matrix import fully_connected
 from tests.runtime.families.resize import resize_nearest
-from tests.runtime.kernel_cases import SAME, window
+from tests.runtime.kernel_cases import SAME, in_integers, window
 
 CPU_CASES = {name: case for name, case in CASES.items() if case.kernel.cpu}
 OFFSET, INTEGERS_OFFSET = 37, 40
 ISAS = ("generic", "avx2", "avx512")
-
-
-def in_integers(case: Case, bits: int, group: int = 0) -> Case:
-    return dataclasses.replace(case, defines=dict(case.defines) | {"WEIGHT_BITS": bits, "WEIGHT_GROUP": group})
 
 
 # Rows that end within a block of rows, columns that end within a step, groups of columns, several taps and groups.

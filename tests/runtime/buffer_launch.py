@@ -20,6 +20,7 @@ from runtime.kernels.codes import Binary
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import ArgumentForm, Variant
 from runtime.layout.buffer import pack_rows
+from runtime.layout.integer_rows import integer_rows
 from runtime.reference.device import family_of
 from runtime.semantics.unary import Unary
 from runtime.target import Target
@@ -113,6 +114,14 @@ def integer_weights(shape: tuple[int, ...], defines: Mapping[str, int]) -> Any:
     return (integers.astype(np.float32) * scales).reshape(shape).astype(np.float64)
 
 
+def integer_words(case: Case, weights: Any) -> Any:
+    """The words of integer weights."""
+    found = integer_rows(weights.astype(np.float32))
+    assert found and (found.bits, found.group) == (case.defines["WEIGHT_BITS"], case.defines["WEIGHT_GROUP"])
+    assert found.in_words(case.dims["in_c"])
+    return found.words()
+
+
 def element_type(case: Case, name: str, precision: Precision) -> type[np.number[Any]]:
     """A table holds int32, and a copy's sides may be float32, whatever the precision."""
     if name in case.tables:
@@ -170,9 +179,12 @@ def launch(
         values = dense[name]
         if form == ArgumentForm.WEIGHTS and len(shape) == 3:
             assert kernel.block is not None
+            if "WEIGHT_BITS" in case.defines:
+                values, dtype = integer_words(case, values), np.int32
             values = pack_rows(values, kernel.block(variant))
             shape = values.shape
-        memory = Memory(form, shape, guard(form, is_output), dtype, tail)
+        fill = OUTSIDE if dtype == np.int32 else guard(form, is_output)
+        memory = Memory(form, shape, fill, dtype, tail)
         if is_output:
             output = memory
         else:

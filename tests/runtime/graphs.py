@@ -31,10 +31,10 @@ class GraphMaker:
 
     def multiples(self, *shape: int, bits: int, group: int = 0) -> str:
         """Weights that are integers of some bits times a scale: one for each row, or for each group of a row."""
-        most = 2 ** (bits - 1) - 1
-        integers = self._random.integers(-most, most + 1, (math.prod(shape) // (group or shape[1]), group or shape[1]))
+        most, group = 2 ** (bits - 1) - 1, group or math.prod(shape[1:])
+        integers = self._random.integers(-most, most + 1, (math.prod(shape) // group, group))
         integers[:, 0] = most
-        scales = self._random.uniform(0.5, 1, (len(integers), 1)) / most / np.sqrt(shape[1])
+        scales = self._random.uniform(0.5, 1, (len(integers), 1)) / most / np.sqrt(math.prod(shape[1:]))
         values = integers.astype(np.float32) * scales.astype(np.float32)
         return self.graph.add_constant("w", values.reshape(shape))
 
@@ -46,11 +46,11 @@ class GraphMaker:
         self.graph.tensors[output] = TensorInfo(infer_shape(op, shapes, attrs), dtype)
         return output
 
-    def conv(self, x: str, out: int, k: int = 3, residual: str = "", **attrs: Any) -> str:
+    def conv(self, x: str, out: int, k: int = 3, residual: str = "", w: str = "", **attrs: Any) -> str:
         group = attrs.pop("group", 1)
         in_c = self.graph.shape(x)[1] // group
         filled = {"strides": (1, 1), "pads": (k // 2,) * 4, "dilations": (1, 1), "group": group} | attrs
-        inputs = [x, self.weights(out, in_c, k, k), self.weights(out)]
+        inputs = [x, w or self.weights(out, in_c, k, k), self.weights(out)]
         return self.add("Conv", *inputs, *([residual] if residual else []), **filled)
 
     def finish(self, *outputs: str) -> Graph:

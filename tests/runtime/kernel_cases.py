@@ -72,6 +72,11 @@ def fused(name: str, dims: dict[str, int], activation: int = 0, residual: int = 
     return Case(TABLE[name], dims, defines, ACTIVATION_FLOATS[activation])
 
 
+def in_integers(case: Case, bits: int, group: int = 0) -> Case:
+    """The case with weights of so many bits, `group` columns with a scale (0: a row)."""
+    return dataclasses.replace(case, defines=dict(case.defines) | {"WEIGHT_BITS": bits, "WEIGHT_GROUP": group})
+
+
 def row_major(extents: tuple[int, ...]) -> tuple[int, ...]:
     strides = [1]
     for extent in extents[:0:-1]:

@@ -51,12 +51,14 @@ def classifier(m: GraphMaker) -> Graph:
 
 
 def integer_weights(m: GraphMaker) -> Graph:
-    """Of eight and four bits, for one row and for many, with scales of rows and of groups."""
+    """Of eight and four bits, for one row, for many and for pixels, with scales of rows and of groups."""
     x = m.input(1, 64)
     y = m.add("FullyConnected", x, m.multiples(96, 64, bits=8), m.weights(96), activation="relu")
     row = m.add("FullyConnected", y, m.multiples(33, 96, bits=4, group=32))
     rows = m.add("FullyConnected", m.input(11, 64), m.multiples(96, 64, bits=4))
-    return m.finish(row, m.add("FullyConnected", rows, m.multiples(50, 96, bits=8, group=16), m.weights(50)))
+    many = m.add("FullyConnected", rows, m.multiples(50, 96, bits=8, group=16), m.weights(50))
+    pixels = m.conv(m.input(1, 8, 7, 6), 16, w=m.multiples(16, 8, 3, 3, bits=8), activation="relu")
+    return m.finish(row, many, m.conv(pixels, 70, 1, w=m.multiples(70, 16, 1, 1, bits=4)))
 
 
 def reshape_between(m: GraphMaker) -> Graph:

@@ -100,3 +100,21 @@ def test_packed_four_bits() -> None:
     pairs = found.packed(16)[16 * 4 :].view(np.uint8).reshape(49, 16)
     np.testing.assert_array_equal((pairs & 15).astype(int) - 8, found.integers[0, :, 0::2].T)
     np.testing.assert_array_equal((pairs >> 4).astype(int)[:48] - 8, found.integers[0, :, 1::2].T)
+
+
+@pytest.mark.parametrize(("bits", "group"), [(8, 0), (4, 0), (8, 16), (4, 32)])
+def test_words_are_scales_and_integers(bits: int, group: int) -> None:
+    found = integer_rows(weights(bits, group))
+    assert found is not None
+    words = found.words().reshape(2, 24, 96 // (group or 96), -1)
+    np.testing.assert_array_equal(words[..., 0].copy().view(np.float32), found.scales)
+    shifts = np.arange(0, 32, bits)
+    parts = (words[..., 1:, None] >> shifts & (1 << bits) - 1).reshape(2, 24, 96)
+    np.testing.assert_array_equal(parts - (parts >> bits - 1 << bits), found.integers)
+
+
+def test_words_are_read_in_whole_words_and_groups() -> None:
+    plain, grouped = integer_rows(weights(4, 0)), integer_rows(weights(8, 32))
+    assert plain is not None and grouped is not None
+    assert [plain.in_words(run) for run in (8, 12)] == [True, False]
+    assert [grouped.in_words(run) for run in (32, 48)] == [True, False]

@@ -188,24 +188,24 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
         if outputs != named:
             model = boundary.cut_at_boundary(read.model, inputs, outputs, own)
             graph, reports = convert(model, formats=_known_formats(inputs, outputs), custom=custom)
-        if settings.quantize:
-            model = _quantized(model, fetcher.range_file(name))
+        if is_changed := settings.quantize or settings.quantize_large_weights:
+            model = _quantized(model, fetcher.range_file(name) if settings.quantize else None)
             graph, reports = convert(model, formats=_known_formats(inputs, outputs), custom=custom)
         reports = [*_import_report(settings.platform, read.notes), *custom_report(graph), *reports]
         graph.name = name
         _check_outputs(graph, outputs)
     # The random numbers that a framework draws are not those of the plan.
-    is_own = settings.oracle == "onnxruntime" or settings.quantize or needs_stand_in(model)
+    is_own = settings.oracle == "onnxruntime" or is_changed or needs_stand_in(model)
     oracle = None if is_own else found
     return Prepared(source, name, settings, inputs, outputs, model, graph, tuple(reports), custom, oracle)
 
 
 def _quantized(model: onnx.ModelProto, ranges: Path | None) -> onnx.ModelProto:
-    """The model in eight bits, by a file of ranges."""
-    from farm.quantization.by_ranges import quantized_by_file
+    """The model in eight bits, by a file of ranges; without one its weights alone."""
+    from farm.quantization import by_keys
 
-    assert ranges, "deployment files are checked for it"
-    return quantized_by_file(whole(model), ranges)
+    given = whole(model)
+    return by_keys.quantized_by_file(given, ranges) if ranges else by_keys.quantized_weights(given)
 
 
 def _known_formats(inputs: Sequence[Input], outputs: Sequence[Output]) -> dict[str, OriginFormat]:

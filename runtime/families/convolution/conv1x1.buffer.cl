@@ -1,8 +1,8 @@
 // Convolution with a 1x1 filter, stride 1, no padding: y[p][o] = act(b[o] + sum over c of x[p][c] * w[o][c]
 // (+ residual[p][o])).
-// w [ceil(out_c/PACK)][in_c][PACK], rows beyond out_c zero; b [out_c].
+// w [ceil(out_c/PACK)][in_c][PACK], or words (prelude.cl), rows beyond out_c zero; b [out_c].
 // One work item computes PIXELS pixels x BLOCK channels: ids (pixel / PIXELS, channel / BLOCK) in ORDER.
-kernel void conv1x1(global const storage *x, int x_offset, int x_stride, global const storage *w, int w_offset,
+kernel void conv1x1(global const storage *x, int x_offset, int x_stride, global const packed_weights *w, int w_offset,
                     global const storage *b, int b_offset, global const storage *residual, int residual_offset,
                     int residual_stride, global storage *y, int y_offset, int y_stride, int pixels, int in_c,
                     int out_c, float act_a, float act_b)
@@ -14,14 +14,16 @@ kernel void conv1x1(global const storage *x, int x_offset, int x_stride, global 
     UNROLLED for (int p = 0; p < PIXELS; p++)
         pixel[p] = x + x_offset + min(first + p, pixels - 1) * x_stride;
 
+    global const packed_weights *weight = packed(w + w_offset, channel, in_c);
     floats sum[PIXELS][VECTORS];
     start_tile(sum, b + b_offset + channel);
 #if LOCAL
     local reals stage[LOCAL * VECTORS];
-    multiply_add_group(sum, pixel, packed(w + w_offset, channel, in_c), in_c, stage);
+    multiply_add_group(sum, pixel, weight, in_c, stage);
 #else
-    multiply_add_tile(sum, pixel, packed(w + w_offset, channel, in_c), in_c);
+    multiply_add_tile(sum, pixel, weight, in_c);
 #endif
+    end_tile(sum, weight, b + b_offset + channel);
 
     write_tile(sum, residual + residual_offset + first * residual_stride + channel, residual_stride,
                y + y_offset + first * y_stride + channel, y_stride, pixels - first, out_c - channel, act_a, act_b);

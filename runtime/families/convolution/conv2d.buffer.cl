@@ -1,10 +1,11 @@
 // Convolution with any window, stride, padding, dilation and number of groups:
 // y[p][o] = act(b[o] + sum over taps (i, j) and c of x[pixel under tap (i, j) of p][c] * w[o][i][j][c] (+ residual[p][o])).
-// in_c and out_c are of one group. w [groups][ceil(out_c/PACK)][k_h][k_w][in_c][PACK], rows beyond out_c zero;
+// in_c and out_c are of one group. w [groups][ceil(out_c/PACK)][k_h][k_w][in_c][PACK], or words (prelude.cl), rows beyond
+// out_c zero;
 // b [groups*out_c]; zeros: at least in_c zeros, which stand for the pixels of the padding.
 // One work item computes PIXELS output pixels x BLOCK channels: ids (pixel / PIXELS, channel / BLOCK, group),
 // the first two in ORDER.
-kernel void conv2d(global const storage *x, int x_offset, int x_stride, global const storage *w, int w_offset,
+kernel void conv2d(global const storage *x, int x_offset, int x_stride, global const packed_weights *w, int w_offset,
                    global const storage *b, int b_offset, global const storage *zeros, int zeros_offset,
                    global const storage *residual, int residual_offset, int residual_stride, global storage *y,
                    int y_offset, int y_stride, int batch, int in_h, int in_w, int in_c, int out_h, int out_w, int out_c,
@@ -27,8 +28,8 @@ kernel void conv2d(global const storage *x, int x_offset, int x_stride, global c
 
     floats sum[PIXELS][VECTORS];
     start_tile(sum, b + b_offset + group * out_c + channel);
-    const int group_weights = (out_c + PACK - 1) / PACK * PACK * k_h * k_w * in_c;
-    global const storage *weights = packed(w + w_offset + group * group_weights, channel, k_h * k_w * in_c);
+    const int columns = k_h * k_w * in_c, group_weights = (out_c + PACK - 1) / PACK * PACK * ROW_WORDS(columns);
+    global const packed_weights *row = packed(w + w_offset + group * group_weights, channel, columns), *weights = row;
     for (int i = 0; i < k_h; i++) {
         for (int j = 0; j < runs; j++) {
             const int tap = (i * dil_h * in_w + j * dil_w) * x_stride;
@@ -36,9 +37,10 @@ kernel void conv2d(global const storage *x, int x_offset, int x_stride, global c
             find_pixels(pixel, x + tap, start, padded, top, left, i * dil_h, j * dil_w, in,
                         zeros + zeros_offset);
             multiply_add_tile(sum, pixel, weights, run);
-            weights += run * PACK;
+            weights += WORDS(run) * PACK;
         }
     }
+    end_tile(sum, row, b + b_offset + group * out_c + channel);
 
     const int out = group * out_c + channel;
     write_tile(sum, residual + residual_offset + first * residual_stride + out, residual_stride,

@@ -1,6 +1,6 @@
 // Fully connected layer of a few rows: y[r][o] = act(b[o] + sum over c of x[r][c] * w[o][c]),
 // the sum plus or times residual[r][o] before.
-// x [rows][in_c]; w [ceil(out_c/PACK)][in_c][PACK], rows beyond out_c zero; b [out_c]; residual and y [rows][out_c].
+// x [rows][in_c]; w [ceil(out_c/PACK)][in_c][PACK], or words (prelude.cl), rows beyond out_c zero; b [out_c]; residual and y [rows][out_c].
 // One work item computes BLOCK outputs of a row: ids (output / BLOCK, row).
 // LANES: the work items of a work group share them, each with its columns, and join their sums in local memory: ids
 // (lane, output / BLOCK, row). Any number of lanes gives the same. A GPU has more work items at hand than a row has
@@ -28,7 +28,7 @@ INLINED void join_lanes(floats sum[1][VECTORS], local floats *shared)
 }
 #endif
 
-kernel void fully_connected(global const storage *x, int x_offset, global const storage *w, int w_offset,
+kernel void fully_connected(global const storage *x, int x_offset, global const packed_weights *w, int w_offset,
                             global const storage *b, int b_offset, global const storage *residual, int residual_offset,
                             global storage *y, int y_offset, int rows, int in_c, int out_c, float act_a, float act_b)
 {
@@ -39,25 +39,41 @@ kernel void fully_connected(global const storage *x, int x_offset, global const 
     const bool alone = get_local_size(0) * get_local_size(1) * get_local_size(2) > MOST_ITEMS;
     const int first = alone ? 0 : get_local_id(0), step = alone ? 1 : get_local_size(0);
     const bool idle = channel >= out_c || row >= rows;
-    global const storage *pixel = x + x_offset + row * in_c, *weight = packed(w + w_offset, channel, in_c);
+    global const storage *pixel[1] = {x + x_offset + row * in_c};
+    global const packed_weights *weight = packed(w + w_offset, channel, in_c);
     clear_tile(sum);
+#ifdef WEIGHT_BITS
+    for (int c = first * 4; c < in_c && !idle; c += step * 4) {
+        UNROLLED for (int k = 0; k < VECTORS; k++) {
+            const ints four = load_four(weight + k * VECTOR, c);
+            const floats scale = WEIGHT_GROUP ? load_scale(weight + k * VECTOR, c) : 1;
+            UNROLLED for (int i = 0; i < 4; i++)
+                sum[0][k] += LOAD(pixel[0] + c + i) * TO_FLOAT_N(VECTOR, weight_of(four, i, scale));
+        }
+    }
+#else
     for (int c = first; c < in_c && !idle; c += step)
         UNROLLED for (int k = 0; k < VECTORS; k++)
-            sum[0][k] += LOAD(pixel + c) * LOAD_N(VECTOR, weight + c * PACK + k * VECTOR);
+            sum[0][k] += LOAD(pixel[0] + c) * LOAD_N(VECTOR, weight + c * PACK + k * VECTOR);
+#endif
     if (!alone)
         join_lanes(sum, shared);
     if (idle || get_local_id(0) > 0)
         return;
+#if !defined(WEIGHT_BITS) || WEIGHT_GROUP
     UNROLLED for (int k = 0; k < VECTORS; k++)
         sum[0][k] += LOAD_N(VECTOR, b + b_offset + channel + k * VECTOR);
+#endif
 #else
     const int channel = get_global_id(0) * BLOCK, row = get_global_id(1);
     if (channel >= out_c || row >= rows)
         return;
     global const storage *pixel[1] = {x + x_offset + row * in_c};
+    global const packed_weights *weight = packed(w + w_offset, channel, in_c);
     start_tile(sum, b + b_offset + channel);
-    multiply_add_tile(sum, pixel, packed(w + w_offset, channel, in_c), in_c);
+    multiply_add_tile(sum, pixel, weight, in_c);
 #endif
+    end_tile(sum, weight, b + b_offset + channel);
 
     const int place = row * out_c + channel;
     write_tile(sum, residual + residual_offset + place, 0, y + y_offset + place, 0, 1, out_c - channel, act_a, act_b);

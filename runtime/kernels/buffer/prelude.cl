@@ -16,11 +16,16 @@
 ELEMENT_ALIGNED(float, floats_in_memory, 4, 4)
 ELEMENT_ALIGNED(float, floats_in_memory, 8, 4)
 ELEMENT_ALIGNED(float, floats_in_memory, 16, 4)
+ELEMENT_ALIGNED(int, ints_in_memory, 4, 4)
+ELEMENT_ALIGNED(int, ints_in_memory, 8, 4)
+ELEMENT_ALIGNED(int, ints_in_memory, 16, 4)
 ELEMENT_ALIGNED(ushort, halves_in_memory, 4, 2)
 ELEMENT_ALIGNED(ushort, halves_in_memory, 8, 2)
 ELEMENT_ALIGNED(ushort, halves_in_memory, 16, 2)
 #define LOAD_FLOAT_N(n, p) (*(global const JOIN(floats_in_memory, n) *)(p))
 #define STORE_FLOAT_N(n, v, p) (*(global JOIN(floats_in_memory, n) *)(p) = (v))
+#define LOAD_INT_N(n, p) (*(global const JOIN(ints_in_memory, n) *)(p))
+#define CONVERT_N(type, n, v) __builtin_convertvector(v, JOIN(type, n))
 #define HALVES(n)                                                                                                      \
     INLINED JOIN(float, n) JOIN(load_halves, n)(global const half *p)                                                  \
     {                                                                                                                  \
@@ -45,6 +50,8 @@ HALVES(16)
 #else
 #define LOAD_FLOAT_N(n, p) JOIN(vload, n)(0, p)
 #define STORE_FLOAT_N(n, v, p) JOIN(vstore, n)(v, 0, p)
+#define LOAD_INT_N(n, p) JOIN(vload, n)(0, p)
+#define CONVERT_N(type, n, v) JOIN(convert_##type, n)(v)
 #define LOAD_HALF_N(n, p) JOIN(vload_half, n)(0, p)
 #define STORE_HALF_N(n, v, p) JOIN(vstore_half, n)(v, 0, p)
 #endif
@@ -158,7 +165,10 @@ INLINED int block_start(int block, int channels)
 
 #ifdef BLOCK
 // The register tile of a matrix product: PIXELS rows x BLOCK output channels, as BLOCK / VECTOR vectors a row.
-// Weights are packed [channel / PACK][column][PACK], so that a column of the product reads neighbouring weights.
+// Weights are packed [channel / PACK][column][PACK], so that a column of the product reads neighbouring weights. With
+// WEIGHT_BITS 8 or 4 a column is a word of each channel (layout/integer_rows.py): PER_WORD integers, those of neighbouring
+// input channels, the first in the lowest bits; or a float that they are multiplied by, which comes before the row where
+// WEIGHT_GROUP is 0, else before the words of each WEIGHT_GROUP integers. Runs are whole words, and whole groups.
 // Work items that are neighbours on axis 0 differ in pixels (ORDER 0) or in channels (ORDER 1).
 // LOCAL: the work items of a group that share their channels bring LOCAL columns at a time to local memory.
 #define VECTORS (BLOCK / VECTOR)
@@ -183,10 +193,31 @@ INLINED int block_start(int block, int channels)
 #define PIXEL_ID get_global_id(ORDER)
 #define BLOCK_ID get_global_id(1 - ORDER)
 
+#ifdef WEIGHT_BITS
+typedef int packed_weights;
+typedef JOIN(int, VECTOR) ints;
+#define PER_WORD (32 / WEIGHT_BITS)
+#if WEIGHT_GROUP
+#define WORDS(columns) ((columns) / PER_WORD + (columns) / WEIGHT_GROUP)
+#define ROW_WORDS(columns) WORDS(columns)
+#define SCALE_WORD(c) ((uint)(c) / WEIGHT_GROUP * (WEIGHT_GROUP / PER_WORD + 1))
+#define INTEGER_WORD(c) ((uint)(c) / PER_WORD + (uint)(c) / WEIGHT_GROUP + 1)
+#else
+#define WORDS(columns) ((columns) / PER_WORD)
+#define ROW_WORDS(columns) (WORDS(columns) + 1)
+#define SCALE_WORD(c) 0
+#define INTEGER_WORD(c) ((uint)(c) / PER_WORD + 1)
+#endif
+#else
+typedef storage packed_weights;
+#define WORDS(columns) (columns)
+#define ROW_WORDS(columns) (columns)
+#endif
+
 // The weights of the first column for a channel that starts a block.
-INLINED global const storage *packed(global const storage *w, int channel, int columns)
+INLINED global const packed_weights *packed(global const packed_weights *w, int channel, int columns)
 {
-    return w + (channel / PACK * columns * PACK + channel % PACK);
+    return w + (channel / PACK * ROW_WORDS(columns) * PACK + channel % PACK);
 }
 
 // Of the windows of PIXELS output pixels from `first` on, of which there are `pixels`: row and column of the first tap,
@@ -233,13 +264,69 @@ INLINED void clear_tile(floats sum[PIXELS][VECTORS])
             sum[p][k] = 0;
 }
 
+#ifdef WEIGHT_BITS
+// Half holds products of what lies between -1 and 1.
+#if PRECISION == 2
+#define WHOLE (1 << (WEIGHT_BITS - 1))
+#define REALS(integers) (CONVERT_N(half, VECTOR, integers) * (half)(1.0f / WHOLE))
+#else
+#define WHOLE 1
+#define REALS(integers) CONVERT_N(float, VECTOR, integers)
+#endif
+
+// What the integers of columns from c on are multiplied by.
+INLINED floats load_scale(global const packed_weights *w, int c)
+{
+    return JOIN(as_float, VECTOR)(LOAD_INT_N(VECTOR, w + SCALE_WORD(c) * PACK)) * (float)WHOLE;
+}
+
+// The integers of four columns from c on, the first in the lowest bits.
+INLINED ints load_four(global const packed_weights *w, int c)
+{
+    const ints word = LOAD_INT_N(VECTOR, w + INTEGER_WORD(c) * PACK);
+    return WEIGHT_BITS == 8 ? word : word >> (c & 4) * 4;
+}
+
+// The weights of column number i of such four; of WEIGHT_GROUP 0 they are multiplied by their scale in the end.
+INLINED reals weight_of(ints four, const int i, floats scale)
+{
+    const reals weight = REALS(four << (32 - WEIGHT_BITS - i * WEIGHT_BITS) >> (32 - WEIGHT_BITS));
+#if WEIGHT_GROUP
+#if PRECISION == 2
+    return weight * CONVERT_N(half, VECTOR, scale);
+#else
+    return weight * scale;
+#endif
+#else
+    return weight;
+#endif
+}
+#endif
+
+// Between start and end of a tile its products are added.
 INLINED void start_tile(floats sum[PIXELS][VECTORS], global const storage *bias)
 {
     UNROLLED for (int k = 0; k < VECTORS; k++) {
+#if defined(WEIGHT_BITS) && WEIGHT_GROUP == 0
+        const floats start = 0;
+#else
         const floats start = LOAD_N(VECTOR, bias + k * VECTOR);
+#endif
         UNROLLED for (int p = 0; p < PIXELS; p++)
             sum[p][k] = start;
     }
+}
+
+// `w`: the row's first word.
+INLINED void end_tile(floats sum[PIXELS][VECTORS], global const packed_weights *w, global const storage *bias)
+{
+#if defined(WEIGHT_BITS) && WEIGHT_GROUP == 0
+    UNROLLED for (int k = 0; k < VECTORS; k++) {
+        const floats scale = load_scale(w + k * VECTOR, 0), start = LOAD_N(VECTOR, bias + k * VECTOR);
+        UNROLLED for (int p = 0; p < PIXELS; p++)
+            sum[p][k] = MULTIPLY_ADD(sum[p][k], scale, start);
+    }
+#endif
 }
 
 INLINED void load_weights(reals weight[VECTORS], global const storage *w)
@@ -256,35 +343,62 @@ INLINED void multiply_add_column(reals sum[PIXELS][VECTORS], const real value[PI
             sum[p][k] = MULTIPLY_ADD((reals)(value[p]), weight[k], sum[p][k]);
 }
 
-// sum[p] += pixel[p][c] * w[c] for the columns c from `first` up to `end`, COLUMNS (1 or 4) to a step.
+// sum[p] += pixel[p][c] * w[c] for the columns c from `first` up to `end`, COLUMNS (1 or 4) to a step; integers always
+// four.
 INLINED void multiply_add_columns(reals sum[PIXELS][VECTORS], global const storage *const pixel[PIXELS],
-                                  global const storage *w, const int first, int end)
+                                  global const packed_weights *w, const int first, int end)
 {
     real value[PIXELS];
     reals weight[VECTORS];
     int c = first;
 #if COLUMNS == 4
-    for (; c + 4 <= end; c += 4) {
-        REAL_N(4) four[PIXELS];
-        UNROLLED for (int p = 0; p < PIXELS; p++)
-            four[p] = LOAD_REAL_N(4, pixel[p] + c);
+    REAL_N(4) four[PIXELS];
+#define LOAD_VALUES                                                                                                    \
+    UNROLLED for (int p = 0; p < PIXELS; p++)                                                                          \
+        four[p] = LOAD_REAL_N(4, pixel[p] + c);
+#define VALUE(p, i) four[p].s##i
+#else
+#define LOAD_VALUES
+#define VALUE(p, i) LOAD_REAL(pixel[p] + c + i)
+#endif
+#ifdef WEIGHT_BITS
+    ints integers[VECTORS];
+    floats scale[VECTORS];
+#define LOAD_INTEGERS                                                                                                  \
+    UNROLLED for (int k = 0; k < VECTORS; k++) {                                                                       \
+        integers[k] = load_four(w + k * VECTOR, c);                                                                    \
+        scale[k] = WEIGHT_GROUP ? load_scale(w + k * VECTOR, c) : 1;                                                   \
+    }
+#define LOAD_WEIGHTS(i)                                                                                                \
+    UNROLLED for (int k = 0; k < VECTORS; k++)                                                                         \
+        weight[k] = weight_of(integers[k], i, scale[k]);
+#else
+#define LOAD_INTEGERS
+#define LOAD_WEIGHTS(i) load_weights(weight, w + (c + i) * PACK);
+#endif
 #define MULTIPLY_ADD_COMPONENT(i)                                                                                      \
     UNROLLED for (int p = 0; p < PIXELS; p++)                                                                          \
-        value[p] = four[p].s##i;                                                                                       \
-    load_weights(weight, w + (c + i) * PACK);                                                                          \
+        value[p] = VALUE(p, i);                                                                                        \
+    LOAD_WEIGHTS(i)                                                                                                    \
     multiply_add_column(sum, value, weight);
+#if COLUMNS == 4 || defined(WEIGHT_BITS)
+    for (; c + 4 <= end; c += 4) {
+        LOAD_VALUES
+        LOAD_INTEGERS
         MULTIPLY_ADD_COMPONENT(0)
         MULTIPLY_ADD_COMPONENT(1)
         MULTIPLY_ADD_COMPONENT(2)
         MULTIPLY_ADD_COMPONENT(3)
     }
 #endif
+#ifndef WEIGHT_BITS
     for (; c < end; c++) {
         UNROLLED for (int p = 0; p < PIXELS; p++)
             value[p] = LOAD_REAL(pixel[p] + c);
         load_weights(weight, w + c * PACK);
         multiply_add_column(sum, value, weight);
     }
+#endif
 }
 
 #if LOCAL
@@ -333,7 +447,7 @@ INLINED void add_part(floats sum[PIXELS][VECTORS], reals part[PIXELS][VECTORS])
 
 // sum[p] += pixel[p][c] * w[c] for all columns c.
 INLINED void multiply_add_tile(floats sum[PIXELS][VECTORS], global const storage *const pixel[PIXELS],
-                               global const storage *w, int columns)
+                               global const packed_weights *w, int columns)
 {
 #if PRECISION == 2
     IN_RUNS(sum, 0, columns, multiply_add_columns(part, pixel, w, run, run_end));
@@ -346,7 +460,7 @@ INLINED void multiply_add_tile(floats sum[PIXELS][VECTORS], global const storage
 // The same with the weights of LOCAL columns at a time in local memory. Every work item of the group must come here.
 // Where the group's shape gives it several blocks of channels, weights are read from global memory.
 INLINED void multiply_add_group(floats sum[PIXELS][VECTORS], global const storage *const pixel[PIXELS],
-                                global const storage *w, int columns, local reals *stage)
+                                global const packed_weights *w, int columns, local reals *stage)
 {
     if (get_local_size(1 - ORDER) != 1 || get_local_size(2) != 1) {
         multiply_add_tile(sum, pixel, w, columns);
@@ -355,8 +469,18 @@ INLINED void multiply_add_group(floats sum[PIXELS][VECTORS], global const storag
     for (int first = 0; first < columns; first += LOCAL) {
         const int end = min(first + LOCAL, columns);
         barrier(CLK_LOCAL_MEM_FENCE);
+#ifdef WEIGHT_BITS
+        for (int i = get_local_id(ORDER); i < (end - first) / 4 * VECTORS; i += get_local_size(ORDER)) {
+            const int column = i / VECTORS * 4, k = i % VECTORS;
+            const ints four = load_four(w + k * VECTOR, first + column);
+            const floats scale = WEIGHT_GROUP ? load_scale(w + k * VECTOR, first + column) : 1;
+            UNROLLED for (int j = 0; j < 4; j++)
+                stage[(column + j) * VECTORS + k] = weight_of(four, j, scale);
+        }
+#else
         for (int i = get_local_id(ORDER); i < (end - first) * VECTORS; i += get_local_size(ORDER))
             stage[i] = LOAD_REAL_N(VECTOR, w + (first + i / VECTORS) * PACK + i % VECTORS * VECTOR);
+#endif
         barrier(CLK_LOCAL_MEM_FENCE);
 #if PRECISION == 2
         IN_RUNS(sum, first, end, multiply_add_staged(part, pixel, stage, first, run, run_end));

@@ -60,7 +60,7 @@ HOSTILE = {
     "a list": ("- a\n- b\n", "a mapping"),
     "a key twice": (deployment_text() + "library_name: again\n", "given twice"),
     "an unknown key": (deployment_text(winogard="2"), "did you mean 'winograd'"),
-    "a key that does not work yet": (deployment_text(quantize_large_weights="1"), "not supported yet"),
+    "a key that does not work yet": (deployment_text(change_concat_ranges="1"), "not supported yet"),
     "a word for a number": (deployment_text(winograd="fast"), "winograd"),
     "deep nesting": ("a: " + "[" * 200, "nested deeper"),
 }

@@ -8,7 +8,18 @@ from runtime.kernels.codes import Residual
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
 from runtime.semantics.unary import ACTIVATIONS, Unary
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, finish, taps
-from tests.runtime.kernel_cases import EPILOGUE, SAME, SPATIAL, TABLE, UNBOUNDED, WINDOW, Case, fused, window
+from tests.runtime.kernel_cases import (
+    EPILOGUE,
+    SAME,
+    SPATIAL,
+    TABLE,
+    UNBOUNDED,
+    WINDOW,
+    Case,
+    fused,
+    in_integers,
+    window,
+)
 
 TILES = {"batch": 2, "tiles_h": 2, "tiles_w": 3}
 
@@ -107,6 +118,9 @@ CASES: dict[str, Case] = {
     "conv2d last block of 64 without a vector": conv2d(2, 112, 1, window((4, 3), (2, 2))),
     "conv2d last block of 48 without a vector": conv2d(2, 125, 1, window((4, 4), (2, 2)), residual=1),
     "conv2d one pixel": conv2d(1, 1, 1, window((1, 1), (1, 1))),
+    "conv2d 8 bits": in_integers(conv2d(20, 37, 1, window((5, 7), (3, 3), pad=SAME), residual=1), 8),
+    "conv2d 4 bits groups": in_integers(conv2d(32, 21, 2, window((5, 5), (3, 3))), 4),
+    "conv2d 4 bits in groups": in_integers(conv2d(64, 20, 1, window((4, 5), (3, 2), (2, 1), pad=SAME)), 4, 32),
     "conv2d planes 3x3 stride 2": conv2d_planes(3, 32, window((11, 9), (3, 3), (2, 2), pad=SAME), Unary.CLAMP),
     "conv2d planes 7x7": conv2d_planes(3, 24, window((15, 17), (7, 7), (2, 2), pad=(3, 3, 3, 3), batch=2)),
     "conv2d planes inside": conv2d_planes(4, 37, window((9, 12), (3, 3), batch=2), residual=1),
@@ -124,6 +138,11 @@ CASES: dict[str, Case] = {
     "conv1x1 gate": conv1x1(13, 9, 37, Unary.SWISH, residual=Residual.MULTIPLY),
     "conv1x1 last block of 64 without a vector": conv1x1(13, 3, 112, residual=1),
     "conv1x1 last block of 48 without a vector": conv1x1(20, 3, 125),
+    "conv1x1 8 bits": in_integers(conv1x1(19, 72, 40, residual=1), 8),
+    "conv1x1 8 bits, last block of 64": in_integers(conv1x1(14, 20, 112), 8),
+    "conv1x1 8 bits, last block of 48": in_integers(conv1x1(20, 12, 125), 8),
+    "conv1x1 4 bits": in_integers(conv1x1(13, 40, 64, Unary.SWISH), 4),
+    "conv1x1 4 bits in groups": in_integers(conv1x1(9, 64, 40), 4, 16),
     "depthwise 3x3 same": depthwise(19, window((7, 9), (3, 3), pad=SAME, batch=2), residual=1),
     "depthwise 3x3 blocks": depthwise(32, window((14, 14), (3, 3), pad=SAME), Unary.LEAKY_RELU),
     "depthwise 3x3 stride 2": depthwise(16, window((10, 11), (3, 3), (2, 2), pad=(0, 0, 1, 1))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from runtime.kernels.codes import Residual
 from runtime.semantics.unary import Unary
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, finish, indexed, nest
-from tests.runtime.kernel_cases import TABLE, UNBOUNDED, Case, fused
+from tests.runtime.kernel_cases import TABLE, UNBOUNDED, Case, fused, in_integers
 
 
 def fully_connected(rows: int, in_c: int, out_c: int, activation: int = 0, residual: int = 0) -> Case:
@@ -46,6 +46,10 @@ CASES: dict[str, Case] = {
     "fully_connected sum": fully_connected(3, 20, 33, Unary.CLAMP, Residual.ADD),
     "fully_connected gate": fully_connected(2, 20, 39, Unary.TANH, Residual.MULTIPLY),
     "fully_connected one": fully_connected(1, 1, 1),
+    "fully_connected 8 bits": in_integers(fully_connected(1, 68, 43), 8),
+    "fully_connected 4 bits": in_integers(fully_connected(2, 72, 43, Unary.TANH), 4),
+    "fully_connected 8 bits in groups": in_integers(fully_connected(3, 128, 20, residual=Residual.ADD), 8, 64),
+    "fully_connected 4 bits in groups": in_integers(fully_connected(1, 96, 37), 4, 32),
     "matmul": matmul(3, 5, 7, 19),
     "matmul one b": matmul(2, 4, 8, 16, one_b=True),
     "matmul one a": matmul(2, 9, 3, 1, one_a=True),

@@ -104,6 +104,7 @@ enum {
     RT_STEP_FLAG_TUNABLE = 2,
     RT_STEP_FLAG_FLOAT = 4,
     RT_STEP_FLAG_HALF = 8,
+    RT_STEP_FLAG_WORDS = 16,
 };
 
 enum {

@@ -1,5 +1,6 @@
 #include "plan.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "../system/arithmetic.h"
@@ -62,7 +63,9 @@ uint64_t rt_image_bytes(const rt_image_record *image) {
 }
 
 uint64_t rt_pack_element_bytes(const rt_plan *plan, const rt_pack_record *pack) {
-    return plan->steps[pack->step].kind == RT_STEP_KIND_CPU ? sizeof(float) : rt_step_element_bytes(plan, pack->step);
+    const rt_step_record *step = &plan->steps[pack->step];
+    bool in_words = step->kind == RT_STEP_KIND_CPU || (step->flags & RT_STEP_FLAG_WORDS);
+    return in_words ? sizeof(float) : rt_step_element_bytes(plan, pack->step);
 }
 
 uint64_t rt_pack_elements(const rt_pack_record *pack, uint32_t block) {

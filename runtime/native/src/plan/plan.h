@@ -59,7 +59,7 @@ uint64_t rt_element_bytes(uint32_t element_type);
 /* Bytes of an image's pixels, UINT64_MAX where they overflow. */
 uint64_t rt_image_bytes(const rt_image_record *image);
 
-/* Bytes of an element of packed weights: a CPU step's are float32 in every plan. */
+/* Bytes of an element of packed weights: a CPU step's are float32 in every plan, words of integers as large. */
 uint64_t rt_pack_element_bytes(const rt_plan *plan, const rt_pack_record *pack);
 
 /* Elements of packed weights in blocks of `block` rows, the zeros that fill the last block included; UINT64_MAX where

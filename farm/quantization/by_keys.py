@@ -1,4 +1,4 @@
-"""A float model in eight bits, by ranges that are known: what `quantize: 1` of a deployment file asks for."""
+"""A float model in eight bits without samples, as keys of a deployment file ask for it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import onnx
 
 from farm.model.reference_process import ReferenceProcess
 from farm.quantization import qdq, range_file
-from farm.quantization.layers import activations, float_model, layers_of
+from farm.quantization.layers import WEIGHTED, activations, float_model, layers_of
 
 
 def quantized_by_file(source: onnx.ModelProto, file: Path) -> onnx.ModelProto:
-    """The model with every layer quantised, its weights with one scale each, as MACE does.
+    """`quantize: 1`: every layer by a file of ranges, its weights with one scale each, as MACE does.
 
     Raises:
         ConfigError: the file is none of ranges, or lacks some.
@@ -24,3 +24,12 @@ def quantized_by_file(source: onnx.ModelProto, file: Path) -> onnx.ModelProto:
     ranges = range_file.read(file)
     range_file.require_all(file, ranges, names)
     return qdq.quantized(model, layers, {name: ranges[name] for name in names}, per_channel=False)
+
+
+def quantized_weights(source: onnx.ModelProto) -> onnx.ModelProto:
+    """`quantize_large_weights: 1`: the weights of each layer, with a scale for each channel; what it computes is float.
+
+    Raises ModelError where the model is quantised already.
+    """
+    model = float_model(source, ReferenceProcess())
+    return qdq.weights_only(model, layers_of(model, WEIGHTED), "int8")
