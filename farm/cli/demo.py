@@ -52,11 +52,11 @@ def demo(
 
 
 def _main_job(quick: bool, opencl: str | None, store: str | None, as_json: bool) -> Document:
-    """Runs, profiles and tunes the samples on this machine, and writes the report of it."""
+    """Runs, profiles and tunes the samples on this machine, tunes on a played GPU, and writes the report of it."""
     models = [deployment.load(samples.find(MODEL))]
     units = lookup.chosen_units(Selection(devices=("host",)))
     with store_options.keeping(store) as keeper, view.shown() as progress:
-        demo = demonstrate(models, units, progress, keeper, QUICK_S if quick else TUNE_S, opencl)
+        demo = demonstrate(models, units, progress, keeper, QUICK_S if quick else TUNE_S, opencl, store_options.tell)
     write_report(demo, REPORT)
     if not as_json:
         _show(demo)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import logging
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from farm.jobs.models.cpu_choice import CpuChoice, with_choice
 from farm.jobs.models.prepare import Prepared, plan_data_type
 from farm.rows.row import Provenance, row_fingerprint
 from farm.workspace import data_file
-from runtime.errors import ConfigError, JobError
+from runtime.errors import ConfigError
 from runtime.plan.plan import Plan
 from runtime.target import Target
 
@@ -94,32 +93,15 @@ def load_model(
 
     Where the GPU's driver does not build a kernel, the plan is made anew without it.
     """
-    for _ in range(refused_kernels.PASSES):
-        ready = ready_model(opened, prepared, runtime, target, options, keep)
-        try:
-            return ready.loaded(runtime, _load(opened, ready))
-        except JobError as error:
-            if runtime == "cpu" or not refused_kernels.is_refusal(error, opened):
-                raise
-            lazily = refused_kernels.GpuPlan(ready.model.plan, functools.partial(_load, opened, ready, lazy=True))
-            if not refused_kernels.learn(opened, lazily):
-                raise
-        known = opened.planner.target(prepared, runtime, options.memory)
-        target = dataclasses.replace(target, refused=known.refused, memory=known.memory)
-    return ready.loaded(runtime, _load(opened, ready))
 
+    def make() -> _LoweredModel:
+        return _lowered_model(opened, prepared, runtime, opened.planner.without_refused(target), options, keep)
 
-def _load(opened: OpenUnit, ready: ReadyModel, lazy: bool = False) -> LoadAnswer:
-    answer = opened.load(
-        ready.model.plan_file,
-        ready.model.tuned,
-        ready.chosen.file,
-        ready.model.limited,
-        lazy=lazy,
-        round_limit_s=ready.model.prepared.settings.round_limit,
-        execution=ready.execution,
-    )
-    return answer.model_copy(update={"refused_kernels": sorted(ready.model.plan.target.refused)})
+    def use(model: _LoweredModel) -> LoadedModel:
+        ready = model.with_kernels(options)
+        return ready.loaded(runtime, model.load(kernels=ready.chosen.file))
+
+    return use(make()) if runtime == "cpu" else refused_kernels.used_without(opened, make, use)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,28 +123,64 @@ class ReadyModel:
         return LoadedModel(*parts, self.given_kernels, self.chosen.file, self.execution, told, self.planned, self.cpu)
 
 
+@dataclasses.dataclass(frozen=True)
+class _LoweredModel:
+    """A model on a unit, before its compiled kernels were tried there."""
+
+    opened: OpenUnit
+    model: kernel_trial.TriedModel
+    kernels: Path | None
+    way: ModelChoice
+    execution: Execution
+
+    @property
+    def plan(self) -> Plan:
+        return self.model.plan
+
+    @property
+    def tuned(self) -> Path | None:
+        return self.model.tuned
+
+    def with_kernels(self, options: LoadOptions) -> ReadyModel:
+        """The model with the compiled kernels that it may be loaded with; raises JobError."""
+        model, planned = self.model, self.way.planned
+        chosen = kernel_trial.choose(self.opened, model, self.kernels, put_aside=options.kernels is None)
+        files = f"tuned parameters: {model.tuned or 'none'}, compiled kernels: {chosen.file or 'none'}"
+        where = f"{model.prepared.name} ({'cpu' if self.plan.target.memory == 'cpu' else 'gpu'})"
+        LOG.info("%s: %s: %s, selection: %s", self.opened.unit.name, where, files, planned.file or "none")
+        return ReadyModel(model, self.kernels, chosen, self.execution, planned, self.way.cpu)
+
+    def load(self, lazy: bool = False, kernels: Path | None = None) -> LoadAnswer:
+        model, limit_s = self.model, self.model.prepared.settings.round_limit
+        files, told = (model.plan_file, model.tuned, kernels), {"refused_kernels": sorted(self.plan.target.refused)}
+        answer = self.opened.load(*files, model.limited, lazy=lazy, round_limit_s=limit_s, execution=self.execution)
+        return answer.model_copy(update=told)
+
+
 def ready_model(
+    opened: OpenUnit, prepared: Prepared, runtime: Runtime, target: Target, options: LoadOptions
+) -> ReadyModel:
+    """Lowers a model, and finds the files of tuning that fit it."""
+    return _lowered_model(opened, prepared, runtime, target, options).with_kernels(options)
+
+
+def _lowered_model(
     opened: OpenUnit,
     prepared: Prepared,
     runtime: Runtime,
     target: Target,
     options: LoadOptions,
     keep: tuple[str, ...] = (),
-) -> ReadyModel:
-    """Lowers a model, and finds the files of tuning that fit it."""
+) -> _LoweredModel:
     way = _way(opened, prepared, runtime, target, options)
-    planned, cpu = way.planned, way.cpu
-    plan, plan_file = opened.planner.plan(prepared, runtime, way.target(target), keep, planned.choice, cpu=cpu)
+    choice, cpu = way.planned.choice, way.cpu
+    plan, plan_file = opened.planner.plan(prepared, runtime, way.target(target), keep, choice, cpu=cpu)
     if not keep:
         plan = plans.sharing(plan, prepared, lambda sibling: _lowered(opened, sibling, runtime, options))
     tuned, kernels = _artifacts(opened, prepared.deployment.library_name, runtime, options)
     write_plan(plan, plan_file)
-    model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned)
-    chosen = kernel_trial.choose(opened, model, kernels, put_aside=options.kernels is None)
-    files = f"tuned parameters: {tuned or 'none'}, compiled kernels: {chosen.file or 'none'}"
-    LOG.info("%s: %s (%s): %s, selection: %s", opened.unit.name, prepared.name, runtime, files, planned.file or "none")
     execution = with_choice(options.execution.over(prepared.settings.execution), cpu)
-    return ReadyModel(model, kernels, chosen, execution, planned, cpu)
+    return _LoweredModel(opened, kernel_trial.TriedModel(prepared, plan, plan_file, tuned), kernels, way, execution)
 
 
 def _lowered(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: LoadOptions) -> Plan:

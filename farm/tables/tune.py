@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from farm.rows.forecast import MIXED
+from farm.rows.row import played_note
 from farm.rows.tune import ChoiceFigures, ChoiceOutcome, TuneOutcome, TuneRow, TuningAgreement
 from farm.tables.forecast import data_types_text
 from farm.tables.table import Table, milliseconds
@@ -24,7 +25,7 @@ def tune_table(rows: Sequence[TuneRow]) -> Table:
 def _tune_cells(row: TuneRow) -> list[str]:
     inits = f"{milliseconds(row.default_init_ms)} -> {milliseconds(row.init_ms)}"
     return [
-        *(row.model, row.unit, row.soc, row.runtime, row.status.value),
+        *(row.model, f"{row.unit}{' (played)' * bool(_played(row))}", row.soc, row.runtime, row.status.value),
         milliseconds(row.default_ms),
         milliseconds(row.tuned_ms),
         *_gain_cells(row),
@@ -41,6 +42,15 @@ def _gain_cells(row: TuneRow) -> tuple[str, str]:
     if row.gain_percent is None:
         return "-", "-"
     return f"{row.gain_percent:.1f}", f"{row.gain_ci[0]:.1f} to {row.gain_ci[1]:.1f}" if row.gain_ci else "-"
+
+
+def played_lines(rows: Sequence[TuneRow]) -> list[str]:
+    """Which times are of a GPU that is played."""
+    return [f"{row.model} on {row.unit} ({row.runtime}): {note}" for row in rows if (note := _played(row))]
+
+
+def _played(row: TuneRow) -> str:
+    return played_note(row.fingerprint)
 
 
 def outcome_lines(rows: Sequence[TuneRow]) -> list[str]:

@@ -41,6 +41,7 @@ class Trust(Record):
         max_allocation_bytes, image2d_max_width, image2d_max_height, max_work_group_size: what really works.
         ignored_zones: types of thermal zones that are no heat of the chip.
         rest_s: how long it rests until it is as fast as before.
+        wakes: its screen goes off whatever keeps it on, so that it is woken before each sample.
     """
 
     flush_every: int | None = None
@@ -54,6 +55,7 @@ class Trust(Record):
     max_work_group_size: int | None = None
     ignored_zones: tuple[str, ...] = ()
     rest_s: float | None = None
+    wakes: bool | None = None
 
     @property
     def load_words(self) -> dict[str, object]:

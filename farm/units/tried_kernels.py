@@ -56,6 +56,12 @@ def refuse(unit: Unit, driver: str, found: Mapping[str, str], folder: Path = FOL
     _write(unit, _read(unit, folder).model_copy(update={"refused": {driver: variants}}), folder)
 
 
+def forget_refused(unit: Unit, folder: Path = FOLDER) -> None:
+    """Forgets which variants were refused, so that they are tried again."""
+    if (tried := _read(unit, folder)).refused:
+        _write(unit, tried.model_copy(update={"refused": {}}), folder)
+
+
 def _write(unit: Unit, tried: TriedKernels, folder: Path) -> None:
     with contextlib.suppress(FarmError):
         atomic_file.write(_file(unit, folder), tried.model_dump_json(indent=1).encode())

@@ -32,8 +32,8 @@ from farm.cli.envelope import CommandResult
 def command(**given: Any) -> CommandResult:
     """Show what farm does on this machine and on emulated phones, and write reports of it.
 
-    Runs, validates, profiles and tunes a network; then lets two phones live through some nights, of which one is hot
-    and the last one brings a slowdown.
+    Runs, validates, profiles and tunes a network, and tunes it on a phone's GPU that is played; then lets two phones
+    live through some nights, of which one is hot and the last one brings a slowdown.
     """
     from farm.cli import demo
 

@@ -24,7 +24,7 @@ from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.health_check import check_basics
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
-from farm.units import acceptance, facts_cache, health, health_check
+from farm.units import acceptance, facts_cache, health, health_check, tried_kernels
 from farm.units.acceptance import AcceptanceFinding, Trust
 from farm.units.facts import read_facts
 from runtime.errors import ConfigError, DeviceLostError, FarmError, ProcessEndedError
@@ -92,6 +92,7 @@ def accept_job(
     for unit in units:
         if is_fresh:
             acceptance.forget(unit)
+            tried_kernels.forget_refused(unit)
         if faults := _faults_before(unit):
             yield from faults
         else:
@@ -174,7 +175,10 @@ def _storage(trial: UnitTrial) -> AcceptanceFinding:
         return AcceptanceFinding(
             check=STORAGE, state="failed", text=f"{text}, {LEAST_MB} are needed: `farm clean` makes room"
         )
-    return AcceptanceFinding(check=STORAGE, state="ok" if free_mb >= ENOUGH_MB else "limited", text=text)
+    if free_mb >= ENOUGH_MB:
+        return AcceptanceFinding(check=STORAGE, state="ok", text=text)
+    effect = "files of earlier jobs take half of that at most"
+    return AcceptanceFinding(check=STORAGE, state="limited", text=text, effect=effect)
 
 
 def _link(trial: UnitTrial) -> AcceptanceFinding:
@@ -231,8 +235,10 @@ def _awake(trial: UnitTrial) -> AcceptanceFinding:
     if trial.opened.state().screen_on:
         return AcceptanceFinding(check=AWAKE, state="ok", text=f"its screen is on after {minutes:.1f} minutes")
     text = f"its screen went off within {minutes:.1f} minutes: a phone that sleeps lowers its clocks and drops links"
-    effect = "" if trial.opened.unit.limits.keep_awake else "keep_awake: false says so"
-    return AcceptanceFinding(check=AWAKE, state="limited", text=text, effect=effect)
+    if not trial.opened.unit.limits.keep_awake:
+        return AcceptanceFinding(check=AWAKE, state="limited", text=text, effect="keep_awake: false says so")
+    effect = "it is woken before each sample"
+    return AcceptanceFinding(check=AWAKE, state="limited", text=text, effect=effect, trust=Trust(wakes=True))
 
 
 CHECKS = (

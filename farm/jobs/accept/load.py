@@ -11,12 +11,10 @@ import numpy as np
 
 from farm.condition import linux_state
 from farm.condition.device_state import Sensors, read_sensors
-from farm.jobs.accept.kernels import WORKSPACE
-from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.accept.kernels import run_case
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.opbench_cases import CASES
 from farm.units.acceptance import AcceptanceFinding, Trust
-from runtime.lowering.lower import Options, lower
 from runtime.lowering.trial_inputs import trial_inputs
 from runtime.operators.case import IMAGE, SEED
 from runtime.types import Precision
@@ -105,6 +103,9 @@ def sensors_finding(run: LoadRun) -> AcceptanceFinding:
     told += [f"{', '.join(still)} stands still"] if still else []
     told += [_clocks(moments)]
     ignored = (*charge, *still)
+    if names and run.is_long and not warm and not ignored:
+        effect = "whether it is too hot to begin is not known there; clocks and times tell of heat"
+        return AcceptanceFinding(check=SENSORS, state="limited", text="; ".join(told), effect=effect)
     if not ignored:
         return AcceptanceFinding(check=SENSORS, state="ok", text="; ".join(told))
     effect = f"ignored as heat: {', '.join(ignored)}"
@@ -140,17 +141,10 @@ def _rested(opened: OpenUnit, rounds: int, first_ns: float) -> float | None:
 
 
 def _loaded(opened: OpenUnit) -> int:
-    """Loads what makes work; how many rounds take a moment."""
+    """Loads what makes work, on the GPU where its driver builds that; how many rounds take a moment."""
     memory = "buffer" if opened.probe.opencl.device else "cpu"
-    graph = LOAD.graph()
-    target = opened.probe.target(opened.unit.soc, memory=memory, precision=Precision.FP32)
-    plan_file = WORKSPACE.plan_file("load", opened.unit.abi, opened.unit.soc, memory)
-    write_plan(lower(graph, target, Options()), plan_file)
-    if not opened.session.alive:
-        opened.session.respawn()
-    opened.load(plan_file)
-    opened.write_inputs(trial_inputs(graph, np.random.default_rng(SEED)))
-    opened.first_round()
+    target = opened.probe.target(opened.unit.soc, memory=memory, precision=Precision.FP32, allow_cpu=True)
+    run_case(opened, LOAD, target, trial_inputs(LOAD.graph(), np.random.default_rng(SEED)))
     return max(1, min(MOST_ROUNDS, int(BATCH_S * 1e9 / _round_ns(opened, FEW))))
 
 

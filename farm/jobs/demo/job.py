@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from farm.config.deployment import Deployment
 from farm.config.inventory import Unit
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
+from farm.jobs.demo.played import played_tunings
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.fleet.progress import ProgressView
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions
@@ -27,7 +28,7 @@ from farm.store.recorder import Recorder
 from farm.tables.benchmark import sections
 from farm.tables.run import artifact_lines, run_tables
 from farm.tables.table import Table, milliseconds
-from farm.tables.tune import outcome_lines, tune_table
+from farm.tables.tune import outcome_lines, played_lines, tune_table
 
 _UNTUNED = LoadOptions(tuned=NO_ARTIFACT, kernels=NO_ARTIFACT, selection=NO_ARTIFACT)
 _RUN = RunOptions(validate=True, load=_UNTUNED)
@@ -73,12 +74,13 @@ def demonstrate(
     keeper: Recorder,
     budget_s: float | None = None,
     opencl: str | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Demo:
-    """Runs the three jobs on every model, on CPU and GPU, the first two untuned.
+    """Runs the three jobs on every model, on CPU and GPU, the first two untuned; tunes on a played GPU too.
 
     Any algorithm may be chosen for each layer, and threads and blocks on the CPU: the lowering's rules leave something
     to gain there, on whatever machine. Each row is kept as it comes. A search takes `budget_s` of wall time, or what is
-    usual. `opencl` is the units' OpenCL library or its origin, None for the best.
+    usual. `opencl` is the units' OpenCL library or its origin, None for the best; `say` tells of the played GPU.
     """
     deployments = [_with_all_choices(each) for each in deployments]
     kept, fleet = keeper.recorded, FleetOptions(opencl=opencl)
@@ -88,7 +90,8 @@ def demonstrate(
         runs += kept(run_job(deployment, units, _RUN, fleet, progress))
         profiles += kept(benchmark_job(deployment, units, _BENCHMARK, fleet, progress))
     search = TuneOptions(SearchOptions("quick", budget_s))
-    return Demo(runs, profiles, list(kept(tune_job(deployments, units, search, fleet, progress))))
+    tunings = list(kept(tune_job(deployments, units, search, fleet, progress)))
+    return Demo(runs, profiles, [*tunings, *kept(played_tunings(deployments, progress, search.search.device_s, say))])
 
 
 def _with_all_choices(source: Deployment) -> Deployment:
@@ -100,7 +103,7 @@ def _with_all_choices(source: Deployment) -> Deployment:
 def shown_in_words(demo: Demo) -> list[str]:
     """What the demonstration has shown: which outputs are right, how fast that is, and what tuning gained."""
     right = [row for row in demo.runs if row.status == Status.OK and row.latency_ms and row.cosine is not None]
-    return [*map(_right_text, right), *outcome_lines(demo.tunings)]
+    return [*map(_right_text, right), *outcome_lines(demo.tunings), *played_lines(demo.tunings)]
 
 
 def _right_text(row: RunRow) -> str:
@@ -117,7 +120,9 @@ def _title(profile: BenchmarkRow) -> str:
 def write_report(demo: Demo, path: Path) -> None:
     """The demonstration as Markdown: validation, profile of each model, tuning with its evidence."""
     run = demo.runs[-1]  # on the GPU
-    tuned = "\n".join([*outcome_lines(demo.tunings), *artifact_lines(demo.tunings), *demo.artifacts])
+    tuned = "\n".join(
+        [*outcome_lines(demo.tunings), *played_lines(demo.tunings), *artifact_lines(demo.tunings), *demo.artifacts]
+    )
     machine = f"{run.device_model}, {run.fingerprint.get('gpu', '')}, {run.fingerprint.get('driver', '')}; {run.time}"
     profiles = [
         ReportSection(_title(row), "", [table for table in sections(row) if table.title != "Warm Up"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 from farm.config.deployment import Runtime
@@ -15,8 +16,10 @@ from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.models import cpu_choice, plans
 from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared
+from farm.rows.run import SelectionUse
 from farm.units import tried_kernels
 from farm.workspace import Workspace
+from runtime.errors import UnsupportedError
 from runtime.kernels import table
 from runtime.kernels.spec import MemoryType
 from runtime.lowering.choice import GraphChoice
@@ -44,18 +47,37 @@ class Planner:
     def choice_in_force(
         self, prepared: Prepared, runtime: Runtime, target: Target, memory: str | None = None
     ) -> PlannedChoice:
-        """The kept choice that a model's plan is made by here; none where the user wants a memory type throughout."""
+        """The kept choice that a model's plan is made by here; none where the user wants a memory type throughout.
+
+        Nor where it needs kernels that the driver was seen to refuse since it was kept.
+        """
         if memory:
             return DEFAULT_PLAN
         files = [self.selection_file(prepared.deployment.library_name)]
-        return choice_of_files(files, prepared, runtime, target)
+        found = choice_of_files(files, prepared, runtime, target)
+        if found.choice and target.refused:
+            try:
+                self.plan(prepared, runtime, found.target(target), choice=found.choice)
+            except UnsupportedError as error:
+                return PlannedChoice(use=SelectionUse(match="none", file=str(found.file), reason=str(error)))
+        return found
 
     def target(self, prepared: Prepared, runtime: Runtime, memory: str | None = None) -> Target:
         """What to lower a model to on this unit, without what its driver was seen to refuse; see `choose_target`."""
         if runtime != "cpu":
             check_opencl(self.unit, self.probe.opencl.library or "")
-        target = choose_target(self.unit, self.probe, prepared, runtime, memory)
-        refused = frozenset(tried_kernels.refused(self.unit, self.probe.driver_key) if runtime != "cpu" else ())
+        return self.without_refused(choose_target(self.unit, self.probe, prepared, runtime, memory))
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """What the unit's driver was seen to refuse, as `Target.refused` names it, with what it says."""
+        return tried_kernels.refused(self.unit, self.probe.driver_key)
+
+    def without_refused(self, target: Target) -> Target:
+        """A target without what the driver was seen to refuse; without images where nothing gets there or back."""
+        if target.memory == "cpu":
+            return target
+        refused = frozenset(self.refused)
         converts = not refused.intersection(_conversions(target))
         return dataclasses.replace(target, refused=refused, memory=target.memory if converts else "buffer")
 

@@ -7,12 +7,17 @@ kept for the unit and its driver (`build/units/<name>/kernels.json`), and loweri
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Protocol, TypeVar
 
+from farm.jobs.fleet import tuned_entries
 from farm.jobs.fleet.unit import OpenUnit
 from farm.units import tried_kernels
 from runtime.errors import DeviceError, JobError, ProcessEndedError, ProcessKilledError
-from runtime.plan.plan import Plan, Step
+from runtime.kernels.spec import Kernel
+from runtime.plan.artifacts import TunedEntry
+from runtime.plan.plan import Plan
 from runtime.plan.records import StepKind
 from runtime.types import Precision
 
@@ -22,12 +27,35 @@ BUILD_DEADLINE_S = 120.0
 MAX_FAULT = 200
 
 
-@dataclasses.dataclass(frozen=True)
-class GpuPlan:
-    """A plan to be loaded, and what loads it, its kernels made when they are first used."""
+class Loadable(Protocol):
+    """A plan that a unit can load: with all its kernels, or each made when it is first used."""
 
-    plan: Plan
-    load: Callable[[], object]
+    @property
+    def plan(self) -> Plan:
+        """What is loaded."""
+
+    @property
+    def tuned(self) -> Path | None:
+        """The tuned parameters that it is loaded with."""
+
+    def load(self, lazy: bool = False) -> object:
+        """Loads it; raises JobError."""
+
+
+Ready = TypeVar("Ready", bound=Loadable)
+Value = TypeVar("Value")
+
+
+def used_without(opened: OpenUnit, make: Callable[[], Ready], use: Callable[[Ready], Value]) -> Value:
+    """Uses a plan; where the GPU's driver does not build its kernels, one that is made anew without these."""
+    for _ in range(PASSES):
+        ready = make()
+        try:
+            return use(ready)
+        except JobError as error:
+            if not is_refusal(error, opened) or not learn(opened, ready):
+                raise
+    return use(make())
 
 
 def is_refusal(error: JobError, opened: OpenUnit) -> bool:
@@ -37,55 +65,67 @@ def is_refusal(error: JobError, opened: OpenUnit) -> bool:
     return isinstance(error, ProcessEndedError) and not isinstance(error, ProcessKilledError) and bool(opened.answers())
 
 
-def learn(opened: OpenUnit, gpu_plan: GpuPlan) -> bool:
+def learn(opened: OpenUnit, ready: Loadable) -> bool:
     """Builds each program of a plan alone, and keeps those that the driver refuses; False where it refuses none."""
     found: dict[str, str] = {}
-    _load(opened, gpu_plan)
+    _load(opened, ready)
     driver = opened.probe.driver_key
     known = tried_kernels.refused(opened.unit, driver)
-    for index, step in _programs(gpu_plan.plan):
-        fault = _fault(opened, gpu_plan, index)
+    for program in _programs(ready):
+        fault = _fault(opened, ready, program)
         if fault:
-            found[_refused_name(step, gpu_plan.plan)] = fault
-            precision = _precision(step, gpu_plan.plan)
-            every = {step.kernel.refused_name(variant, precision) for variant in step.kernel.variants}
+            found[program.name] = fault
+            every = {program.kernel.refused_name(each, program.precision) for each in program.kernel.variants}
             if len(every.intersection({*known, *found})) >= MOST_VARIANTS:
                 found |= dict.fromkeys(every, fault)
     tried_kernels.refuse(opened.unit, driver, found)
     return bool(found)
 
 
-def _refused_name(step: Step, plan: Plan) -> str:
-    """How `Target.refused` names the program of a step."""
-    return step.kernel.refused_name(step.variant, _precision(step, plan))
+@dataclasses.dataclass(frozen=True)
+class _Program:
+    """A program of a plan: a step that launches it, the words of its trial, and how `Target.refused` names it."""
+
+    name: str
+    kernel: Kernel
+    precision: Precision
+    words: Mapping[str, object]
 
 
-def _precision(step: Step, plan: Plan) -> Precision:
-    return plan.target.precision if step.precision is None else step.precision
-
-
-def _programs(plan: Plan) -> Iterator[tuple[int, Step]]:
-    """A step of each program: the same kernel, variant and options."""
-    seen = set()
+def _programs(ready: Loadable) -> Iterator[_Program]:
+    """Each program once, the same kernel, variant and options: those of the plan, then those of tuned launches."""
+    plan, seen = ready.plan, set()
     for index, step in enumerate(plan.steps):
-        key = (_refused_name(step, plan), tuple(sorted(step.defines.items())))
-        if step.kind == StepKind.OPENCL and key not in seen:
-            seen.add(key)
-            yield index, step
+        if step.kind != StepKind.OPENCL:
+            continue
+        precision = plan.target.precision if step.precision is None else step.precision
+        own = _Program(step.kernel.refused_name(step.variant, precision), step.kernel, precision, {"step": index})
+        tuned = tuned_entries.entries_of(ready.tuned, step.tuning_key)
+        for program in (own, *(_tuned_program(own, entry) for entry in tuned)):
+            key = (program.name, program.words.get("options", tuple(sorted(step.defines.items()))))
+            if program.name and key not in seen:
+                seen.add(key)
+                yield program
 
 
-def _load(opened: OpenUnit, gpu_plan: GpuPlan) -> None:
+def _tuned_program(own: _Program, entry: TunedEntry) -> _Program:
+    sizes = {"global": entry.global_size[: entry.work_dim], "local": entry.local_size[: entry.work_dim]}
+    words = {**own.words, "options": entry.options, "block": entry.block, **sizes}
+    return dataclasses.replace(own, name=tuned_entries.refused_name(entry), words=words)
+
+
+def _load(opened: OpenUnit, ready: Loadable) -> None:
     if not opened.session.alive:
         opened.session.respawn()
-    gpu_plan.load()
+    ready.load(lazy=True)
 
 
-def _fault(opened: OpenUnit, gpu_plan: GpuPlan, index: int) -> str:
-    """What the driver says against the program of a step, which is launched once; empty where it builds."""
+def _fault(opened: OpenUnit, ready: Loadable, program: _Program) -> str:
+    """What the driver says against a program, which is launched once; empty where it builds."""
     try:
         if not opened.session.alive:
-            _load(opened, gpu_plan)
-        opened.session.trial(BUILD_DEADLINE_S, step=index, reps=1)
+            _load(opened, ready)
+        opened.session.trial(BUILD_DEADLINE_S, reps=1, **program.words)
     except JobError as error:
         if is_refusal(error, opened):
             return str(error).splitlines()[0][-MAX_FAULT:]

@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from farm.condition import awake
 from farm.condition.device_state import read_conditions, read_state
 from farm.condition.throttling import MeasuredSample, RetryPolicy, measure_unthrottled
 from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import LoadAnswer, ProbeAnswer, RunAnswer, TrialAnswer
 from farm.farmrt.session import Session
-from farm.jobs.fleet import round_limit
+from farm.jobs.fleet import round_limit, tuned_entries
 from farm.jobs.fleet.connection import UnitConnection
 from farm.jobs.fleet.plan_files import given_operators
 from farm.jobs.fleet.planner import Planner
@@ -92,8 +93,19 @@ class OpenUnit:
 
     def measured(self, measure: Callable[[], Value], rest: RetryPolicy | None = None) -> MeasuredSample[Value]:
         """Measures as `cool` does; with the conditions before and after."""
-        own = RetryPolicy(rest_s=self.trust.rest_s) if self.trust.rest_s is not None else None
-        return measure_unthrottled(measure, self.conditions, self.sleep, rest or own, self.progress.stage)
+        rest = rest or self.rest
+
+        def woken() -> Value:
+            if self.trust.wakes:
+                self.transport.run(["sh", "-c", awake.WAKE], ANSWER_DEADLINE_S)
+            return measure()
+
+        return measure_unthrottled(woken, self.conditions, self.sleep, rest, self.progress.stage)
+
+    @property
+    def rest(self) -> RetryPolicy:
+        """How long it rests where heat slowed it down: as long as it was found to need."""
+        return RetryPolicy() if self.trust.rest_s is None else RetryPolicy(rest_s=self.trust.rest_s)
 
     def sleep(self, seconds: float) -> None:
         """Lets the unit rest; ends early with the job."""
@@ -131,11 +143,15 @@ class OpenUnit:
     ) -> LoadAnswer:
         """Pushes and loads a plan, with tuned parameters and compiled kernels where they are given.
 
+        Tuned launches of kernels that the unit's driver was seen to refuse are left out.
         `round_limit_s` is the model's own limit, for where the command line names none; None: by the plan's work.
         """
         files = {"plan": plan_file, "data": data_file(plan_file), "tuned": tuned, "kernels": kernels}
         files |= given_operators(plan_file)
-        remotes = self.connection.store.put([path for path in files.values() if path])
+        with TemporaryDirectory() as folder:
+            if tuned:
+                files["tuned"] = tuned_entries.without_refused(tuned, self.planner.refused, Path(folder))
+            remotes = self.connection.store.put([path for path in files.values() if path])
         named_s = self.connection.round_limit_s or round_limit_s
         self.round_limit_s = named_s or round_limit.round_limit_s(plan_file)
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from farm.condition.throttling import RetryPolicy, throttling_cause
+from farm.condition.throttling import throttling_cause
 from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import TrialAnswer
 from farm.jobs.fleet.plan_files import write_plan
@@ -29,7 +29,6 @@ from tuner.trial import FATAL_STATUSES, Candidate, Trial, TrialStatus
 LEAST_TRIAL_DEADLINE_S = 5.0
 MOST_LAUNCHES = 40  # as long as the longest default, in a trial
 LOOK_S = 10.0
-REST = RetryPolicy()
 MS_PER_S, NS_PER_S = 1e3, 1e9
 LONG_S = 0.05  # what is left in caches, and at which clock it begins, matters little to such a launch
 RAMP_MS = 5  # a launch whose times do not agree by then is timed all the same
@@ -103,12 +102,13 @@ class UnitTrials:
 
     def _rest_if_throttled(self) -> None:
         """Waits until the unit runs as it did at the beginning, or has rested often enough."""
-        for _ in range(REST.max_repeats):
+        rest = self._opened.rest
+        for _ in range(rest.max_repeats):
             reason = throttling_cause(self._conditions, self._opened.conditions())
             if not reason:
                 break
-            self._opened.progress.stage(f"throttled ({reason}): rests {REST.rest_s:g} s")
-            self._opened.sleep(REST.rest_s)
+            self._opened.progress.stage(f"throttled ({reason}): rests {rest.rest_s:g} s")
+            self._opened.sleep(rest.rest_s)
 
     def _attempt(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
         own = TrialProgram(launch, candidate.variant).key

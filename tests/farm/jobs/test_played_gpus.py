@@ -8,12 +8,23 @@ from typing import Any
 
 import pytest
 
+from farm.config import deployment
 from farm.emulation import PhoneSettings
 from farm.emulation.phone_unit import emulated_phone_unit
 from farm.emulation.played_gpu import played_environment, profile_names
 from farm.jobs.fleet.opening import open_unit
+from farm.jobs.models.prepare import prepare
+from farm.model.fetch import Fetcher
+from farm.units import lookup
+from farm.units.selection import Selection
+from runtime.kernels.source import build_options
+from runtime.lowering.assembly import size3
+from runtime.lowering.choice import Place
+from runtime.plan.artifacts import TunedEntry, TunedSet, encode_tuned, fingerprint_of
+from runtime.plan.plan import Plan
 from tests import opencl
 from tests.farm.conftest import CallFarm
+from tests.farm.jobs.choices.test_model_choice import keep
 from tests.farm.jobs.test_execution import SMALL, row_of
 
 NETWORKS = ("squeezenet_v11", "mobilenet_v1")
@@ -138,6 +149,53 @@ def test_a_plan_without_what_a_driver_refuses_is_right(
     assert rows["gpu"]["status"] == "ok", rows["gpu"]["reason"]
     if command == "run":
         assert any(figure in name for name in rows["gpu"]["refused_kernels"]) == bool(figure)
+
+
+def keep_tuned(path: Path, plan: Plan) -> str:
+    """A file that tuning would leave, with one launch by a variant that the plan has nowhere; its build options."""
+    own = {step.variant for step in plan.steps}
+    step = next(step for step in plan.steps if step.tuning_key and step.kernel.name == "conv1x1")
+    variant = next(
+        each
+        for each in step.kernel.variants
+        if each not in own and not step.kernel.misfit(step.dims, each, plan.target)
+    )
+    items = size3(step.kernel.work_items(step.dims, variant), 1)
+    options = build_options(variant, plan.target.precision, step.defines)
+    block = step.kernel.block(variant) if step.kernel.block else 0
+    entry = TunedEntry(step.tuning_key, "conv1x1", options, block, step.work_dim, items, (0, 0, 0), 100, 50)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(encode_tuned([TunedSet(fingerprint_of(plan.target), "host", (entry,))]))
+    return " ".join(f"-D{key}={value}" for key, value in variant.defines)
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.parametrize("kind", ["tuned", "selection"])
+def test_what_tuning_kept_is_passed_over_where_the_driver_refuses_it_now(
+    farm: CallFarm, play: Any, own_folder: Path, kind: str
+) -> None:
+    """A launch on which its compiler crashes, a plan on images that it reads no more; found out in the first run."""
+    words = ("run", "small.yml", "--round", "1", "--warmup", "0", "--validate", "--json")
+    play("mali-g72")
+    source = deployment.load(own_folder / "small.yml")
+    prepared = prepare(source, "small", Fetcher(source))
+    (unit,) = lookup.chosen_units(Selection(devices=("host",)))
+    with open_unit(unit) as opened:
+        planner, refused = opened.planner, "read_image"
+        target = planner.target(prepared, "gpu")
+        if kind == "tuned":
+            refused = keep_tuned(planner.artifact_files("small")[0], planner.plan(prepared, "gpu", target)[0])
+        else:
+            keep(planner.selection_file("small"), prepared, target, Place.IMAGE)
+    row = row_of(farm(*words))
+    assert row["status"] == "ok" and row[kind]["match"] == "exact" and not row["refused_kernels"], row["reason"]
+    play(f"mali-g72:build_crashes_on={refused}")
+    for _ in range(2):
+        row = row_of(farm(*words))
+        assert row["status"] == "ok" and row["refused_kernels"], row["reason"]
+        assert row["tuned"]["used"] == 0 if kind == "tuned" else row["selection"]["match"] == "none", row[kind]
+    assert row_of(farm("tune", "small.yml", "--budget", "10", "--json"))["status"] == "ok"
 
 
 @pytest.mark.slow

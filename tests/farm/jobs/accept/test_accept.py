@@ -64,8 +64,12 @@ def few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
         ("adreno640:host_ptr=fails_late", "zero copy", "limited", Trust()),
         ("powervr-ge8320", "limits", "ok", Trust()),
         ("adreno640", "kernels", "ok", Trust()),
-        ("adreno640:build_fails_on=read_imageh", "kernels", "limited", Trust(images=False)),
-        ("adreno640:build_fails_on=unary", "kernels", "failed", Trust()),
+        ("adreno640:build_fails_on=read_imageh", "kernels", "limited", Trust()),
+        ("adreno640:build_fails_on=void unary", "kernels", "limited", Trust()),
+        ("mali-g72:build_crashes_on=void unary", "kernels", "limited", Trust()),
+        ("mali-g72:max_registers=20", "kernels", "limited", Trust()),
+        ("mali-g72:build_fails_on=kernel void", "kernels", "failed", Trust()),
+        ("mali-g72:build_fails_on=conv", "sensors", "ok", Trust()),
     ],
 )
 @pytest.mark.usefixtures("few_kernels")
@@ -84,6 +88,25 @@ def test_a_queue_that_waits_for_a_flush_gets_one(find: Any) -> None:
 def test_memory_that_is_not_there_is_not_planned_with(find: Any) -> None:
     finding = find("adreno640:memory_mb=64", "limits")
     assert finding.state == "limited" and 0 < (finding.trust.max_allocation_bytes or 0) <= 64 << 20
+
+
+@pytest.mark.usefixtures("few_kernels")
+def test_a_unit_whose_driver_refuses_kernels_is_accepted_without_them(
+    farm: CallFarm, own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Crashes, a class of kernels that builds nowhere, and the load that runs without it; told, and tried afresh."""
+    for name, value in played_environment("mali-g72:build_crashes_on=void unary").items():
+        monkeypatch.setenv(name, value)
+    status, out, _ = farm("accept", "host", "--quick")
+    assert status == 0 and "host: accepted" in out and "FAILED" not in out
+    assert "limited kernels: " in out and "variants of unary (buffer)" in out and "-> plans do without " in out
+    monkeypatch.setenv("FARM_PLAYED_KEYS", "")
+    (kernels_found,) = (
+        each
+        for each in json.loads(farm("accept", "host", "--quick", "--fresh", "--json")[1])["findings"]
+        if each["check"] == "kernels"
+    )
+    assert kernels_found["state"] == "ok" and "does not build" not in kernels_found["text"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,21 +142,37 @@ def test_a_phone_is_accepted_once_and_again_after_an_update(phone: Phone) -> Non
 
 
 @pytest.mark.parametrize(
-    ("fault", "check", "state"),
+    ("fault", "check", "state", "trust"),
     [
-        ("storage:free=300MB", "storage", "limited"),
-        ("alter:at=pull,bytes=1000", "link", "failed"),
-        ("sensor:zone=gpu,shows=charge", "sensors", "limited"),
-        ("asleep", "awake", "limited"),
+        ("storage:free=300MB", "storage", "limited", {}),
+        ("alter:at=pull,bytes=1000", "link", "failed", {}),
+        ("sensor:zone=gpu,shows=charge", "sensors", "limited", {"ignored_zones": ("gpu",)}),
+        ("asleep", "awake", "limited", {"wakes": True}),
     ],
 )
 @pytest.mark.usefixtures("few_kernels")
-def test_a_fault_of_the_phone_is_found(phone: Phone, fault: str, check: str, state: str) -> None:
+def test_a_fault_of_the_phone_is_found(
+    phone: Phone, fault: str, check: str, state: str, trust: dict[str, object]
+) -> None:
     with open_unit(phone.unit) as opened:
         phone.emulated.inject(fault)
         finding = job.found(job.UnitTrial(opened, is_quick=True), CHECKS[check])
     assert finding.state == state, finding.text
-    assert finding.trust.ignored_zones == (("gpu",) if check == "sensors" else ())
+    assert finding.trust.model_dump(exclude_defaults=True) == trust and bool(finding.effect) == (state == "limited")
+
+
+@pytest.mark.usefixtures("few_kernels")
+def test_what_was_found_of_a_phone_is_what_jobs_do_there(phone: Phone) -> None:
+    """It is woken before a sample, and rests as long as it needs."""
+    with open_unit(phone.unit):  # its facts are known from now on
+        pass
+    found = AcceptanceFinding(check="storage", state="limited", text="", trust=Trust(wakes=True, rest_s=7))
+    acceptance.keep(phone.unit, found)
+    with open_unit(phone.unit) as opened:
+        assert opened.rest.rest_s == 7
+        phone.emulated.inject("asleep")
+        opened.measured(lambda: None)
+        assert opened.state().screen_on
 
 
 @pytest.mark.usefixtures("few_kernels")

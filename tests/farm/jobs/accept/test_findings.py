@@ -114,6 +114,18 @@ def test_what_is_wrong_is_not_used_or_fails(faults: list[KernelFault], state: st
     assert (finding.state, finding.trust.device_limits) == (state, limits)
 
 
+def test_what_a_driver_does_not_build_is_told_and_no_fault() -> None:
+    refused = dict.fromkeys(
+        ["conv1x1 buffer fp32 4x4", "conv1x1 buffer fp16 4x4", "pool image fp16 default"], "refused"
+    )
+    told = judged([], 10, refused)
+    assert (told.state, told.trust, told.effect) == ("limited", Trust(), "plans do without 3 variants of kernels")
+    assert "does not build 3 variants of conv1x1 (buffer), pool (image): refused" in told.text
+    assert judged([], 0, refused).state == "failed", "no kernel is left"
+    both = judged([fault("image", Precision.FP32)], 10, refused)
+    assert both.trust == Trust(images=False) and both.effect == f"no images; {told.effect}"
+
+
 def test_every_case_is_small() -> None:
     cases = list(small_cases())
     assert len(cases) > 20 and max(case.graph().tensors["y"].shape[-1] for case in cases if case.op == "Conv") <= 13

@@ -54,19 +54,17 @@ def phone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Phone:
     return Phone(source, target_file(tmp_path, soc="sdm845"), prepare(source, "tiny", Fetcher(source)))
 
 
-def keep(path: Path, phone: Phone, target: Target, place: Place) -> None:
+def keep(path: Path, prepared: Prepared, target: Target, place: Place) -> None:
     """A file that tuning would leave, with every operator in one place where it can run there."""
-    graph = phone.prepared.graph
-    found = find_candidates(graph, target, phone.prepared.options())
+    graph = prepared.graph
+    found = find_candidates(graph, target, prepared.options())
     chosen = {
         node.output: next((one for one in found.choices(node) if one.place == place), found.choices(node)[0])
         for node in graph.nodes
     }
     choice = json.loads(graph_choice(graph, chosen).to_json())
-    kept = KeptChoice(
-        **subject_of(phone.prepared, target).model_dump(), choice=choice, predicted_ms=1.0, measured_ms=1.0
-    )
-    path.parent.mkdir(parents=True)
+    kept = KeptChoice(**subject_of(prepared, target).model_dump(), choice=choice, predicted_ms=1.0, measured_ms=1.0)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(encode_choices([ChoiceSet(fingerprint_of(target), "Mi 8", (kept,))]))
 
 
@@ -75,7 +73,7 @@ def test_a_kept_choice_is_shown_of_a_phone_that_is_not_here(phone: Phone) -> Non
     path = Workspace("tinylib").selection_file("arm64-v8a", "Mi 8", "sdm845")
     default = list(inspect_for_file(phone.source, phone.file))[1]
     assert "buffer_to_image" in {operator.kernel for operator in default.operators}
-    keep(path, phone, target, Place.BUFFER)
+    keep(path, phone.prepared, target, Place.BUFFER)
     _, gpu = inspect_for_file(phone.source, phone.file)
     assert gpu.selection.match == "exact" and str(path) in dict(list(inspect_tables(gpu, False))[-1].rows)["plan"]
     assert {tensor.memory for tensor in gpu.tensors} == {"buffer"}
