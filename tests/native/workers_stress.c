@@ -5,8 +5,10 @@
  *     workers_stress THREADS LOOPS stalled  a thread at a time, at random, stops for 50 ms wherever it is; again
  *                                           until that happened 20 times
  *     workers_stress THREADS LOOPS held     all threads but the owner stop for as long as the loops take
+ *     workers_stress THREADS LOOPS meeting  turns wait for each other; compiled with LOST_US, each thread loses its core
+ *                                           for so long after each loop, as it is told
  *
- * Prints how often a thread stopped. Exit status: 0 all is right, 1 not, 2 the pool cannot be started.
+ * Prints how often a thread stopped; of meetings, how many turns others than the owner ran. Exit status: 0 all is right, 1 not, 2 the pool cannot be started.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -21,7 +23,8 @@
 #include "cpu/workers.h"
 #include "system/clock.h"
 
-enum { MOST_TURNS = 40, SCRATCH_WORDS = 64, STALL_MS = 50, STALLS = 20, LONGEST_HOLD_MS = 20000, MOST_THREADS = 16 };
+enum { MOST_TURNS = 40, SCRATCH_WORDS = 64, STALL_MS = 50, STALLS = 20, LONGEST_HOLD_MS = 20000 };
+enum { MOST_THREADS = 16, MEETING_MS = 5 };
 
 /* What a loop is given; what its turns write. */
 typedef struct {
@@ -130,6 +133,37 @@ static void run_held(rt_workers *pool, uint32_t loops) {
     while (atomic_load(&stopped) > 0) rt_clock_sleep_ms(1);
 }
 
+/* --- threads that lose their core --- */
+
+#ifdef LOST_US /* in place of system/thread_times.c */
+static _Thread_local uint64_t losses;
+uint64_t rt_thread_preemptions(void) { return ++losses; }
+uint64_t rt_thread_waited_ns(void) { return losses * LOST_US * 1000; }
+#endif
+
+/* The turns of a loop that have begun, and those of all loops that others than the owner ran. */
+typedef struct {
+    atomic_uint *begun, *by_others;
+} meeting;
+
+/* Waits for the other turn, which nobody else may be there to run. */
+static void turn_meet(const void *context, uint32_t turn, uint32_t worker) {
+    const meeting *own = context;
+    (void)turn;
+    if (worker > 0) atomic_fetch_add(own->by_others, 1);
+    atomic_fetch_add(own->begun, 1);
+    for (int ms = 0; atomic_load(own->begun) < 2 && ms < MEETING_MS; ms++) rt_clock_sleep_ms(1);
+}
+
+static uint32_t meetings_run(rt_workers *pool, uint32_t loops) {
+    atomic_uint by_others = 0;
+    for (uint32_t loop = 0; loop < loops; loop++) {
+        atomic_uint begun = 0;
+        rt_workers_run(pool, 2, turn_meet, &(meeting){&begun, &by_others});
+    }
+    return atomic_load(&by_others);
+}
+
 int main(int count, char **words) {
     if (count < 3) return 2;
     uint32_t threads = (uint32_t)atoi(words[1]), loops = (uint32_t)atoi(words[2]);
@@ -142,6 +176,8 @@ int main(int count, char **words) {
         run_stalled(pool, loops);
     } else if (strcmp(manner, "held") == 0) {
         run_held(pool, loops);
+    } else if (strcmp(manner, "meeting") == 0) {
+        atomic_store(&stops, meetings_run(pool, loops));
     } else {
         loops_run(pool, loops);
     }
