@@ -29,6 +29,7 @@ class PlayedTuning:
         self._attempt, self._trials_on, self._load = UnitTrials._attempt, search.trials_on, OpenUnit.load
         self._of_search: list[UnitTrials] = []
         patch.setattr(UnitTrials.__init__, "__defaults__", (self, DEFAULT))
+        patch.setattr(UnitTrials, "process_s", load_s)
         patch.setattr(UnitTrials, "_attempt", lambda *arguments: self._timed(*arguments))
         patch.setattr(OpenUnit, "load", lambda *arguments, **more: self._loaded(*arguments, **more))
         patch.setattr(search, "trials_on", self._noted)

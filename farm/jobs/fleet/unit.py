@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,8 +57,10 @@ class OpenUnit:
         self.progress, self.lease = connection.progress, connection.lease
         self.session = session
         self.round_limit_s = round_limit.LEAST_S
+        begin_s = time.monotonic()
         session.command("memory", deadline_s=START_DEADLINE_S)  # changes nothing
         probe = session.probe(connection.opencl, PROBE_DEADLINE_S)
+        self.start_s = time.monotonic() - begin_s  # of a farmrt, until it knows its driver
         facts_cache.update(connection.unit, driver=facts_cache.driver_of(probe.model_dump()))
         self.trust = acceptance.trust_of(connection.unit)
         self.claims = probe.opencl.device  # as the driver tells it

@@ -13,6 +13,7 @@ from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
+from farm.jobs.tune.schedule import WAYS, needed_budget_s
 from farm.jobs.tune.search import ModelTuning
 from farm.jobs.tune.selecting import PlanVersion
 from farm.jobs.validate import Validation, compare_outputs
@@ -28,6 +29,7 @@ LEAST_GAIN = 0.01  # of the time of what it replaces
 UNCONFIRMED = "a second proof did not confirm the gain"
 THE_SAME = "the search found what is in force"
 ALL_DEFAULT = "every launch keeps its default"
+TOO_FEW = "the budget was spent before enough processes had run to prove a gain"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +88,7 @@ def prove(
     default_way = DEFAULTS if tuned.version.choice is None else TunedFiles(plan=_default_plan(opened, tuned))
     if in_force and tuned.is_new_plan:
         in_force = dataclasses.replace(in_force, plan=tuned.in_force.file(tuned.prepared))
-    ways = [default_way, *([in_force] if in_force else []), new]
+    ways, begin_s = [default_way, *([in_force] if in_force else []), new], deadline.clock()
     plan_file = tuned.version.file(tuned.prepared)
     (default, *others), throttling = measure_in_turns(opened, plan_file, ways, data, _effort(tuned, deadline))
     incumbent, measured = (others[0] if in_force else None), others[-1]
@@ -95,6 +97,9 @@ def prove(
     most_ratio = tuned.chosen.most_ratio if tuned.chosen else 1.0
     ratios = gains(default, incumbent, measured)
     outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, ratios, most_ratio)
+    if reason == TOO_FEW:
+        process_s = (deadline.clock() - begin_s) / (1 + len(measured.processes_ms)) / WAYS
+        reason += f"; --budget {needed_budget_s(0.0, 0.0, selects=True, process_s=process_s):g} leaves time for them"
     return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
 
 
@@ -162,7 +167,7 @@ def tuning_outcome(
     if throttling.throttled:
         return TuneOutcome.KEPT, f"heat spoiled the comparison: {throttling.throttled}"
     if not all(ratios.values()):
-        return TuneOutcome.KEPT, "the budget was spent before enough processes had run to prove a gain"
+        return TuneOutcome.KEPT, TOO_FEW
     reasons = (shortfall(ratio, name, most_ratio) for name, ratio in ratios.items() if ratio)
     reason = next(filter(None, reasons), "")
     return (TuneOutcome.KEPT, reason) if reason else (TuneOutcome.NEW, "")

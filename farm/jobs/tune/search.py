@@ -249,7 +249,7 @@ def _search(
         return trials_on(opened, models, group[0].target, group[0].options, group[0].prepared.name)
 
     def lead(pool: DevicePool, trials: UnitTrials) -> list[ModelTuning]:
-        return _led(opened, pool, trials, group, options, schedule.search(len(group), trials.round_s))
+        return _led(opened, pool, trials, group, options, schedule.search(len(group), trials.round_s, trials.process_s))
 
     return shared.result(key, opened.unit.name, bring, lead)
 
@@ -295,7 +295,7 @@ def _led(
         peaks = next((tuned.chosen.peaks for tuned in group if tuned.chosen), NOT_MEASURED)
         outcome = search(trials.launches, expand, runner, level, opened.progress.search, relatives, peaks)
     needed_s = trials.prepare_s + max(outcome.needed_s, 0.0 if outcome.needed_s else covering_s)
-    wanted_s = needed_budget_s(needed_s, trials.round_s, options.selects) / len(group)
+    wanted_s = needed_budget_s(needed_s, trials.round_s, options.selects, trials.process_s) / len(group)
     needs_s = wanted_s if options.budget_s is not None and wanted_s > options.budget_s else None
     untried = (
         f"the budget of {budget_s:g} s was spent before any candidate was tried: building and running the defaults "

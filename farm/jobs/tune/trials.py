@@ -11,6 +11,7 @@ from typing import Any
 from farm.condition.throttling import throttling_cause
 from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import TrialAnswer
+from farm.jobs.compare.interleaved import Effort
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared
@@ -195,10 +196,17 @@ class UnitTrials:
 
     def _run_with(self, programs: Path | None) -> None:
         """Loads the trial plan, and runs it once so that every step's input is there."""
+        start_s = time.monotonic()
         self._opened.load(self._plan_file, kernels=programs, lazy=True, execution=self._execution)
+        self._load_s = time.monotonic() - start_s
         self._opened.write_inputs(self._inputs)
         self._opened.first_round()  # programs are built between its launches, which would count as theirs
         self._run_once()
+
+    @property
+    def process_s(self) -> float:
+        """What a process takes that starts, loads the models' plans and runs rounds of a proof."""
+        return self._opened.start_s + self._load_s + Effort().process_s(MS_PER_S * self.round_s)
 
     def _run_once(self) -> None:
         steps = self._opened.first_round(profile=True).steps

@@ -8,7 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from farm.jobs.compare.interleaved import Effort
-from farm.jobs.tune.schedule import PROOF_ROUNDS, PROOF_SHARE, TuningSchedule, needed_budget_s
+from farm.jobs.tune.schedule import (
+    LEAST_SEARCH_SHARE,
+    PROOF_PROCESSES,
+    PROOF_ROUNDS,
+    PROOF_SHARE,
+    TuningSchedule,
+    needed_budget_s,
+)
 from tuner.budget import Budget, Deadline
 
 
@@ -43,6 +50,14 @@ def test_a_model_of_long_rounds_keeps_what_its_proof_takes_at_least() -> None:
     assert schedule(60.0, 1, clock).search(1, 7.0).at_s == pytest.approx(clock() + 60.0 - PROOF_ROUNDS * 7.0)
     assert schedule(60.0, 1, clock).search(1, 0.1).at_s == pytest.approx(clock() + 60.0 * (1 - PROOF_SHARE))
     assert schedule(20.0, 1, clock).search(1, 7.0).at_s == clock(), "there is no time to search"
+
+
+def test_processes_that_take_long_to_begin_keep_their_time_beside_a_short_search() -> None:
+    clock = Clock()
+    for process_s, left_s in ((0.1, 36.0), (1.5, 60.0 - PROOF_PROCESSES * 1.5), (10.0, 60.0 * LEAST_SEARCH_SHARE)):
+        assert schedule(60.0, 1, clock).search(1, 0.1, process_s).at_s == pytest.approx(clock() + left_s)
+    assert needed_budget_s(20.0, 0.1, selects=False, process_s=1.0) == 20.0 + PROOF_PROCESSES
+    assert needed_budget_s(0.0, 0.1, selects=False, process_s=7.0) * (1 - LEAST_SEARCH_SHARE) >= PROOF_PROCESSES * 7.0
 
 
 def test_groups_and_proofs_that_follow_keep_their_share() -> None:

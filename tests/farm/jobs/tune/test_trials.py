@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from farm.condition.throttling import RetryPolicy
 from farm.farmrt.answers import RunAnswer, StepAnswer, TrialAnswer
 from farm.jobs.fleet.progress import UnitProgress
 from farm.jobs.tune import trials
@@ -40,7 +41,7 @@ class FakeUnit:
     """A unit whose session answers `trial` with what is next in `script`, and fails others when told to."""
 
     def __init__(self, *script: dict[str, Any] | Exception) -> None:
-        self.script = list(script)
+        self.script, self.rest = list(script), RetryPolicy()
         self.run_errors: list[Exception] = []
         self.respawn_error: Exception | None = None
         self.log: list[str] = []
@@ -167,7 +168,7 @@ def test_a_throttled_unit_rests_before_the_next_trial() -> None:
     measure(LAUNCH, default_candidate(LAUNCH), 2)
     assert not unit.rests
     measure(LAUNCH, default_candidate(LAUNCH), 2)
-    assert unit.rests == [trials.REST.rest_s]
+    assert unit.rests == [unit.rest.rest_s]
 
 
 def test_a_clock_that_goes_back_costs_nothing() -> None:
