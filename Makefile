@@ -7,6 +7,7 @@
 #   make frameworks  tests of models of TensorFlow, Keras, TFLite and PyTorch, in a .venv of their own (2 GB); PyTorch's
 #                    where TORCH_INDEX=URL names the index of its CPU wheels
 #   make integration tests on an emulated ARM64 board that runs (docs/board.md)
+#   make bionic      farmrt for phones in qemu, on the C library of a phone where FARM_BIONIC=DIR names one
 #   make oclgrind    every kernel in every variant under a simulator that checks memory and races (Debian: apt install oclgrind)
 #   make again       the tests that failed in the last run, alone
 #   make check       format, lint, types and quick tests (`./check`)
@@ -34,7 +35,7 @@ SIMULATORS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo cluster-demo test frameworks integration oclgrind again check setup driver intel labgrid engines snapshots sample clean distclean
+.PHONY: demo cluster-demo test frameworks integration bionic oclgrind again check setup driver intel labgrid engines snapshots sample clean distclean
 .NOTPARALLEL:  # two pips must not install at the same time
 
 demo: $(VENV)/.runtime $(if $(filter intel,$(DRIVER)),intel,driver)
@@ -48,6 +49,9 @@ frameworks: $(FRAMEWORKS)/.installed
 
 integration: setup
 	$(BIN)/pytest -v --durations 10 tests/integration
+
+bionic: setup
+	$(BIN)/pytest -rs tests/native/test_bionic.py
 
 oclgrind: setup
 	$(BIN)/pytest -n $(SIMULATORS) -rs --durations 10 tests/oclgrind

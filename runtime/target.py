@@ -24,6 +24,7 @@ _GPU_FAMILIES = (
     (r"intel.*(graphics|iris|arc)", "intel"),
     (r"amd|radeon|gfx\d+", "amd"),
 )
+_FAMILIES_BY_EXTENSION = {"cl_qcom": "adreno", "cl_arm": "mali", "cl_img": "powervr"}
 NOTHING_COMPUTED = "played, nothing is computed"  # begins what a played GPU that only tells times says of its driver
 AVX512 = "-avx512"  # behind the family of a driver for such CPUs
 
@@ -54,6 +55,7 @@ class Target:
     image2d_max_width: int = 8192
     image2d_max_height: int = 8192
     fp16: bool = False
+    subgroups: bool = False
     cpu_block: int = 8
     cpu_quantized: bool = True
     refused: frozenset[str] = frozenset()
@@ -80,13 +82,14 @@ def gpu_family(
     is_cpu: bool = False,
     cpu_features: Collection[str] = (),
     device_version: str = "",
+    extensions: Collection[str] = (),
 ) -> str:
     """Returns the family key of a GPU (`pocl-3.1`, `adreno-6xx`), which selects default variants and fallback tuning.
 
     What stands before a `-` names the wider family. `cpu` is any driver for CPUs other than PoCL, such as Intel's: its
     device bears the CPU's name, which does not tell the driver. Where work groups run on a CPU whose vectors have 16
     floats the key ends in `-avx512`: such a CPU has twice the registers for them, too. An Adreno may have its number in
-    the device's version alone.
+    the device's version alone; where neither that nor the name says anything, the maker's extensions do.
     """
     vectors = AVX512 if is_cpu and "avx512f" in cpu_features else ""
     pocl = re.search(r"pocl (\d+\.\d+)", platform_version, re.IGNORECASE)
@@ -98,7 +101,8 @@ def gpu_family(
         match = re.search(pattern, f"{device_name} {device_version}", re.IGNORECASE)
         if match:
             return family.format(*match.groups())
-    return "unknown"
+    makers = (_FAMILIES_BY_EXTENSION.get("_".join(each.split("_")[:2]), "") for each in extensions)
+    return next(filter(None, makers), "unknown")
 
 
 def wider_family(family: str) -> str:
@@ -140,7 +144,8 @@ def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Ta
         fields["memory"] = "cpu"
     else:
         is_cpu = device.get("type") == "cpu"
-        family = gpu_family(device["name"], opencl["platform_version"], is_cpu, features, device["version"])
+        told = (device["version"], device.get("extensions", ()))
+        family = gpu_family(device["name"], opencl["platform_version"], is_cpu, features, *told)
         fields |= {
             "gpu": device["name"],
             "driver": device["driver"],
@@ -155,5 +160,6 @@ def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Ta
             "image2d_max_width": device["image2d_max_width"],
             "image2d_max_height": device["image2d_max_height"],
             "fp16": device["fp16"],
+            "subgroups": "cl_khr_subgroups" in device.get("extensions", ()),
         }
     return Target(**(fields | settings))

@@ -235,7 +235,6 @@ class Model(ExecutionKeys):
         "nnlib_graph_mode": "runtimes are cpu and gpu, so leave it out",
         "hexagon_api": "runtimes are cpu and gpu, so leave it out",
         "cl_mem_type": "images or buffers are chosen for each GPU family",
-        "opencl_queue_window_size": "set by the GPU's family, or as `farm accept UNIT` finds best",
         "graph_optimize_options": "every pass runs; `farm convert --explain` shows what each did",
         "docker_image_tag": "no Docker image is needed",
         "dockerfile_path": "no Docker image is needed",

@@ -6,6 +6,7 @@ In a deployment file's models, and in the settings of a nightly.yml:
     cpu_affinity_policy: big_only   # none, big_only, little_only, or a list of CPUs: 4-7 or 0,2
     gpu_perf_hint: high             # how high the GPU shall clock: default, low, normal, high
     gpu_priority_hint: low          # whose work goes first on the GPU: likewise
+    opencl_queue_window_size: 16    # launches after which the GPU's queue is flushed; 0, default: as the GPU needs it
 
 MACE's numbers mean what they mean there: the affinity 0, 1, 2 is none, big_only, little_only, and a hint 0, 1, 2, 3 is
 default, low, normal, high. So a single CPU is written as a list: 4-4.
@@ -29,6 +30,7 @@ from runtime.errors import ConfigError
 Hint = Literal["default", "low", "normal", "high"]
 
 MAX_THREADS = 1024
+MAX_QUEUE_WINDOW = 1_000_000  # farmrt's MAX_FLUSH_EVERY
 POLICIES = {"none": "none", "big_only": "big", "little_only": "little"}  # ours -> farmrt's word
 POLICY_NUMBERS = dict(enumerate(POLICIES))
 HINTS: tuple[Hint, ...] = get_args(Hint)
@@ -63,6 +65,7 @@ def _as_text(value: Any) -> Any:
 Threads = Annotated[int, Field(ge=1, le=MAX_THREADS)]
 Affinity = Annotated[str, BeforeValidator(_as_text), AfterValidator(check_affinity)]
 GpuHint = Annotated[Hint, BeforeValidator(hint_word)]
+QueueWindow = Annotated[int, Field(ge=0, le=MAX_QUEUE_WINDOW)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Execution:
     cpu_affinity_policy: Affinity | None = None
     gpu_perf_hint: GpuHint | None = None
     gpu_priority_hint: GpuHint | None = None
+    opencl_queue_window_size: QueueWindow | None = None
 
     @property
     def given(self) -> dict[str, int | str]:
@@ -89,6 +93,7 @@ class Execution:
             "affinity": None if policy is None else POLICIES.get(policy, policy),
             "perf_hint": self.gpu_perf_hint,
             "priority_hint": self.gpu_priority_hint,
+            "flush_every": self.opencl_queue_window_size or None,
         }
 
     @property
@@ -122,8 +127,9 @@ class ExecutionKeys(YamlSection):
     cpu_affinity_policy: Affinity | None = None
     gpu_perf_hint: GpuHint | None = None
     gpu_priority_hint: GpuHint | None = None
+    opencl_queue_window_size: QueueWindow | None = None
 
     @property
     def execution(self) -> Execution:
         """The values of these keys."""
-        return Execution(self.num_threads, self.cpu_affinity_policy, self.gpu_perf_hint, self.gpu_priority_hint)
+        return Execution(**{name: getattr(self, name) for name in ExecutionKeys.model_fields})

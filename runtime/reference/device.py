@@ -51,6 +51,7 @@ def target_of_device(device: Any, soc: str = "host", **settings: Any) -> Target:
         "image2d_max_width": device.image2d_max_width,
         "image2d_max_height": device.image2d_max_height,
         "fp16": "cl_khr_fp16" in device.extensions,
+        "subgroups": "cl_khr_subgroups" in device.extensions,
     }
     return Target(soc, "host", **(fields | settings))
 

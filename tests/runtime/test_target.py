@@ -42,6 +42,15 @@ def test_an_adreno_may_have_its_number_in_its_version_alone() -> None:
     assert gpu_family("QUALCOMM Adreno(TM)", "OpenCL 2.0 QUALCOMM build", device_version="OpenCL 2.0") == "adreno"
 
 
+@pytest.mark.parametrize(
+    ("extension", "family"), [("cl_qcom_perf_hint", "adreno"), ("cl_arm_printf", "mali"), ("cl_img_mem", "powervr")]
+)
+def test_a_name_that_says_nothing_leaves_it_to_the_makers_extensions(extension: str, family: str) -> None:
+    extensions = ("cl_khr_fp16", extension)
+    assert gpu_family("GPU", "OpenCL 2.0", device_version="OpenCL 2.0", extensions=extensions) == family
+    assert gpu_family("Samsung Xclipse 940", "OpenCL 3.0", extensions=extensions) == "xclipse"
+
+
 @pytest.mark.parametrize(("version", "family"), [("OpenCL 3.0 PoCL 3.1", "pocl-3.1"), ("OpenCL 3.1 LINUX", "cpu")])
 def test_a_driver_on_a_cpu_with_wide_vectors_is_a_family_of_its_own(version: str, family: str) -> None:
     assert gpu_family("Xeon", version, True, ("avx2",)) == family

@@ -166,8 +166,7 @@ class OpenUnit:
                 watchdog_ms=math.ceil(MS_PER_S * self.round_limit_s),
                 limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
                 lazy=lazy or None,
-                **self.trust.load_words,
-                **execution.words,
+                **_given(self.trust.load_words, execution.words),
             )
         except DeviceError as error:
             raise DeviceError(_with_own_paths(str(error), remotes), error.kind) from None
@@ -223,6 +222,11 @@ def _limited(probe: ProbeAnswer, trust: Trust) -> ProbeAnswer:
         return probe
     device = probe.opencl.device.model_copy(update=trust.device_limits)
     return probe.model_copy(update={"opencl": probe.opencl.model_copy(update={"device": device})})
+
+
+def _given(*words: Mapping[str, object]) -> dict[str, object]:
+    """The words that have a value; a later one goes before an earlier one of its name."""
+    return {name: value for each in words for name, value in each.items() if value is not None}
 
 
 def _with_own_paths(text: str, remotes: Mapping[Path, str]) -> str:

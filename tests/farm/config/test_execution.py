@@ -22,7 +22,10 @@ def test_the_command_line_goes_before_the_file() -> None:
 
 
 def test_what_farmrt_is_told() -> None:
-    assert FULL.words == {"threads": 4, "affinity": "big", "perf_hint": "high", "priority_hint": "low"}
+    told = {"threads": 4, "affinity": "big", "perf_hint": "high", "priority_hint": "low", "flush_every": None}
+    assert FULL.words == told
+    assert Execution(opencl_queue_window_size=8).words["flush_every"] == 8
+    assert Execution(opencl_queue_window_size=0).words["flush_every"] is None  # MACE's "no window"
     assert Execution(cpu_affinity_policy="0,2-3").words["affinity"] == "0,2-3"
     assert set(Execution().words.values()) == {None}
 
@@ -42,6 +45,7 @@ def test_only_hints_that_ask_for_something_make_trials_others() -> None:
             {"cpu_affinity_policy": "3"},
             r"cpu_affinity_policy: 3 is none of MACE's policies \(0 none, .*write 3-3 for CPU 3",
         ),
+        ({"opencl_queue_window_size": -1}, "opencl_queue_window_size: Input should be greater than or equal to 0"),
         ({"gpu_perf_hint": 4}, "gpu_perf_hint: Input should be 'default', 'low', 'normal' or 'high'"),
         ({"gpu_perf_hint": "warp"}, "gpu_perf_hint: Input should be 'default', 'low', 'normal' or 'high'"),
     ],
@@ -61,10 +65,10 @@ def test_maces_numbers_mean_what_they_mean_there(tmp_path: Path) -> None:
 
 
 def test_a_deployment_file(tmp_path: Path) -> None:
-    path = write_deployment(tmp_path, num_threads="2", cpu_affinity_policy="[0, 1]", gpu_perf_hint="high")
+    path = write_deployment(tmp_path, num_threads="2", cpu_affinity_policy="[0, 1]", opencl_queue_window_size="4")
     model = deployment.load(path).models["tiny"]
-    assert model.execution == Execution(2, "0,1", "high", None)
-    assert model.with_execution(Execution(3)).execution == Execution(3, "0,1", "high", None)
+    assert model.execution == Execution(2, "0,1", None, None, 4)
+    assert model.with_execution(Execution(3)).execution == Execution(3, "0,1", None, None, 4)
 
 
 def test_a_deployment_file_with_a_mistake(tmp_path: Path) -> None:
