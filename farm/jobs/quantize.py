@@ -119,7 +119,10 @@ def quantize_job(
 
 def _in_float(deployment: Deployment) -> Deployment:
     """The deployment file, as if it had not asked for eight bits itself."""
-    models = {name: model.model_copy(update={"quantize": False}) for name, model in deployment.models.items()}
+    models = {
+        name: model.model_copy(update={"quantize": False, "quantize_large_weights": False})
+        for name, model in deployment.models.items()
+    }
     return deployment.model_copy(update={"models": models})
 
 

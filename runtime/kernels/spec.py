@@ -139,6 +139,7 @@ class Kernel:
         defaults: GPU family (or a prefix of it up to a `-`; "" is any) -> variants used untuned: of the narrowest
             family that has some that fit, the one of least cost.
         work_items: logical global size for dims and a variant; the launch rounds it up to the local size.
+        integer_defaults: the same where the weights are integers; families that are not in it have `defaults`.
         cost: relative work of a variant for dims, what it computes in vain included.
         fits: why a variant cannot run for these dims on this target; empty where it can.
         local_size: default local size of a variant; zeros leave it to the driver.
@@ -163,6 +164,7 @@ class Kernel:
     ranges: Mapping[str, Range] = dataclasses.field(default_factory=dict)
     variants: tuple[Variant, ...] = (Variant(),)
     defaults: Mapping[str, tuple[Variant, ...]] = dataclasses.field(default_factory=dict)
+    integer_defaults: Mapping[str, tuple[Variant, ...]] = dataclasses.field(default_factory=dict)
     cost: Callable[[Dims, Variant], float] = no_cost
     fits: Callable[[Dims, Variant, Target], str] = always_fits
     local_size: Callable[[Dims, Variant, Target], WorkItems] | None = None
@@ -175,9 +177,10 @@ class Kernel:
     text: str = ""
     local_limit: WorkItems = ()
 
-    def default_variant(self, dims: Dims, target: Target) -> Variant | None:
+    def default_variant(self, dims: Dims, target: Target, in_integers: bool = False) -> Variant | None:
         """The cheapest fitting default of the GPU family, else the first variant that fits; None where none does."""
-        for defaults in self._family_defaults(target.gpu_family, target.precision.computes_in_half):
+        table = {**self.defaults, **self.integer_defaults} if in_integers else self.defaults
+        for defaults in _family_defaults(table, target.gpu_family, target.precision.computes_in_half):
             fitting = [variant for variant in defaults if not self.misfit(dims, variant, target)]
             if fitting:
                 return min(fitting, key=lambda variant: self.cost(dims, variant))
@@ -193,14 +196,17 @@ class Kernel:
         """How `Target.refused` names a variant."""
         return f"{self.name} {self.memory} {precision.label} {variant.name}"
 
-    def _family_defaults(self, family: str, in_half: bool = False) -> Iterator[tuple[Variant, ...]]:
-        """Defaults of the family, of the wider ones around it, of the one whose defaults it shares, and of any, in this
-        order; in half arithmetic perhaps only the latter two."""
-        wider = wider_family(family)
-        is_other = in_half and wider in _HALF_DEFAULTS_OF
-        families = [] if is_other else _around(family)
-        families += _around((_HALF_DEFAULTS_OF if is_other else _DEFAULTS_OF).get(wider, ""))
-        yield from (self.defaults[each] for each in (*families, "") if each in self.defaults)
+
+def _family_defaults(
+    table: Mapping[str, tuple[Variant, ...]], family: str, in_half: bool
+) -> Iterator[tuple[Variant, ...]]:
+    """Defaults of the family, of the wider ones around it, of the one whose defaults it shares, and of any, in this
+    order; in half arithmetic perhaps only the latter two."""
+    wider = wider_family(family)
+    is_other = in_half and wider in _HALF_DEFAULTS_OF
+    families = [] if is_other else _around(family)
+    families += _around((_HALF_DEFAULTS_OF if is_other else _DEFAULTS_OF).get(wider, ""))
+    yield from (table[each] for each in (*families, "") if each in table)
 
 
 def _around(family: str) -> list[str]:

@@ -20,7 +20,7 @@ from runtime.kernels.strided import LOOPS, strides_of, type_of
 from runtime.layout.blocked import to_blocked
 from runtime.layout.buffer import pack_rows
 from runtime.layout.image import ImageLayout, to_image
-from runtime.layout.integer_rows import integer_rows
+from runtime.layout.integer_rows import IntegerRows, integer_rows
 from runtime.lowering.choice import NodeChoice, Place
 from runtime.lowering.iteration import loop_nest, padded
 from runtime.lowering.launch import Launch, LaunchPacking, Rows
@@ -158,16 +158,16 @@ class Launcher:
         UnsupportedError where neither is possible.
         """
         kernel = table.find_kernel(kernel, memory) if isinstance(kernel, str) else kernel
-        kind, variant, reason = self._place(kernel, name, op, dims)
+        integers = _integers(kernel, tensors)
+        in_words = integers is not None and integers.in_words(dims["in_c"])
+        kind, variant, reason = self._place(kernel, name, op, dims, in_words)
+        integers = integers if in_words or kind == StepKind.CPU else None
         values: list[tuple[Value, ArgumentForm]] = []
         packed, chosen = [], dict(defines or {})
         for argument, form in kernel.tensors:
             given = tensors[argument]
             if isinstance(given, Rows):
                 block = kernel.block(variant) if kernel.block else 1
-                integers = integer_rows(given.weights) if kernel.integer_weights else None
-                if integers and kind == StepKind.OPENCL and not integers.in_words(dims["in_c"]):
-                    integers = None
                 if integers:
                     chosen |= {"WEIGHT_BITS": integers.bits, "WEIGHT_GROUP": integers.group}
                 if integers and kind == StepKind.CPU:
@@ -326,7 +326,9 @@ class Launcher:
         fitting = kernel.default_variant(dims, self.target)
         return "" if fitting else kernel.misfit(dims, kernel.variants[0], self.target)
 
-    def _place(self, kernel: Kernel, name: str, op: str, dims: Mapping[str, int]) -> tuple[StepKind, Variant, str]:
+    def _place(
+        self, kernel: Kernel, name: str, op: str, dims: Mapping[str, int], in_integers: bool
+    ) -> tuple[StepKind, Variant, str]:
         on_cpu = Variant((("BLOCK", CPU_BLOCK),)) if kernel.block else Variant()
         if self.on_cpu:
             if not kernel.cpu:
@@ -334,7 +336,7 @@ class Launcher:
             if self.chosen and self.element != ElementType.F32:
                 raise UnsupportedError(f"'{name}' ({op}): the CPU computes in fp32 only")
             return StepKind.CPU, on_cpu, "CPU: chosen" if self.chosen else ""
-        variant = kernel.default_variant(dims, self.target)
+        variant = kernel.default_variant(dims, self.target, in_integers)
         if variant is not None:
             return StepKind.OPENCL, variant, ""
         reason = kernel.misfit(dims, kernel.variants[0], self.target)
@@ -349,6 +351,12 @@ class Launcher:
         shape = ",".join(f"{key}={dims[key]}" for key in kernel.ints)
         precision = self.target.precision.label
         return "|".join((kernel.name, kernel.memory, precision, source_hash(kernel), definitions, shape))
+
+
+def _integers(kernel: Kernel, tensors: Mapping[str, Value | Rows]) -> IntegerRows | None:
+    """The weights of a launch as integers, where they are and its kernel reads such."""
+    rows = (given for given in tensors.values() if isinstance(given, Rows)) if kernel.integer_weights else ()
+    return next((found for each in rows if (found := integer_rows(each.weights))), None)
 
 
 def _is_float(value: Value) -> int:

@@ -131,7 +131,8 @@ def test_every_variant_has_a_case(kernel: BufferKernel) -> None:
 
 @each_kernel
 def test_defaults_are_variants(kernel: BufferKernel) -> None:
-    assert {chosen for family in kernel.defaults.values() for chosen in family} <= set(kernel.variants)
+    families = (*kernel.defaults.values(), *kernel.integer_defaults.values())
+    assert {chosen for family in families for chosen in family} <= set(kernel.variants)
     assert "" in kernel.defaults
     assert len(set(kernel.variants)) == len(kernel.variants)
     assert sum(not chosen.get("RUN") for chosen in kernel.variants) <= 24, "what a search has to try in one precision"

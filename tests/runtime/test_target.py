@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from runtime.kernels.spec import _family_defaults
 from runtime.kernels.table import BUFFER_KERNELS as KERNELS
 from runtime.target import Target, gpu_family, runs_on_cpu, target_from_probe
 
@@ -79,9 +80,9 @@ def probe() -> dict[str, Any]:
 
 def test_a_driver_for_cpus_takes_the_defaults_of_the_newest_pocl() -> None:
     for kernel in KERNELS:
-        newest = list(kernel._family_defaults("pocl-3.1"))
+        newest = list(_family_defaults(kernel.defaults, "pocl-3.1", False))
         assert newest
-        assert list(kernel._family_defaults("cpu")) == newest
+        assert list(_family_defaults(kernel.defaults, "cpu", False)) == newest
 
 
 def test_a_family_takes_what_fits_of_its_own_and_else_of_the_wider_ones() -> None:
@@ -125,4 +126,4 @@ def test_it_has_defaults_of_its_own_where_they_fit(family: str, out_c: int, tile
 @pytest.mark.parametrize("family", ["cpu", "cpu-avx512"])
 def test_in_half_arithmetic_it_has_none_that_calls_fma(family: str) -> None:
     for kernel in KERNELS:
-        assert all(not chosen.get("FMA") for chosen in next(kernel._family_defaults(family, in_half=True)))
+        assert all(not chosen.get("FMA") for chosen in next(_family_defaults(kernel.defaults, family, True)))

@@ -62,6 +62,7 @@ def buffer_kernel(
     tunable: bool = True,
     cpu: bool = True,
     integer_weights: bool = False,
+    integer_defaults: Mapping[str, tuple[Variant, ...]] | None = None,
 ) -> BufferKernel:
     """Makes a row of the buffer table.
 
@@ -99,6 +100,7 @@ def buffer_kernel(
         tunable=tunable,
         cpu=cpu,
         integer_weights=integer_weights,
+        integer_defaults=integer_defaults or {},
         shapes=shapes,
     )
 

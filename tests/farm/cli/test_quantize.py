@@ -312,6 +312,16 @@ def test_a_deployment_file_with_ranges_runs_in_eight_bits(quantize: Any, capsys:
     assert cli.call(["run", "tiny.yml", "--device", "host"]) == 2
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["cpu", "gpu"])
+def test_a_deployment_file_may_ask_for_weights_in_eight_bits(runtime: str) -> None:
+    write_deployment(Path(), runtime=runtime, data_type="fp32_fp32", quantize_large_weights="1")
+    assert cli.call(["run", "tiny.yml", "--validate", "--device", "host"]) == 0
+    loaded = deployment.load(Path("tiny.yml"))
+    weights = [each for each in prepare(loaded, "tiny", Fetcher(loaded)).source.graph.initializer if each.dims]
+    assert any(each.data_type == onnx.TensorProto.INT8 for each in weights)
+
+
 def test_maces_option_says_which_command_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.call(["run", "tiny.yml", "--quantize_stat", "--input_dir", "data"]) == 2
     assert "`farm quantize MODEL.yml --data DIR` finds the ranges" in capsys.readouterr().err
