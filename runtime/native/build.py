@@ -53,8 +53,9 @@ _X86_SETS = {
     "avx512": _AVX512,
     "avx512vnni": (*_AVX512, "-mavx512bw", "-mavx512vl", "-mavx512vnni"),
 }
-_ARM_SETS = {"dotprod": ("-mcpu=generic+dotprod",)}
-_INTEGER_SETS = ("avxvnni", "avx512vnni", "dotprod")  # in floats each is the set that it extends
+_X86_PAIRS = {"avx2pairs": (*_AVX2, "-DRT_PAIRS")}  # AVX2 again, for weights with which it may sum pairs in 16 bits
+_ARM_SETS = {"dotprod": ("-mcpu=generic+dotprod",), "i8mm": ("-mcpu=generic+dotprod+i8mm",)}
+_INTEGER_SETS = ("avxvnni", "avx512vnni", *_X86_PAIRS, *_ARM_SETS)  # in floats each is the set that it extends
 _LIBRARIES = ("-lpthread", "-ldl", "-lm")
 _BIONIC_LIBRARIES = ("-ldl", "-lm")  # threads are part of its libc
 
@@ -205,6 +206,7 @@ def _tile_units(target: Abi) -> list[TranslationUnit]:
     floats = sorted(path for path in EVERYTHING.sources() if any(map(path.match, _PER_BLOCK)))
     folder = _FOLDER / "src" / "cpu"
     units = [_unit(folder / _PER_SET, name, (f"-DRT_ISA={name}", *flags)) for name, flags in sets.items()]
+    sets |= _X86_PAIRS if "avx2" in sets else {}
     for (name, flags), block in itertools.product(sets.items(), _BLOCKS):
         if name.startswith("avx512") and block == 8:
             continue  # a block fills half a register; avx2 serves it

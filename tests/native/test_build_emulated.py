@@ -114,7 +114,7 @@ def test_operators_on_blocked_tensors(farmrt: Farmrt, name: str, block: int) -> 
     test_cpu_blocked.check(farmrt, test_cpu_blocked.CASES[name].launch(block), tolerance=2e-4)
 
 
-@pytest.mark.parametrize("isa", ["generic", "dotprod"])
+@pytest.mark.parametrize("isa", ["generic", "dotprod", "i8mm"])
 @pytest.mark.parametrize("block", test_cpu_blocked.BLOCKS)
 @pytest.mark.parametrize("name", test_quantized_convolution.CASES)
 def test_convolutions_in_eight_bits(farmrt: Farmrt, name: str, block: int, isa: str) -> None:

@@ -92,7 +92,7 @@ static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs)
     uint64_t x = rt_blocked_elements(images, channels, rt_product((uint64_t)d.in_h, (uint64_t)d.in_w), block);
     uint64_t y = rt_blocked_elements(images, channels, rt_product((uint64_t)d.out_h, (uint64_t)d.out_w), block);
     uint64_t lanes = rt_blocked_elements(1, channels, 1, block);
-    needs->scratch_bytes = taps * block * sizeof(float);
+    needs->scratch_bytes = taps * block * 2 * sizeof(int16_t);
     needs->work = rt_product(y, taps);
     return tensors_check(call, x, y, rt_product(lanes, taps), lanes, d.act_a, d.act_b);
 }
@@ -157,7 +157,7 @@ static void conv_turn(const void *context, uint32_t turn, uint32_t worker) {
 
 static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_quantized_conv2d_args d = rt_quantized_conv2d_args_of(call);
-    division all = {.kernels = rt_quantized_kernels_of(call->tiles, call->codes.block)};
+    division all = {.kernels = rt_quantized_kernels_of(call->tiles, call->codes.block, call->codes.bytes)};
     uint8_t zeros[16];
     memset(zeros, (int)call->codes.zero, sizeof zeros);
     const rt_conv_input x = {call->tensors[X].data, zeros, 1, true};
@@ -172,14 +172,15 @@ static void depthwise_turn(const void *context, uint32_t turn, uint32_t worker) 
     const rt_cpu_call *call = all->call;
     const rt_blocked_window *window = &all->window;
     rt_plane_turn own = rt_plane_turn_at(&all->turns, turn);
-    int64_t lanes = call->codes.block, channel = own.plane % all->blocks * lanes, count = window->k_h * window->k_w * lanes;
+    int64_t lanes = call->codes.block, channel = own.plane % all->blocks * lanes, line = window->k_w * lanes;
+    int64_t count = window->k_h * line, behind = count - line;
     const int8_t *w = (const int8_t *)call->tensors[W].data + own.plane % all->blocks * count;
-    float *weights = rt_workers_scratch(all->workers, worker);
-    for (int64_t i = 0; i < count; i++) weights[i] = w[i];
+    int16_t *weights = rt_workers_scratch(all->workers, worker);
+    for (int64_t i = 0; i < count; i++) weights[2 * i] = w[i], weights[2 * i + 1] = i < behind ? w[i + line] : 0;
     const rt_quantized_rows rows = {
         .window = window,
         .x = (const uint8_t *)call->tensors[X].data + own.plane * window->in_h * window->in_w * lanes,
-        .zero = (float)call->codes.zero,
+        .zero = (int32_t)call->codes.zero,
         .weights = weights,
         .first_row = own.first_row,
         .end_row = own.end_row,
@@ -192,7 +193,7 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_quantized_depthwise_args d = rt_quantized_depthwise_args_of(call);
     job all = {
         .call = call,
-        .kernels = rt_quantized_kernels_of(call->tiles, call->codes.block),
+        .kernels = rt_quantized_kernels_of(call->tiles, call->codes.block, 0),
         .workers = workers,
         .window = {d.in_h, d.in_w, d.out_h, d.out_w, d.k_h, d.k_w, d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h,
                    d.dil_w},

@@ -29,7 +29,8 @@ _QUAD = 4  # channels of a lane that follow each other (cpu_quantized.h)
 MOST_PRODUCTS = (2**31 - 1) // (255 * 128)
 # Multiply-adds for an input that has to be brought into eight bits first, from which on that is paid back.
 _MIN_MACS = 64
-OUTPUT_IN_BYTES, _RESIDUAL, _INPUT = 1, 2, 4  # BYTES
+OUTPUT_IN_BYTES, _RESIDUAL, _INPUT, _PAIRS = 1, 2, 4, 8  # BYTES
+_MOST_OF_A_PAIR = 128  # that a pair of weights of one sign may sum to, so that 16 bits hold its products with bytes
 
 
 def serves(builder: Builder, node: Node) -> bool:
@@ -95,6 +96,12 @@ def quads(filters: Array, block: int) -> Array:
     return wide.reshape(groups, blocks, block, quads, _QUAD, taps).transpose(0, 1, 5, 3, 2, 4)
 
 
+def pairs(packed: Array) -> int:
+    """Bits of BYTES: whether the products of neighbouring weights sum to 16 bits, of what `quads` packed."""
+    both = packed.reshape(-1, 2).astype(np.int16)
+    return _PAIRS * all((both * sign).clip(0).sum(axis=1).max() <= _MOST_OF_A_PAIR for sign in (1, -1))
+
+
 def _emit(
     conv: Convolution, depthwise: bool, weights: Array, dims: dict[str, int], scales: Array, totals: Array
 ) -> None:
@@ -127,7 +134,7 @@ def _emit(
         residual is not None and residual.steps is not None
     )
     defines = {"ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block}
-    defines |= {"BYTES": in_bytes, "ZERO": x.steps.zero}
+    defines |= {"BYTES": in_bytes | (0 if depthwise else pairs(weights)), "ZERO": x.steps.zero}
     kernel, op = (QUANTIZED_DEPTHWISE, "DepthwiseConv2d") if depthwise else (QUANTIZED_CONV2D, "Conv2D")
     numbers |= {"residual_scale": residual_scale / y_step}
     builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown, "eight bits")

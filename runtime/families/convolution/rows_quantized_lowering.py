@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D
-from runtime.families.convolution.quantized_lowering import MOST_PRODUCTS, OUTPUT_IN_BYTES, quads
+from runtime.families.convolution.quantized_lowering import MOST_PRODUCTS, OUTPUT_IN_BYTES, pairs, quads
 from runtime.graph import Node
 from runtime.layout.integer_rows import IntegerRows, integer_rows
 from runtime.lowering.activation import activation_code
@@ -62,9 +62,10 @@ def _lower(builder: Builder, node: Node) -> None:
     code, numbers = activation_code(node.attrs)
     numbers = byte_bounds(y.steps, "act_a act_b") if y.steps else numbers
     rows, in_c = x.shape[:2]
+    packed = quads(weights.integers[..., None, None], builder.block)
     tensors: Tensors = {
         "x": x,
-        "w": builder.constant_bytes(node.inputs[1], quads(weights.integers[..., None, None], builder.block)),
+        "w": builder.constant_bytes(node.inputs[1], packed),
         "scales": builder.constant(f"{node.name}:scales", scales / y_step),
         "b": builder.constant(node.input(2) or f"{node.name}:bias", biases / y_step),
         "residual": x,
@@ -72,7 +73,7 @@ def _lower(builder: Builder, node: Node) -> None:
     }
     dims = {**_WINDOW, "batch": rows, "in_c": in_c, "out_c": len(scales), "groups": 1, "pad_t": 0, "pad_l": 0}
     defines = {"ACTIVATION": code, "RESIDUAL": 0, "BLOCK": builder.block, "ZERO": x.steps.zero}
-    defines["BYTES"] = OUTPUT_IN_BYTES * (y.steps is not None)
+    defines["BYTES"] = OUTPUT_IN_BYTES * (y.steps is not None) | pairs(packed)
     numbers |= {"residual_scale": 1.0}
     shown = ProfileInfo(graph.shape(node.output), graph.shape(node.inputs[1]))
     builder.launch(QUANTIZED_CONV2D, node.name, "FullyConnected", tensors, dims, numbers, defines, shown, "eight bits")

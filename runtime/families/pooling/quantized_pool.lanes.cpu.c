@@ -2,21 +2,24 @@
 #include "../../native/src/cpu/cpu_lanes_bytes.h"
 #include "../../native/src/cpu/cpu_lanes_window.h"
 
-/* Adds one tap to the result so far. */
-INLINE ints combine(bool is_max, ints value, ints x) {
-    if (!is_max) return value + x;
-#if LANES == 16
-    return (ints)_mm512_max_epi32((__m512i)value, (__m512i)x);
-#elif LANES == 8
-    return (ints)_mm256_max_epi32((__m256i)value, (__m256i)x);
-#else
-    const ints more = x > value;
-    return (more & x) | (~more & value);
-#endif
+typedef uint8_t block_bytes __attribute__((vector_size(RT_BLOCK)));
+
+/* Columns of the greatest bytes of some rows, that are brought together at once; a wider window is read as it lies. */
+enum { COLUMNS = 64 };
+
+/* Stores the mean or the maximum of a pixel, which is `value` without `zeros`, times `scale`. */
+INLINE void pixel_store(const rt_quantized_pool *pool, const ints *value, int32_t zeros, float scale, int64_t out) {
+    const lanes low = (lanes){0} + pool->low, high = (lanes){0} + pool->high;
+    UNROLLED for (int part = 0; part < PARTS; part++) {
+        lanes v = __builtin_convertvector(value[part] - zeros, lanes) * scale;
+        bytes_store(pool->y + out * RT_BLOCK + part * LANES, clamp(v, low, high), (int32_t)pool->low);
+    }
 }
 
-/* One pixel; a window wholly outside holds the least byte, or the zero point. */
-INLINE void pixel_compute(const rt_quantized_pool *pool, const taps *at, int64_t out, bool is_max) {
+/* --- means --- */
+
+/* One pixel; a window wholly outside holds the zero point. */
+INLINE void mean_compute(const rt_quantized_pool *pool, const taps *at, int64_t out) {
     const rt_blocked_window *window = pool->window;
     ints value[PARTS];
     UNROLLED for (int part = 0; part < PARTS; part++) value[part] = (ints){0};
@@ -24,38 +27,97 @@ INLINE void pixel_compute(const rt_quantized_pool *pool, const taps *at, int64_t
         const uint8_t *x = pool->x + ((at->top + i * window->dil_h) * window->in_w + at->left) * RT_BLOCK;
         for (int64_t j = at->columns.first; j < at->columns.end; j++) {
             const uint8_t *source = x + j * window->dil_w * RT_BLOCK;
-            UNROLLED for (int part = 0; part < PARTS; part++) {
-                value[part] = combine(is_max, value[part], integers_load(source + part * LANES));
-            }
+            UNROLLED for (int part = 0; part < PARTS; part++) value[part] += integers_load(source + part * LANES);
         }
     }
     int64_t rows = at->rows.end - at->rows.first, columns = at->columns.end - at->columns.first;
     int64_t found = rows > 0 && columns > 0 ? rows * columns : 0, most = window->k_h * window->k_w;
-    int64_t divisor = is_max ? 1 : pool->count_include_pad ? most : found > 0 ? found : 1;
-    const ints zeros = (ints){0} + (int32_t)(is_max ? pool->zero : pool->zero * found);
-    const lanes low = (lanes){0} + pool->low, high = (lanes){0} + pool->high;
-    UNROLLED for (int part = 0; part < PARTS; part++) {
-        lanes v = __builtin_convertvector(value[part] - zeros, lanes) * (pool->scale / (float)divisor);
-        bytes_store(pool->y + out * RT_BLOCK + part * LANES, clamp(v, low, high), (int32_t)pool->low);
+    int64_t divisor = pool->count_include_pad ? most : found > 0 ? found : 1;
+    pixel_store(pool, value, (int32_t)(pool->zero * found), pool->scale / (float)divisor, out);
+}
+
+/* --- maxima --- */
+
+INLINE block_bytes greater(block_bytes a, const uint8_t *source) {
+    block_bytes b;
+    memcpy(&b, source, sizeof b);
+#if defined(__SSE2__) && RT_BLOCK == 16
+    return (block_bytes)_mm_max_epu8((__m128i)a, (__m128i)b);
+#elif defined(__SSE2__)
+    const __m128i wide = _mm_max_epu8(_mm_cvtsi64_si128((int64_t)a), _mm_cvtsi64_si128((int64_t)b));
+    return (block_bytes)_mm_cvtsi128_si64(wide);
+#elif defined(__aarch64__) && RT_BLOCK == 16
+    return (block_bytes)vmaxq_u8((uint8x16_t)a, (uint8x16_t)b);
+#elif defined(__aarch64__)
+    return (block_bytes)vmax_u8((uint8x8_t)a, (uint8x8_t)b);
+#else
+    const block_bytes more = (block_bytes)(b > a);
+    return (more & b) | (~more & a);
+#endif
+}
+
+/* `count` blocks from `x` on, the greatest of `rows` that lie `line` apart. */
+static void rows_join(const uint8_t *x, int64_t line, int64_t rows, int64_t count, uint8_t *y) {
+    for (int64_t at = 0; at < count * RT_BLOCK; at += RT_BLOCK) {
+        block_bytes value = {0};
+        for (int64_t i = 0; i < rows; i++) value = greater(value, x + i * line + at);
+        memcpy(y + at, &value, sizeof value);
     }
 }
 
-INLINE void rows_compute(const rt_quantized_pool *pool, bool is_max) {
+INLINE void maximum_store(const rt_quantized_pool *pool, block_bytes value, int64_t out) {
+    if (pool->scale == 1.0f && pool->low == (float)-pool->zero && pool->high == pool->low + 255.0f) {
+        memcpy(pool->y + out * RT_BLOCK, &value, sizeof value);
+        return;
+    }
+    uint8_t held[RT_BLOCK];
+    ints wide[PARTS];
+    memcpy(held, &value, sizeof held);
+    UNROLLED for (int part = 0; part < PARTS; part++) wide[part] = integers_load(held + part * LANES);
+    pixel_store(pool, wide, pool->zero, pool->scale, out);
+}
+
+/* Outputs of a row from `column` on whose windows lie within COLUMNS columns of the input together, at least one; one
+ * wholly outside holds the least byte. Returns how many. */
+INLINE int64_t maxima_compute(const rt_quantized_pool *pool, const taps *row, int64_t at_row, int64_t column,
+                              rt_tap_range inside) {
+    const rt_blocked_window *window = pool->window;
+    const int64_t line = window->in_w * RT_BLOCK, reach = (window->k_w - 1) * window->dil_w + 1;
+    int64_t most = reach <= COLUMNS ? (COLUMNS - reach) / window->stride_w + 1 : 1, rest = window->out_w - column;
+    int64_t count = most < rest ? most : rest, rows = row->rows.end - row->rows.first;
+    int64_t left = column * window->stride_w - window->pad_l, end = left + (count - 1) * window->stride_w + reach;
+    int64_t first = left > 0 ? left : 0, width = (end < window->in_w ? end : window->in_w) - first;
+    const uint8_t *x = pool->x + (row->top + row->rows.first * window->dil_h) * line + first * RT_BLOCK;
+    uint8_t joined[COLUMNS * RT_BLOCK];
+    bool is_joined = reach <= COLUMNS;
+    if (is_joined && rows > 0 && width > 0) rows_join(x, window->dil_h * line, rows, width, joined);
+    taps at = *row;
+    for (int64_t p = 0; p < count; p++) {
+        block_bytes value = {0};
+        column_move(window, column + p, inside, &at);
+        for (int64_t j = at.columns.first; j < at.columns.end && rows > 0; j++) {
+            int64_t place = (at.left + j * window->dil_w - first) * RT_BLOCK;
+            for (int64_t i = 0; i < (is_joined ? 1 : rows); i++) {
+                value = greater(value, is_joined ? joined + place : x + i * window->dil_h * line + place);
+            }
+        }
+        maximum_store(pool, value, at_row * window->out_w + column + p);
+    }
+    return count;
+}
+
+void NAME(rt_lanes_quantized_pool_)(const rt_quantized_pool *pool) {
     const rt_blocked_window *window = pool->window;
     rt_tap_range inside = columns_inside(window);
     for (int64_t row = pool->first_row; row < pool->end_row; row++) {
         taps at = row_taps(window, row);
-        for (int64_t column = 0; column < window->out_w; column++) {
-            column_move(window, column, inside, &at);
-            pixel_compute(pool, &at, row * window->out_w + column, is_max);
+        for (int64_t column = 0; column < window->out_w;) {
+            if (pool->pooling == RT_POOLING_MAX) {
+                column += maxima_compute(pool, &at, row, column, inside);
+            } else {
+                column_move(window, column, inside, &at);
+                mean_compute(pool, &at, row * window->out_w + column++);
+            }
         }
-    }
-}
-
-void NAME(rt_lanes_quantized_pool_)(const rt_quantized_pool *pool) {
-    if (pool->pooling == RT_POOLING_MAX) {
-        rows_compute(pool, true);
-    } else {
-        rows_compute(pool, false);
     }
 }

@@ -103,6 +103,8 @@ typedef struct {
     void (*winograd_output[2])(const rt_winograd_tile *tile);
     void (*quantized_pool)(const struct rt_quantized_pool *pool); /* cpu_quantized.h */
     void (*quantized_pair)(const struct rt_quantized_pair *pair);
+    /* y = table[x] of `count` bytes, of a table of 256 */
+    void (*quantized_lookup)(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y);
 } rt_blocked_kernels;
 
 /* Those for the instruction set of `tiles` and a block of 8 or 16. */

@@ -14,11 +14,13 @@ RT_QUANTIZED_SET(generic)
 #if defined(__x86_64__)
 RT_BLOCKED_SET(avx2)
 RT_QUANTIZED_SET(avx2)
+RT_QUANTIZED_SET(avx2pairs)
 RT_QUANTIZED_SET(avxvnni)
 extern const rt_blocked_kernels rt_blocked_kernels_avx512_16;
 extern const rt_quantized_kernels rt_quantized_kernels_avx512vnni_16;
 #elif defined(__aarch64__)
 RT_QUANTIZED_SET(dotprod)
+RT_QUANTIZED_SET(i8mm)
 #endif
 #undef RT_BLOCKED_SET
 #undef RT_QUANTIZED_SET
@@ -38,12 +40,16 @@ const rt_blocked_kernels *rt_blocked_kernels_of(const rt_tile_kernels *tiles, ui
     return block == 8 ? &rt_blocked_kernels_generic_8 : &rt_blocked_kernels_generic_16;
 }
 
-const rt_quantized_kernels *rt_quantized_kernels_of(const rt_tile_kernels *tiles, uint32_t block) {
+const rt_quantized_kernels *rt_quantized_kernels_of(const rt_tile_kernels *tiles, uint32_t block, uint32_t bytes) {
+    (void)bytes;
 #if defined(__x86_64__)
     if (is_of(tiles, "avx512vnni") && block == 16) return &rt_quantized_kernels_avx512vnni_16;
     if (is_of(tiles, "avxvnni")) return block == 8 ? &rt_quantized_kernels_avxvnni_8 : &rt_quantized_kernels_avxvnni_16;
+    if (is_of(tiles, "avx") && (bytes & RT_BYTES_PAIRS))
+        return block == 8 ? &rt_quantized_kernels_avx2pairs_8 : &rt_quantized_kernels_avx2pairs_16;
     if (is_of(tiles, "avx")) return block == 8 ? &rt_quantized_kernels_avx2_8 : &rt_quantized_kernels_avx2_16;
 #elif defined(__aarch64__)
+    if (is_of(tiles, "i8mm")) return block == 8 ? &rt_quantized_kernels_i8mm_8 : &rt_quantized_kernels_i8mm_16;
     if (is_of(tiles, "dotprod")) return block == 8 ? &rt_quantized_kernels_dotprod_8 : &rt_quantized_kernels_dotprod_16;
 #else
     (void)tiles;

@@ -57,13 +57,16 @@ static void sets_read(set sets[SETS]) {
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 
-extern const rt_tile_kernels rt_tile_kernels_dotprod;
+extern const rt_tile_kernels rt_tile_kernels_dotprod, rt_tile_kernels_i8mm;
 
-enum { SETS = 2, HAS_DOT_PRODUCTS = 1 << 20 }; /* asm/hwcap.h: HWCAP_ASIMDDP */
+/* asm/hwcap.h: HWCAP_ASIMDDP, HWCAP2_I8MM */
+enum { SETS = 3, HAS_DOT_PRODUCTS = 1 << 20, HAS_MATRIX_PRODUCTS = 1 << 13 };
 
 static void sets_read(set sets[SETS]) {
-    sets[0] = (set){&rt_tile_kernels_dotprod, (getauxval(AT_HWCAP) & HAS_DOT_PRODUCTS) != 0};
-    sets[1] = (set){&rt_tile_kernels_generic, true};
+    bool dots = (getauxval(AT_HWCAP) & HAS_DOT_PRODUCTS) != 0;
+    sets[0] = (set){&rt_tile_kernels_i8mm, dots && (getauxval(AT_HWCAP2) & HAS_MATRIX_PRODUCTS) != 0};
+    sets[1] = (set){&rt_tile_kernels_dotprod, dots};
+    sets[2] = (set){&rt_tile_kernels_generic, true};
 }
 #else
 enum { SETS = 1 };

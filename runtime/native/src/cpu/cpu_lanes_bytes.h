@@ -42,18 +42,65 @@ INLINE void bytes_store(uint8_t *target, lanes v, int32_t low) {
 #endif
 }
 
-/* Completes LANES results that lie at `place`. `v`: with scale and bias. */
-INLINE void result_store(const rt_quantized_end *end, lanes v, int64_t place, lanes low, lanes high) {
-    if (end->residual != NULL) {
-        lanes residual = end->bytes & RT_BYTES_RESIDUAL ? bytes_load((const uint8_t *)end->residual + place)
-                                                        : load((const float *)end->residual + place);
-        v += residual * end->residual_scale;
+/* The second and third quarter of a register change places, or nothing: AVX2 adds neighbours so. */
+INLINE lanes crossed(lanes v, bool is_crossed) {
+#if LANES == 8
+    if (is_crossed) return (lanes)_mm256_permute4x64_pd((__m256d)v, 0xD8);
+#endif
+    (void)is_crossed;
+    return v;
+}
+
+/* The same of several registers, at most `high`, `step` elements apart; on AVX2 together. They may be crossed. */
+INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int count, lanes low, lanes high,
+                            bool is_crossed) {
+    (void)is_crossed;
+#if LANES == 8
+    const __m256i least = _mm256_set1_epi16((int16_t)low[0]);
+    UNROLLED for (int first = 0; first < count; first += 4) {
+        __m256i pair[2];
+        UNROLLED for (int i = 0; i < 2; i++) {
+            int a = first + 2 * i < count ? first + 2 * i : first, b = a + 1 < count ? a + 1 : a;
+            __m256i whole = _mm256_packs_epi32(_mm256_cvtps_epi32(_mm256_min_ps((__m256)v[a], (__m256)high)),
+                                               _mm256_cvtps_epi32(_mm256_min_ps((__m256)v[b], (__m256)high)));
+            pair[i] = _mm256_subs_epi16(whole, least);
+        }
+        __m256i all = _mm256_packus_epi16(pair[0], pair[1]); /* the first four lanes of each, then the others */
+        __m128i a = _mm256_castsi256_si128(all), b = _mm256_extracti128_si256(all, 1);
+        const __m128 two[2] = {(__m128)(is_crossed ? _mm_unpacklo_epi16(a, b) : _mm_unpacklo_epi32(a, b)),
+                               (__m128)(is_crossed ? _mm_unpackhi_epi16(a, b) : _mm_unpackhi_epi32(a, b))};
+        UNROLLED for (int i = 0; i < 4; i++) {
+            __m64 *place = (__m64 *)(void *)(target + (first + i) * step);
+            if (first + i >= count) continue;
+            if (i % 2) {
+                _mm_storeh_pi(place, two[i / 2]);
+            } else {
+                _mm_storel_pi(place, two[i / 2]);
+            }
+        }
     }
-    v = clamp(v, low, high);
+#else
+    UNROLLED for (int i = 0; i < count; i++) bytes_store(target + i * step, clamp(v[i], low, high), (int32_t)low[0]);
+#endif
+}
+
+/* Completes `count` registers of results, the first at `place`, `step` elements apart. `v`: with scale and bias. */
+INLINE void results_store(const rt_quantized_end *end, lanes *v, int count, int64_t place, int64_t step, lanes low,
+                          lanes high, bool is_crossed) {
+    if (end->residual != NULL) {
+        UNROLLED for (int i = 0; i < count; i++) {
+            int64_t at = place + i * step;
+            lanes residual = end->bytes & RT_BYTES_RESIDUAL ? bytes_load((const uint8_t *)end->residual + at)
+                                                            : load((const float *)end->residual + at);
+            v[i] += crossed(residual, is_crossed) * end->residual_scale;
+        }
+    }
     if (end->bytes & RT_BYTES_OUTPUT) {
-        bytes_store((uint8_t *)end->y + place, v, (int32_t)end->a);
-    } else {
-        store((float *)end->y + place, v);
+        registers_store((uint8_t *)end->y + place, step, v, count, low, high, is_crossed);
+        return;
+    }
+    UNROLLED for (int i = 0; i < count; i++) {
+        store((float *)end->y + place + i * step, clamp(crossed(v[i], is_crossed), low, high));
     }
 }
 

@@ -219,4 +219,5 @@ const rt_blocked_kernels NAME(rt_blocked_kernels_) = {
     .winograd_output = {NAME(rt_lanes_winograd2_output_), NAME(rt_lanes_winograd4_output_)},
     .quantized_pool = NAME(rt_lanes_quantized_pool_),
     .quantized_pair = NAME(rt_lanes_quantized_pair_),
+    .quantized_lookup = NAME(rt_lanes_quantized_lookup_),
 };

@@ -10,8 +10,9 @@
 #include "cpu_blocked.h"
 
 /* Channels whose weights follow each other in a lane: [b][t][ceil(c/4)][lane][4], zeros behind the last channel; and the
- * bits BYTES of what lies in bytes. */
-enum { RT_QUAD = 4, RT_BYTES_OUTPUT = 1, RT_BYTES_RESIDUAL = 2, RT_BYTES_INPUT = 4 };
+ * bits BYTES of what lies in bytes. PAIRS: of weights 2i and 2i + 1 of a quad, the positive ones sum to 128 at most, the
+ * negative ones to -128 at least, so that 16 bits hold the sum of their products. */
+enum { RT_QUAD = 4, RT_BYTES_OUTPUT = 1, RT_BYTES_RESIDUAL = 2, RT_BYTES_INPUT = 4, RT_BYTES_PAIRS = 8 };
 
 /* What becomes of sums: v = sum * scale + bias + residual * residual_scale of each lane. Bytes: v, rounded and within a
  * and b, which are whole, is stored less a. Floats: activation(v). A value. */
@@ -44,8 +45,8 @@ typedef struct {
 typedef struct {
     const rt_blocked_window *window;
     const uint8_t *x;           /* the input plane */
-    float zero;                 /* of x */
-    const float *weights;       /* whole numbers, [k_h][k_w][lane] */
+    int32_t zero;               /* of x */
+    const int16_t *weights;     /* [k_h][k_w][lane][2]: of a tap, and of the one below it; 0 below the last row */
     int64_t first_row, end_row; /* of the output */
     rt_quantized_end end;       /* at the first pixel of the plane */
 } rt_quantized_rows;
@@ -85,7 +86,7 @@ typedef struct {
     void (*depthwise)(const rt_quantized_rows *rows);
 } rt_quantized_kernels;
 
-/* Those for the instruction set of `tiles` and a block of 8 or 16. */
-const rt_quantized_kernels *rt_quantized_kernels_of(const rt_tile_kernels *tiles, uint32_t block);
+/* Those for the instruction set of `tiles`, a block of 8 or 16, and weights of which BYTES tells. */
+const rt_quantized_kernels *rt_quantized_kernels_of(const rt_tile_kernels *tiles, uint32_t block, uint32_t bytes);
 
 #endif

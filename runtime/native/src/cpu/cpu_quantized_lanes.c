@@ -1,6 +1,7 @@
 /* Sums of products of eight bits. The inputs of a tile are brought together as the instruction wants them, and all blocks
- * of the tile pass over them: bytes for an instruction that sums four products in a lane (VNNI, SDOT), else 16 bits for
- * one that sums two (x86) or widens (the rest). None of them saturates. */
+ * of the tile pass over them: bytes for an instruction that sums four products in a lane (VNNI, SDOT) or eight for two
+ * pixels and lanes (I8MM), else 16 bits for one that sums two (x86) or widens (the rest). None of them saturates; with RT_PAIRS AVX2's sum of two products of bytes
+ * would, but for weights that never let it (RT_BYTES_PAIRS). */
 #include "cpu_lanes_bytes.h"
 #include "cpu_lanes_window.h"
 
@@ -14,6 +15,14 @@
 #define DOT 1
 #define PIXELS 6
 #define REGISTERS 2
+#elif defined(RT_PAIRS)
+#define DOT 1
+#define PIXELS 6
+#define REGISTERS 2
+#elif defined(__ARM_FEATURE_MATMUL_INT8)
+#define DOT 1
+#define PIXELS 4
+#define REGISTERS 4
 #elif defined(__ARM_FEATURE_DOTPROD)
 #define DOT 1
 #define SIGNED 1
@@ -41,6 +50,12 @@ enum {
     PARTS_OF_SUMS = RT_BLOCK / SHARE, /* registers of sums of a block */
     GROUP = REGISTERS / PARTS_OF_SUMS, /* blocks that are summed at once */
     PASS = 128 / RT_BLOCK,           /* blocks that pass over inputs which were brought together once */
+    CROSSED = LANES == 8 && PARTIALS == 2, /* order of lanes of sums (crossed) */
+#ifdef __ARM_FEATURE_MATMUL_INT8
+    IN_PAIRS = true,                 /* sums are of two pixels */
+#else
+    IN_PAIRS = false,
+#endif
     CHUNK = 512,                     /* channels of taps that are brought together at once */
     ROW = CHUNK + RT_BLOCK,
     WINDOW_PIXELS = 4
@@ -66,7 +81,12 @@ INLINE void block_take(const uint8_t *x, element *target) {
 #elif defined(__SSE2__)
     UNROLLED for (int i = 0; i < RT_BLOCK; i += 8) {
         __m128i half = _mm_loadl_epi64((const __m128i *)(const void *)(x + i));
-        _mm_storeu_si128((__m128i *)(void *)(target + i), _mm_unpacklo_epi8(half, _mm_setzero_si128()));
+#if LANES == 8
+        half = _mm_cvtepu8_epi16(half);
+#else
+        half = _mm_unpacklo_epi8(half, _mm_setzero_si128());
+#endif
+        _mm_storeu_si128((__m128i *)(void *)(target + i), half);
     }
 #else
     typedef int16_t block_elements __attribute__((vector_size(RT_BLOCK * 2)));
@@ -75,27 +95,69 @@ INLINE void block_take(const uint8_t *x, element *target) {
 #endif
 }
 
-/* Takes whole blocks until the rows of the buffer are full, or all is taken; returns how many channels they have, each tap
- * rounded up to quads. */
+/* Takes channels of taps, in whole blocks, until the rows of the buffer are full, or all is taken; returns how many
+ * channels they have, each tap rounded up to quads. */
 static uint32_t inputs_take(const rt_quantized_tile *tile, cursor *at, element buffer[TILE_PIXELS][ROW]) {
     uint32_t taken = 0;
-    for (; at->tap < tile->taps && taken + RT_BLOCK <= CHUNK; at->channel += RT_BLOCK) {
+    while (at->tap < tile->taps && taken + RT_BLOCK <= CHUNK) {
         const void *const *rows = tile->rows + at->tap * RT_BLOCKED_PIXELS;
-        int64_t offset = at->channel / RT_BLOCK * tile->plane;
-        uint32_t rest = tile->channels - at->channel;
+        uint32_t rest = tile->channels - at->channel, room = (CHUNK - taken) / RT_BLOCK * RT_BLOCK;
+        uint32_t some = rest < room ? rest : room;
         for (uint32_t p = 0; p < tile->pixels; p++) {
-            const uint8_t *x = rows[p];
-            block_take(x == tile->zeros ? x : x + offset, buffer[p] + taken);
+            int64_t plane = rows[p] == tile->zeros ? 0 : tile->plane;
+            const uint8_t *x = (const uint8_t *)rows[p] + at->channel / RT_BLOCK * plane;
+            for (uint32_t c = 0; c < some; c += RT_BLOCK, x += plane) block_take(x, buffer[p] + taken + c);
         }
-        taken += rest < RT_BLOCK ? (rest + RT_QUAD - 1) / RT_QUAD * RT_QUAD : RT_BLOCK;
-        if (rest <= RT_BLOCK) at->tap++, at->channel = (uint32_t)-RT_BLOCK;
+        taken += (some + RT_QUAD - 1) / RT_QUAD * RT_QUAD;
+        at->channel += some;
+        if (at->channel == tile->channels) at->tap++, at->channel = 0;
     }
     return taken;
 }
 
 /* --- sums --- */
 
-#ifdef DOT
+#ifdef __ARM_FEATURE_MATMUL_INT8
+/* Adds the products of two quads, or of the last one alone: sum[p] and sum[p + 1] hold the first and the last two lanes of
+ * both pixels. A pixel that is missing may be anything. */
+INLINE void two_quads_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], const int8_t *w, int64_t stride, int pixels,
+                          int blocks, bool is_last) {
+    uint8x16_t both[PIXELS / 2];
+    UNROLLED for (int p = 0; p < pixels; p += 2) both[p / 2] = vcombine_u8(vld1_u8(x[p]), vld1_u8(x[p + 1]));
+    UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
+        const int8_t *own = w + i / PARTS_OF_SUMS * stride + i % PARTS_OF_SUMS * SHARE * RT_QUAD;
+        int32x4_t first = vreinterpretq_s32_s8(vld1q_s8(own));
+        int32x4_t second = is_last ? vdupq_n_s32(0) : vreinterpretq_s32_s8(vld1q_s8(own + RT_BLOCK * RT_QUAD));
+        int8x16_t low = vreinterpretq_s8_s32(vzip1q_s32(first, second));
+        int8x16_t high = vreinterpretq_s8_s32(vzip2q_s32(first, second));
+        UNROLLED for (int p = 0; p < pixels; p += 2) {
+            sum[p][i] = (ints)vusmmlaq_s32((int32x4_t)sum[p][i], both[p / 2], low);
+            sum[p + 1][i] = (ints)vusmmlaq_s32((int32x4_t)sum[p + 1][i], both[p / 2], high);
+        }
+    }
+}
+
+/* Adds the products of quads that were brought together. */
+INLINE void quads_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], const int8_t *w, int64_t stride,
+                      uint32_t channels, int pixels, int blocks) {
+    uint32_t c = 0;
+    for (; c + RT_QUAD < channels; c += 2 * RT_QUAD, w += 2 * RT_BLOCK * RT_QUAD) {
+        two_quads_add(sum, (const element(*)[ROW])(*x + c), w, stride, pixels, blocks, false);
+    }
+    if (c < channels) two_quads_add(sum, (const element(*)[ROW])(*x + c), w, stride, pixels, blocks, true);
+}
+
+/* Pixel by pixel what lies in pairs of pixels. */
+INLINE void sums_part(ints sum[PIXELS][REGISTERS], int pixels, int registers) {
+    UNROLLED for (int p = 0; p < pixels; p += 2) {
+        UNROLLED for (int i = 0; i < registers; i++) {
+            int64x2_t first = (int64x2_t)sum[p][i], second = (int64x2_t)sum[p + 1][i];
+            sum[p][i] = (ints)vzip1q_s64(first, second);
+            sum[p + 1][i] = (ints)vzip2q_s64(first, second);
+        }
+    }
+}
+#elif defined(DOT)
 typedef ints weight_register;
 
 /* The weights of SHARE lanes. */
@@ -115,6 +177,9 @@ INLINE ints quad_load(const element *x) {
 INLINE ints products_add(ints sum, ints x, weight_register w) {
 #if LANES == 16
     return (ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);
+#elif defined(RT_PAIRS)
+    const __m256i pairs_of_sums = _mm256_maddubs_epi16((__m256i)x, (__m256i)w);
+    return sum + (ints)_mm256_madd_epi16(pairs_of_sums, _mm256_set1_epi16(1));
 #elif LANES == 8
     return (ints)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)w);
 #else
@@ -167,6 +232,7 @@ INLINE ints quad_load(const element *x) {
 INLINE ints products_add(ints sum, ints x, weight_register w) { return sum + x * w; }
 #endif
 
+#ifndef __ARM_FEATURE_MATMUL_INT8
 /* Adds the products of quads that were brought together. */
 INLINE void quads_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], const int8_t *w, int64_t stride,
                       uint32_t channels, int pixels, int blocks) {
@@ -182,12 +248,16 @@ INLINE void quads_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], cons
     }
 }
 
+/* Nothing: they lie so. */
+INLINE void sums_part(ints sum[PIXELS][REGISTERS], int pixels, int registers) { (void)sum, (void)pixels, (void)registers; }
+#endif
+
 /* The sums of LANES lanes, from their parts on. */
 INLINE ints totals(const ints *sum) {
 #if PARTIALS == 1
     return *sum;
 #elif PARTIALS == 2 && LANES == 8
-    return (ints)_mm256_permute4x64_epi64(_mm256_hadd_epi32((__m256i)sum[0], (__m256i)sum[1]), 0xD8);
+    return (ints)_mm256_hadd_epi32((__m256i)sum[0], (__m256i)sum[1]); /* CROSSED */
 #elif PARTIALS == 2
     __m128 first = (__m128)sum[0], second = (__m128)sum[1];
     return (ints)_mm_shuffle_ps(first, second, 0x88) + (ints)_mm_shuffle_ps(first, second, 0xDD);
@@ -215,15 +285,17 @@ INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTER
 #ifdef SIGNED
     bias += tile->signed_bias;
 #endif
-    for (int b = 0; b < blocks; b++) {
+    sums_part(sum, pixels, blocks * PARTS_OF_SUMS);
+    UNROLLED for (int b = 0; b < blocks; b++) {
         int64_t channel = (block + (uint32_t)b) * RT_BLOCK, plane = (block + (uint32_t)b) * tile->y_plane;
         UNROLLED for (int part = 0; part < PARTS; part++) {
-            lanes scale = load(end.scales + channel + part * LANES), start = load(bias + channel + part * LANES);
+            lanes scale = crossed(load(end.scales + channel + part * LANES), CROSSED);
+            lanes start = crossed(load(bias + channel + part * LANES), CROSSED), v[PIXELS];
             UNROLLED for (int p = 0; p < pixels; p++) {
                 const ints *own = sum[p] + b * PARTS_OF_SUMS + part * PARTIALS;
-                lanes v = __builtin_convertvector(totals(own), lanes) * scale + start;
-                result_store(&end, v, plane + p * tile->y_pixel + part * LANES, low, high);
+                v[p] = __builtin_convertvector(totals(own), lanes) * scale + start;
             }
+            results_store(&end, v, pixels, plane + part * LANES, tile->y_pixel, low, high, CROSSED);
         }
     }
 }
@@ -243,7 +315,8 @@ typedef struct {
 /* A group of constant size. */
 INLINE void group_compute(const group *own, int pixels, int blocks) {
     ints sum[PIXELS][REGISTERS];
-    UNROLLED for (int p = 0; p < pixels; p++) {
+    int rows = IN_PAIRS ? (pixels + 1) / 2 * 2 : pixels;
+    UNROLLED for (int p = 0; p < rows; p++) {
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
             sum[p][i] = own->is_first ? (ints){0} : own->held[p * REGISTERS + i];
         }
@@ -253,7 +326,7 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
         sums_finish(own->tile, sum, own->block, pixels, blocks);
         return;
     }
-    UNROLLED for (int p = 0; p < pixels; p++) {
+    UNROLLED for (int p = 0; p < rows; p++) {
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) own->held[p * REGISTERS + i] = sum[p][i];
     }
 }
@@ -298,28 +371,84 @@ static void product(const rt_quantized_tile *tile) {
 
 /* --- depthwise --- */
 
-/* A depthwise_register of bytes: what several outputs read is converted once. */
+/* Bytes of two rows of taps, less their zero point. */
+#if defined(__SSE2__)
+typedef int16_t pairs __attribute__((vector_size(LANES * 4)));
+
+INLINE pairs pairs_load(const uint8_t *first, const uint8_t *second, int32_t zero) {
+#if LANES == 16
+    __m128i a = _mm_loadu_si128((const __m128i *)(const void *)first), b = _mm_loadu_si128((const __m128i *)(const void *)second);
+    pairs wide = (pairs)_mm512_cvtepu8_epi16(_mm256_set_m128i(_mm_unpackhi_epi8(a, b), _mm_unpacklo_epi8(a, b)));
+#elif LANES == 8
+    __m128i a = _mm_loadl_epi64((const __m128i *)(const void *)first), b = _mm_loadl_epi64((const __m128i *)(const void *)second);
+    pairs wide = (pairs)_mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a, b));
+#else
+    int32_t a, b;
+    memcpy(&a, first, sizeof a);
+    memcpy(&b, second, sizeof b);
+    __m128i both = _mm_unpacklo_epi8(_mm_cvtsi32_si128(a), _mm_cvtsi32_si128(b));
+    pairs wide = (pairs)_mm_unpacklo_epi8(both, _mm_setzero_si128());
+#endif
+    return wide - (int16_t)zero;
+}
+
+/* The same of one row; there is no other. */
+INLINE pairs single_load(const uint8_t *x, int32_t zero) { return (pairs)integers_load(x) - (pairs)((ints){0} + zero); }
+
+/* Adds the products of both with their weights, [lane][2]. */
+INLINE ints pairs_add(ints sum, pairs x, const int16_t *w) {
+    pairs weights;
+    memcpy(&weights, w, sizeof weights);
+#if LANES == 16
+    return sum + (ints)_mm512_madd_epi16((__m512i)x, (__m512i)weights);
+#elif LANES == 8
+    return sum + (ints)_mm256_madd_epi16((__m256i)x, (__m256i)weights);
+#else
+    return sum + (ints)_mm_madd_epi16((__m128i)x, (__m128i)weights);
+#endif
+}
+#else
+typedef struct {
+    ints first, second;
+} pairs;
+
+INLINE pairs pairs_load(const uint8_t *first, const uint8_t *second, int32_t zero) {
+    return (pairs){integers_load(first) - zero, integers_load(second) - zero};
+}
+
+INLINE pairs single_load(const uint8_t *x, int32_t zero) { return (pairs){integers_load(x) - zero, {0}}; }
+
+INLINE ints pairs_add(ints sum, pairs x, const int16_t *w) {
+    ints both; /* the lower half of each is of the first row */
+    memcpy(&both, w, sizeof both);
+    return sum + x.first * (both << 16 >> 16) + x.second * (both >> 16);
+}
+#endif
+
+/* A depthwise_register of bytes, two rows of taps at a time: what several outputs read is brought together once. */
 INLINE void depthwise_compute(const void *quantized_rows, const taps *at, int64_t out, int part, int pixels,
                               rt_tap_range columns, int64_t k_w, int64_t stride, int64_t dil) {
     const rt_quantized_rows *rows = quantized_rows;
     const rt_blocked_window *window = rows->window;
     const rt_quantized_end end = rows->end;
-    lanes sum[WINDOW_PIXELS];
-    UNROLLED for (int p = 0; p < pixels; p++) sum[p] = (lanes){0};
-    for (int64_t i = at->rows.first; i < at->rows.end; i++) {
-        const uint8_t *x = rows->x + ((at->top + i * window->dil_h) * window->in_w + at->left) * RT_BLOCK + part;
-        const float *w = rows->weights + i * k_w * RT_BLOCK + part;
+    const int64_t line = window->dil_h * window->in_w * RT_BLOCK;
+    ints sum[WINDOW_PIXELS];
+    UNROLLED for (int p = 0; p < pixels; p++) sum[p] = (ints){0};
+    for (int64_t i = at->rows.first; i < at->rows.end; i += 2) {
+        const uint8_t *x = rows->x + (at->top * window->in_w + at->left) * RT_BLOCK + i * line + part;
+        const int16_t *w = rows->weights + (i * k_w * RT_BLOCK + part) * 2;
+        bool is_last = i + 1 == at->rows.end;
         UNROLLED for (int64_t j = columns.first; j < columns.end; j++) {
-            lanes weight = load(w + j * RT_BLOCK);
             UNROLLED for (int p = 0; p < pixels; p++) {
-                sum[p] += weight * (bytes_load(x + (p * stride + j * dil) * RT_BLOCK) - rows->zero);
+                const uint8_t *first = x + (p * stride + j * dil) * RT_BLOCK;
+                pairs both = is_last ? single_load(first, rows->zero) : pairs_load(first, first + line, rows->zero);
+                sum[p] = pairs_add(sum[p], both, w + j * RT_BLOCK * 2);
             }
         }
     }
-    lanes scale = load(end.scales + part), bias = load(end.bias + part), low = least(&end), high = most(&end);
-    UNROLLED for (int p = 0; p < pixels; p++) {
-        result_store(&end, sum[p] * scale + bias, (out + p) * RT_BLOCK + part, low, high);
-    }
+    lanes scale = load(end.scales + part), bias = load(end.bias + part), v[WINDOW_PIXELS];
+    UNROLLED for (int p = 0; p < pixels; p++) v[p] = __builtin_convertvector(sum[p], lanes) * scale + bias;
+    results_store(&end, v, pixels, out * RT_BLOCK + part, RT_BLOCK, least(&end), most(&end), false);
 }
 
 static void depthwise_pixel(const void *rows, taps *at, int64_t row, int64_t column) {
