@@ -16,6 +16,7 @@ Attributes stand after the semicolon; `runtime.operators` gives their types and 
     LayerNormalization(x, scale?, shift?; axes, epsilon, centered)   axes: the last ones, or (1,) of an image
     GroupNormalization(x, scale?, shift?; groups, epsilon)           over the channels of a group and all pixels
     Attention(q, k, v, mask?; ...)           see runtime/families/attention/geometry.py
+    Rotary(x, cos, sin; ...)                 see runtime/families/rotary/definition.py
     PRelu(x, slope), LRN(x; alpha, beta, bias, size), Softmax(x; axis), LogSoftmax(x; axis), Concat(...; axis)
     Slice(x; starts, ends, axes, steps), Pad(x; pads, value, mode), Transpose(x; perm), Reshape(x; shape)
     Resize(x; mode, coordinate_transformation_mode, nearest_mode, sizes, scales), ChannelShuffle(x; group)

@@ -17,6 +17,7 @@ from runtime.passes.gated_activations import fuse_gated_activations
 from runtime.passes.hard_swish import fuse_hard_swishes
 from runtime.passes.normalization_fusion import fuse_normalizations
 from runtime.passes.normalization_scale import fold_normalization_scales
+from runtime.passes.rotary_fusion import fuse_rotary
 from runtime.passes.rounds import repeated
 from runtime.passes.shared_heads import share_heads
 from runtime.passes.shared_products import join_products
@@ -32,6 +33,7 @@ PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
     "identity removal": remove_identities,
     "normalisation fusion": fuse_normalizations,
     "normalisation scale": fold_normalization_scales,
+    "rotary fusion": fuse_rotary,
     "attention fusion": fuse_attention,
     "shared heads": share_heads,
     "transposed operands": absorb_transposed_operands,

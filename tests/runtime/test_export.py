@@ -87,6 +87,7 @@ FORMS: dict[str, list[tuple[list[tuple[int, ...]], dict[str, Any]]]] = {
     "SpaceToDepth": [([], {"blocksize": 1, "mode": mode}) for mode in ("DCR", "CRD")],
     "FullyConnected": [([(7, 5), (7,)], {}), ([(7, 5)], {"activation": "gelu"})],
     "Attention": [([SHAPE, SHAPE], ATTENTION), ([SHAPE, SHAPE, (6,)], ATTENTION | {"mask_strides": (0, 0, 0, 1)})],
+    "Rotary": [([(6,), (3,)], {"shape": (4, 6), "strides": (6, 1), "offset": 0})],
 }
 CASES = [
     pytest.param(op, shapes, attributes, id=f"{op}-{index}")
@@ -135,7 +136,7 @@ def test_plain_operators_mean_what_onnx_says(
     if any(node.domain == DOMAIN for node in model.graph.node):
         own = {"BatchNormalization", "ChannelShuffle", "LayerNormalization", "GroupNormalization", "Attention"}
         own |= {"Gelu", "GeluTanh", "Swish", "Mish", "Selu", "FakeQuantize"}
-        own |= {"FullyConnected", "MatMul", "SpaceToDepth"}  # of four axes; of mode CRD
+        own |= {"FullyConnected", "MatMul", "Rotary", "SpaceToDepth"}  # of four axes; of mode CRD
         assert op in own or "activation" in attributes or "keepdims" in attributes
         return
     inputs = {name: np.abs(value) + np.float32(0.1) for name, value in noise(graph).items()}

@@ -89,6 +89,7 @@ def _transpose(node: OnnxNode, builder: GraphBuilder) -> None:
 def _concat(node: OnnxNode, builder: GraphBuilder) -> None:
     inputs = [node.input(index) for index in range(max(1, len(node.inputs)))]
     axis = normalized_axis(node, node.integer("axis", 0), len(builder.shape(inputs[0])))
+    inputs = [name for name in inputs if builder.shape(name)[axis : axis + 1] != (0,)] or inputs[:1]  # parts that add
     if len(inputs) == 1:
         builder.emit(node, "Identity", inputs, {}, node.output)
         return

@@ -407,6 +407,23 @@ enum { RT_RESIZE_BILINEAR_X, RT_RESIZE_BILINEAR_Y };
     }
 extern const rt_cpu_operator rt_cpu_resize_bilinear;
 
+typedef struct {
+    int32_t d[4], xs[3], x_half, cs[3], c_half, ss[3], s_half;
+} rt_rotary_args;
+static inline rt_rotary_args rt_rotary_args_of(const rt_cpu_call *call) {
+    rt_rotary_args args;
+    memcpy((char *)&args + offsetof(rt_rotary_args, d), call->ints, sizeof(int32_t[16]));
+    return args;
+}
+enum { RT_ROTARY_X, RT_ROTARY_COSINES, RT_ROTARY_SINES, RT_ROTARY_Y };
+#define RT_ROTARY_ROW \
+    .name = "rotary", .tensors = "ffff", .int_count = 16, .float_count = 0, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {4, 1, INT32_MAX}, \
+        {12, 0, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_rotary;
+
 typedef rt_conv2d_args rt_blocked_conv2d_args;
 #define rt_blocked_conv2d_args_of rt_conv2d_args_of
 enum { RT_BLOCKED_CONV2D_X, RT_BLOCKED_CONV2D_W, RT_BLOCKED_CONV2D_B, RT_BLOCKED_CONV2D_RESIDUAL, RT_BLOCKED_CONV2D_Y };
@@ -902,6 +919,7 @@ extern const rt_cpu_operator rt_cpu_suppression;
     X(reduce) \
     X(resize_nearest) \
     X(resize_bilinear) \
+    X(rotary) \
     X(blocked_conv2d) \
     X(blocked_winograd) \
     X(blocked_depthwise) \
