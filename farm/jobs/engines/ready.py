@@ -18,6 +18,7 @@ from farm.engines.registry import NamedEngine
 from farm.jobs.fleet import round_limit
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
+from farm.lease.leftovers import ENGINE_MARK
 from farm.model.boundary import is_turned
 from farm.model.fetch import Fetcher
 from farm.rows.nightly_block import Block
@@ -199,6 +200,6 @@ def engine_unit(engine: str, opened: OpenUnit, prepared: Prepared, execution: Ex
         is_here=opened.unit.kind.is_local,
         transport=connection.transport,
         store=connection.store,
-        wrap=lambda argv: connection.task_profile.wrap([*on_cpus, *argv]),
+        wrap=lambda argv: connection.task_profile.wrap(["env", ENGINE_MARK, *on_cpus, *argv]),
         round_limit_s=connection.round_limit_s or prepared.settings.round_limit or round_limit.LEAST_S,
     )
