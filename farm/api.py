@@ -225,6 +225,7 @@ def engines(
     *,
     engines: Sequence[str] = (),
     against: str = "",
+    runtimes: Sequence[Runtime] = (),
     turns: int = 8,
     rounds: int = 10,
     warmup: int = 1,
@@ -234,11 +235,12 @@ def engines(
     """Runs the models of a deployment file in all engines, in turns; a row for each unit, model, engine and runtime.
 
     `engines`: farmrt and others (docs/engines.md); default: all that are installed here; `against` is a version
-    that the one engine named is compared with. A row's `standing` says how much slower than the leader it is, and of
-    the leader whether it is the fastest. Turns of an interrupted call are gone on from, unless it is to begin `fresh`.
+    that the one engine named is compared with; `runtimes`: only on these. A row's `standing` says how much slower than
+    the leader it is, and of the leader whether it is the fastest. Turns of an interrupted call are gone on from, unless
+    it is to begin `fresh`.
     """
     deployment, load = _load(model, given), _loading(given)
-    options = EnginesOptions(tuple(engines), against, turns, rounds, warmup, fresh, load)
+    options = EnginesOptions(tuple(engines), against, turns, rounds, warmup, fresh, load, tuple(runtimes))
     return _kept(
         given["store"], "engines", engines_job(deployment, _units_for(deployment, units), options, given["fleet"])
     )

@@ -10,6 +10,7 @@ import click
 from farm import atomic_file
 from farm.cli import options, store_options, view
 from farm.cli.envelope import CommandResult
+from farm.config.deployment import Runtime
 from farm.config.given_model import GivenModel
 from farm.jobs.engines.job import EnginesOptions, engines_job
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -32,6 +33,7 @@ def engines(
     engines: tuple[str, ...],
     against: str,
     turns: int,
+    runtimes: tuple[Runtime, ...],
     rounds: int,
     warmup: int,
     fresh: bool,
@@ -43,7 +45,7 @@ def engines(
 ) -> CommandResult:
     """`farm engines`; returns the exit status."""
     source = options.load(model)
-    wanted = EnginesOptions(engines, against, turns, rounds, warmup, fresh, load)
+    wanted = EnginesOptions(engines, against, turns, rounds, warmup, fresh, load, runtimes)
     units = lookup.units_for(source, choice)
     rows: list[EnginesRow] = []
     try:

@@ -108,12 +108,26 @@ class EngineTask:
 
 
 @dataclasses.dataclass(frozen=True)
+class EngineSnapshot:
+    """What it takes to run an engine again as it was: its version where that can be had, else its files.
+
+    `files` by role, `engine` and the model in its form among them, libraries beside the engine by their names, which
+    have a dot. `arguments` are those of a program.
+    """
+
+    version: str
+    files: Mapping[str, Path]
+    arguments: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class EngineRun:
     """What a fresh process of an engine did.
 
     `samples_ms` has one time a round, the very first round and the warm-up apart; `hashes` are the SHA-256 of the files
-    that it worked with by their role, `engine` and `model` among them; `size_bytes` their size on disk by role. What an
-    engine does not tell is None or empty: without `outputs` nothing is compared.
+    that it worked with by their role, `engine` and `model` among them; `size_bytes` their size on disk by role.
+    `waited_share`: see `Block`. What an engine does not tell is None or empty: without `outputs` nothing is compared,
+    without `snapshot` no later night can run it again.
     """
 
     version: str
@@ -128,6 +142,8 @@ class EngineRun:
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     fingerprint: Mapping[str, str] = dataclasses.field(default_factory=dict)
     figures: tuple[EngineFigure, ...] = ()
+    waited_share: float | None = None
+    snapshot: EngineSnapshot | None = None
 
 
 class Engine(ABC):
@@ -158,6 +174,10 @@ class Engine(ABC):
     def at(self, version: str) -> Engine:
         """The same of one version, called `NAME==VERSION`; ConfigError where none can be had by its version."""
         raise ConfigError(f"engine {self.name} cannot be had by its version; name it without =={version}")
+
+    def again(self, snapshot: EngineSnapshot) -> Engine:
+        """The same as it was in an earlier night; ConfigError where that cannot be had."""
+        return self.at(snapshot.version)
 
     def missing(self) -> str:
         """Why it cannot run on this machine, with the command that installs it; empty where it can."""

@@ -66,6 +66,11 @@ class LibraryPlace:
         return {"engine": sha256(self.library), **{path.name: sha256(path) for path in self.beside}}
 
     @property
+    def kept(self) -> dict[str, Path]:
+        """What can be had by these files alone, not by a version."""
+        return {} if self.version else {"engine": self.library, **{path.name: path for path in self.beside}}
+
+    @property
     def size_bytes(self) -> int:
         """Of the libraries."""
         return sum(path.stat().st_size for path in (self.library, *self.beside))

@@ -7,13 +7,13 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from farm import safe_text
 from farm.config.engine_file import DEFAULT_FILE, EngineSection, FigureSection
-from farm.engines.base import Engine, EngineRun, EngineTask, EngineUnit
+from farm.engines.base import Engine, EngineRun, EngineSnapshot, EngineTask, EngineUnit
 from farm.engines.elf import wrong_machine
 from farm.engines.user_file import check_hash
 from farm.rows.run import EngineFigure
@@ -34,6 +34,14 @@ class CommandEngine(Engine):
     def __init__(self, name: str, section: EngineSection) -> None:
         self.name, self._section = name, section
         self.runtimes = ("cpu", "gpu")  # what it runs on is its own affair
+        self._kept: Mapping[str, Path] = {}  # of an earlier night, in place of what there is now
+
+    def again(self, snapshot: EngineSnapshot) -> CommandEngine:
+        """See Engine.again."""
+        section = self._section.model_copy(update={"arguments": snapshot.arguments, "sha256": {}})
+        made = CommandEngine(self.name, section)
+        made._kept = snapshot.files
+        return made
 
     @contextlib.contextmanager
     def ready(self, unit: EngineUnit) -> Iterator[Callable[[EngineTask], EngineRun]]:
@@ -48,10 +56,12 @@ class CommandEngine(Engine):
         words = " ".join(self._section.arguments)
         sent |= {"onnx": task.model.onnx_file} if "{onnx}" in words else {}
         sent |= {"source": task.model.source} if "{source}" in words else {}
+        sent |= {name: path for name, path in self._kept.items() if name != "engine"}
         for name, path in sent.items():
             if not path.is_file():
                 raise DeviceError(f"engine {self.name}: {path}: no such file, which {DEFAULT_FILE} names as {name}")
-        sent |= {"engine": self._checked_program(unit, program)} if "/" in program else {}
+        if is_sent := "/" in program:
+            sent["engine"] = self._checked_program(unit, self._kept.get("engine", Path(program)))
         remotes = {name: unit.store.put([path])[path] for name, path in sent.items()}
         given = {"rounds": task.rounds, "warmup": task.warmup, "threads": task.threads or "", **remotes}
         argv = [remotes.get("engine", program), *(word.format(**given) for word in self._section.arguments)]
@@ -68,10 +78,10 @@ class CommandEngine(Engine):
             size_bytes={name: path.stat().st_size for name, path in sent.items()},
             settings={"argv": [program, *argv[1:]], "wall_ms": round(wall_ms, 3)},
             figures=tuple(figure for name, figure in found.items() if name not in OWN),
+            snapshot=EngineSnapshot("", sent, self._section.arguments) if is_sent else None,
         )
 
-    def _checked_program(self, unit: EngineUnit, program: str) -> Path:
-        path = Path(program)
+    def _checked_program(self, unit: EngineUnit, path: Path) -> Path:
         check_hash(self.name, path, self._section.sha256.get(unit.abi))  # type: ignore[call-overload]
         if not path.stat().st_mode & 0o100:
             raise DeviceError(f"engine {self.name}: {path} is not executable: chmod +x {path}")

@@ -88,7 +88,7 @@ class LiteRt(PythonEngine):
     module = "ai_edge_litert.interpreter"
     needs = ("numpy", "flatbuffers", "backports-strenum", "typing-extensions", "tqdm")
     platforms = ("tflite",)
-    library = ("libLiteRt.so",)
+    library = ("libLiteRt.so", "libtensorflowlite_jni.so", "libtensorflowlite_c.so")
     options: ClassVar[Choices] = {"delegate": (), "delegate.": (), **RUNNERS}
     file_options = ("delegate",)
     program = LiteRtProgram

@@ -17,6 +17,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,7 @@ import numpy.typing as npt
 
 from farm.config.engine_file import LibrarySection
 from farm.engines import unit_program
-from farm.engines.base import Engine, EngineModel, EngineRun, EngineTask, EngineUnit
+from farm.engines.base import Engine, EngineModel, EngineRun, EngineSnapshot, EngineTask, EngineUnit
 from farm.engines.c_library import LibraryPlace, package_library, user_library
 from farm.engines.elf import wrong_machine
 from farm.engines.options import Choices
@@ -51,6 +52,7 @@ class PythonPlace:
     size_bytes: int
     version = ""  # as the package says
     settings: ClassVar[Mapping[str, str]] = {}
+    kept: ClassVar[Mapping[str, Path]] = {}  # it is had by its version
 
     @property
     def package(self) -> str:
@@ -95,6 +97,7 @@ class PythonEngine(Engine):
     library: tuple[str, ...] = ()
     libraries: LibrarySection | None = None  # what the user has
     version = ""  # the only one that serves; empty: what is installed here, the newest that a board's Python takes
+    kept: Mapping[str, Path] = MappingProxyType({})  # of an earlier night, by role, in place of what there is now
 
     @abstractmethod
     def files(self, model: EngineModel) -> Mapping[str, Path]:
@@ -107,6 +110,12 @@ class PythonEngine(Engine):
         pinned = copy.copy(self)
         pinned.version, pinned.name = version, f"{self.name}=={version}"
         return pinned
+
+    def again(self, snapshot: EngineSnapshot) -> PythonEngine:
+        """See Engine.again."""
+        made = copy.copy(self)
+        made.kept = snapshot.files
+        return made if "engine" in snapshot.files else made.at(snapshot.version)
 
     def with_libraries(self, libraries: LibrarySection) -> PythonEngine:
         """The same with C libraries of the user's for some ABIs."""
@@ -141,6 +150,10 @@ class PythonEngine(Engine):
     @contextlib.contextmanager
     def _place(self, unit: EngineUnit, runner: str) -> Iterator[PythonPlace | LibraryPlace]:
         own = self.libraries if runner != "python" and not self.version else None
+        if "engine" in self.kept:
+            beside = tuple(str(path) for role, path in self.kept.items() if "." in role)
+            kept = {"file": str(self.kept["engine"]), "beside": list(beside)}
+            own = LibrarySection.model_validate(kept)
         if own is not None and unit.abi in own.file:
             with user_library(unit, self.name, own, self.library) as place:
                 yield place
@@ -175,9 +188,11 @@ class PythonEngine(Engine):
         return PythonPlace(self, sys.executable, (), {"engine": digest}, size_bytes)
 
     def _run(self, unit: EngineUnit, place: PythonPlace | LibraryPlace, task: EngineTask) -> EngineRun:
-        files = self.files(task.model)
+        files = {role: self.kept.get(role, path) for role, path in self.files(task.model).items()}
         options = {name: value for name, value in task.options.items() if name != RUNNER}
-        given = {name: Path(value) for name, value in options.items() if self._is_sent(name, value)}
+        given = {
+            name: self.kept.get(name, Path(value)) for name, value in options.items() if self._is_sent(name, value)
+        }
         for path in given.values():
             if text := wrong_machine(path, unit.abi):
                 raise UnsupportedError(f"{self.name}: {text}")
@@ -196,8 +211,9 @@ class PythonEngine(Engine):
         )
         argv = place.argv([remotes[path] for path in own], request)
         loaded, done, values = RoundsProcess(self.name, place.package, unit, argv).run(request)
+        version = place.version or loaded.version
         return EngineRun(
-            version=place.version or loaded.version,
+            version=version,
             init_ms=loaded.init_ms,
             first_ms=done.first_ms,
             samples_ms=tuple(done.samples_ms),
@@ -207,6 +223,7 @@ class PythonEngine(Engine):
             hashes={**place.hashes, **{role: sha256(path) for role, path in [*files.items(), *given.items()]}},
             size_bytes={"engine": place.size_bytes, "model": sum(path.stat().st_size for path in files.values())},
             settings={**options, **place.settings} | ({"nodes": loaded.nodes} if loaded.nodes else {}),
+            snapshot=EngineSnapshot(version, {**place.kept, **files, **given}),
         )
 
     def _is_sent(self, option: str, value: str) -> bool:

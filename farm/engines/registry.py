@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
@@ -56,12 +57,21 @@ def adapters() -> Mapping[str, Engine]:
     return found
 
 
-def engine_and_options(word: str) -> tuple[Engine, Mapping[str, str]]:
-    """An engine other than farmrt and its options, of a word such as `ncnn:precision=fp16`; ConfigError if wrong."""
-    name, options = split_word(word)
-    engine = engine_named(name)
-    check_options(word, options, engine.options)
-    return engine, options
+@dataclasses.dataclass(frozen=True)
+class NamedEngine:
+    """An engine other than farmrt with its options, and the word for both, such as `ncnn:precision=fp16`."""
+
+    word: str
+    engine: Engine
+    options: Mapping[str, str]
+
+    @classmethod
+    def of(cls, word: str) -> NamedEngine:
+        """Reads engines.yml to find it; ConfigError for a word that is wrong."""
+        name, options = split_word(word)
+        engine = engine_named(name)
+        check_options(word, options, engine.options)
+        return cls(word, engine, options)
 
 
 def names() -> tuple[str, ...]:
@@ -72,11 +82,11 @@ def names() -> tuple[str, ...]:
 def engine_named(name: str) -> Engine:
     """An engine other than farmrt by its name, or one version of it by `NAME==VERSION`; ConfigError for other words."""
     base, pinned, version = name.partition(PINNED)
-    if base not in engines():
+    if (engine := engines().get(base)) is None:
         if base == FARMRT and pinned:
             raise ConfigError(f"{name}: farmrt is of this farm; `farm compare` takes commits, which have their own")
         raise ConfigError(f"{base!r} is no engine{suggestion(base, names())}")
-    return engines()[base].at(version) if pinned else engines()[base]
+    return engine.at(version) if pinned else engine
 
 
 def base_name(word: str) -> str:
@@ -94,5 +104,5 @@ def named_engines(wanted: Sequence[str]) -> tuple[str, ...]:
     engines()  # a mistake in engines.yml is told whatever is asked for
     for word in wanted:
         if word != FARMRT:
-            engine_and_options(word)
+            NamedEngine.of(word)
     return tuple(dict.fromkeys(wanted))

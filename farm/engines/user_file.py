@@ -69,7 +69,7 @@ def _member(engine: str, path: Path, archive: zipfile.ZipFile, abi: str, names: 
             raise DeviceError(f"engine {engine}: {path} is refused: its file {shown} would lie outside of it")
     if len(members) > MOST_FILES:
         raise DeviceError(f"engine {engine}: {path} is refused: it has {len(members)} files, more than {MOST_FILES}")
-    found = [each for each in members if is_one_of(each.filename, names)]
+    found = [each for name in names for each in members if is_one_of(each.filename, (name,))]  # the first name's first
     machine = machine_of(abi)
     own = abi if find_abi(abi).is_android else _ANDROIDS_NAMES.get(machine, machine)
     fitting = [each for each in found if not each.filename.startswith("jni/") or each.filename.split("/")[1] == own]

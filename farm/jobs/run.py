@@ -17,7 +17,7 @@ from farm.config.deployment import FARMRT, Deployment, Model, Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
 from farm.engines.base import EngineModel
-from farm.engines.registry import named_engines
+from farm.engines.registry import NamedEngine, named_engines
 from farm.farmrt.answers import RunAnswer, waited_share
 from farm.jobs.engines.ready import EngineModels, ready_engine, runtimes_of
 from farm.jobs.engines.result import engine_figures, engine_provenance, engine_validation
@@ -248,7 +248,7 @@ def _in_engine(
     options: RunOptions,
 ) -> RunResult:
     """The result of a model in another engine."""
-    with ready_engine(opened, engine, prepared, model, runtime, data, options.load.execution) as other:
+    with ready_engine(opened, NamedEngine.of(engine), prepared, model, runtime, data, options.load.execution) as other:
         run, throttling = opened.cool(lambda: other.run(options.rounds, options.warmup))
         precision = other.precision
     if options.output_folder:

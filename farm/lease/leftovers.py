@@ -8,15 +8,16 @@ from farm.condition import governor, steadiness
 from farm.transport.base import Transport
 
 DEADLINE_S = 30.0
+ENGINE_MARK = "FARM_ENGINE=1"  # in the environment of what runs an engine
 
 # Ends every program that was started from a file in the unit's folder, with its process group: what farm starts there
 # leads its own group. Under an emulator the file is the emulator's, so farmrt is known by its working folder and name
-# too (written so that this script does not find itself). One `ls` and one `grep` for all are quicker than a loop where
-# there are hundreds of processes.
+# too (written so that this script does not find itself). Another engine may be a script, or what that became: it is
+# known by a variable. A `grep` for all is quicker than a loop where there are hundreds of processes.
 END_PROGRAMS = r"""
 cd -P . && here=$PWD
 found=$(ls -l /proc/[0-9]*/exe /proc/[0-9]*/cwd 2>/dev/null | grep -F -e "-> $here")
-own= near=
+own= words= variables=
 set -f
 IFS='
 '
@@ -25,14 +26,15 @@ for line in $found; do
   pid=${pid##*/proc/}
   case $line in
   *"/exe -> $here/"*) own="$own $pid" ;;
-  *"/cwd -> $here") near="$near /proc/$pid/cmdline" ;;
+  *"/cwd -> $here") words="$words /proc/$pid/cmdline" variables="$variables /proc/$pid/environ" ;;
   esac
 done
 set +f
 unset IFS
-for file in $(grep -l '/f[a]rmrt' $near /dev/null 2>/dev/null); do
+found=$( (grep -l '/f[a]rmrt' $words /dev/null; grep -l 'FARM_ENGIN[E]=' $variables /dev/null) 2>/dev/null)
+for file in $found; do
   file=${file#/proc/}
-  own="$own ${file%/cmdline}"
+  own="$own ${file%/*}"
 done
 for pid in $own; do
   kill -9 "-$pid" 2>/dev/null

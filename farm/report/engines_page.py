@@ -17,7 +17,7 @@ from farm.rows.engines import EnginesRow, Standing
 from farm.rows.row import OWN_ENGINE, played_note
 from farm.rows.status import Status
 from farm.safe_text import word
-from farm.tables.engines import fastest_lines, in_order, lane_name, model_groups, outputs_text
+from farm.tables.engines import fastest_lines, in_order, lane_name, model_groups, nodes_text, outputs_text
 from farm.tables.table import size
 from runtime.statistics import signed_ranks
 
@@ -168,7 +168,7 @@ def _cells(row: EnginesRow, over_own: Mapping[str, Standing]) -> Iterator[str]:
     yield from map(milliseconds, (row.init_ms, row.first_ms))
     sizes = (peak.resident_bytes if peak else None, row.file_bytes.get("engine"), row.file_bytes.get("model"))
     yield from (NONE if each is None else size(each) for each in sizes)
-    yield nodes_text(row)
+    yield nodes_text(row) or NONE
 
 
 def _ratio(standing: Standing | None) -> str:
@@ -176,12 +176,6 @@ def _ratio(standing: Standing | None) -> str:
         return NONE
     interval = "" if standing.ratio_ci is None else " ({:.2f} to {:.2f})".format(*standing.ratio_ci)
     return f"{standing.ratio:.2f}{interval}"
-
-
-def nodes_text(row: EnginesRow) -> str:
-    """How many nodes each provider or delegate took: `QNN 12, CPU 3`."""
-    nodes = row.settings.get("nodes")
-    return ", ".join(f"{word(name, 24)} {count}" for name, count in nodes.items()) if isinstance(nodes, dict) else NONE
 
 
 def _facts(rows: Sequence[EnginesRow]) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ class BundleManifest(Record):
     `name` is that of the nightly run, `files` role -> SHA-256 (`farmrt`, `plan`, `weights`, `tuned`, `kernels`, and
     `selection`, by which the plan was made).
     `settings` is how they are loaded and executed, `facts` what the unit said of its system and drivers.
-    `build` is the SHA-256 of farmrt, whether or not its file is kept.
+    `build` is the SHA-256 of farmrt, or of a library or program of the user's, whether or not its file is kept.
     `against` to `claim` are the night's duet: the times of its pairs only where it left a suspicion undecided (the next
     night judges them with its own), `change` the logarithm that they show, `change_variance` its variance by them,
     `claim` the run that began the claim which it is part of.
@@ -63,6 +63,11 @@ class BundleManifest(Record):
     def __str__(self) -> str:
         way = f"{runner(self.runtime, self.engine)}, {self.setting}"
         return f"bundle of run {self.run}, {self.model} ({way}) on {self.unit}"
+
+    @property
+    def program(self) -> str:
+        """Names the program that ran, which varies as builds do; empty of a release of an engine."""
+        return self.build or self.files.get("farmrt", "")
 
     def is_same_software(self, other: BundleManifest) -> bool:
         """Whether the unit would work with the very same bytes in the same way."""

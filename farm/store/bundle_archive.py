@@ -30,9 +30,8 @@ from runtime.errors import FarmError, FormatError
 SUFFIX = ".bundles"
 BLOBS, MANIFESTS = "blobs", "manifests"
 CHUNK_BYTES = 1 << 20
-EXECUTABLE = "farmrt"
-FILE_NAMES = {
-    "farmrt": "farmrt",
+EXECUTABLES = ("farmrt", "engine")
+FILE_NAMES = {  # other roles, of engines, are names themselves
     "plan": "model.plan",
     "weights": "model.data",
     "tuned": "tuned.bin",
@@ -185,10 +184,10 @@ class BundleArchive:
         return f"is damaged in {self.folder}"
 
     def _fetch(self, manifest: BundleManifest, role: str, folder: Path) -> Path:
-        digest, path = manifest.files[role], folder / FILE_NAMES.get(role, f"{role}.bin")
+        digest, path = manifest.files[role], folder / FILE_NAMES.get(role, role)
         if fault := self.bring(digest, path):
             raise LostBundleError(f"{manifest}: {role} {digest} {fault}")
-        path.chmod(0o755 if role == EXECUTABLE else 0o644)
+        path.chmod(0o755 if role in EXECUTABLES else 0o644)
         return path
 
     def _manifest_files(self, newest: int | None = None) -> list[Path]:

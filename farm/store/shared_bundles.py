@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from farm.rows.bundle import BundleManifest
 from farm.safe_text import one_line, word
-from farm.store.bundle_archive import BLOBS, FILE_NAMES, BundleArchive
+from farm.store.bundle_archive import BLOBS, BundleArchive
 from farm.store.shared_place import SharedPlace, Shelf, own_name
 from runtime.errors import FormatError
 
@@ -25,6 +25,7 @@ MANIFESTS = "manifests.jsonl"
 NAME_FILE = "shared-as"
 NEWEST = 60  # of each case: nights that are looked back on
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_ROLE = re.compile(r"\w[\w.+-]{0,99}", re.ASCII)
 
 
 class SharedBundles:
@@ -87,6 +88,6 @@ def _parsed(place: SharedPlace, line: bytes) -> BundleManifest:
         manifest = BundleManifest.model_validate_json(line)
     except ValidationError:
         raise FormatError(f"{place}: {MANIFESTS} is damaged") from None
-    if not (manifest.files.keys() <= FILE_NAMES.keys() and all(map(_DIGEST.fullmatch, manifest.files.values()))):
+    if not (all(map(_ROLE.fullmatch, manifest.files)) and all(map(_DIGEST.fullmatch, manifest.files.values()))):
         raise FormatError(f"{place}: {MANIFESTS} names files that no bundle has")
     return manifest

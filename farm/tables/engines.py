@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 
 from farm.rows.engines import EnginesRow
 from farm.rows.status import Status
+from farm.safe_text import word
 from farm.tables.run_end import marked
 from farm.tables.table import Table, milliseconds
 
 COLUMNS = (
     *("Engine", "Runtime", "Outputs", "Median(ms)", "Over leader", "Interval"),
-    *("Init(ms)", "First(ms)", "Peak(MB)", "Engine(MB)", "Model(MB)"),
+    *("Init(ms)", "First(ms)", "Peak(MB)", "Engine(MB)", "Model(MB)", "Nodes"),
 )
-LEFT = frozenset({"Engine", "Runtime", "Outputs"})
-GIVES_WAY = ("Model(MB)", "Engine(MB)", "Peak(MB)", "First(ms)", "Init(ms)", "Interval")
+LEFT = frozenset({"Engine", "Runtime", "Outputs", "Nodes"})
+GIVES_WAY = ("Model(MB)", "Engine(MB)", "Nodes", "Peak(MB)", "First(ms)", "Init(ms)", "Interval")
 BYTES_PER_MB = 1024**2
 
 
@@ -80,14 +81,23 @@ def _cells(row: EnginesRow) -> list[str]:
     interval = "-" if not standing or not standing.ratio_ci else "{:.2f} to {:.2f}".format(*standing.ratio_ci)
     sizes = (peak.resident_bytes if peak else None, row.file_bytes.get("engine"), row.file_bytes.get("model"))
     times = (milliseconds(row.init_ms), milliseconds(row.first_ms))
-    return [row.engine, row.runtime, outputs_text(row), median, ratio, interval, *times, *map(_megabytes, sizes)]
+    told = (*times, *map(_megabytes, sizes), nodes_text(row) or "-")
+    return [row.engine, row.runtime, outputs_text(row), median, ratio, interval, *told]
 
 
 def outputs_text(row: EnginesRow) -> str:
     """Whether its outputs are right, and how far from the reference's."""
-    if row.status == Status.OK and row.sqnr_db is not None:
-        return f"right, {row.sqnr_db:.0f} dB"
-    return row.status.value
+    if row.sqnr_db is None:
+        return row.status.value
+    return f"{'right' if row.status == Status.OK else row.status.value}, {row.sqnr_db:.0f} dB"
+
+
+def nodes_text(row: EnginesRow) -> str:
+    """How many nodes each provider or delegate took: `QNN 12, CPU 3`; empty where that is not told."""
+    nodes = row.settings.get("nodes")
+    if not isinstance(nodes, dict):
+        return ""
+    return ", ".join(f"{word(name.removesuffix('ExecutionProvider'), 24)} {count}" for name, count in nodes.items())
 
 
 def _megabytes(size_bytes: int | None) -> str:

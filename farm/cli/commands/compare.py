@@ -17,7 +17,7 @@ from farm.cli.ranges import Number, WholeNumber
 @click.argument("b", metavar="B")
 @click.argument("model_file", metavar="[MODEL.yml]", required=False, type=options.MODEL_FILE)
 @options.unit_options
-@click.option("--runtime", "runtimes", type=click.Choice(["cpu", "gpu"]), multiple=True, help="Only on this runtime.")
+@options.runtime_option
 @click.option(
     "--turns", type=WholeNumber(8, 1000), default=10, show_default=True, help="How often A and B are measured each."
 )

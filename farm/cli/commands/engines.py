@@ -21,6 +21,7 @@ from farm.cli.ranges import WholeNumber
 @click.option(
     "--turns", type=WholeNumber(1, 1000), default=8, show_default=True, help="Blocks of each engine, in random order."
 )
+@options.runtime_option
 @options.rounds_option
 @options.warmup_option
 @click.option("--fresh", is_flag=True, help="Forget the turns that an interrupted call has measured.")

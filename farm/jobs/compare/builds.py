@@ -19,7 +19,17 @@ from farm.decision.comparison import compare_figures, decide_turns
 from farm.decision.operator_changes import OperatorChange, operator_changes
 from farm.jobs.compare.bundle import Bundle, UnitProbe
 from farm.jobs.compare.contender import Contender
-from farm.jobs.compare.duet import ARMS, Arm, Entry, Rehearsal, errors_naming, profile_turns, rehearse, run_turns
+from farm.jobs.compare.duet import (
+    ARMS,
+    Arm,
+    Entry,
+    Rehearsal,
+    errors_naming,
+    profile_turns,
+    rehearse,
+    run_turns,
+    turn_of,
+)
 from farm.jobs.compare.engine_duel import EngineDuel
 from farm.jobs.compare.outcome import agreement, ending_of, side_of, throttled_text
 from farm.jobs.engines.ready import runtimes_of
@@ -164,7 +174,8 @@ class _Duel:
         journal = TurnJournal(turns_file, self._key(entries), self.options.seed)
         with TemporaryDirectory() as folder:
             a, b = (self._rehearsed(entry, Path(folder)) for entry in entries)
-            blocks = run_turns(self.opened, a, b, self.options.turns, journal)
+            name, turn = f"{self.prepared.name} ({self.runtime})", turn_of(self.opened, a, b)
+            blocks = run_turns(self.opened, name, turn, self.options.turns, journal)
             profiles = profile_turns(self.opened, a, b, self.options.profiled_turns)
         sides = _side(self.both[0], a, blocks), _side(self.both[1], b, blocks)
         notes = plan_notes(a.entry.bundle, b.entry.bundle)

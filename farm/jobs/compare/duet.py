@@ -14,7 +14,7 @@ import functools
 import hashlib
 import random
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,6 +39,8 @@ from runtime.errors import FarmError
 Array = npt.NDArray[Any]
 Arm = Literal["a", "b"]
 ARMS: tuple[Arm, Arm] = ("a", "b")
+Turn = Callable[[int], tuple[Block, Block]]
+"""Runs both in fresh processes: a block of A and one of B. Its argument, 0 or 1, says which of them begins."""
 PROFILED_ROUNDS = 5
 TURN = Effort(processes=1, turns=4, turn_ms=50.0, most_rounds=20)
 
@@ -97,18 +99,22 @@ def rehearse(opened: OpenUnit, entry: Entry, kernels: Path) -> Rehearsal:
     return Rehearsal(entry, answer, outputs, round_ms)
 
 
-def run_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int, journal: TurnJournal) -> list[Block]:
+def run_turns(opened: OpenUnit, name: str, turn: Turn, turns: int, journal: TurnJournal) -> list[Block]:
     """A block of each for every turn, marked where heat slowed the unit down even after a rest.
 
     For each turn whose rounds mostly waited for a core there is a further one, up to as many again. Turns that the
     journal has are not run again.
     """
-    slower_ms = max(a.round_ms, b.round_ms)
     firsts = [*first_of_turns(turns, journal.seed), *first_of_turns(turns, journal.seed + 1)]
     while (number := len(journal)) < turns + min(count_of_waiting(journal.blocks), turns):
-        opened.progress.stage(f"{a.entry.bundle.model} ({a.entry.bundle.runtime}): {_turn_text(number + 1, turns)}")
-        journal.add(*run_turn(opened, (a.entry, b.entry), slower_ms, firsts[number]))
+        opened.progress.stage(f"{name}: {_turn_text(number + 1, turns)}")
+        journal.add(*turn(firsts[number]))
     return journal.blocks
+
+
+def turn_of(opened: OpenUnit, a: Rehearsal, b: Rehearsal) -> Turn:
+    """The turn of two farmrt."""
+    return lambda first: run_turn(opened, (a.entry, b.entry), max(a.round_ms, b.round_ms), first)
 
 
 def _turn_text(number: int, turns: int) -> str:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from farm.condition.throttling import RetryPolicy
 from farm.config.deployment import Runtime
 from farm.decision.comparison import compare_figures, decide_turns
 from farm.engines.base import EngineRun
 from farm.jobs.compare.contender import Contender
-from farm.jobs.compare.duet import ARMS, Arm, errors_naming, first_of_turns
+from farm.jobs.compare.duet import ARMS, Arm, Turn, errors_naming, run_turns
 from farm.jobs.compare.outcome import agreement, ending_of, side_of, throttled_text
 from farm.jobs.engines.lanes import ready_in, run_key
-from farm.jobs.engines.ready import EngineModels, ReadyEngine
+from farm.jobs.engines.ready import EngineModels, ReadyEngine, measured_blocks
 from farm.jobs.engines.result import engine_figures, engine_provenance
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import LoadOptions
@@ -42,9 +44,25 @@ class _Racer:
     ready: ReadyEngine
     first: EngineRun
 
+    def timed(self) -> EngineRun:
+        """The rounds of a block."""
+        with errors_naming(self.arm):
+            return self.ready.timed(ROUNDS, WARMUP)
+
     def side(self, blocks: list[Block]) -> Side:
         provenance = engine_provenance(self.engine, self.first)
         return side_of(self.contender.side, self.arm, blocks, self.prepared.name, provenance, {})
+
+
+def engine_turn(opened: OpenUnit, runs: Mapping[Arm, Callable[[], EngineRun]], rest: RetryPolicy | None = None) -> Turn:
+    """The turn of two engines."""
+
+    def turn(first: int) -> tuple[Block, Block]:
+        order = (ARMS[first], ARMS[1 - first])
+        blocks = measured_blocks(opened, {arm: runs[arm] for arm in order}, rest)
+        return blocks[first], blocks[1 - first]
+
+    return turn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,11 +85,8 @@ class EngineDuel:
             a = self._racer(stack, "a", (self.prepared, validation_data(self.prepared)), models)
             b = self._racer(stack, "b", *self._of_b(a, models))
             journal = TurnJournal(turns_file, self._key(a, b), self.seed)
-            firsts = first_of_turns(self.turns, journal.seed)
-            while (number := len(journal)) < self.turns:
-                self._stage(f"turn {number + 1} of {self.turns}")
-                journal.add(*self._turn((a, b), firsts[number]))
-            return self._decided(a, b, journal.blocks)
+            turn = engine_turn(self.opened, {each.arm: each.timed for each in (a, b)})
+            return self._decided(a, b, run_turns(self.opened, self._name, turn, self.turns, journal))
 
     def _of_b(self, a: _Racer, models: EngineModels) -> tuple[tuple[Prepared, TestData], EngineModels]:
         """B's model: that of A where they have one file, so that its form is made once."""
@@ -86,7 +101,7 @@ class EngineDuel:
     ) -> _Racer:
         contender = self.both[ARMS.index(arm)]
         engine, (prepared, data) = contender.engine_of(self.prepared.name), model
-        self._stage(f"first run of {arm.upper()}, {contender.side.name}")
+        self.opened.progress.stage(f"{self._name}: first run of {arm.upper()}, {contender.side.name}")
         with errors_naming(arm):
             ready = stack.enter_context(ready_in(engine, self.opened, prepared, self.runtime, data, models, self.load))
             return _Racer(arm, contender, engine, prepared, data, ready, ready.run(1, 0))
@@ -98,15 +113,9 @@ class EngineDuel:
         runs = [run_key(each.engine, self.runtime, each.first, each.data) for each in (a, b)]
         return hashlib.sha256(repr((of_unit, runs)).encode()).hexdigest()
 
-    def _turn(self, both: tuple[_Racer, _Racer], first: int) -> tuple[Block, Block]:
-        blocks = {}
-        for racer in (both[first], both[1 - first]):
-            with errors_naming(racer.arm):
-                blocks[racer.arm] = racer.ready.block(self.opened, ROUNDS, WARMUP, racer.arm)
-        return blocks["a"], blocks["b"]
-
-    def _stage(self, text: str) -> None:
-        self.opened.progress.stage(f"{self.prepared.name} ({self.runtime}): {text}")
+    @property
+    def _name(self) -> str:
+        return f"{self.prepared.name} ({self.runtime})"
 
     def _decided(self, a: _Racer, b: _Racer, blocks: list[Block]) -> CompareResult:
         decision, outputs = decide_turns(blocks, self.margin_percent), self._outputs_compared(a, b)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from farm.config.deployment import Runtime
 from farm.engines.base import EngineRun
+from farm.farmrt.answers import waited_share
 from farm.jobs.engines.ready import ReadyEngine
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
@@ -54,6 +55,7 @@ def ready_farmrt(
                 size_bytes=sizes,
                 settings=provenance.settings,
                 fingerprint=provenance.fingerprint,
+                waited_share=waited_share([times]),
             )
 
     yield ReadyEngine(run, model.plan.target.precision)

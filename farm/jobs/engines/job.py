@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import itertools
 import random
@@ -25,7 +26,7 @@ from farm.decision.fastest import standings
 from farm.engines.base import EngineRun
 from farm.engines.registry import at_version, engines, named_engines
 from farm.jobs.engines.lanes import ready_in, run_key
-from farm.jobs.engines.ready import EngineModels, ReadyEngine, runtimes_of
+from farm.jobs.engines.ready import EngineModels, ReadyEngine, measured_blocks, runtimes_of
 from farm.jobs.engines.result import engine_figures, engine_provenance, engine_validation
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.job_rows import identity_of, is_beyond_row, is_ok, unit_groups
@@ -50,6 +51,7 @@ class EnginesOptions:
     """What `farm engines` was asked for; no engines: farmrt and all that are installed here.
 
     `against`: a version that the only engine is compared with. `fresh`: forgets an interrupted call's turns.
+    `runtimes`: only on these, where there are any.
     """
 
     engines: tuple[str, ...] = ()
@@ -59,6 +61,7 @@ class EnginesOptions:
     warmup: int = 1
     fresh: bool = False
     load: LoadOptions = dataclasses.field(default_factory=LoadOptions)
+    runtimes: tuple[Runtime, ...] = ()
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -90,6 +93,8 @@ def engines_job(
     with TemporaryDirectory() as scratch:
         made = EngineModels(Path(scratch))
         matches = [_Match(model, wanted, options, made, files) for model in prepare_all(deployment, check=True)]
+        if not any(match.lanes for match in matches):
+            raise ConfigError(f"{deployment.path}: no model runs on {' or '.join(options.runtimes)} in these engines")
         groups = unit_groups(units, fleet.spread)
         jobs: list[Job[list[EnginesRow], OpenUnit]] = []
         for match, group in itertools.product(matches, groups):
@@ -151,9 +156,11 @@ class _Match:
 
     @property
     def lanes(self) -> list[_Lane]:
-        settings, is_named = self.model.settings, bool(self.options.engines)
+        settings, is_named, among = self.model.settings, bool(self.options.engines), self.options.runtimes or None
         return [
-            _Lane(engine, runtime) for engine in self.engines for runtime in runtimes_of(engine, settings, is_named)
+            _Lane(engine, runtime)
+            for engine in self.engines
+            for runtime in runtimes_of(engine, settings, is_named, among)
         ]
 
     def failed(self, unit: Unit, error: FarmError) -> list[EnginesRow]:
@@ -216,7 +223,8 @@ class _Match:
                 turn: dict[_Lane, Block] = {}
                 for lane in order.sample(lanes, len(lanes)):
                     with _kept(opened, found[lane]):
-                        turn[lane] = ready[lane].block(opened, self.options.rounds, self.options.warmup, lane.engine)
+                        run = functools.partial(ready[lane].timed, self.options.rounds, self.options.warmup)
+                        (turn[lane],) = measured_blocks(opened, {lane.engine: run})
                 blocks = tuple(turn[lane] for lane in lanes if lane in turn)
                 if len(blocks) < len(lanes):
                     break

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 from farm.config.deployment import FARMRT, Runtime
 from farm.engines.base import EngineRun
+from farm.engines.registry import NamedEngine
 from farm.jobs.engines.farmrt import ready_farmrt
 from farm.jobs.engines.ready import EngineModels, ReadyEngine, ready_engine
 from farm.jobs.fleet.unit import OpenUnit
@@ -26,7 +27,8 @@ def ready_in(
     """Brings an engine, farmrt or another, to a unit."""
     if engine == FARMRT:
         return ready_farmrt(opened, prepared, runtime, data, load)
-    return ready_engine(opened, engine, prepared, models.of(prepared), runtime, data, load.execution)
+    named = NamedEngine.of(engine)
+    return ready_engine(opened, named, prepared, models.of(prepared), runtime, data, load.execution)
 
 
 def run_key(engine: str, runtime: Runtime, run: EngineRun, data: TestData) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from farm.condition.throttling import RetryPolicy
@@ -15,10 +14,11 @@ from farm.config.deployment import FARMRT, Input, Model, Output, Runtime
 from farm.config.execution import Execution
 from farm.config.platforms import PLATFORMS
 from farm.engines.base import EngineModel, EngineRun, EngineTask, EngineUnit
-from farm.engines.registry import engine_and_options
+from farm.engines.registry import NamedEngine
 from farm.jobs.fleet import round_limit
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
+from farm.lease.leftovers import ENGINE_MARK
 from farm.model.boundary import is_turned
 from farm.model.fetch import Fetcher
 from farm.rows.nightly_block import Block
@@ -38,26 +38,22 @@ class ReadyEngine:
     run: Callable[[int, int], EngineRun]
     precision: Precision = Precision.FP32
 
-    def block(
-        self,
-        opened: OpenUnit,
-        rounds: int,
-        warmup: int,
-        arm: str,
-        rest: RetryPolicy | None = None,
-        *,
-        by_figures: bool = False,
-    ) -> Block:
-        """Rounds of a fresh process; again after a rest where heat slowed the unit down.
-
-        `by_figures`: a program's figures serve in place of its rounds' times. DeviceError where it tells neither.
-        """
-        begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        sample = opened.measured(functools.partial(self.run, rounds, warmup), rest)
-        run = sample.value
+    def timed(self, rounds: int, warmup: int, by_figures: bool = False) -> EngineRun:
+        """The same; DeviceError where it tells no times, nor figures of a program that serve `by_figures`."""
+        run = self.run(rounds, warmup)
         if not run.samples_ms and not (by_figures and run.figures):
             raise DeviceError("the engine does not tell the times of its rounds: name a figure latency_ms")
-        return Block(
+        return run
+
+
+def measured_blocks(
+    opened: OpenUnit, runs: Mapping[str, Callable[[], EngineRun]], rest: RetryPolicy | None = None
+) -> tuple[Block, ...]:
+    """A block of each run, by their arms, one after another; all again after a rest where heat slowed the unit down."""
+    begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    sample = opened.measured(lambda: [run() for run in runs.values()], rest)
+    return tuple(
+        Block(
             time=begun,
             arm=arm,
             init_ms=run.init_ms,
@@ -65,9 +61,12 @@ class ReadyEngine:
             samples=run.samples_ms,
             figures={figure.name: figure.value for figure in run.figures},
             throttled=sample.cause,
+            waited_share=run.waited_share,
             state_before=sample.before,
             state_after=sample.after,
         )
+        for arm, run in zip(runs, sample.value, strict=True)
+    )
 
 
 class EngineModels:
@@ -119,7 +118,7 @@ def runtimes_of(
     wanted = tuple(each for each in model.runtimes if among is None or each in among)
     if engine == FARMRT:
         return wanted
-    adapter, _ = engine_and_options(engine)
+    adapter = NamedEngine.of(engine).engine
     takes = not adapter.platforms or model.platform in adapter.platforms
     taken = tuple(each for each in wanted if takes and each in adapter.runtimes)
     return taken or wanted[: int(is_named)]
@@ -128,7 +127,7 @@ def runtimes_of(
 @contextlib.contextmanager
 def ready_engine(
     opened: OpenUnit,
-    engine: str,
+    named: NamedEngine,
     prepared: Prepared,
     model: EngineModel,
     runtime: Runtime,
@@ -136,17 +135,17 @@ def ready_engine(
     execution: Execution,
 ) -> Iterator[ReadyEngine]:
     """Brings an engine other than farmrt to a unit."""
-    unit = engine_unit(engine, opened, prepared, execution)
-    with started(engine, prepared, runtime, unit) as start:
-        yield ready_of(engine, start, unit, prepared, model, runtime, data, execution)
+    unit = engine_unit(named.word, opened, prepared, execution)
+    with started(named, prepared, runtime, unit) as start:
+        yield ready_of(named, start, unit, prepared, model, runtime, data, execution)
 
 
 @contextlib.contextmanager
 def started(
-    engine: str, prepared: Prepared, runtime: Runtime, unit: EngineUnit
+    named: NamedEngine, prepared: Prepared, runtime: Runtime, unit: EngineUnit
 ) -> Iterator[Callable[[EngineTask], EngineRun]]:
     """An engine on a unit, once it is known to take the model; it serves all models of the same limit for rounds."""
-    adapter, _ = engine_and_options(engine)
+    engine, adapter = named.word, named.engine
     if adapter.platforms and prepared.settings.platform not in adapter.platforms:
         taken = " and ".join(adapter.platforms)
         raise UnsupportedError(f"engine {engine} takes models of platform {taken}, not {prepared.settings.platform}")
@@ -157,7 +156,7 @@ def started(
 
 
 def ready_of(
-    engine: str,
+    named: NamedEngine,
     start: Callable[[EngineTask], EngineRun],
     unit: EngineUnit,
     prepared: Prepared,
@@ -167,12 +166,11 @@ def ready_of(
     execution: Execution,
 ) -> ReadyEngine:
     """A model in an engine that is on the unit."""
-    adapter, options = engine_and_options(engine)
     threads = execution.over(prepared.settings.execution).num_threads
 
     def run(rounds: int, warmup: int) -> EngineRun:
-        with round_limit.named(unit.round_limit_s) if adapter.counts_rounds else contextlib.nullcontext():
-            return start(EngineTask(model, runtime, data.inputs, rounds, warmup, threads, options))
+        with round_limit.named(unit.round_limit_s) if named.engine.counts_rounds else contextlib.nullcontext():
+            return start(EngineTask(model, runtime, data.inputs, rounds, warmup, threads, named.options))
 
     return ReadyEngine(run)
 
@@ -202,6 +200,6 @@ def engine_unit(engine: str, opened: OpenUnit, prepared: Prepared, execution: Ex
         is_here=opened.unit.kind.is_local,
         transport=connection.transport,
         store=connection.store,
-        wrap=lambda argv: connection.task_profile.wrap([*on_cpus, *argv]),
+        wrap=lambda argv: connection.task_profile.wrap(["env", ENGINE_MARK, *on_cpus, *argv]),
         round_limit_s=connection.round_limit_s or prepared.settings.round_limit or round_limit.LEAST_S,
     )

@@ -13,19 +13,16 @@ from farm.decision.judgement import Judgement, Verdict
 from farm.jobs.compare.bundle import Bundle
 from farm.jobs.compare.duet import Arm, Array, Entry
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.loading import LoadedModel
+from farm.jobs.nightly.case import Software
 from farm.nightly.night import Night
 from farm.rows.bundle import BundleManifest
 from farm.rows.core_waits import mean_share
 from farm.rows.duet import DuetFigures
 from farm.rows.nightly import NightlyRow
-from farm.rows.row import row_fingerprint
 from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Metric, highest_temperature_c
 from farm.rows.status import Status
 from farm.store.bundle_archive import BundleArchive
-from farm.workspace import data_file
-from runtime.native.build import build_farmrt
 
 Inputs = Mapping[str, Array]
 
@@ -39,7 +36,6 @@ ACCEPTED = (
     Verdict.PROVISIONAL_IMPROVEMENT,
     Verdict.ENVIRONMENT_CHANGED,
 )
-DRIVER_FACTS = ("gpu", "driver", "opencl")  # of a fingerprint; the rest of it is software of farm
 TOLD_DEGREES_C = 8.0
 TOLD_SHARE = 0.1
 
@@ -92,7 +88,7 @@ def past_night(manifest: BundleManifest) -> PastNight:
         busy_s=manifest.busy_s,
         blocks=max(manifest.blocks, 1),
         times=manifest.pair_times,
-        build=manifest.build or manifest.files.get("farmrt", ""),
+        build=manifest.program,
         change=manifest.change,
         variance=manifest.change_variance,
         claim=manifest.claim,
@@ -100,7 +96,7 @@ def past_night(manifest: BundleManifest) -> PastNight:
 
 
 def leave_bundle(
-    bundles: NightBundles, opened: OpenUnit, case: Case, loaded: LoadedModel, facts: Mapping[str, str]
+    bundles: NightBundles, opened: OpenUnit, case: Case, software: Software, facts: Mapping[str, str]
 ) -> BundleManifest:
     """Leaves what the unit works with tonight; only a run that ends well makes a bundle of it that others use."""
     manifest = BundleManifest(
@@ -115,26 +111,11 @@ def leave_bundle(
         run=bundles.info.id,
         started=bundles.info.started,
         commit=bundles.info.commit,
-        settings={"execution": loaded.execution.given, "limit_kernel_time": _is_limited(loaded)},
-        facts={**facts, **_driver_facts(row_fingerprint(loaded.plan.target))},
+        settings=dict(software.settings),
+        facts={**facts, **software.facts},
+        build=software.build,
     )
-    paths = {
-        "farmrt": Path(build_farmrt(opened.unit.abi)),
-        "plan": loaded.plan_file,
-        "weights": data_file(loaded.plan_file),
-        "tuned": loaded.tuned,
-        "kernels": loaded.kernels,
-        "selection": loaded.planned.file,
-    }
-    return bundles.archive.leave(manifest, {role: path for role, path in paths.items() if path})
-
-
-def _is_limited(loaded: LoadedModel) -> bool:
-    return loaded.prepared.settings.limit_opencl_kernel_time
-
-
-def _driver_facts(fingerprint: Mapping[str, str]) -> dict[str, str]:
-    return {name: fingerprint[name] for name in DRIVER_FACTS if fingerprint.get(name)}
+    return bundles.archive.leave(manifest, software.files)
 
 
 def changed_facts(before: BundleManifest, tonight: BundleManifest) -> tuple[str, ...]:
@@ -189,7 +170,7 @@ def _settled(manifest: BundleManifest, row: NightlyRow, latency: Judgement | Non
     return manifest.model_copy(
         update={
             "files": manifest.files if is_accepted else {},
-            "build": manifest.files.get("farmrt", ""),
+            "build": manifest.program,
             "against": duet.against if duet.verdict else None,
             "verdict": duet.verdict,
             "suspected": duet.suspected,

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from farm.config.deployment import Runtime
 from farm.farmrt.answers import waited_share
@@ -23,13 +24,15 @@ from farm.nightly.configuration import NightlyConfiguration
 from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block, OperatorTime
 from farm.rows.profile import operators
-from farm.rows.row import Ending, Provenance
+from farm.rows.row import Ending, Provenance, row_fingerprint
 from farm.rows.run import RunFigures
 from farm.rows.series import Case
+from farm.workspace import data_file
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
 
 PROFILED_ROUNDS = 5
+DRIVER_FACTS = ("gpu", "driver", "opencl")  # of a fingerprint; the rest of it is software of farm
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,10 +53,24 @@ class Subject:
 
 
 @dataclasses.dataclass(frozen=True)
+class Software:
+    """What a case ran tonight, so that later nights can run it again.
+
+    `files` by role; `settings`, plain data, say how they are loaded and executed, and all else that makes it the same
+    software; `build` names the build of another program than farmrt; `facts` are of the unit's drivers.
+    """
+
+    files: Mapping[str, Path]
+    settings: Mapping[str, Any]
+    build: str = ""
+    facts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
 class Examination:
     """What is looked at once a night: outputs, operators' times, memory, size of files, stored tuned files.
 
-    `loaded` is what farmrt works with; None: another engine does.
+    `software` is what ran; None where that cannot be run again in a later night.
     """
 
     device_model: str
@@ -62,7 +79,7 @@ class Examination:
     state: DeviceState
     file_bytes: Mapping[str, int]
     validation: Validation
-    loaded: LoadedModel | None = None
+    software: Software | None = None
     ops: tuple[OperatorTime, ...] = ()
     tuned_check: TunedCheck = dataclasses.field(default_factory=TunedCheck)
 
@@ -80,7 +97,7 @@ def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -
     first = run_rounds(opened, 1, 0)
     return Examination(
         device_model=opened.device_model,
-        loaded=loaded,
+        software=_software(opened, loaded),
         provenance=provenance_of(opened, loaded),
         figures=_figures(opened, subject, loaded, first),
         file_bytes=_file_bytes(opened, loaded),
@@ -88,6 +105,24 @@ def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -
         ops=_operator_times(opened, loaded, first.first_ms) if "benchmark" in nightly.jobs else (),
         validation=_validated(opened, subject, loaded) if "validate" in nightly.jobs else Validation(),
         tuned_check=_tuned_checked(opened, subject, nightly),
+    )
+
+
+def _software(opened: OpenUnit, loaded: LoadedModel) -> Software:
+    paths = {
+        "farmrt": Path(build_farmrt(opened.unit.abi)),
+        "plan": loaded.plan_file,
+        "weights": data_file(loaded.plan_file),
+        "tuned": loaded.tuned,
+        "kernels": loaded.kernels,
+        "selection": loaded.planned.file,
+    }
+    is_limited = loaded.prepared.settings.limit_opencl_kernel_time
+    fingerprint = row_fingerprint(loaded.plan.target)
+    return Software(
+        files={role: path for role, path in paths.items() if path},
+        settings={"execution": loaded.execution.given, "limit_kernel_time": is_limited},
+        facts={name: fingerprint[name] for name in DRIVER_FACTS if fingerprint.get(name)},
     )
 
 

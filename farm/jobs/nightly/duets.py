@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
@@ -24,13 +26,13 @@ from farm.decision.duet_schedule import (
 )
 from farm.decision.judgement import Judgement
 from farm.decision.planned_duet import judge_planned
-from farm.jobs.compare.duet import Entry, rehearse, run_turn
+from farm.jobs.compare.duet import ARMS, Entry, Turn, rehearse, run_turn
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.nightly.bundles import Inputs, NightBundles, changed_facts, duet_entry
 from farm.rows.bundle import BundleManifest
 from farm.rows.duet import DuetFigures, DuetPair, SoftwareVerdict
 from farm.rows.series import Case
-from farm.store.bundle_archive import LostBundleError
+from farm.store.bundle_archive import BundleArchive, LostBundleError
 
 MOST_SPOILED = 2  # so many times the pairs that are wanted are measured where heat or other work spoils them
 
@@ -45,14 +47,17 @@ class PairNotebook(Protocol):
         """The pairs of a case that are kept already, oldest first."""
 
 
+DuetTurns = Callable[[OpenUnit, BundleManifest, Path], AbstractContextManager[Turn]]
+"""Brings an earlier night's bundle, whose files go to a folder, and tonight's software to a unit: A and B."""
+
+
 @dataclasses.dataclass(frozen=True)
 class DuetCase:
-    """A case that a duet may be made of: tonight's bundle and judgement, its inputs, and what a round takes."""
+    """A case that a duet may be made of: tonight's bundle and judgement, and what runs an earlier one beside it."""
 
     tonight: BundleManifest
     judgement: Judgement
-    inputs: Inputs
-    round_ms: float
+    turns: DuetTurns
 
 
 def plans_of(bundles: NightBundles, cases: Mapping[Case, Judgement], busy_s: float) -> dict[Case, DuetPlan]:
@@ -78,13 +83,38 @@ def without_duet(bundles: NightBundles, case: Case) -> DuetFigures:
     return DuetFigures()
 
 
+@dataclasses.dataclass(frozen=True)
+class BundleTurns:
+    """Turns of two farmrt, with the files of their bundles; a `DuetTurns`. A round takes about `round_ms`."""
+
+    archive: BundleArchive
+    tonight: BundleManifest
+    inputs: Inputs
+    round_ms: float
+    rest: RetryPolicy
+
+    @contextlib.contextmanager
+    def __call__(self, opened: OpenUnit, before: BundleManifest, folder: Path) -> Iterator[Turn]:
+        """Fetches both; kernels are compiled first, so that no turn does it."""
+        fetched = (
+            duet_entry(self.archive, arm, manifest, folder / arm, self.inputs)
+            for arm, manifest in zip(ARMS, (before, self.tonight), strict=True)
+        )
+        a, b = (_compiled(opened, entry) for entry in fetched)
+        yield lambda first: run_turn(opened, (a, b), self.round_ms, first, self.rest)
+
+
+def _compiled(opened: OpenUnit, entry: Entry) -> Entry:
+    if entry.kernels or entry.bundle.runtime == "cpu":
+        return entry
+    return rehearse(opened, entry, entry.folder / f"compiled_{entry.arm}.bin").entry
+
+
 class Duet:
     """One duet on an open unit."""
 
-    def __init__(
-        self, opened: OpenUnit, bundles: NightBundles, case: Case, about: DuetCase, plan: DuetPlan, rest: RetryPolicy
-    ) -> None:
-        self._opened, self._bundles, self._rest = opened, bundles, rest
+    def __init__(self, opened: OpenUnit, bundles: NightBundles, case: Case, about: DuetCase, plan: DuetPlan) -> None:
+        self._opened, self._bundles = opened, bundles
         self._case, self._about, self._plan = case, about, plan
         self._before = next(one for one in bundles.before(case) if one.run == plan.against)
 
@@ -99,10 +129,11 @@ class Duet:
         pairs = [pair for pair in notebook.pairs(self._case) if pair.against == self._before.run]
         judgement = self._judged(pairs)
         try:
-            with TemporaryDirectory() as folder:
-                entries = self._entries(Path(folder)) if judgement.more else None
-                while entries and judgement.more and not is_over() and not self._is_spoiled(pairs):
-                    pairs.append(self._pair(entries, len(pairs), seed))
+            with TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+                turns = self._about.turns(self._opened, self._before, Path(folder))
+                turn = stack.enter_context(turns) if judgement.more else None
+                while turn and judgement.more and not is_over() and not self._is_spoiled(pairs):
+                    pairs.append(self._pair(turn, len(pairs), seed))
                     notebook.note_pair(self._case, pairs[-1])
                     judgement = self._judged(pairs)
         except LostBundleError as error:
@@ -111,34 +142,21 @@ class Duet:
 
     def _judged(self, pairs: Sequence[DuetPair]) -> DuetJudgement:
         good = [times for pair in pairs if (times := pair.times_ms)]
-        builds = (one.files.get("farmrt", f"run {one.run}") for one in (self._about.tonight, self._before))
-        return judge_planned(good, self._plan, *builds)
+        return judge_planned(good, self._plan, self._about.tonight.program, self._before.program)
 
     def _is_spoiled(self, pairs: Sequence[DuetPair]) -> bool:
         """Whether heat or other work spoils so many pairs that the duet will not come to an end."""
         good = sum(pair.times_ms is not None for pair in pairs)
         return len(pairs) - good > MOST_SPOILED * (good + 1)
 
-    def _entries(self, folder: Path) -> tuple[Entry, Entry]:
-        """Both bundles as they lie in the archive, with kernels, so that no pair compiles them."""
-        archive, inputs = self._bundles.archive, self._about.inputs
-        before = duet_entry(archive, "a", self._before, folder / "a", inputs)
-        tonight = duet_entry(archive, "b", self._about.tonight, folder / "b", inputs)
-        return self._compiled(before), self._compiled(tonight)
-
-    def _compiled(self, entry: Entry) -> Entry:
-        if entry.kernels or entry.bundle.runtime == "cpu":
-            return entry
-        return rehearse(self._opened, entry, entry.folder / f"compiled_{entry.arm}.bin").entry
-
-    def _pair(self, entries: tuple[Entry, Entry], number: int, seed: int) -> DuetPair:
+    def _pair(self, turn: Turn, number: int, seed: int) -> DuetPair:
         """The next pair; of each two pairs each software begins one, drawn by lot."""
         self._opened.progress.stage(
             f"{self._case.model} ({self._case.runner}, {self._case.setting}) against run {self._before.run}: "
             f"pair {number + 1}"
         )
         order = random.Random(f"{seed}/{self._case}/{number // 2}").sample((0, 1), 2)  # its order is no secret
-        before, tonight = run_turn(self._opened, entries, self._about.round_ms, order[number % 2], self._rest)
+        before, tonight = turn(order[number % 2])
         return DuetPair(against=self._before.run, before=before, tonight=tonight)
 
     def _figures(

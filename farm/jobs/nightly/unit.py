@@ -19,12 +19,13 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed
 from farm.jobs.nightly.bundles import NightBundles
 from farm.jobs.nightly.case import Examination, Subject, examine, measure_block
-from farm.jobs.nightly.duets import DuetCase, PairNotebook
+from farm.jobs.nightly.duets import BundleTurns, DuetCase, DuetTurns, PairNotebook
 from farm.jobs.nightly.engines import NightEngines
 from farm.jobs.nightly.unit_duets import UnitDuets
 from farm.jobs.run import rounds_settings
 from farm.nightly.block_order import ARMS, PlannedBlock, block_order
 from farm.nightly.configuration import NightlyConfiguration
+from farm.rows.bundle import BundleManifest
 from farm.rows.core_waits import mean_share
 from farm.rows.device_state import DeviceState
 from farm.rows.latency import Latency
@@ -139,18 +140,25 @@ class UnitNight:
 
     def _duet_case(self, case: Case) -> DuetCase | None:
         """What a duet needs of a case; None where there is nothing to compare."""
-        good = [block for block in self._blocks[case] if not block.throttled]
+        good = [block for block in self._blocks[case] if block.samples and not block.throttled]
         tonight = self._duets.tonight(case) if self._duets else None
-        data = self._subjects[case].data
-        if case in self._failed or not good or tonight is None or data is None:
+        if case in self._failed or not good or tonight is None:
             return None
         key = SeriesKey(case, Metric.LATENCY)
         point = points_of(self._row(case), self._settings.run)[key]
         judgement = judge_series(list(self._settings.history.get(key, ())), point, Metric.LATENCY, final=True)
-        round_ms = statistics.median(itertools.chain.from_iterable(block.samples for block in good))
         waited = mean_share(block.waited_share for block in good)
         tonight = tonight.model_copy(update={"temperature_c": highest_temperature_c(good), "waited_share": waited})
-        return DuetCase(tonight, judgement, data.inputs, round_ms)
+        return DuetCase(tonight, judgement, self._turns(case, tonight, good))
+
+    def _turns(self, case: Case, tonight: BundleManifest, good: Sequence[Block]) -> DuetTurns:
+        """What runs an earlier night's software of a case beside tonight's."""
+        bundles, nightly, subject = self._settings.bundles, self._settings.nightly, self._subjects[case]
+        assert bundles, "there are duets"
+        if case.engine != FARMRT:
+            return functools.partial(self._engines.turns, subject, nightly, bundles.archive)
+        round_ms = statistics.median(itertools.chain.from_iterable(block.samples for block in good))
+        return BundleTurns(bundles.archive, tonight, subject.ready[1].inputs, round_ms, nightly.rest)
 
     def _is_over(self) -> bool:
         return self._deadline.is_over
@@ -222,8 +230,8 @@ class UnitNight:
     def _examine(self, opened: OpenUnit, case: Case) -> None:
         look = examine if case.engine == FARMRT else self._engines.examine
         examined = self._examined[case] = look(opened, self._subjects[case], self._settings.nightly)
-        if self._duets and examined.loaded:
-            self._duets.leave(opened, case, examined.loaded)
+        if self._duets:
+            self._duets.leave(opened, case, examined.software)
 
     def _end_of_budget(self) -> None:
         minutes = self._settings.nightly.budget_minutes
@@ -296,7 +304,7 @@ class UnitNight:
 def _unit_duets(settings: NightSettings) -> UnitDuets | None:
     if settings.bundles is None or "benchmark" not in settings.nightly.jobs:
         return None
-    return UnitDuets(settings.bundles, settings.notebook, settings.seed, settings.nightly.rest)
+    return UnitDuets(settings.bundles, settings.notebook, settings.seed)
 
 
 def is_good(rows: Sequence[NightlyRow]) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from farm.condition.throttling import RetryPolicy
 from farm.decision.duet_schedule import DuetPlan
 from farm.jobs.fleet.job_rows import is_beyond_row
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.loading import LoadedModel
 from farm.jobs.nightly.bundles import NightBundles, leave_bundle
+from farm.jobs.nightly.case import Software
 from farm.jobs.nightly.duets import Duet, DuetCase, PairNotebook, plans_of, without_duet
 from farm.rows.bundle import BundleManifest
 from farm.rows.duet import DuetFigures
@@ -21,20 +20,23 @@ from runtime.errors import FarmError
 class UnitDuets:
     """What is known so far of one unit's duets; it outlives the connection to the unit."""
 
-    def __init__(self, bundles: NightBundles, notebook: PairNotebook, seed: int, rest: RetryPolicy) -> None:
+    def __init__(self, bundles: NightBundles, notebook: PairNotebook, seed: int) -> None:
         self._bundles, self._notebook = bundles, notebook
-        self._seed, self._rest = seed, rest
+        self._seed = seed
         self._facts: dict[str, str] | None = None
         self._tonight: dict[Case, BundleManifest] = {}
         self._made: dict[Case, DuetFigures] = {}
         self._unkept: dict[Case, str] = {}
 
-    def leave(self, opened: OpenUnit, case: Case, loaded: LoadedModel) -> None:
+    def leave(self, opened: OpenUnit, case: Case, software: Software | None) -> None:
         """Leaves tonight's bundle of a case. Where it cannot be kept, the row says so."""
+        if software is None:
+            self._unkept[case] = f"what {case.engine} runs cannot be kept for another night"
+            return
         if self._facts is None:
             self._facts = read_system(opened.transport)
         try:
-            self._tonight[case] = leave_bundle(self._bundles, opened, case, loaded, self._facts)
+            self._tonight[case] = leave_bundle(self._bundles, opened, case, software, self._facts)
         except OSError as error:
             self._unkept[case] = f"tonight's bundle cannot be kept: {error.strerror or error}"
         except FarmError as error:
@@ -58,7 +60,7 @@ class UnitDuets:
     ) -> DuetFigures:
         """A duet; where one of the two cannot be run, that is told instead."""
         try:
-            duet = Duet(opened, self._bundles, case, about, plan, self._rest)
+            duet = Duet(opened, self._bundles, case, about, plan)
             return duet.measure(self._notebook, self._seed, is_over)
         except FarmError as error:
             if is_beyond_row(error, opened):

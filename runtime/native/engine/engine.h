@@ -31,9 +31,9 @@ typedef struct {
     rt_tensor inputs[RT_MAX_WORDS], outputs[RT_MAX_WORDS];
 } rt_request;
 
-/* An engine: its word, and the calls in their order. A value. */
+/* An engine: its word, a function that its library exports, and the calls in their order. A value. */
 typedef struct {
-    const char *name;
+    const char *name, *symbol;
 
     /* Loads the model for inputs that are read; RT_UNSUPPORTED, or RT_BAD_COMMAND for an option that it lacks. */
     rt_status (*load)(rt_request *request, rt_error *error);
@@ -51,7 +51,7 @@ typedef struct {
     rt_status (*outputs)(rt_request *request, rt_error *error);
 } rt_engine_library;
 
-extern const rt_engine_library rt_onnxruntime, rt_litert;
+extern const rt_engine_library rt_onnxruntime, rt_litert, rt_tflite;
 
 /* Stores a function of a library, or any pointer, in a function pointer, between which C has no conversion. */
 static inline void rt_function_store(void *slot, const void *symbol) { __builtin_memcpy(slot, &symbol, sizeof symbol); }

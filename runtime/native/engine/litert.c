@@ -285,4 +285,6 @@ static rt_status outputs_read(rt_request *request, rt_error *error) {
     return status;
 }
 
-const rt_engine_library rt_litert = {"litert", model_load, version_unknown, nodes_write, round_run, outputs_read};
+const rt_engine_library rt_litert = {
+    "litert", "LiteRtDestroyDelegateWrapper", model_load, version_unknown, nodes_write, round_run, outputs_read,
+};

@@ -226,4 +226,6 @@ static rt_status outputs_read(rt_request *request, rt_error *error) {
     return status;
 }
 
-const rt_engine_library rt_onnxruntime = {"onnxruntime", model_load, version_tell, nodes_write, round_run, outputs_read};
+const rt_engine_library rt_onnxruntime = {
+    "onnxruntime", "OrtGetApiBase", model_load, version_tell, nodes_write, round_run, outputs_read,
+};

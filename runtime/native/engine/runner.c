@@ -24,7 +24,7 @@
 
 enum { PROGRESS_NS = 1000000000 };
 
-static const rt_engine_library *const libraries[] = {&rt_onnxruntime, &rt_litert};
+static const rt_engine_library *const libraries[] = {&rt_onnxruntime, &rt_litert, &rt_tflite};
 
 /* How many rounds, and their times with those of the first one and the warm-up before them. A value. */
 typedef struct {
@@ -155,23 +155,31 @@ static bool request_serve(const rt_engine_library *engine, rt_request *request, 
     return line_send(answers, json);
 }
 
+/* The engine of a name whose library this is; where it is none of them, the first one, which says what it lacks. */
+static const rt_engine_library *engine_find(const char *name, void *library) {
+    const rt_engine_library *found = NULL;
+    for (size_t i = RT_COUNT(libraries); i-- > 0;) {
+        if (strcmp(name, libraries[i]->name) != 0) continue;
+        if (library != NULL && dlsym(library, libraries[i]->symbol) != NULL) return libraries[i];
+        found = libraries[i];
+    }
+    return found;
+}
+
 int main(int count, char **words) {
     static rt_request request;
     rounds of = {0};
-    const rt_engine_library *engine = NULL;
-    for (size_t i = 0; i < RT_COUNT(libraries) && count > 2; i++) {
-        if (strcmp(words[1], libraries[i]->name) == 0) engine = libraries[i];
-    }
+    int answers = dup(STDOUT_FILENO);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    request.library = count > 2 ? dlopen(words[2], RTLD_NOW | RTLD_LOCAL) : NULL;
+    const rt_engine_library *engine = count > 2 ? engine_find(words[1], request.library) : NULL;
     int taken = engine != NULL;
     for (int at = 3; at < count && taken != 0; at += taken) taken = word_read(words + at, count - at, &request, &of);
     of.times_ns = rt_memory_allocate(1 + of.warmup + of.rounds, sizeof *of.times_ns);
     rt_json *json = rt_json_create();
-    int answers = dup(STDOUT_FILENO);
     if (taken == 0 || request.model == NULL || of.times_ns == NULL || json == NULL || answers < 0) {
         return fputs("usage: engine ENGINE LIBRARY model FILE [threads N] [rounds N] ...\n", stderr), RT_EXIT_USAGE;
     }
-    dup2(STDERR_FILENO, STDOUT_FILENO);
-    request.library = dlopen(words[2], RTLD_NOW | RTLD_LOCAL);
     bool sent;
     if (request.library == NULL) {
         rt_json_object_begin(json, NULL);

@@ -157,10 +157,13 @@ def test_litert_runs_a_tflite_file_as_it_is(unit: EngineUnit, tmp_path: Path, de
 @pytest.fixture(scope="session")
 def played_delegate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library of played_delegate.c."""
-    library = tmp_path_factory.mktemp("delegate") / "libplayed.so"
-    source = Path(__file__).with_name("played_delegate.c")
-    words = ["-std=c11", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(library)]
-    subprocess.run([*find_toolchain("host").compiler, *words], check=True)
+    return shared_library("played_delegate.c", tmp_path_factory.mktemp("delegate") / "libplayed.so")
+
+
+def shared_library(source: str, library: Path, *flags: str) -> Path:
+    """The library of a source beside this file."""
+    words = ["-std=c11", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", *flags, "-o", str(library)]
+    subprocess.run([*find_toolchain("host").compiler, *words, str(Path(__file__).with_name(source))], check=True)
     return library
 
 

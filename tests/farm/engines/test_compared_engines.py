@@ -14,7 +14,7 @@ import pytest
 
 from farm.config import deployment, inventory
 from farm.engines import registry
-from farm.engines.base import Engine, EngineRun, EngineTask, EngineUnit
+from farm.engines.base import Engine, EngineRun, EngineSnapshot, EngineTask, EngineUnit
 from farm.jobs.compare import contender
 from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.rows.compare import CompareRow, ComparisonOutcome
@@ -31,10 +31,11 @@ SLOW_SINCE = 3
 
 
 class AgingEngine(Engine):
-    """Tells planted times: 4 ms a round, from some version on 8. All of its versions are there."""
+    """Tells planted times: 4 ms a round, from some version on more. All of its versions are there."""
 
     name = "aging"
     version = "1.0"
+    slow_ms = 8.0
 
     def at(self, version: str) -> AgingEngine:
         aged = copy.copy(self)
@@ -44,12 +45,20 @@ class AgingEngine(Engine):
     @contextlib.contextmanager
     def ready(self, unit: EngineUnit) -> Iterator[Callable[[EngineTask], EngineRun]]:
         noise = random.Random(self.version)
-        level_ms = 8.0 if int(self.version.partition(".")[2]) >= SLOW_SINCE else 4.0
+        level_ms = self.slow_ms if int(self.version.partition(".")[2]) >= SLOW_SINCE else 4.0
 
         def run(task: EngineTask) -> EngineRun:
             samples_ms = tuple(level_ms * noise.uniform(0.98, 1.02) for _ in range(task.rounds))
             outputs = {"y": np.ones((1, 5), np.float32)}
-            return EngineRun(self.version, 1.0, level_ms, samples_ms, outputs, hashes={"engine": self.version})
+            return EngineRun(
+                version=self.version,
+                init_ms=1.0,
+                first_ms=level_ms,
+                samples_ms=samples_ms,
+                outputs=outputs,
+                hashes={"engine": self.version},
+                snapshot=EngineSnapshot(self.version, {"model": task.model.onnx_file}),
+            )
 
         yield run
 

@@ -19,10 +19,11 @@ from farm.store import Store
 from farm.store.series import series_key
 from runtime.errors import ConfigError
 from tests.farm.conftest import CallFarm
-from tests.farm.engines import played_engines
+from tests.farm.engines import played_engines, test_compared_engines
+from tests.farm.engines.test_compared_engines import AgingEngine
 from tests.farm.model.tiny_model import write_deployment
 
-offered = played_engines.offered
+offered, aging = played_engines.offered, test_compared_engines.aging
 FILE = """\
 models: tiny.yml
 units: [{device: host}]
@@ -124,6 +125,60 @@ def test_an_engine_that_fails_is_a_row_and_the_others_go_on(farm: CallFarm, own_
     assert found["wrong"].status == "wrong_result" and found["hangs"].status == "timeout"
     told = {(each["engine"], each["verdict"]) for each in verdict["series"] if each["metric"] == "latency_ms"}
     assert {("crashes", "failed"), ("wrong", "wrong_result"), ("hangs", "failed")} <= told
+
+
+def latency(verdict: dict[str, Any]) -> dict[str, Any]:
+    (told,) = [each for each in verdict["series"] if each["metric"] == "latency_ms"]
+    return dict(told)
+
+
+def write_bench(round_ms: float, build: int = 1) -> None:
+    """An engine that is a script: it prints a round's time with some noise."""
+    Path("engines.yml").write_text(
+        "engines:\n  bench:\n    program: ./bench\n    arguments: [round]\n    figures:\n"
+        "      latency_ms: {pattern: 'round ([0-9.]+)', unit: ms}\n"
+    )
+    Path("bench").write_text(f"#!/bin/sh\n# build {build}\nfor i in 1 2 3; do echo $1 {round_ms}00$(($$ % 10)); done\n")
+    Path("bench").chmod(0o755)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", [1, 2], ids=["mended by the same bytes", "by other bytes"])
+def test_a_slower_program_is_a_regression_until_it_is_mended(farm: CallFarm, own_folder: Path, build: int) -> None:
+    """A duet runs the program of the earlier night, whose file has been replaced since."""
+    write_deployment(own_folder, runtime="cpu")
+    Path("lab.yml").write_text(FILE + "engine: bench\njobs: [benchmark]\n")
+    write_bench(4.0)
+    assert night_of(farm)[0] == 0
+    write_bench(8.0)
+    status, verdict, err = night_of(farm)
+    (row,) = stored_rows()
+    assert status == 1 and latency(verdict)["verdict"] == "regression", err
+    assert row.duet and (row.duet.against, row.duet.verdict) == (1, "slower") and len(row.duet.pairs) >= 16
+    assert row.duet.ratio == pytest.approx(2.0, rel=0.05) and "against that of run 1" in latency(verdict)["reason"]
+    write_bench(4.0, build)
+    status, verdict, err = night_of(farm)
+    (row,) = stored_rows()
+    assert status == 0 and row.duet and row.duet.verdict == "same" and row.duet.identical == (build == 1), err
+    assert len(row.duet.pairs) == (0 if build == 1 else 6)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("aging")
+def test_a_slower_release_of_an_engine_is_a_regression(
+    farm: CallFarm, own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By 5 %, less than builds of one source differ by: it is the release that is shipped."""
+    monkeypatch.setattr(AgingEngine, "slow_ms", 4.2)
+    write_deployment(own_folder, runtime="cpu")
+    Path("lab.yml").write_text(FILE + "engine: aging\njobs: [benchmark]\n")
+    assert night_of(farm)[0] == 0
+    monkeypatch.setattr(AgingEngine, "version", "1.5")
+    status, verdict, err = night_of(farm)
+    (row,) = stored_rows()
+    assert status == 1 and latency(verdict)["verdict"] == "regression", err
+    assert row.duet and row.duet.against == 1 and row.duet.claim is None
+    assert {pair.before.arm + pair.tonight.arm for pair in row.duet.pairs} == {"ab"}
 
 
 @pytest.mark.slow

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from farm.config import deployment
@@ -14,6 +18,7 @@ from farm.engines import registry
 from runtime.errors import ConfigError
 from tests.farm.conftest import CallFarm
 from tests.farm.engines import played_engines
+from tests.farm.forks import ForkedProcess
 from tests.farm.model.tiny_model import write_deployment
 
 offered = played_engines.offered
@@ -76,9 +81,36 @@ def test_an_engine_that_hangs_is_ended_with_all_that_it_started(farm: CallFarm, 
         row["reason"].startswith("hangs: did not run a round within 1 s; a round may go 1 s")
         and "--round-limit" in (row["reason"])
     )
-    child = int(Path("build/units/host/child").read_text())
-    status_file = Path(f"/proc/{child}/status")
-    assert not status_file.exists() or "State:\tZ" in status_file.read_text(), "a zombie where nobody waits for it"
+    assert not _is_running(int(Path("build/units/host/child").read_text()))
+
+
+@pytest.mark.slow
+def test_an_engine_never_outlives_its_lease(farm: CallFarm, own_folder: Path) -> None:
+    """Farm is killed while a program runs that nothing in the unit's folder is any more; the next lease ends it."""
+    write_deployment(own_folder, runtime="cpu")
+    figures = "    figures:\n      latency_ms: {pattern: '([0-9]+) ms', unit: ms}\n"
+    Path("engines.yml").write_text(f"engines:\n  sleeper:\n    program: ./sleeper\n{figures}")
+    Path("sleeper").write_text("#!/bin/sh\necho $$ >number.partial\nmv number.partial number\nexec sleep 600\n")
+    Path("sleeper").chmod(0o755)
+    words = ("run", "tiny.yml", "--device", "host", "--engine")
+    process = ForkedProcess([sys.executable, "-P", "-c", "from farm.cli import main; main()", *words, "sleeper"])
+    number, end_s = Path("build/units/host/number"), time.monotonic() + 120
+    while not number.exists():
+        assert process.poll() is None and time.monotonic() < end_s
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    assert _is_running(int(number.read_text()))
+    status, _, err = farm(*words, "onnxruntime", "--wait", "120")
+    assert status == 0, err
+    assert not _is_running(int(number.read_text()))
+
+
+def _is_running(number: int) -> bool:
+    """Whether a process runs; where nobody waits for it it stays as a zombie."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(number).status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 @pytest.mark.slow

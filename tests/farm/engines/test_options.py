@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from farm.engines.registry import engine_and_options
+from farm.engines.registry import NamedEngine
 from runtime.errors import ConfigError
 from tests.farm.conftest import CallFarm
 from tests.farm.engines.test_engines import rows_of
@@ -28,7 +28,7 @@ from tests.farm.model.tiny_model import model_of, write_deployment
 )
 def test_a_mistake_is_one_line(farm: CallFarm, own_folder: Path, word: str, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        engine_and_options(word)
+        NamedEngine.of(word)
     assert problem in str(caught.value)
     write_deployment(own_folder, runtime="cpu")
     status, _, err = farm("run", "tiny.yml", "--engine", word)
@@ -36,11 +36,9 @@ def test_a_mistake_is_one_line(farm: CallFarm, own_folder: Path, word: str, prob
 
 
 def test_options_come_with_the_engine() -> None:
-    engine, options = engine_and_options(
-        "onnxruntime:provider=QNN:provider.backend_path=/vendor/libQnnHtp.so:session.a=1"
-    )
-    assert engine.name == "onnxruntime"
-    assert options == {"provider": "QNN", "provider.backend_path": "/vendor/libQnnHtp.so", "session.a": "1"}
+    named = NamedEngine.of("onnxruntime:provider=QNN:provider.backend_path=/vendor/libQnnHtp.so:session.a=1")
+    assert named.engine.name == "onnxruntime"
+    assert named.options == {"provider": "QNN", "provider.backend_path": "/vendor/libQnnHtp.so", "session.a": "1"}
 
 
 @pytest.mark.slow
