@@ -1,6 +1,6 @@
 """farmrt beside other engines on this machine: measures, and writes the table into docs/engines.md.
 
-python -m benchmarks.engines_page                                     # all networks, 8 turns, some hours
+python -m benchmarks.engines_page                                     # all networks, some 30 minutes
 python -m benchmarks.engines_page --networks mobilenet_v2 --turns 3 --print
 
 The zoo's networks for an image, two of them in eight bits (QDQ), and .tflite files for LiteRT, which takes no ONNX:
@@ -116,20 +116,20 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
-def head(others_cores: float, turns: int) -> str:
+def head(others_cores: float) -> str:
     """When and on what it was measured, and whether other work disturbed it."""
     here = machine()
     busy = " **Other work disturbed it: read the ratios, which are of turns, not the times.**"
     return (
-        f"Measured on {datetime.datetime.now(datetime.UTC):%Y-%m-%d}: {here.cpu}, {here.cores} cores; {turns} turns; "
+        f"Measured on {datetime.datetime.now(datetime.UTC):%Y-%m-%d}: {here.cpu}, {here.cores} cores; "
         f"other work took {others_cores:.1f} cores.{busy if others_cores > BUSY_CORES else ''}"
     )
 
 
-def text_of(found: Mapping[str, Sequence[EnginesRow]], others_cores: float, turns: int) -> str:
+def text_of(found: Mapping[str, Sequence[EnginesRow]], others_cores: float) -> str:
     """What stands between the page's marks."""
     verdicts = [f"- {line}" for rows in found.values() for line in fastest_lines(rows)]
-    return "\n".join([head(others_cores, turns), "", *verdicts, "", *table(found), ""])
+    return "\n".join([head(others_cores), "", *verdicts, "", *table(found), ""])
 
 
 def main() -> None:
@@ -138,19 +138,18 @@ def main() -> None:
     known = networks()
     parser.add_argument("--networks", default=",".join(known), help="by commas")
     parser.add_argument("--engines", default="", help="by commas; default: all that are installed")
-    parser.add_argument("--turns", type=int, default=8)
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--turns", type=int, help="default: what the intervals need")
     parser.add_argument("--print", dest="printed", action="store_true", help="leave docs/engines.md as it is")
     given = parser.parse_args()
     engines = tuple(filter(None, given.engines.split(",")))
-    options, others = EnginesOptions(engines, turns=given.turns, rounds=given.rounds), Others()
+    options, others = EnginesOptions(engines, turns=given.turns), Others()
     found: dict[str, list[EnginesRow]] = {}
     with scratch():
         for name in given.networks.split(","):
             print(name, file=sys.stderr)
             with known[name]() as source:
                 found[name] = list(engines_job(source, [HOST], options))
-            text = text_of(found, others.cores(), given.turns)
+            text = text_of(found, others.cores())
             if not given.printed:  # after each, so that nothing is lost
                 page = PAGE.read_text()
                 PAGE.write_text(f"{page.partition(BEGIN)[0]}{BEGIN}{text}{END}{page.partition(END)[2]}")

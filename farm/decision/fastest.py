@@ -29,6 +29,11 @@ def standings(blocks_ms: Mapping[Name, Sequence[float]]) -> dict[Name, Standing]
     return {**others, leader: Standing(leads=True, is_fastest=is_fastest)}
 
 
+def least_turns(count: int) -> int:
+    """The fewest turns that give every interval between so many."""
+    return signed_ranks.least_pairs(ERROR / max(count - 1, 1))
+
+
 def ratio_over(own_ms: Sequence[float], other_ms: Sequence[float], comparisons: int) -> Standing:
     """Times over another's by blocks of the same turns; so many such intervals share the error."""
     error = ERROR / max(comparisons, 1)

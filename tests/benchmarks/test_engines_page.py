@@ -9,13 +9,13 @@ from tests.farm.report.test_engines_page import rows_of
 
 def test_the_table_has_all_engines_and_its_verdicts() -> None:
     rows = rows_of("host", farmrt=2.0, onnxruntime=1.0)
-    text = engines_page.text_of({"net": rows}, others_cores=0.0, turns=10)
+    text = engines_page.text_of({"net": rows}, others_cores=0.0)
     assert "- net on host: onnxruntime (cpu) is the fastest of 2: farmrt (cpu) takes 2.00 times as long" in text
     lines = [line.split(" | ") for line in text.splitlines() if line.startswith("| net |")]
     assert [line[1] for line in lines] == ["**onnxruntime (cpu)**", "farmrt (cpu)", "crashes (cpu)"]
     assert lines[1][3].startswith("2.00 (") and lines[2][2:4] == ["-", "-"] and lines[2][-1].startswith(Status.FAILED)
     assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) == 1
-    assert "Other work" not in text and "Other work" in engines_page.text_of({"net": rows}, 1.0, 10)
+    assert "Other work" not in text and "Other work" in engines_page.text_of({"net": rows}, 1.0)
 
 
 def test_the_page_has_its_place_for_the_table() -> None:

@@ -19,10 +19,17 @@ from farm.cli.ranges import WholeNumber
     "--against", metavar="VERSION", default="", help="Compares the engine with this version of it, fetched by pip."
 )
 @click.option(
-    "--turns", type=WholeNumber(1, 1000), default=8, show_default=True, help="Blocks of each engine, in random order."
+    "--turns",
+    type=WholeNumber(1, 1000),
+    help="Blocks of each engine, in random order.  [default: 8, or what intervals between so many engines need]",
 )
 @options.runtime_option
-@options.rounds_option
+@click.option(
+    "--round",
+    "rounds",
+    type=WholeNumber(1, 100_000),
+    help="Measured rounds of a block.  [default: as many as take 0.4 s, 10 at least]",
+)
 @options.warmup_option
 @click.option("--fresh", is_flag=True, help="Forget the turns that an interrupted call has measured.")
 @options.load_options

@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import hashlib
 import itertools
+import math
 import random
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from typing import Any
 
 from farm.config.deployment import FARMRT, Deployment, Runtime
 from farm.config.inventory import Unit
-from farm.decision.fastest import standings
+from farm.decision.fastest import least_turns, standings
 from farm.engines.base import EngineRun
 from farm.engines.registry import at_version, engines, named_engines
 from farm.jobs.engines.lanes import ready_in, run_key
@@ -45,19 +46,23 @@ from farm.transport.interruption import WaitInterrupted
 from farm.workspace import Workspace, file_part
 from runtime.errors import ConfigError, FarmError
 
+TURNS, ROUNDS, MOST_ROUNDS = 8, 10, 1000
+BLOCK_MS, LEAST_MS = 400.0, 1e-3
+
 
 @dataclasses.dataclass(frozen=True)
 class EnginesOptions:
     """What `farm engines` was asked for; no engines: farmrt and all that are installed here.
 
     `against`: a version that the only engine is compared with. `fresh`: forgets an interrupted call's turns.
-    `runtimes`: only on these, where there are any.
+    `runtimes`: only on these, where there are any. `turns` None: what an interval needs, 8 at least; `rounds` None: as
+    many as fill BLOCK_MS, since a core is lost for some ms at any time.
     """
 
     engines: tuple[str, ...] = ()
     against: str = ""
-    turns: int = 8
-    rounds: int = 10
+    turns: int | None = None
+    rounds: int | None = None
     warmup: int = 1
     fresh: bool = False
     load: LoadOptions = dataclasses.field(default_factory=LoadOptions)
@@ -210,7 +215,8 @@ class _Match:
         """Turns of all that are in. One in which an engine fails does not count: it is measured again without it."""
         folder = Workspace(self.model.deployment.library_name).folder / "engines" / file_part(opened.unit.name)
         path = self.files.use(folder / f"{self.model.name}.turns.jsonl")
-        order, turns = random.Random(f"{opened.unit.name}/{self.model.name}"), self.options.turns
+        order = random.Random(f"{opened.unit.name}/{self.model.name}")
+        turns = self.options.turns or max(TURNS, least_turns(sum(map(_is_in, found.values()))))
         done = 0
         while done < turns and (lanes := [lane for lane, each in found.items() if _is_in(each)]):
             journal = TurnJournal(path, self._key(opened, lanes, found, data), 0)
@@ -223,7 +229,8 @@ class _Match:
                 turn: dict[_Lane, Block] = {}
                 for lane in order.sample(lanes, len(lanes)):
                     with _kept(opened, found[lane]):
-                        run = functools.partial(ready[lane].timed, self.options.rounds, self.options.warmup)
+                        rounds = self.options.rounds or _rounds(found[lane])
+                        run = functools.partial(ready[lane].timed, rounds, self.options.warmup)
                         (turn[lane],) = measured_blocks(opened, {lane.engine: run})
                 blocks = tuple(turn[lane] for lane in lanes if lane in turn)
                 if len(blocks) < len(lanes):
@@ -265,12 +272,19 @@ class _Match:
     def _settings(self) -> Mapping[str, Any]:
         options = self.options
         execution = options.load.execution.over(self.model.settings.execution).given
-        return {"turns": options.turns, "rounds": options.rounds, "warmup": options.warmup, **execution}
+        given = {"turns": options.turns, "rounds": options.rounds, "warmup": options.warmup}
+        return {name: value for name, value in given.items() if value is not None} | execution
 
 
 def _add(found: Mapping[_Lane, _Measured], lanes: Sequence[_Lane], blocks: Sequence[Block]) -> None:
     for lane, block in zip(lanes, blocks, strict=True):
         found[lane].blocks.append(block)
+
+
+def _rounds(found: _Measured) -> int:
+    """How many rounds fill a block, by those of the run alone."""
+    assert found.first
+    return min(max(ROUNDS, math.ceil(BLOCK_MS / max(statistics.median(found.first.samples_ms), LEAST_MS))), MOST_ROUNDS)
 
 
 def _is_in(found: _Measured) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from farm.decision.fastest import standings
+from farm.decision.fastest import least_turns, standings
 
 
 def blocks(scale: float, seed: int, noise: float, turns: int = 8) -> list[float]:
@@ -44,3 +44,10 @@ def test_equal_engines_are_rarely_called_different() -> None:
 
 def test_one_alone_leads_and_nobody_is_nothing() -> None:
     assert standings({"a": [1.0, 2.0]})["a"].leads and standings({}) == {}
+
+
+@pytest.mark.parametrize("engines", [2, 6, 7, 12])
+def test_least_turns_are_the_fewest_that_give_intervals(engines: int) -> None:
+    for turns, is_known in ((least_turns(engines), True), (least_turns(engines) - 1, False)):
+        found = standings({str(index): blocks(1.0 + index, index, 0.01, turns) for index in range(engines)})
+        assert all((each.ratio_ci is not None) == is_known for each in found.values() if not each.leads)

@@ -15,7 +15,7 @@ import farm as farm_package
 from farm import cli
 from farm.cli import view
 from farm.config import deployment, inventory
-from farm.jobs.engines.job import EnginesOptions, engines_job
+from farm.jobs.engines.job import ROUNDS, TURNS, EnginesOptions, engines_job
 from farm.jobs.fleet.progress import Silent
 from farm.rows.engines import EnginesRow, Standing
 from farm.rows.latency import Latency
@@ -110,6 +110,13 @@ def test_the_same_from_python(own_folder: Path) -> None:
     write_deployment(own_folder, runtime="cpu")
     rows = list(farm_package.engines("tiny.yml", ["host"], engines=["farmrt"], turns=1, rounds=2))
     assert [(row.engine, row.status, len(row.blocks_ms)) for row in rows] == [("farmrt", Status.OK, 1)]
+
+
+@pytest.mark.slow
+def test_blocks_of_short_rounds_have_many(own_folder: Path) -> None:
+    write_deployment(own_folder, runtime="cpu")
+    (row,) = farm_package.engines("tiny.yml", ["host"], engines=["farmrt"])
+    assert row.latency_ms and len(row.blocks_ms) == TURNS and len(row.latency_ms.samples) > 10 * TURNS * ROUNDS
 
 
 class InterruptedAt(Silent):
