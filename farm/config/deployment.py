@@ -247,7 +247,8 @@ class Model(ExecutionKeys):
     weight_file_path: Location | None = None
     weight_sha256_checksum: Checksum | None = None
     subgraphs: Annotated[tuple[Subgraph, ...], AfterValidator(not_empty)] = (Subgraph(),)
-    runtime: str
+    engine: Annotated[tuple[Text, ...], BeforeValidator(split_text), AfterValidator(not_empty)] = (FARMRT,)
+    runtime: str  # behind the engine, which may reach another one
     data_type: Annotated[tuple[DataType, ...], BeforeValidator(_data_types), AfterValidator(not_empty)] = ("fp16_fp32",)
     validation_threshold: dict[str, Similarity] = Field(default_factory=dict)
     backend: str = ""
@@ -262,7 +263,6 @@ class Model(ExecutionKeys):
     change_concat_ranges: Annotated[bool, _only_off(FLOATS)] = False
     round_limit: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     custom_operators: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
-    engine: Annotated[tuple[Text, ...], BeforeValidator(split_text), AfterValidator(not_empty)] = (FARMRT,)
 
     @field_validator("platform")
     @classmethod
@@ -294,9 +294,12 @@ class Model(ExecutionKeys):
 
     @field_validator("runtime")
     @classmethod
-    def _known_runtime(cls, value: str) -> str:
+    def _known_runtime(cls, value: str, info: ValidationInfo) -> str:
         if value not in RUNTIMES:
+            reaches = all(":" in engine for engine in info.data.get("engine", (FARMRT,)))  # by a provider or delegate
             for part in value.split("+"):
+                if part in ELSEWHERE and reaches:
+                    return "cpu"
                 if part in ELSEWHERE:
                     how = f"an engine reaches it: runtime: cpu, engine: {ELSEWHERE[part]} (docs/engines.md)"
                     raise ValueError(f"{value!r} is not supported yet by farmrt, which has cpu, gpu and cpu+gpu; {how}")

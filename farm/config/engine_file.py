@@ -9,7 +9,8 @@
         time_limit: 600                         # seconds
         figures:
           prompt: {json: 0.samples_ts.*, unit: tokens/s, better: up}
-          latency_ms: {pattern: 'round: ([0-9.]+) ms', unit: ms}     # each match is a sample
+          latency_ms: {pattern: 'round: ([0-9.]+) us', unit: ms, scale: 0.001}     # each match is a sample
+      qwen: {tool: llama-bench, program: bin/llama-bench, files: {weights: qwen.gguf}}   # has its words and figures
     libraries:
       onnxruntime:                              # an engine of farm's that has a C library
         file: {arm64-v8a: onnxruntime-android.aar}      # by ABI or one for all: the library, or an archive that has it
@@ -17,7 +18,8 @@
         beside: {arm64-v8a: [libQnnHtp.so]}     # further libraries, which it opens by their names
 
 A path into JSON has keys, indices and `*` for all items, with dots between them. Figures named latency_ms, init_ms and
-first_ms are the row's own. Paths start in the folder that farm is called in.
+first_ms are the row's own; those of language models have their unit and direction by their name. Paths start in the
+folder that farm is called in.
 """
 
 from __future__ import annotations
@@ -37,13 +39,39 @@ DEFAULT_FILE = Path("engines.yml")
 WORDS = ("onnx", "source", "rounds", "warmup", "threads")
 
 
+LANGUAGE_MODELS = {
+    "prompt_tokens_per_s": {"unit": "tokens/s", "better": "up"},
+    "generated_tokens_per_s": {"unit": "tokens/s", "better": "up"},
+    "first_token_ms": {"unit": "ms", "better": "down"},
+}
+TOOLS = {
+    "llama-bench": {  # which writes a test a list entry, that of the prompt first; its end is the first token
+        "arguments": ["-m", "{weights}", "-p", "512", "-n", "128", "-r", "{rounds}", "-o", "json"],
+        "figures": {
+            "prompt_tokens_per_s": {"json": "0.samples_ts.*"},
+            "generated_tokens_per_s": {"json": "1.samples_ts.*"},
+            "first_token_ms": {"json": "0.samples_ns.*", "scale": 1e-6},
+        },
+    },
+    "benchmark_model": {  # of TensorFlow Lite
+        "arguments": ["--graph={source}", "--num_runs={rounds}", "--warmup_runs={warmup}"],
+        "figures": {
+            "latency_ms": {"pattern": r"Inference \(avg\): ([0-9.e+]+)", "unit": "ms", "scale": 1e-3},
+            "init_ms": {"pattern": r"Inference timings in us: Init: (\d+)", "unit": "ms", "scale": 1e-3},
+            "first_ms": {"pattern": r"First inference: (\d+)", "unit": "ms", "scale": 1e-3},
+        },
+    },
+}
+
+
 class FigureSection(YamlSection):
-    """Where a program's output has a figure, and what it is."""
+    """Where a program's output has a figure, and what it is; numbers are multiplied by `scale`."""
 
     pattern: Text | None = None
     json_path: Annotated[Text | None, Field(alias="json")] = None
     unit: Text = ""
     better: Literal["up", "down"] = "down"
+    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
     @field_validator("pattern")
     @classmethod
@@ -68,14 +96,28 @@ def _by_abi(value: Any) -> Any:
 
 
 class EngineSection(YamlSection):
-    """A program that is an engine."""
+    """A program that is an engine; what a `tool` that farm knows takes and prints need not be written."""
 
+    tool: Literal["llama-bench", "benchmark_model"] | None = None
     program: Annotated[dict[Abi, Text], BeforeValidator(_by_abi), AfterValidator(not_empty)]
     sha256: Annotated[dict[Abi, Checksum], BeforeValidator(_by_abi)] = Field(default_factory=dict)
     arguments: tuple[Text, ...] = ()
     files: dict[SafeName, Text] = Field(default_factory=dict)
     time_limit: Annotated[float, Field(gt=0, le=1_000_000)] = 600.0
     figures: Annotated[dict[SafeName, FigureSection], AfterValidator(not_empty)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_tool(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        value = {**TOOLS.get(str(value.get("tool")), {}), **value}
+        if isinstance(figures := value.get("figures"), dict):
+            known = {name: LANGUAGE_MODELS.get(name, {}) for name in figures}
+            value["figures"] = {
+                name: {**known[name], **each} if isinstance(each, dict) else each for name, each in figures.items()
+            }
+        return value
 
     @model_validator(mode="after")
     def _knows_its_words(self) -> EngineSection:

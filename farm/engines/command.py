@@ -127,7 +127,7 @@ def _samples(section: FigureSection, output: str) -> Iterator[float]:
     for value in found:
         with contextlib.suppress(ValueError, TypeError):
             if not isinstance(value, bool) and math.isfinite(number := float(value)):
-                yield number
+                yield number * section.scale
 
 
 def _at(value: Any, path: list[str]) -> Iterator[Any]:

@@ -119,6 +119,13 @@ def test_maces_spelling_of_a_cpu_model_is_accepted(tmp_path: Path) -> None:
     assert (model.runtimes, model.data_type) == (("cpu",), ("fp32_fp32",))
 
 
+@pytest.mark.parametrize("runtime", ["dsp", "hta", "apu", "cpu+dsp"])
+def test_an_engine_with_a_delegate_reaches_other_runtimes(tmp_path: Path, runtime: str) -> None:
+    text = VALID.replace("runtime: cpu+gpu", f"runtime: {runtime}\n    engine: litert:delegate=libvendor.so")
+    assert load(tmp_path, text).models["net"].runtimes == ("cpu",)
+    assert "not supported yet by farmrt" in refusal(tmp_path, text.replace(":delegate=libvendor.so", ""))
+
+
 def test_a_threshold_of_a_runtime_that_is_not_used_is_noted(tmp_path: Path) -> None:
     text = VALID.replace("cpu+gpu", "cpu").replace("{CPU: 0.999}", "{CPU: 0.999, GPU: 0.9, HEXAGON: 0.8}")
     read = load(tmp_path, text)

@@ -19,7 +19,7 @@ from tests.farm.model.tiny_model import write_deployment
 BENCH = """\
 [
   {"build_commit": "0", "model_type": "llama 1B Q4_0", "n_prompt": 512, "n_gen": 0,
-   "avg_ts": 101.0, "stddev_ts": 1.0, "samples_ts": [100.0, 102.0, 101.0]},
+   "avg_ts": 101.0, "stddev_ts": 1.0, "samples_ns": [5120000000, 5019607843], "samples_ts": [100.0, 102.0, 101.0]},
   {"build_commit": "0", "model_type": "llama 1B Q4_0", "n_prompt": 0, "n_gen": 128,
    "avg_ts": 11.5, "stddev_ts": 0.5, "samples_ts": [11.0, 12.0]}
 ]
@@ -76,6 +76,24 @@ def test_a_program_is_sent_with_its_files_and_its_json_is_read(farm: CallFarm, o
     assert sent == ["-m", f"objects/{weights}/data", "-r", "3", "-t2"] and row["hashes"]["weights"] == weights
     status, out, _ = farm("run", "tiny.yml", "--engine", "llama", "--device", "host")
     assert status == 0 and "tiny on host (llama): prompt 101 tokens/s" in out
+
+
+@pytest.mark.slow
+def test_a_known_tool_needs_no_figures(farm: CallFarm, own_folder: Path) -> None:
+    Path("engines.yml").write_text(
+        "engines:\n  llama.cpp: {tool: llama-bench, program: ./bench, files: {weights: weights.gguf}}\n"
+    )
+    Path("weights.gguf").write_text("weights")
+    write_program(f"echo $* > said; cat <<'END'\n{BENCH}END")
+    status, row = row_of(farm, "llama.cpp", "--round", "3")
+    assert status == 0, row["reason"]
+    assert [(each["name"], each["value"], each["unit"], each["better"]) for each in row["figures"]] == [
+        ("prompt_tokens_per_s", 101.0, "tokens/s", "up"),
+        ("generated_tokens_per_s", 11.5, "tokens/s", "up"),
+        ("first_token_ms", pytest.approx(5069.8, rel=1e-4), "ms", "down"),
+    ]
+    said = Path("build/units/host/said").read_text()
+    assert said.startswith("-m objects/") and said.endswith("-p 512 -n 128 -r 3 -o json\n")
 
 
 @pytest.mark.slow
@@ -143,6 +161,8 @@ def test_a_program_for_another_machine_is_refused(farm: CallFarm, own_folder: Pa
         ("json: 0.samples_ts.*", "pattern: '('", "'(' is no pattern"),
         ("json: 0.samples_ts.*,", "", "write pattern, or json"),
         ("better: up", "better: more", "better"),
+        ("better: up", "scale: 0", "scale"),
+        ("    arguments", "    tool: llama-bnch\n    arguments", "tool"),
         ("time_limit", "timelimit", "did you mean 'time_limit'"),
     ],
 )

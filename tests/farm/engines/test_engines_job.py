@@ -217,6 +217,34 @@ def test_the_fastest_is_named_with_its_interval() -> None:
     assert [line.split()[0] for line in plain(table).splitlines()[4:]] == ["a", "b", "c"]
 
 
+def test_nodes_and_the_error_of_wrong_outputs_are_told() -> None:
+    nodes = {"nodes": {"QNNExecutionProvider": 12, "CPUExecutionProvider": 3}}
+    rows = [
+        row_of("b", Standing(leads=True)).model_copy(update={"settings": nodes}),
+        row_of("c", None, Status.WRONG_RESULT).model_copy(update={"sqnr_db": 7.6}),
+    ]
+    (table,) = engine_tables(rows)
+    told = [dict(zip(table.columns, cells, strict=True)) for cells in table.rows]
+    assert [(each["Nodes"], each["Outputs"]) for each in told] == [
+        ("QNN 12, CPU 3", "right, 90 dB"),
+        ("-", "wrong_result, 8 dB"),
+    ]
+
+
+@pytest.mark.slow
+def test_only_the_runtimes_that_are_asked_for_take_part(farm: CallFarm, own_folder: Path) -> None:
+    write_deployment(own_folder, runtime="cpu+gpu")
+    words = (*QUICK, "--engine", "farmrt", "--engine", "onnxruntime", "--json")
+    status, out, err = farm("engines", "tiny.yml", *words, "--runtime", "cpu")
+    assert status == 0 and [(row["engine"], row["runtime"]) for row in json.loads(out)["rows"]] == [
+        ("farmrt", "cpu"),
+        ("onnxruntime", "cpu"),
+    ], err
+    write_deployment(own_folder, runtime="cpu")
+    status, _, err = farm("engines", "tiny.yml", *QUICK, "--runtime", "gpu")
+    assert status == 2 and "tiny.yml: no model runs on gpu in these engines" in err
+
+
 def test_no_winner_where_an_interval_reaches_over_one() -> None:
     close, far = Standing(ratio=1.01, ratio_ci=(0.9, 1.1)), Standing(ratio=2.0, ratio_ci=(1.9, 2.1))
     rows = [row_of("a", Standing(leads=True)), row_of("b", close), row_of("c", far)]

@@ -66,6 +66,16 @@ TOOLS = {
 
 
 @pytest.mark.slow
+def test_a_tool_that_farm_knows_takes_part_in_the_turns(farm: CallFarm, own_folder: Path) -> None:
+    write_program(f"cat <<'END'\n{BENCHMARK_MODEL}END", "benchmark_model")
+    Path("engines.yml").write_text("engines:\n  tflite: {tool: benchmark_model, program: ./benchmark_model}\n")
+    status, row = row_of(farm, "tflite")
+    assert (status, row["status"], row["figures"]) == (0, "ok", []), row["reason"]
+    assert row["latency_ms"]["samples"] == [pytest.approx(15.9342)]
+    assert (row["init_ms"], row["first_ms"]) == (pytest.approx(9.875), pytest.approx(18.2))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", TOOLS)
 def test_the_figures_of_a_tool_are_found(farm: CallFarm, own_folder: Path, tool: str) -> None:
     printed, arguments, figures = TOOLS[tool]

@@ -86,6 +86,17 @@ def test_an_archive_without_a_good_library_is_refused(
     )
 
 
+def test_a_link_in_an_archive_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret.so").write_bytes(library(183))
+    link = zipfile.ZipInfo("jni/arm64-v8a/libmine.so")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "mine.aar", "w") as archive:
+        archive.writestr(link, str(tmp_path / "secret.so"))
+    with pytest.raises(DeviceError, match=r"engine mine: libmine\.so is no library, and no archive that has one"):
+        opened(tmp_path / "mine.aar")
+    assert not (tmp_path / "libmine.so").is_symlink()
+
+
 def test_an_archive_has_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_archive(tmp_path, **{"jni/arm64-v8a/libmine.so": library(183) + bytes(1_000_000), "b": b""})
     assert path.stat().st_size < 10_000, "a bomb, if a small one"
