@@ -1,7 +1,7 @@
 # Needs Python 3.11 or later and nothing else: no root, no C compiler.
 #
-#   make demo        converts, validates, profiles and tunes two networks on this machine; with DRIVER=intel, pypi or
-#                    system on that OpenCL driver (Intel's is installed for it)
+#   make demo        converts, validates, profiles and tunes a network on this machine, and tunes it on a played GPU; with
+#                    DRIVER=intel, pypi or system on that OpenCL driver (Intel's is installed for it)
 #   make test        the quick tests that need no root and a fifth of the slow ones, in turns; with FARM_EXHAUSTIVE=1 all,
 #                    and every case on each OpenCL driver (CONTRIBUTING.md)
 #   make frameworks  tests of models of TensorFlow, Keras, TFLite and PyTorch, in a .venv of their own (2 GB); PyTorch's

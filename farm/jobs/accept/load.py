@@ -44,7 +44,7 @@ class LoadMoment:
 class LoadRun:
     """The sensors before the load, the readings under it, and the rest until the unit was as fast as before.
 
-    `rest_s` is None where it did not become slower, or was not watched until it was fast again.
+    `rest_s` is None where it did not become slower, or nobody waited until it was fast again.
     """
 
     before: Sensors
@@ -98,7 +98,8 @@ def sensors_finding(run: LoadRun) -> AcceptanceFinding:
     charge = [name for name in names if len(zones) > 1 and values[name] == levels]
     still = [name for name in names if run.is_long and name not in charge and len(set(values[name])) == 1]
     warm = [name for name in names if max(values[name]) - values[name][0] >= WARMER_C and name not in charge]
-    told = [f"{', '.join(warm)} follow{'s' * (len(warm) == 1)} the load" if warm else "no zone follows the load"]
+    told = [f"{', '.join(warm)} follow{'s' * (len(warm) == 1)} the load"] if warm else []
+    told += ["no zone follows the load" if names else "no thermal zone is told"] if not warm else []
     told += [f"{', '.join(charge)} shows the battery's charge"] if charge else []
     told += [f"{', '.join(still)} stands still"] if still else []
     told += [_clocks(moments)]
@@ -128,16 +129,16 @@ def _first_ns(readings: Sequence[LoadMoment]) -> float:
     return statistics.median(reading.round_ns for reading in readings[:FEW])
 
 
-def _rested(opened: OpenUnit, rounds: int, first_ns: float) -> float | None:
-    """Seconds of rest until a round is about as fast as in the beginning; None where it does not become so."""
+def _rested(opened: OpenUnit, rounds: int, first_ns: float) -> float:
+    """Seconds of rest until a round is about as fast as in the beginning, MOST_REST_S where it does not become so."""
     rested_s = 0.0
     while rested_s < MOST_REST_S:
         opened.progress.stage(f"resting: {rested_s:.0f} of at most {MOST_REST_S:.0f} s")
         opened.sleep(REST_STEP_S)
         rested_s += REST_STEP_S
         if _round_ns(opened, max(1, rounds // 10)) < AS_BEFORE * first_ns:
-            return rested_s
-    return None
+            break
+    return rested_s
 
 
 def _loaded(opened: OpenUnit) -> int:

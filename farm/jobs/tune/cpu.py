@@ -15,7 +15,7 @@ from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData, validation_data
 from farm.jobs.tune.cpu_search import search_cpu
 from farm.jobs.tune.cpu_turns import measure_plans, written
-from farm.jobs.tune.proof import Proof, gain_figures, gains, proved_again, run_figures, tuning_outcome
+from farm.jobs.tune.proof import Proof, gain_figures, gains, proved_again, run_figures, tuning_outcome, with_remedy
 from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Provenance, row_fingerprint
 from farm.rows.run import RunFigures
@@ -87,11 +87,13 @@ def _prove(
     """`choices`: the default, perhaps what is in force, and the new one."""
     opened.progress.stage(f"{prepared.name}: default against {'in force and ' if len(choices) > 2 else ''}tuned")
     ways = [written(opened, prepared, choice, folder) for choice in choices]
+    begin_s = deadline.clock()
     measured, throttling = measure_plans(opened, ways, data, dataclasses.replace(PROOF, deadline=deadline))
     validation = compare_outputs(prepared, _target(opened, prepared), data.expected, measured[-1].outputs)
     default, incumbent, new = measured[0], measured[1] if len(measured) > 2 else None, measured[-1]
     ending = validation.ending
     outcome, reason = tuning_outcome(True, ending, throttling, gains(default, incumbent, new))
+    reason = with_remedy(reason, deadline.clock() - begin_s, new)
     return Proof(outcome, reason, ending, validation, default, incumbent, new, throttling)
 
 

@@ -97,9 +97,7 @@ def prove(
     most_ratio = tuned.chosen.most_ratio if tuned.chosen else 1.0
     ratios = gains(default, incumbent, measured)
     outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, ratios, most_ratio)
-    if reason == TOO_FEW:
-        process_s = (deadline.clock() - begin_s) / (1 + len(measured.processes_ms)) / WAYS
-        reason += f"; --budget {needed_budget_s(0.0, 0.0, selects=True, process_s=process_s):g} leaves time for them"
+    reason = with_remedy(reason, deadline.clock() - begin_s, measured)
     return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
 
 
@@ -171,6 +169,14 @@ def tuning_outcome(
     reasons = (shortfall(ratio, name, most_ratio) for name, ratio in ratios.items() if ratio)
     reason = next(filter(None, reasons), "")
     return (TuneOutcome.KEPT, reason) if reason else (TuneOutcome.NEW, "")
+
+
+def with_remedy(reason: str, took_s: float, measured: PlanMeasurement) -> str:
+    """The reason, with the budget that would do where it is TOO_FEW processes, which took so long together."""
+    if reason != TOO_FEW:
+        return reason
+    process_s = took_s / (1 + len(measured.processes_ms)) / WAYS
+    return f"{reason}; --budget {needed_budget_s(0.0, 0.0, selects=True, process_s=process_s):g} leaves time for them"
 
 
 def shortfall(ratio: Ratio, name: str, most_ratio: float = 1.0) -> str:

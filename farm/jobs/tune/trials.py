@@ -198,8 +198,8 @@ class UnitTrials:
         """Loads the trial plan, and runs it once so that every step's input is there."""
         start_s = time.monotonic()
         self._opened.load(self._plan_file, kernels=programs, lazy=True, execution=self._execution)
-        self._load_s = time.monotonic() - start_s
         self._opened.write_inputs(self._inputs)
+        self._load_s = time.monotonic() - start_s
         self._opened.first_round()  # programs are built between its launches, which would count as theirs
         self._run_once()
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from farm.condition.device_state import Sensors
 from farm.config.inventory import Unit
 from farm.emulation import EmulatedPhone, PhoneSettings
 from farm.emulation.phone_unit import private_adb_server, unit_of_phone
 from farm.emulation.played_gpu import played_environment
-from farm.jobs.accept import job, kernels
+from farm.jobs.accept import job, kernels, load
 from farm.jobs.fleet.opening import open_unit
+from farm.transport import Transport
 from farm.units import acceptance, health, lookup, survey
 from farm.units.acceptance import AcceptanceFinding, Trust
 from farm.units.selection import Selection
@@ -145,6 +147,7 @@ def test_a_phone_is_accepted_once_and_again_after_an_update(phone: Phone) -> Non
     ("fault", "check", "state", "trust"),
     [
         ("storage:free=300MB", "storage", "limited", {}),
+        ("storage:free=50MB", "storage", "failed", {}),
         ("alter:at=pull,bytes=1000", "link", "failed", {}),
         ("sensor:zone=gpu,shows=charge", "sensors", "limited", {"ignored_zones": ("gpu",)}),
         ("asleep", "awake", "limited", {"wakes": True}),
@@ -159,6 +162,28 @@ def test_a_fault_of_the_phone_is_found(
         finding = job.found(job.UnitTrial(opened, is_quick=True), CHECKS[check])
     assert finding.state == state, finding.text
     assert finding.trust.model_dump(exclude_defaults=True) == trust and bool(finding.effect) == (state == "limited")
+
+
+@pytest.mark.usefixtures("few_kernels")
+def test_a_phone_that_becomes_slow_under_load_rests_until_it_is_fast(
+    phone: Phone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is slowed down after some looks at the sensors, and let go when it rests."""
+    read, looks = load.read_sensors, iter(range(100))
+
+    def look(transport: Transport) -> Sensors:
+        if next(looks) == 5:
+            phone.emulated.inject("slow:factor=8")
+        return read(transport)
+
+    monkeypatch.setattr(load, "read_sensors", look)
+    monkeypatch.setattr(load, "LONG_S", 0.5)
+    monkeypatch.setattr(load, "AS_BEFORE", 3.0)  # this machine has other work
+    with open_unit(phone.unit) as opened:
+        monkeypatch.setattr(opened, "sleep", lambda _: phone.emulated.clear_faults())
+        finding = job.found(job.UnitTrial(opened, is_quick=False), CHECKS["throttling"])
+    assert finding.state == "limited" and finding.trust.rest_s == load.REST_STEP_S, finding.text
+    assert "a throttled sample rests 10 s" in finding.effect
 
 
 @pytest.mark.usefixtures("few_kernels")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,11 @@ from farm.units import acceptance, facts_cache
 from farm.units.acceptance import AcceptanceFinding, Trust
 from farm.units.facts import Facts
 from farm.units.facts_cache import DriverFacts
+from runtime.errors import UnsupportedError
+from runtime.kernels.table import KERNELS
+from runtime.lowering.lower import Options, lower
+from runtime.plan.records import StepKind
+from runtime.target import Target
 from runtime.types import Precision
 
 GOOD_CLOCK: dict[str, Any] = {
@@ -128,7 +135,20 @@ def test_what_a_driver_does_not_build_is_told_and_no_fault() -> None:
 
 def test_every_case_is_small() -> None:
     cases = list(small_cases())
-    assert len(cases) > 20 and max(case.graph().tensors["y"].shape[-1] for case in cases if case.op == "Conv") <= 13
+    assert (
+        len(cases) == len({case.name for case in cases}) > 20
+        and max(case.graph().tensors["y"].shape[-1] for case in cases if case.op == "Conv") <= 13
+    )
+
+
+def test_every_kernel_of_gpus_is_tried() -> None:
+    tried = set()
+    for memory, case in itertools.product(("buffer", "image"), small_cases()):
+        target = Target("sdm845", "arm64-v8a", gpu_family="mali-bifrost", memory=memory)
+        with contextlib.suppress(UnsupportedError):
+            plan = lower(case.graph(), target, Options(algorithms=(case.algorithm,)))
+            tried |= {step.kernel for step in plan.steps if step.kind == StepKind.OPENCL}
+    assert {(each.name, each.memory) for each in set(KERNELS) - tried} == set()
 
 
 ZONE = "/sys/class/thermal/thermal_zone{}/{}"
