@@ -22,6 +22,11 @@ from runtime.errors import ConfigError
 REQUESTS = ("connect", "shell", "push", "pull", "stat", "list")
 FLIPPED_BIT = 0x20
 MAX_FACTOR = 100.0
+# Who ends a process on a phone -> the line of Android's log that says so.
+KILLERS = {
+    "phantom": "I ActivityManager: Killing PhantomProcessRecord {5f3a 4711:47:farmrt/2000}: Trimming phantom processes",
+    "memory": "I lowmemorykiller: Kill 'farmrt' (4711), uid 2000, oom_score_adj 900 to free 81234kB rss; min watermark",
+}
 
 
 class FaultTarget(enum.Enum):
@@ -51,7 +56,7 @@ FAULTS = {
     "storage": FaultKind(FaultTarget.PHONE, "only so much can still be written", {"free": 0}),
     "alter": FaultKind(FaultTarget.DATA, "one bit of a file or output flips, `bytes` from its start", {}),
     "truncate": FaultKind(FaultTarget.DATA, "a file or output ends after `bytes`, without an error", {}),
-    "exit": FaultKind(FaultTarget.COMMAND, "the command dies, with this status", {"status": 139}),
+    "exit": FaultKind(FaultTarget.COMMAND, "the command dies, with this status", {"status": 139, "by": ""}),
     "hang": FaultKind(FaultTarget.COMMAND, "the command stands still", {}),
     "garbage": FaultKind(FaultTarget.COMMAND, "random bytes among the command's output", {"size": 4096}),
     "flood": FaultKind(FaultTarget.COMMAND, "output without an end, or of this size", {"size": None}),
@@ -67,6 +72,7 @@ FAULTS = {
         {"zone": "", "shows": "charge"},
     ),
     "asleep": FaultKind(FaultTarget.PHONE, "its screen goes off, whatever keeps it on"),
+    "doze": FaultKind(FaultTarget.PHONE, "its screen is off, and it says that it dozes"),
     "property": FaultKind(
         FaultTarget.PHONE,
         "another value (with \\x1b escapes, repeated up to `length`), or none",
@@ -286,6 +292,12 @@ def _read_shown(text: str) -> str:
     return text
 
 
+def _read_killer(text: str) -> str:
+    if text not in KILLERS:
+        raise ValueError(f"{text!r} is not one of {', '.join(KILLERS)}")
+    return text
+
+
 def _read_factor(text: str) -> float:
     factor = float(text)
     if not 1.0 <= factor <= MAX_FACTOR:
@@ -310,6 +322,7 @@ KEY_READERS: dict[str, Callable[[str], Any]] = {
     "saver": _read_yes_no,
     "temp": float,
     "factor": _read_factor,
+    "by": _read_killer,
     "name": str,
     "zone": str,
     "shows": _read_shown,

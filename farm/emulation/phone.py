@@ -17,7 +17,7 @@ from farm.emulation import processes, shell
 from farm.emulation.connection import Connection, ConnectReply, Service
 from farm.emulation.cpu_limit import limit_cpu
 from farm.emulation.environment import command_line, make_environment
-from farm.emulation.faults import Fault, FaultInjector, FaultMonitor, FaultTarget
+from farm.emulation.faults import KILLERS, Fault, FaultInjector, FaultMonitor, FaultTarget
 from farm.emulation.filesystem import check_folder_name, host_programs, make_tree, toybox_programs, write_boot_id
 from farm.emulation.processes import RunningCommand
 from farm.emulation.properties import PropertyStore, make_properties, sdk_level
@@ -228,6 +228,8 @@ class Phone:
         """Monitors a request; `act_on_command` carries out faults of the request's command."""
 
         def fire(fault: Fault) -> None:
+            if killer := fault.values.get("by"):
+                self.state.log(KILLERS[killer])
             act_on_command(fault) if fault.target is FaultTarget.COMMAND else self._apply_fault(fault, connection)
 
         return self._injector.monitor(request, text, fire)

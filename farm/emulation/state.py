@@ -14,6 +14,7 @@ from farm.emulation.socs import Soc
 from farm.emulation.thermal import ThermalState
 
 BATTERY = {"battery_level": "83", "battery_usb": "1"}
+AWAKE = {"wakefulness": "Awake", "deviceidle": "ACTIVE"}
 # Type of each thermal zone -> the temperature of ThermalState that it shows.
 ZONES = {
     "adreno": {"cpu-0-0-usr": "chip_c", "gpu0-usr": "chip_c", "quiet-therm-usr": "skin_c", "battery": "battery_c"},
@@ -52,7 +53,7 @@ class PhoneState:
             (folder / name).mkdir(parents=True)
         for name, value in BATTERY.items():
             write(folder / "battery_default" / name, value, 0o644)
-        self._write_values({**BATTERY, "rooted": str(int(rooted)), "clock_offset_s": "0", "wakefulness": "Awake"})
+        self._write_values({**BATTERY, **AWAKE, "rooted": str(int(rooted)), "clock_offset_s": "0"})
         self._set_saver(False)
         self.advance(0.0, 0.0, 0.0)
 
@@ -91,6 +92,8 @@ class PhoneState:
                 self._strange_zones[values["zone"]] = values["shows"]
             case "asleep":
                 self._write_values({"wakefulness": "Asleep"})
+            case "doze":
+                self._write_values({"wakefulness": "Asleep", "deviceidle": "IDLE"})
             case "battery":
                 self._write_values({"battery_level": str(values["level"]), "battery_usb": str(int(values["charging"]))})
                 self._set_saver(values["saver"])
@@ -106,7 +109,7 @@ class PhoneState:
         self._body = ThermalState()
         self._hot, self._throttled, self._slow = NO_OVERRIDE, NO_OVERRIDE, NO_OVERRIDE
         self._strange_zones = {}
-        self._write_values({**BATTERY, "clock_offset_s": "0", "wakefulness": "Awake"})
+        self._write_values({**BATTERY, **AWAKE, "clock_offset_s": "0"})
         self._set_saver(False)
         (self._folder / "storage_limit_bytes").unlink(missing_ok=True)
         self.advance(0.0, 0.0, 0.0)
@@ -114,6 +117,11 @@ class PhoneState:
     def _set_saver(self, on: bool) -> None:
         """Sets battery saver, which Android calls low power mode."""
         write(self._folder / "settings/global/low_power", str(int(on)), 0o644)
+
+    def log(self, line: str) -> None:
+        """Adds a line to what `logcat` shows."""
+        with (self._folder / "log").open("a") as file:
+            file.write(f"11-26 12:00:00.000  1000  1234  5678 {line}\n")
 
     def free_bytes(self) -> int | None:
         """How many bytes can still be written; None without a limit."""

@@ -48,7 +48,7 @@ REMEDIES = {
     "authorizing": "it asks whether to allow this computer: accept the dialogue on its screen",
     "no permissions": "this user may not open its USB device: add a udev rule for its vendor (apt install "
     "android-sdk-platform-tools-common) and join the group plugdev, then plug it in again",
-    adb_reconnect.OFFLINE: "adb sees it, but it does not answer: plug it in again, or restart it",
+    adb_reconnect.OFFLINE: "adb sees it, but it does not answer: wake its screen, plug it in again, or restart it",
     "connecting": "adb is still connecting to it: try again in a moment",
     "recovery": "it is in recovery mode: restart it into Android",
     "sideload": "it waits for an update (sideload): restart it into Android",

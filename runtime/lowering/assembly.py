@@ -55,7 +55,8 @@ class PlacedValues:
         self.data_size = 0
         self.peak_bytes = self.sum_bytes = 0
         self._places: dict[int, _Place] = {}
-        self._limit = min(builder.target.max_allocation_bytes, _MAX_POOL_BYTES)
+        on_cpu = builder.target.memory == "cpu"
+        self._limit = min(_MAX_POOL_BYTES if on_cpu else builder.target.max_allocation_bytes, _MAX_POOL_BYTES)
         self._separate = builder.options.separate_weights
         spans = lifetimes(builder)
         roots = list(spans)
@@ -85,9 +86,7 @@ class PlacedValues:
 
     def _append_weights(self, name: str, content: memoryview) -> _Place:
         if len(content) > self._limit:
-            raise UnsupportedError(
-                f"weights '{name}': {len(content)} bytes; the device allocates {self._limit} at most"
-            )
+            raise self._too_large(f"weights '{name}'", len(content))
         start = self._append(content)
         end = self.data_size
         last = self.pools[-1] if self.pools else None
@@ -96,6 +95,10 @@ class PlacedValues:
         else:
             self.pools[-1] = dataclasses.replace(last, size=end - last.data_offset)
         return _Place(len(self.pools) - 1, start - self.pools[-1].data_offset)
+
+    def _too_large(self, what: str, size: int) -> UnsupportedError:
+        remedy = "runtime: cpu has no such limit, and data_type: fp16_fp32 needs half of what fp32_fp32 does"
+        return UnsupportedError(f"{what}: {size} bytes; the device allocates {self._limit} at most; {remedy}")
 
     def _append_image(self, root: Value) -> _Place:
         assert root.data is not None
@@ -116,9 +119,7 @@ class PlacedValues:
         needs = [BufferLifetime(root.size_bytes, *spans[root]) for root in roots]
         for root, need in zip(roots, needs, strict=True):
             if need.size > self._limit:
-                raise UnsupportedError(
-                    f"tensor '{root.name}': {need.size} bytes; the device allocates {self._limit} at most"
-                )
+                raise self._too_large(f"tensor '{root.name}'", need.size)
         places, sizes = plan_arenas(needs, self._limit, reuse)
         first = len(self.pools)
         self.pools += [Pool(PoolKind.SCRATCH, size) for size in sizes]

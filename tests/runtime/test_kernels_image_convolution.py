@@ -1,5 +1,6 @@
 """Convolutions on images equal NumPy's for odd sizes, groups, strides, dilations, padding, residual, activations."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -212,3 +213,11 @@ def test_groups_without_whole_blocks_do_not_fit():
 def test_an_image_beyond_the_device_limit_does_not_fit():
     dims = {"rows": 1, "width": TARGET.image2d_max_width + 1, "in_c": 4, "out_c": 4}
     assert "limit is 8192 x 8192" in TABLE["conv1x1"].fits(dims, TABLE["conv1x1"].variants[0], TARGET)
+
+
+def test_an_image_beyond_the_largest_allocation_does_not_fit():
+    dims = {"rows": 10, "width": 10, "in_c": 4, "out_c": 4}
+    small = dataclasses.replace(TARGET, max_allocation_bytes=10 * 10 * 16 - 1)
+    told = TABLE["conv1x1"].fits(dims, TABLE["conv1x1"].variants[0], small)
+    assert "x needs an image of 1600 bytes; the device allocates 1599 at most" in told
+    assert not TABLE["conv1x1"].fits(dims, TABLE["conv1x1"].variants[0], TARGET)

@@ -157,6 +157,7 @@ def test_weights_above_the_allocation_limit_are_refused() -> None:
     graph = maker.finish(maker.conv(maker.input(1, 64, 4, 4), 64))
     with pytest.raises(UnsupportedError, match="the device allocates"):
         lower(graph, dataclasses.replace(BUFFER, max_allocation_bytes=4096))
+    assert lower(graph, dataclasses.replace(BUFFER, memory="cpu", max_allocation_bytes=4096)).pools
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from farm import soc
+from farm.condition import android_causes
 from farm.condition.readiness import BYTES_PER_MB
 from farm.config.deployment import FARMRT, Model, Runtime
 from farm.config.inventory import Unit
@@ -20,6 +21,7 @@ from farm.rows.row import Failure, Identity, Row, UnitStates
 from farm.rows.status import Status
 from runtime.errors import (
     ConfigError,
+    DeadlineError,
     DeviceError,
     DeviceLostError,
     FarmError,
@@ -165,10 +167,14 @@ class _ModelRun(Generic[RowType]):
         try:
             result = self._measured(opened, prepared)
         except ProcessKilledError as error:
-            raise ProcessKilledError(f"{error}{_memory_text(before)}") from None
+            raise ProcessKilledError(
+                f"{error}{_memory_text(before)}{android_causes.of_kill(opened.transport)}"
+            ) from None
         except FarmError as error:
             if is_beyond_row(error, opened):
-                raise
+                raise _explained(error, before) from None
+            if isinstance(error, DeadlineError):
+                error = DeadlineError(f"{error}{android_causes.of_silence(opened.transport)}")
             conditions = Conditions(self._settings, UnitStates(state_before=before))
             return self._row(opened.unit, conditions, Failure.of(error))
         after = opened.state()
@@ -198,6 +204,11 @@ class _ModelRun(Generic[RowType]):
     def _row(self, unit: Unit, conditions: Conditions, outcome: Result[RowType] | Failure) -> RowType:
         identity = identity_of(unit, self.model, self.runtime, self.engine)
         return make_row(self.row_type, identity, conditions, outcome)
+
+
+def _explained(error: FarmError, before: DeviceState) -> FarmError:
+    """The same error; that a phone is gone, with what its state before may have to do with it."""
+    return type(error)(f"{error}{android_causes.of_loss(before)}") if type(error) is DeviceLostError else error
 
 
 def _memory_text(before: DeviceState) -> str:

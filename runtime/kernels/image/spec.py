@@ -135,4 +135,6 @@ def _exceeded_limit(images: Images, target: Target) -> str:
         if width > target.image2d_max_width or height > target.image2d_max_height:
             limit = f"{target.image2d_max_width} x {target.image2d_max_height}"
             return f"{name} needs an image of {width} x {height} pixels; the device's limit is {limit}"
+        if (size := width * height * LANES * target.element_bytes) > target.max_allocation_bytes:
+            return f"{name} needs an image of {size} bytes; the device allocates {target.max_allocation_bytes} at most"
     return ""

@@ -23,6 +23,7 @@ from tests.farm.emulated_units import (
     host_farmrt_processes,
     is_clean,
 )
+from tests.farm.emulation.test_phone import shell
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 SERVE = "at=shell,on=farmrt.*serve"
@@ -82,6 +83,41 @@ def test_farmrt_that_dies_in_a_job_costs_its_row_only(
     assert "farmrt: ended with exit status 137 (SIGKILL), killed by the system" in done.err
     assert "MB of memory were free before" in done.err and "sh:" not in done.err
     works_again_with(emulated, phone, rows=2)
+
+
+@pytest.mark.parametrize(("by", "words"), [("phantom", "phantom-process killer"), ("memory", "want of memory (lmkd)")])
+def test_who_killed_farmrt_stands_in_the_reason(
+    emulated: EmulatedUnits, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch, by: str, words: str
+) -> None:
+    def kill() -> None:
+        phone.inject(f"exit:on=victim,times=1,status=137,by={by}")
+        assert shell(phone, "sleep 10; echo victim").exit_status == 137
+        for each in farmrt_processes(phone):
+            each.kill()
+
+    do_before_command(monkeypatch, "run", kill)
+    told(emulated.run("--retries", "0"), "killed", words)
+
+
+def test_a_phone_that_dozes_is_named(
+    emulated: EmulatedUnits, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def doze() -> None:
+        phone.inject("doze")
+        for each in farmrt_processes(phone):
+            each.suspend()
+
+    monkeypatch.setattr(unit_jobs, "COMPILE_S", 0.5)
+    do_before_command(monkeypatch, "run", doze)
+    told(emulated.run("--retries", "0", "--round-limit", "1"), "timeout", "the phone dozes")
+
+
+def test_a_phone_that_went_with_its_screen_off_is_named(
+    emulated: EmulatedUnits, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    do_before_command(monkeypatch, "probe", lambda: phone.inject("asleep"))
+    do_before_command(monkeypatch, "load", lambda: phone.inject("offline"))
+    told(emulated.run("--retries", "0"), "device_lost", "its screen was off before")
 
 
 def test_farmrt_that_is_killed_is_tried_again(
