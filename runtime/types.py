@@ -171,3 +171,4 @@ class ImageFormat(enum.IntEnum):
 
     FLOAT = 0
     HALF = 1
+    BYTES = 2  # signed

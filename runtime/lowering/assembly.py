@@ -16,11 +16,11 @@ from runtime.lowering.launch import Launch
 from runtime.lowering.memory import BufferLifetime, ImageLifetime, plan_arenas, plan_images
 from runtime.lowering.value import Value
 from runtime.plan.container import align
-from runtime.plan.plan import PIXEL_BYTES, Arg, Image, Plan, Pool, Size3, Step, Tensor, WeightPacking
+from runtime.plan.plan import IMAGE_FORMATS, PIXEL_BYTES, Arg, Image, Plan, Pool, Size3, Step, Tensor, WeightPacking
 from runtime.plan.plan_data import DataSpool, release_memory
 from runtime.plan.records import ArgKind, PoolKind, StepKind
 from runtime.semantics.quantization import Quantization
-from runtime.types import ElementType, ImageFormat, Precisions, Role, Storage
+from runtime.types import ImageFormat, Precisions, Role, Storage
 
 _ARGS_OF_FORM = {
     ArgumentForm.VIEW: 3,
@@ -153,7 +153,7 @@ def image_size_of(value: Value) -> tuple[int, int]:
 
 
 def _format(value: Value) -> ImageFormat:
-    return ImageFormat.FLOAT if value.element == ElementType.F32 else ImageFormat.HALF
+    return IMAGE_FORMATS[value.element]
 
 
 def lifetimes(builder: Builder) -> dict[Value, tuple[int, int]]:

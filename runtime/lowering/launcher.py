@@ -105,6 +105,13 @@ class Launcher:
         pixels = np.ascontiguousarray(to_image(data, layout).astype(self.dtype))
         return Value(name, tuple(data.shape), Storage.IMAGE, self.element, data=self._spool.keep(pixels), layout=layout)
 
+    def constant_image_bytes(self, name: str, data: Array, layout: ImageLayout) -> Value:
+        """Whole numbers in signed eight bits as an image."""
+        pixels = np.ascontiguousarray(to_image(data, layout).astype(np.int8))
+        return Value(
+            name, tuple(data.shape), Storage.IMAGE, ElementType.I8, data=self._spool.keep(pixels), layout=layout
+        )
+
     def constant_blocked(self, name: str, data: Array) -> Value:
         """A constant (n, c, h, w) in blocks of channels, zeros behind the last."""
         value = self.constant(name, to_blocked(data, self.block))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.graph import Graph, Node, TensorInfo
+from runtime.graph import Array, Graph, Node, TensorInfo
 from runtime.operators.table import infer_shape
 from runtime.semantics.shape_functions import Shape
 from runtime.types import Algorithm
@@ -20,7 +20,8 @@ IMAGE = (1, 64, 56, 56)  # of a network's middle
 
 @dataclasses.dataclass(frozen=True)
 class OperatorCase:
-    """A graph of one operator; `algorithm` of a convolution, `conversions`: benchmark the boundary too."""
+    """A graph of one operator; `algorithm` of a convolution, `conversions`: benchmark the boundary too, `weight_bits`:
+    the weights are integers of so many, times a scale for each output (0: floats)."""
 
     name: str
     op: str
@@ -29,6 +30,7 @@ class OperatorCase:
     attrs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     algorithm: Algorithm = Algorithm.DIRECT
     conversions: bool = False
+    weight_bits: int = 0
 
     def graph(self) -> Graph:
         """The graph, with seeded weights."""
@@ -37,10 +39,18 @@ class OperatorCase:
         graph.tensors |= {name: TensorInfo(shape) for name, shape in zip(graph.inputs, self.inputs, strict=True)}
         scale = [1 / math.sqrt(max(1, math.prod(shape[1:]))) for shape in self.weights]
         values = [random.normal(0, s, shape) for s, shape in zip(scale, self.weights, strict=True)]
+        if self.weight_bits:
+            values[0] = _whole_steps(values[0], self.weight_bits)
         constants = [graph.add_constant(f"w{index}", value.astype(np.float32)) for index, value in enumerate(values)]
         graph.nodes.append(Node(self.op, self.name, [*graph.inputs, *constants], ["y"], dict(self.attrs)))
         graph.tensors["y"] = TensorInfo(infer_shape(self.op, [*self.inputs, *self.weights], self.attrs))
         return graph
+
+
+def _whole_steps(weights: Array, bits: int) -> Array:
+    most = 2 ** (bits - 1) - 1
+    steps = np.abs(weights).max(axis=tuple(range(1, weights.ndim)), keepdims=True).astype(np.float32) / np.float32(most)
+    return np.asarray(np.rint(weights / steps).astype(np.float32) * steps)
 
 
 def sized(op: str, *inputs: Shape, detail: str = "", weights: tuple[Shape, ...] = (), **attrs: Any) -> OperatorCase:

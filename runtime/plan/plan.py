@@ -16,7 +16,12 @@ from runtime.target import Target
 from runtime.types import ELEMENT_BYTES, ElementType, ImageFormat, Precision, Role, Storage
 
 Size3 = tuple[int, int, int]
-PIXEL_BYTES = {ImageFormat.FLOAT: 16, ImageFormat.HALF: 8}
+PIXEL_BYTES = {ImageFormat.FLOAT: 16, ImageFormat.HALF: 8, ImageFormat.BYTES: 4}
+IMAGE_FORMATS = {
+    ElementType.F32: ImageFormat.FLOAT,
+    ElementType.F16: ImageFormat.HALF,
+    ElementType.I8: ImageFormat.BYTES,
+}
 
 
 @dataclasses.dataclass(frozen=True)

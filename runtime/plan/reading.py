@@ -17,7 +17,7 @@ from runtime.errors import FormatError
 from runtime.layout.image import LANES, ImageLayout
 from runtime.layout.storage import NHWC, ROW_MAJOR, StorageFormat, TensorStorage, of_image, rows_in_blocks
 from runtime.plan.container import Sections, read_file, string_reader
-from runtime.plan.plan import ContentKind, Image, StoredTensor
+from runtime.plan.plan import IMAGE_FORMATS, ContentKind, Image, StoredTensor
 from runtime.plan.records import (
     MAX_RANK,
     NO_DATA,
@@ -184,7 +184,7 @@ def _tensor(row: Any, string: Any, steps: tuple[StepRecord, ...], memory: str) -
 
 
 def _image(index: int, row: Any, steps: tuple[StepRecord, ...]) -> StoredTensor:
-    element = ElementType.F32 if ImageFormat(int(row["format"])) == ImageFormat.FLOAT else ElementType.F16
+    element = next(element for element, form in IMAGE_FORMATS.items() if form == row["format"])
     origin = Origin(OriginFormat.ND, (int(row["height"]), int(row["width"]), LANES))
     kind = ContentKind.SCRATCH if row["data_offset"] == NO_DATA else ContentKind.WEIGHTS
     uses = _uses(steps, (ArgKind.IMAGE, index, 0))

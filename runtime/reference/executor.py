@@ -15,6 +15,12 @@ from runtime.plan.container import Sections, decode_container, string_reader
 from runtime.plan.records import NO_DATA, PLAN_MAGIC, ArgKind, PoolKind, SectionId, StepKind
 from runtime.types import ImageFormat, Role
 
+_PIXELS: dict[ImageFormat, tuple[Any, np.dtype[Any]]] = {
+    ImageFormat.FLOAT: (cl.channel_type.FLOAT, np.dtype(np.float32)),
+    ImageFormat.HALF: (cl.channel_type.HALF_FLOAT, np.dtype(np.float16)),
+    ImageFormat.BYTES: (cl.channel_type.SIGNED_INT8, np.dtype(np.int8)),
+}
+
 
 class Executor:
     """A loaded plan on one OpenCL device.
@@ -56,8 +62,7 @@ class Executor:
         return cl.Buffer(self._context, flags.READ_WRITE, int(row["size"]))
 
     def _image(self, row: Any, data: bytes) -> Any:
-        kind = cl.channel_type.FLOAT if row["format"] == ImageFormat.FLOAT else cl.channel_type.HALF_FLOAT
-        dtype = np.dtype(np.float32 if row["format"] == ImageFormat.FLOAT else np.float16)
+        kind, dtype = _PIXELS[ImageFormat(row["format"])]
         shape = (int(row["width"]), int(row["height"]))
         image_format = cl.ImageFormat(cl.channel_order.RGBA, kind)
         image = cl.create_image(self._context, cl.mem_flags.READ_WRITE, image_format, shape=shape)

@@ -151,9 +151,16 @@ def arguments(kernel, memory, dims, floats):
     yield from (np.float32(value) for value in floats)
 
 
+PIXELS_OF = {
+    "float32": cl.channel_type.FLOAT,
+    "float16": cl.channel_type.HALF_FLOAT,
+    "int8": cl.channel_type.SIGNED_INT8,
+}
+
+
 def image_of(pixels):
     context, queue = device()
-    kind = cl.channel_type.FLOAT if pixels.dtype == np.float32 else cl.channel_type.HALF_FLOAT
+    kind = PIXELS_OF[pixels.dtype.name]
     size = (pixels.shape[1], pixels.shape[0])
     image = cl.create_image(context, cl.mem_flags.READ_WRITE, cl.ImageFormat(cl.channel_order.RGBA, kind), shape=size)
     cl.enqueue_copy(queue, image, np.ascontiguousarray(pixels), origin=(0, 0), region=size)
@@ -166,9 +173,10 @@ def input_memory(array, form, image, precision):
         return buffer(array)
     layout, shape = image or (ImageLayout.CHANNEL_MAJOR, array.shape)
     assert array.shape == shape
-    pixels = to_image(array.astype(element_type(precision)), layout)
+    pixels = to_image(array if array.dtype == np.int8 else array.astype(element_type(precision)), layout)
     if layout in (ImageLayout.CHANNEL_MAJOR, ImageLayout.HEIGHT_MAJOR):
-        pixels = np.pad(pixels, ((0, 2), (0, 3), (0, 0)), constant_values=np.nan)
+        guard = 77 if pixels.dtype == np.int8 else np.nan
+        pixels = np.pad(pixels, ((0, 2), (0, 3), (0, 0)), constant_values=guard)
     return image_of(pixels)
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.families.convolution.image_lowering import with_scales
 from runtime.types import Precision
 from tests.runtime.image_launch import (
     ACTIVATIONS,
@@ -221,3 +222,32 @@ def test_an_image_beyond_the_largest_allocation_does_not_fit():
     told = TABLE["conv1x1"].fits(dims, TABLE["conv1x1"].variants[0], small)
     assert "x needs an image of 1600 bytes; the device allocates 1599 at most" in told
     assert not TABLE["conv1x1"].fits(dims, TABLE["conv1x1"].variants[0], TARGET)
+
+
+INTEGER_CASES = {
+    "conv2d": (conv_case(**BASE | {"in_c": 6, "out_c": 9}), (9, 6, 3, 3)),
+    "conv2d of groups": (conv_case(**BASE | {"in_c": 4, "out_c": 8, "groups": 2}), (16, 4, 3, 3)),
+    "conv1x1": ((({"group": 1}), {"rows": 5, "width": 6, "in_c": 7, "out_c": 10}), (10, 7, 1, 1)),
+    "fully_connected": (({"group": 1}, {"batch": 2, "in_h": 2, "in_w": 3, "in_c": 6, "out_c": 9}), (9, 6, 2, 3)),
+}
+
+
+@pytest.mark.parametrize("precision", precisions(), ids=lambda precision: precision.name)
+@pytest.mark.parametrize("name", INTEGER_CASES)
+def test_integer_weights_are_multiplied_by_their_scales(name, precision):
+    (attributes, dims), shape = INTEGER_CASES[name]
+    kernel, channels = name.partition(" ")[0], shape[0]
+    integers = np.random.default_rng(2).integers(-127, 128, shape).astype(np.int8)
+    scales, b = np.random.default_rng(3).uniform(0.002, 0.008, channels).astype(np.float32), random(3, channels)
+    ends = with_scales(b, scales)
+    x_shape = {
+        "conv2d": (1, dims.get("groups", 1) * dims["in_c"], 5, 6),
+        "conv1x1": (1, dims["in_c"], dims.get("rows"), dims.get("width")),
+        "fully_connected": (2, 6, 2, 3),
+    }[kernel]
+    x, defines = random(1, *x_shape), {"ACTIVATION": 0, "RESIDUAL": 0, "WEIGHT_BITS": 8}
+    w = integers if kernel != "fully_connected" else integers.reshape(channels, dims["in_c"], 1, -1)
+    actual = launch(kernel, {"x": x, "w": w, "b": ends}, dims, (-np.inf, np.inf), defines, precision=precision)
+    defaults = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1)}
+    floats = integers * scales[:, None, None, None].astype(np.float64)
+    assert_close(actual, oracle("Conv", [x, floats, b], defaults | attributes), precision)

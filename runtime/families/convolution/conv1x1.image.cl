@@ -21,5 +21,6 @@ kernel void conv1x1(read_only image2d_t x, read_only image2d_t w, read_only imag
         ADDED(sum, 4);
     }
     END_TILE(sum);
+    end_tile(sum, b, out_block, out_c);
     write_tile(sum, residual, y, out_block, column, row, width, out_c, act_a, act_b);
 }

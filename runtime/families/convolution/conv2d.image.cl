@@ -36,5 +36,6 @@ kernel void conv2d(read_only image2d_t x, read_only image2d_t w, read_only image
         }
     }
     END_TILE(sum);
+    end_tile(sum, b, out_block, groups * out_c);
     write_tile(sum, residual, y, out_block, out_column, out_row, out_w, groups * out_c, act_a, act_b);
 }

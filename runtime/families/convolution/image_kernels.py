@@ -7,7 +7,15 @@ from __future__ import annotations
 
 import itertools
 
-from runtime.kernels.image.spec import Images, activation_image, argument_image, blocks_of, image_kernel, pixel_grid
+from runtime.kernels.image.spec import (
+    Images,
+    activation_image,
+    argument_image,
+    bias_image,
+    blocks_of,
+    image_kernel,
+    pixel_grid,
+)
 from runtime.kernels.spec import WINDOW, Defines, Dims, Variant, WorkItems, ceil_div, variant
 from runtime.layout.image import LANES, ImageLayout
 from runtime.target import Target
@@ -41,7 +49,7 @@ def _conv2d_images(dims: Dims, defines: Defines) -> Images:
     return {
         "x": activation_image(dims["batch"], in_c, dims["in_h"], dims["in_w"]),
         "w": (ImageLayout.CONV_FILTER, (out_c, dims["in_c"], dims["k_h"], dims["k_w"])),
-        "b": argument_image(out_c),
+        "b": bias_image(out_c, defines),
         "residual": output,
         "y": output,
     }
@@ -77,7 +85,7 @@ def _conv1x1_images(dims: Dims, defines: Defines) -> Images:
     return {
         "x": activation_image(1, dims["in_c"], dims["rows"], dims["width"]),
         "w": (ImageLayout.CONV_FILTER, (dims["out_c"], dims["in_c"], 1, 1)),
-        "b": argument_image(dims["out_c"]),
+        "b": bias_image(dims["out_c"], defines),
         "residual": output,
         "y": output,
     }
@@ -122,6 +130,7 @@ IMAGE_KERNELS = (
         rule=grouped_rule,
         macs=_conv2d_macs,
         tunable=True,
+        integer_weights=True,
     ),
     image_kernel(
         "conv1x1",
@@ -135,6 +144,7 @@ IMAGE_KERNELS = (
         defaults=DEFAULTS,
         macs=lambda dims: dims["rows"] * dims["width"] * dims["in_c"] * dims["out_c"],
         tunable=True,
+        integer_weights=True,
     ),
     image_kernel(
         "depthwise",

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from runtime.families.convolution.node import Convolution
 from runtime.graph import Array, Node
+from runtime.kernels import table
 from runtime.kernels.spec import MemoryType
-from runtime.layout.image import ImageLayout
+from runtime.layout.image import LANES, ImageLayout
+from runtime.layout.integer_rows import integer_rows
 from runtime.layout.winograd import transform_filter
 from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Tensors
 from runtime.types import Storage
+
+SCALE_FACTOR = 128  # of the scales of integer weights on images (kernels/image/prelude.cl)
 
 
 def lower_conv(builder: Builder, node: Node) -> str:
@@ -43,18 +49,30 @@ def emit_convolution(
         return reason
     x = builder.read(node.inputs[0], Storage.IMAGE)
     code, numbers = activation_code(node.attrs)
-    tensors: Tensors = {"x": x, "w": builder.constant_image(node.inputs[1], weights, layout), **_ends(conv)}
-    defines = {"ACTIVATION": code, "RESIDUAL": int(bool(node.input(3)))}
+    defines, name, bias = {"ACTIVATION": code, "RESIDUAL": int(bool(node.input(3)))}, node.inputs[1], conv.bias_data()
+    integers = integer_rows(weights.reshape(1, len(weights), -1))
+    if integers and not integers.group and table.find_kernel(kernel, MemoryType.IMAGE).integer_weights:
+        defines["WEIGHT_BITS"] = 8  # those of four lie so too
+        w = builder.constant_image_bytes(name, integers.integers.reshape(weights.shape), layout)
+        bias = with_scales(bias, integers.scales.reshape(-1))
+    else:
+        w = builder.constant_image(name, weights, layout)
+    tensors: Tensors = {"x": x, "w": w, **_ends(conv, bias)}
     builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown, memory=MemoryType.IMAGE)
     return ""
 
 
-def _ends(conv: Convolution) -> Tensors:
+def with_scales(bias: Array, scales: Array) -> Array:
+    """A bias, filled to whole blocks, and what integer weights are multiplied by, as the kernels on images read it."""
+    return np.pad(np.stack([bias, scales * SCALE_FACTOR]), ((0, 0), (0, -len(bias) % LANES))).reshape(-1)
+
+
+def _ends(conv: Convolution, bias: Array) -> Tensors:
     """Returns bias, residual (the input, where there is none) and output of a convolution."""
     builder, node = conv.builder, conv.node
-    bias = builder.constant_image(f"{node.name}:bias", conv.bias_data(), ImageLayout.ARGUMENT)
+    image = builder.constant_image(f"{node.name}:bias", bias, ImageLayout.ARGUMENT)
     residual = builder.read(node.input(3) or node.inputs[0], Storage.IMAGE)
-    return {"b": bias, "residual": residual, "y": builder.write(node.output, Storage.IMAGE)}
+    return {"b": image, "residual": residual, "y": builder.write(node.output, Storage.IMAGE)}
 
 
 def _winograd(conv: Convolution) -> str:
@@ -82,7 +100,7 @@ def _winograd(conv: Convolution) -> str:
     gemm: Tensors = {"v": v, "u": u, "m": m}
     builder.launch("winograd_gemm", name, "Conv2D", gemm, products, shown=conv.shown, memory=memory)
     code, numbers = activation_code(node.attrs)
-    tensors: Tensors = {"m": m, **_ends(conv)}
+    tensors: Tensors = {"m": m, **_ends(conv, conv.bias_data())}
     wino |= {"ACTIVATION": code, "RESIDUAL": int(bool(node.input(3)))}
     op = "WinogradInverse"
     builder.launch("winograd_output", f"{name}:output", op, tensors, after, numbers, wino, memory=memory)

@@ -15,6 +15,7 @@ def _conv(
     dilation: int = 1,
     group: int = 1,
     algorithm: Algorithm = Algorithm.DIRECT,
+    bits: int = 0,
 ) -> OperatorCase:
     """Padded to keep the size, but for a window as large as the image, which is a fully connected layer."""
     pad = dilation * (k // 2) if k < size else 0
@@ -22,9 +23,8 @@ def _conv(
     attrs = {"strides": (stride,) * 2, "pads": (pad,) * 4, "dilations": (dilation,) * 2, "group": group}
     window = f"K{k}x{k}S{stride}x{stride}D{dilation}x{dilation}G{group}{f'W{tile}' if (tile := algorithm.tile) else ''}"
     weights = ((out, c // group, k, k), (out,))
-    return OperatorCase(
-        f"Conv_{shape_text(x)}_{window}_{out}", "Conv", (x,), weights, attrs | {"activation": "relu"}, algorithm
-    )
+    name = f"Conv_{shape_text(x)}_{window}_{out}{f'_int{bits}' if bits else ''}"
+    return OperatorCase(name, "Conv", (x,), weights, attrs | {"activation": "relu"}, algorithm, weight_bits=bits)
 
 
 OPBENCH_CASES = (
@@ -47,4 +47,5 @@ OPBENCH_CASES = (
     *(_conv(c, size, c, group=c, stride=s) for c, size, s in ((32, 112, 1), (64, 112, 2), (128, 56, 1), (512, 14, 1))),
     _conv(240, 28, 240, k=5, group=240),
     _conv(128, 7, 256, k=7),
+    *(_conv(*sizes, bits=8) for sizes in ((256, 14, 256), (256, 28, 256, 1), (1024, 7, 1024, 1))),
 )

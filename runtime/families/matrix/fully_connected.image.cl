@@ -32,7 +32,7 @@ kernel void fully_connected(read_only image2d_t x, read_only image2d_t w, read_o
                 const real4 pixel = READ_REAL(x, in_block * in_w + column, n * in_h + h);
                 const int tap = (in_block * in_h + h) * in_w + column;
                 UNROLLED for (int o = 0; o < 4; o++)
-                    part[o] = MULTIPLY_ADD(pixel, READ_REAL(w, tap, out_channel + o), part[o]);
+                    part[o] = MULTIPLY_ADD(pixel, READ_WEIGHTS(w, tap, out_channel + o), part[o]);
                 if (++length == RUN) {
                     add_parts(sum, part);
                     length = 0;
@@ -44,6 +44,10 @@ kernel void fully_connected(read_only image2d_t x, read_only image2d_t w, read_o
     float total[4];
     UNROLLED for (int o = 0; o < 4; o++)
         total[o] = sum[o].x + sum[o].y + sum[o].z + sum[o].w;
-    const float4 pixel = vload4(0, total) + READ(b, block, 0);
+    float4 pixel = vload4(0, total);
+#ifdef WEIGHT_BITS
+    pixel *= READ_SCALE(b, block, out_c);
+#endif
+    pixel += READ(b, block, 0);
     write_block(y, block, 0, n, 1, out_c, ACTIVATE(pixel, act_a, act_b));
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image.spec import Images, activation_image, argument_image, blocks_of, image_kernel
+from runtime.kernels.image.spec import Images, activation_image, bias_image, blocks_of, image_kernel
 from runtime.kernels.spec import Defines, Dims, variant
 
 
@@ -10,7 +10,7 @@ def _fully_connected_images(dims: Dims, defines: Defines) -> Images:
     return {
         "x": activation_image(dims["batch"], dims["in_c"], dims["in_h"], dims["in_w"]),
         "w": activation_image(dims["out_c"], dims["in_c"], 1, dims["in_h"] * dims["in_w"]),
-        "b": argument_image(dims["out_c"]),
+        "b": bias_image(dims["out_c"], defines),
         "y": activation_image(dims["batch"], dims["out_c"], 1, 1),
     }
 
@@ -31,5 +31,6 @@ IMAGE_KERNELS = (
         variants=(variant(FMA=0), variant(FMA=1)),
         macs=_fully_connected_macs,
         tunable=True,
+        integer_weights=True,
     ),
 )

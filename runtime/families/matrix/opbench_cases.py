@@ -5,10 +5,10 @@ from __future__ import annotations
 from runtime.operators.case import OperatorCase, shape_text, sized
 
 
-def _dense(channels: int, out: int, rows: int = 1, activation: str = "") -> OperatorCase:
+def _dense(channels: int, out: int, rows: int = 1, activation: str = "", bits: int = 0) -> OperatorCase:
     x, attrs = (rows, channels), {"activation": activation} if activation else {}
-    name = f"FullyConnected_{shape_text(x)}_{out}{activation and f'_{activation}'}"
-    return OperatorCase(name, "FullyConnected", (x,), ((out, channels), (out,)), attrs)
+    name = f"FullyConnected_{shape_text(x)}_{out}{activation and f'_{activation}'}{f'_int{bits}' if bits else ''}"
+    return OperatorCase(name, "FullyConnected", (x,), ((out, channels), (out,)), attrs, weight_bits=bits)
 
 
 OPBENCH_CASES = (
@@ -27,4 +27,7 @@ OPBENCH_CASES = (
     _dense(512, 1376),
     _dense(1376, 512),
     _dense(512, 1376, rows=128),
+    _dense(2048, 1000, bits=8),
+    _dense(512, 1376, bits=4),
+    _dense(512, 1376, rows=128, bits=8),
 )

@@ -19,6 +19,19 @@ typedef float4 real4;
 
 #define READ(image, column, row) read_imagef(image, SAMPLER, (int2)(column, row))
 
+// With WEIGHT_BITS the image of the weights has signed bytes, and that of the bias, behind its last block, what those of
+// each output channel are multiplied by, times 128: half holds that, and products of what lies between -1 and 1.
+#ifndef WEIGHT_BITS
+#define READ_WEIGHTS(image, column, row) READ_REAL(image, column, row)
+#elif PRECISION == 2
+#define READ_WEIGHTS(image, column, row)                                                                               \
+    (convert_half4(read_imagei(image, SAMPLER, (int2)(column, row))) * (half)(1.0f / 128))
+#define READ_SCALE(bias, block, channels) READ(bias, blocks_of(channels) + (block), 0)
+#else
+#define READ_WEIGHTS(image, column, row) convert_float4(read_imagei(image, SAMPLER, (int2)(column, row)))
+#define READ_SCALE(bias, block, channels) (READ(bias, blocks_of(channels) + (block), 0) * (1.0f / 128))
+#endif
+
 // A column that no image has: reading there gives zero.
 #define OUTSIDE (-1)
 
@@ -108,10 +121,10 @@ void multiply_add_tile(real4 sum[BLOCKS][PIXELS], const real4 pixel[PIXELS], rea
                        int row, int row_step)
 {
     UNROLLED for (int block = 0; block < BLOCKS; block++) {
-        const real4 weights_x = READ_REAL(weights, column, row + block * row_step);
-        const real4 weights_y = READ_REAL(weights, column + 1, row + block * row_step);
-        const real4 weights_z = READ_REAL(weights, column + 2, row + block * row_step);
-        const real4 weights_w = READ_REAL(weights, column + 3, row + block * row_step);
+        const real4 weights_x = READ_WEIGHTS(weights, column, row + block * row_step);
+        const real4 weights_y = READ_WEIGHTS(weights, column + 1, row + block * row_step);
+        const real4 weights_z = READ_WEIGHTS(weights, column + 2, row + block * row_step);
+        const real4 weights_w = READ_WEIGHTS(weights, column + 3, row + block * row_step);
         UNROLLED for (int p = 0; p < PIXELS; p++) {
             sum[block][p] = MULTIPLY_ADD((real4)(pixel[p].x), weights_x, sum[block][p]);
             sum[block][p] = MULTIPLY_ADD((real4)(pixel[p].y), weights_y, sum[block][p]);
@@ -121,11 +134,29 @@ void multiply_add_tile(real4 sum[BLOCKS][PIXELS], const real4 pixel[PIXELS], rea
     }
 }
 
+// Between start and end of a tile its products are added.
 void start_tile(float4 sum[BLOCKS][PIXELS], read_only image2d_t bias, int first_block)
 {
-    UNROLLED for (int block = 0; block < BLOCKS; block++)
+    UNROLLED for (int block = 0; block < BLOCKS; block++) {
+#ifdef WEIGHT_BITS
+        const float4 start = (float4)(0);
+#else
+        const float4 start = READ(bias, first_block + block, 0);
+#endif
         UNROLLED for (int p = 0; p < PIXELS; p++)
-            sum[block][p] = READ(bias, first_block + block, 0);
+            sum[block][p] = start;
+    }
+}
+
+void end_tile(float4 sum[BLOCKS][PIXELS], read_only image2d_t bias, int first_block, int channels)
+{
+#ifdef WEIGHT_BITS
+    UNROLLED for (int block = 0; block < BLOCKS; block++) {
+        const float4 scale = READ_SCALE(bias, first_block + block, channels), start = READ(bias, first_block + block, 0);
+        UNROLLED for (int p = 0; p < PIXELS; p++)
+            sum[block][p] = sum[block][p] * scale + start;
+    }
+#endif
 }
 
 // y = activation(sum (+ residual)) for the part of the tile that lies in the tensor.

@@ -59,6 +59,7 @@ def image_kernel(
     splittable: bool = True,
     macs: Callable[[Dims], int] = no_macs,
     tunable: bool = False,
+    integer_weights: bool = False,
 ) -> ImageKernel:
     """Makes a row of the image table.
 
@@ -90,6 +91,7 @@ def image_kernel(
         splittable=splittable,
         tunable=tunable,
         cpu=False,
+        integer_weights=integer_weights,
         images=images,
     )
 
@@ -117,6 +119,11 @@ def activation_image(batch: int, channels: int, height: int, width: int) -> tupl
 def argument_image(length: int) -> tuple[ImageLayout, Shape]:
     """The image of a bias, scale or shift."""
     return ImageLayout.ARGUMENT, (length,)
+
+
+def bias_image(channels: int, defines: Defines) -> tuple[ImageLayout, Shape]:
+    """The image of a bias, with the scales of integer weights behind its last block."""
+    return argument_image(2 * LANES * blocks_of(channels) if "WEIGHT_BITS" in defines else channels)
 
 
 def blocks_of(channels: int) -> int:

@@ -218,7 +218,9 @@ EXPORT cl_mem clCreateBuffer(cl_context context, cl_bitfield flags, size_t size,
     return memory_create(flags, size, host, code);
 }
 
-static uint64_t pixel_bytes(const cl_image_format *format) { return format->type == CL_FLOAT ? 16 : 8; }
+static uint64_t pixel_bytes(const cl_image_format *format) {
+    return format->type == CL_FLOAT ? 16 : format->type == CL_HALF_FLOAT ? 8 : 4;
+}
 
 EXPORT cl_mem clCreateImage2D(cl_context context, cl_bitfield flags, const cl_image_format *format, size_t width,
                               size_t height, size_t pitch, void *host, cl_int *code) {

@@ -52,7 +52,9 @@ cl_mem played_CreateSubBuffer(cl_mem whole, cl_bitfield flags, cl_uint type, con
 }
 
 /* Bytes of a pixel: four channels of float or half, which is what kernels here use; others count as floats. */
-static double pixel_bytes(const cl_image_format *format) { return format->type == CL_HALF_FLOAT ? 8 : 16; }
+static double pixel_bytes(const cl_image_format *format) {
+    return format->type == CL_SIGNED_INT8 ? 4 : format->type == CL_HALF_FLOAT ? 8 : 16;
+}
 
 /* CL_SUCCESS for an image within the limits. */
 static cl_int image_check(const cl_image_format *format, double width, double height) {

@@ -49,7 +49,8 @@ enum {
 enum {
     RT_IMAGE_FORMAT_FLOAT = 0,
     RT_IMAGE_FORMAT_HALF = 1,
-    RT_IMAGE_FORMAT_COUNT = 2,
+    RT_IMAGE_FORMAT_BYTES = 2,
+    RT_IMAGE_FORMAT_COUNT = 3,
 };
 
 enum {

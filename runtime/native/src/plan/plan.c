@@ -58,8 +58,9 @@ bool rt_plan_needs_opencl(const rt_plan *plan) {
 }
 
 uint64_t rt_image_bytes(const rt_image_record *image) {
-    uint64_t pixel = image->format == RT_IMAGE_FORMAT_FLOAT ? 16 : 8;
-    return rt_product(rt_product(image->width, image->height), pixel);
+    static const uint64_t pixel[RT_IMAGE_FORMAT_COUNT] = {
+        [RT_IMAGE_FORMAT_FLOAT] = 16, [RT_IMAGE_FORMAT_HALF] = 8, [RT_IMAGE_FORMAT_BYTES] = 4};
+    return rt_product(rt_product(image->width, image->height), pixel[image->format]);
 }
 
 uint64_t rt_pack_element_bytes(const rt_plan *plan, const rt_pack_record *pack) {

@@ -61,7 +61,10 @@ static rt_status pool_create(rt_storage *storage, uint32_t index, rt_error *erro
 static rt_status image_create(rt_storage *storage, uint32_t index, rt_error *error) {
     const rt_image_record *record = &storage->plan->images[index];
     const rt_device *device = storage->device;
-    cl_image_format format = {CL_RGBA, record->format == RT_IMAGE_FORMAT_FLOAT ? CL_FLOAT : CL_HALF_FLOAT};
+    static const cl_uint types[RT_IMAGE_FORMAT_COUNT] = {
+        [RT_IMAGE_FORMAT_FLOAT] = CL_FLOAT, [RT_IMAGE_FORMAT_HALF] = CL_HALF_FLOAT,
+        [RT_IMAGE_FORMAT_BYTES] = CL_SIGNED_INT8};
+    cl_image_format format = {CL_RGBA, types[record->format]};
     bool constant = record->data_offset != RT_NO_DATA;
     cl_bitfield flags = constant ? CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR : CL_MEM_READ_WRITE;
     void *content = constant ? plan_content(storage, record->data_offset) : NULL;
