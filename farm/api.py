@@ -334,6 +334,7 @@ def quantize(
     *,
     method: str = "minmax",
     per_channel: bool = False,
+    reduce_range: bool = False,
     weights_only: str | None = None,
     keep: Sequence[str] = (),
     equalize: bool = False,
@@ -347,14 +348,14 @@ def quantize(
     """Writes each model in eight bits, as ONNX of QuantizeLinear and DequantizeLinear; a row for each.
 
     `data` is a folder of samples, whose values show each tensor's range; `ranges` a file of ranges instead. `method` is
-    minmax, percentile, entropy or mse; `weights_only` int8 or int4. The layers named in `keep` stay in float, and those
-    that lose most until the budgets hold. `output` is the file, of one model; default: below build/.
+    minmax, percentile, entropy or mse; `weights_only` int8 or int4; with `reduce_range` weights have seven bits. The
+    layers named in `keep` stay in float, and those that lose most until the budgets hold. `output` is the file, of one
+    model; default: below build/.
     """
+    weights = per_channel, reduce_range, weights_only or ""
     budget = LossBudget(budget_sqnr_db, budget_accuracy_percent)
     files = _path(ranges), _path(output)
-    options = QuantizeOptions(
-        _path(data), method, per_channel, weights_only or "", tuple(keep), equalize, correct_bias, budget, *files
-    )
+    options = QuantizeOptions(_path(data), method, *weights, tuple(keep), equalize, correct_bias, budget, *files)
     return quantize_job(_load(model, given), options)
 
 

@@ -27,6 +27,7 @@ def quantize(
     data: Path | None,
     method: str,
     per_channel: bool,
+    reduce_range: bool,
     weights_only: str | None,
     keep: tuple[str, ...],
     equalize: bool,
@@ -42,9 +43,8 @@ def quantize(
     source = options.load(model)
     kept = tuple(name.strip() for names in keep for name in names.split(",") if name.strip())
     budget = LossBudget(budget_sqnr, budget_accuracy)
-    wanted = QuantizeOptions(
-        *(data, method, per_channel, weights_only or "", kept, equalize, correct_bias, budget, ranges, output)
-    )
+    weights = per_channel, reduce_range, weights_only or ""
+    wanted = QuantizeOptions(data, method, *weights, kept, equalize, correct_bias, budget, ranges, output)
     with view.shown(only_slow=True, interrupted=GOES_ON) as progress:
         rows = list(quantize_job(source, wanted, lambda text: progress.stage("host", text)))
     for line in (f"note: {row.model}: {note}" for row in rows for note in row.notes):

@@ -55,6 +55,7 @@ class QuantizeOptions:
         data: the folder of samples; None where ranges are known, or none are needed: nothing is measured then.
         method: how ranges are chosen (farm/quantization/methods.py).
         per_channel: a scale for each channel of a weight, instead of one for all of it.
+        reduce_range: weights in seven bits.
         weights_only: `int8` or `int4`: activations stay floats; empty: they do not.
         keep: names of layers that stay in float.
         equalize: weights of neighbouring layers share their channels' ranges (farm/quantization/equalization.py).
@@ -66,6 +67,7 @@ class QuantizeOptions:
     data: Path | None = None
     method: str = "minmax"
     per_channel: bool = False
+    reduce_range: bool = False
     weights_only: str = ""
     keep: tuple[str, ...] = ()
     equalize: bool = False
@@ -88,6 +90,8 @@ class QuantizeOptions:
             raise ConfigError("--correct-bias needs --data DIR: the samples that errors are measured on")
         if self.ranges and self.equalize:
             raise ConfigError(f"{self.ranges}: --equalize changes what layers compute, so ranges of it no longer hold")
+        if self.reduce_range and self.weights_only:
+            raise ConfigError("--reduce-range is for products of bytes, which --weights-only leaves in float")
         if self.ranges and self.weights_only:
             raise ConfigError("--ranges are of activations, which --weights-only leaves in float: give one of them")
 
@@ -269,7 +273,7 @@ class _Quantization:
             if self._options.weights_only:
                 made = qdq.weights_only(model, layers, self._options.weights_only)
             else:
-                made = qdq.quantized(model, layers, ranges, self._options.per_channel)
+                made = qdq.quantized(model, layers, ranges, self._options.per_channel, self._options.reduce_range)
             self._made = key, made
         return self._made[1]
 

@@ -21,11 +21,15 @@ PRODUCER = "farm quantize"
 
 
 def quantized(
-    model: onnx.ModelProto, layers: Sequence[LayerNodes], ranges: Mapping[str, Range], per_channel: bool
+    model: onnx.ModelProto,
+    layers: Sequence[LayerNodes],
+    ranges: Mapping[str, Range],
+    per_channel: bool,
+    reduce_range: bool = False,
 ) -> onnx.ModelProto:
     """The model with these layers in eight bits: activations unsigned with a zero point, weights signed without.
 
-    `ranges` are of all activations that the layers read and write.
+    `ranges` are of all activations that the layers read and write; `reduce_range`: weights have seven bits.
     """
     from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData
     from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
@@ -35,7 +39,7 @@ def quantized(
     taken = onnx.ModelProto()
     taken.CopyFrom(model)
     quantizer = QDQQuantizer(
-        *(taken, per_channel, False, QuantType.QInt8, QuantType.QUInt8),
+        *(taken, per_channel, reduce_range, QuantType.QInt8, QuantType.QUInt8),
         TensorsData(CalibrationMethod.MinMax, given),
         [node for layer in layers for node in layer.nodes],
         [],

@@ -51,24 +51,25 @@ def rounding(maker: GraphMaker, x: str, integers: str = "uint8") -> str:
     return y
 
 
-def whole_weights(maker: GraphMaker, tensor: str) -> None:
-    """A weight in steps of eight bits, another for each output channel."""
+def whole_weights(maker: GraphMaker, tensor: str, largest: int = 127) -> None:
+    """A weight in steps of eight bits, another for each output channel; those of the first one are all the largest."""
     graph = maker.graph
     weights = graph.constants[tensor]
-    scales = (np.abs(weights).max(axis=(1, 2, 3)) / 127).astype(np.float32)
+    weights[0] = np.abs(weights[0]).max()
+    scales = (np.abs(weights).max(axis=(1, 2, 3)) / largest).astype(np.float32)
     graph.constants[tensor] = np.rint(weights / scales[:, None, None, None]) * scales[:, None, None, None]
     known = Quantization(tuple(scales.tolist()), (0,) * scales.size, 0, "int8")
     graph.tensors[tensor] = dataclasses.replace(graph.tensors[tensor], quantization=known)
 
 
-def network(case: Convolution, integers: str = "uint8") -> tuple[Graph, dict[str, Array]]:
+def network(case: Convolution, integers: str = "uint8", largest: int = 127) -> tuple[Graph, dict[str, Array]]:
     """The convolution from bytes to bytes, and behind it one of 1x1 from bytes to floats."""
     maker = GraphMaker()
     x = rounding(maker, maker.input(case.batch, case.channels[0], *case.size), integers)
     d = case.dims
     operands = [x, maker.weights(case.channels[1], case.channels[0] // groups_of(case), *case.kernel)]
     operands.append(maker.weights(case.channels[1]))
-    whole_weights(maker, operands[1])
+    whole_weights(maker, operands[1], largest)
     if case.residual:
         shape = (case.batch, case.channels[1], d["out_h"], d["out_w"])
         operands.append(rounding(maker, maker.input(*shape), integers))
@@ -76,7 +77,7 @@ def network(case: Convolution, integers: str = "uint8") -> tuple[Graph, dict[str
     y = maker.add("Conv", *operands, **windows)
     maker.graph.nodes[-1].attrs |= {"activation": "fake_quantize", **rounded(maker, y, "uint8", LAST)}
     z = maker.conv(y, 70, k=1, activation="swish", alpha=1.0)
-    whole_weights(maker, maker.graph.nodes[-1].inputs[1])
+    whole_weights(maker, maker.graph.nodes[-1].inputs[1], largest)
     inputs = {name: 2.5 * values for name, values in maker.noise().items()}
     return maker.finish(y, z), inputs
 
@@ -89,8 +90,8 @@ def quantized_steps(plan: Plan) -> int:
     return sum(step.kernel.name in ("quantized_conv2d", "quantized_depthwise") for step in plan.steps)
 
 
-def check(farmrt: Farmrt, case: Convolution, block: int, isa: str = "", threads: int = 2) -> None:
-    graph, inputs = network(case)
+def check(farmrt: Farmrt, case: Convolution, block: int, isa: str = "", threads: int = 2, largest: int = 127) -> None:
+    graph, inputs = network(case, largest=largest)
     plan = lower(graph, CPU, Options(cpu=CpuOptions(block, algorithms={})))
     answer = farmrt.load_files(encode_plan(plan), plan.data, threads=threads, **({"isa": isa} if isa else {}))
     if answer.get("error") == "unsupported" and "instruction set" in answer["message"]:
@@ -115,6 +116,19 @@ def check(farmrt: Farmrt, case: Convolution, block: int, isa: str = "", threads:
 @pytest.mark.parametrize(("name", "block"), list(itertools.product(CASES, BLOCKS)))
 def test_convolution(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
     check(farmrt, CASES[name], block, isa)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "block"), list(itertools.product(CASES, BLOCKS)))
+def test_weights_of_seven_bits(farmrt: Farmrt, name: str, block: int) -> None:
+    check(farmrt, CASES[name], block, "avx2", largest=64)
+
+
+@pytest.mark.parametrize(("largest", "are_safe"), [(64, True), (65, False)])
+def test_pairs_are_summed_in_16_bits_where_these_hold_them(largest: int, are_safe: bool) -> None:
+    graph, _ = network(CASES["1x1"], largest=largest)
+    steps = [step for step in lower(graph, CPU).steps if step.kernel.name == "quantized_conv2d"]
+    assert [bool(step.defines["BYTES"] & 8) for step in steps] == [are_safe, are_safe]
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ PAGE = "reports/quantize.html"
     help="How a range is chosen: all values, all but outliers, least divergence, or least square error.",
 )
 @click.option("--per-channel", is_flag=True, help="A scale for each output channel of a weight.")
+@click.option("--reduce-range", is_flag=True, help="Weights in seven bits, which CPUs with AVX2 alone multiply faster.")
 @click.option(
     "--weights-only",
     type=click.Choice(BITS),

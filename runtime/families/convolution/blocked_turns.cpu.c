@@ -104,14 +104,25 @@ static void pixel_rows_fill(const rt_conv_turns *all, const char *x, int64_t row
     }
 }
 
+/* Whether each output pixel reads the input pixel of its number alone. */
+static bool is_pixelwise(const rt_conv_dims *d) {
+    bool moves = d->stride_h != 1 || d->stride_w != 1 || d->pad_t != 0 || d->pad_l != 0;
+    return d->k_h == 1 && d->k_w == 1 && !moves && d->in_h == d->out_h && d->in_w == d->out_w;
+}
+
 /* Those of all tiles of a share. */
 static void share_rows_fill(const rt_conv_turns *all, const rt_conv_share *own) {
     int64_t plane = (own->image * all->d.groups + own->group) * all->in_blocks;
+    int64_t pixel = all->x_pixel * all->input.element_bytes;
     const char *x = (const char *)all->input.x + plane * all->x_plane * all->input.element_bytes;
     int64_t row = own->first_pixel / all->d.out_w, column = own->first_pixel % all->d.out_w;
     const void **rows = own->rows;
+    bool pixelwise = is_pixelwise(&all->d);
+    const char *next = x + own->first_pixel * pixel;
     for (int64_t tile = 0; tile < own->tiles; tile++, rows += all->taps * RT_BLOCKED_PIXELS) {
-        for (int64_t p = 0; p < own->width + (tile < own->wider); p++) {
+        int64_t pixels = own->width + (tile < own->wider);
+        for (int64_t p = 0; pixelwise && p < pixels; p++, next += pixel) rows[p] = next;
+        for (int64_t p = 0; !pixelwise && p < pixels; p++) {
             pixel_rows_fill(all, x, row, column, rows + p);
             if (++column == all->d.out_w) column = 0, row++;
         }

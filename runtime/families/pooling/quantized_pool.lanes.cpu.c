@@ -2,8 +2,6 @@
 #include "../../native/src/cpu/cpu_lanes_bytes.h"
 #include "../../native/src/cpu/cpu_lanes_window.h"
 
-typedef uint8_t block_bytes __attribute__((vector_size(RT_BLOCK)));
-
 /* Columns of the greatest bytes of some rows, that are brought together at once; a wider window is read as it lies. */
 enum { COLUMNS = 64 };
 
@@ -38,15 +36,27 @@ INLINE void mean_compute(const rt_quantized_pool *pool, const taps *at, int64_t 
 
 /* --- maxima --- */
 
-INLINE block_bytes greater(block_bytes a, const uint8_t *source) {
-    block_bytes b;
-    memcpy(&b, source, sizeof b);
-#if defined(__SSE2__) && RT_BLOCK == 16
-    return (block_bytes)_mm_max_epu8((__m128i)a, (__m128i)b);
-#elif defined(__SSE2__)
-    const __m128i wide = _mm_max_epu8(_mm_cvtsi64_si128((int64_t)a), _mm_cvtsi64_si128((int64_t)b));
-    return (block_bytes)_mm_cvtsi128_si64(wide);
-#elif defined(__aarch64__) && RT_BLOCK == 16
+/* The bytes of a block in a register. */
+#if defined(__SSE2__)
+typedef __m128i block_bytes;
+
+INLINE block_bytes block_load(const uint8_t *x) {
+    const __m128i *source = (const __m128i *)(const void *)x;
+    return RT_BLOCK == 8 ? _mm_loadl_epi64(source) : _mm_loadu_si128(source);
+}
+
+INLINE block_bytes greater(block_bytes a, block_bytes b) { return _mm_max_epu8(a, b); }
+#else
+typedef uint8_t block_bytes __attribute__((vector_size(RT_BLOCK)));
+
+INLINE block_bytes block_load(const uint8_t *x) {
+    block_bytes value;
+    memcpy(&value, x, sizeof value);
+    return value;
+}
+
+INLINE block_bytes greater(block_bytes a, block_bytes b) {
+#if defined(__aarch64__) && RT_BLOCK == 16
     return (block_bytes)vmaxq_u8((uint8x16_t)a, (uint8x16_t)b);
 #elif defined(__aarch64__)
     return (block_bytes)vmax_u8((uint8x8_t)a, (uint8x8_t)b);
@@ -55,22 +65,23 @@ INLINE block_bytes greater(block_bytes a, const uint8_t *source) {
     return (more & b) | (~more & a);
 #endif
 }
+#endif
 
-/* `count` blocks from `x` on, the greatest of `rows` that lie `line` apart. */
-static void rows_join(const uint8_t *x, int64_t line, int64_t rows, int64_t count, uint8_t *y) {
-    for (int64_t at = 0; at < count * RT_BLOCK; at += RT_BLOCK) {
-        block_bytes value = {0};
-        for (int64_t i = 0; i < rows; i++) value = greater(value, x + i * line + at);
-        memcpy(y + at, &value, sizeof value);
+/* The greatest bytes of `rows`, which lie `line` apart. */
+static void rows_join(const uint8_t *x, int64_t line, int64_t rows, int64_t count, uint8_t *restrict y) {
+    memcpy(y, x, (size_t)count);
+    for (int64_t i = 1; i < rows; i++) {
+        x += line;
+        for (int64_t k = 0; k < count; k++) y[k] = x[k] > y[k] ? x[k] : y[k];
     }
 }
 
 INLINE void maximum_store(const rt_quantized_pool *pool, block_bytes value, int64_t out) {
     if (pool->scale == 1.0f && pool->low == (float)-pool->zero && pool->high == pool->low + 255.0f) {
-        memcpy(pool->y + out * RT_BLOCK, &value, sizeof value);
+        memcpy(pool->y + out * RT_BLOCK, &value, RT_BLOCK);
         return;
     }
-    uint8_t held[RT_BLOCK];
+    uint8_t held[sizeof value];
     ints wide[PARTS];
     memcpy(held, &value, sizeof held);
     UNROLLED for (int part = 0; part < PARTS; part++) wide[part] = integers_load(held + part * LANES);
@@ -89,16 +100,18 @@ INLINE int64_t maxima_compute(const rt_quantized_pool *pool, const taps *row, in
     int64_t first = left > 0 ? left : 0, width = (end < window->in_w ? end : window->in_w) - first;
     const uint8_t *x = pool->x + (row->top + row->rows.first * window->dil_h) * line + first * RT_BLOCK;
     uint8_t joined[COLUMNS * RT_BLOCK];
-    bool is_joined = reach <= COLUMNS;
-    if (is_joined && rows > 0 && width > 0) rows_join(x, window->dil_h * line, rows, width, joined);
+    if (reach <= COLUMNS && rows > 0 && width > 0) {
+        rows_join(x, window->dil_h * line, rows, width * RT_BLOCK, joined);
+        x = joined, rows = 1;
+    }
     taps at = *row;
     for (int64_t p = 0; p < count; p++) {
-        block_bytes value = {0};
+        block_bytes value = {0}; /* the least byte */
         column_move(window, column + p, inside, &at);
-        for (int64_t j = at.columns.first; j < at.columns.end && rows > 0; j++) {
-            int64_t place = (at.left + j * window->dil_w - first) * RT_BLOCK;
-            for (int64_t i = 0; i < (is_joined ? 1 : rows); i++) {
-                value = greater(value, is_joined ? joined + place : x + i * window->dil_h * line + place);
+        for (int64_t i = 0; i < rows; i++) {
+            const uint8_t *source = x + i * window->dil_h * line + (at.left - first) * RT_BLOCK;
+            for (int64_t j = at.columns.first; j < at.columns.end; j++) {
+                value = greater(value, block_load(source + j * window->dil_w * RT_BLOCK));
             }
         }
         maximum_store(pool, value, at_row * window->out_w + column + p);

@@ -128,6 +128,17 @@ def test_weights_alone_need_no_samples(quantize: Any, samples: list[np.ndarray],
 
 
 @pytest.mark.slow
+def test_weights_in_seven_bits(quantize: Any) -> None:
+    largest = []
+    for words in ("", "--reduce-range"):
+        status, row, _ = quantize("-o", "q.onnx", *words.split())
+        assert (status, row["status"]) == (0, "ok") and row["after_db"] > 30
+        initializers = map(onnx.numpy_helper.to_array, onnx.load("q.onnx").graph.initializer)
+        largest.append(max(int(np.abs(each).max()) for each in initializers if each.dtype == np.int8))
+    assert largest == [127, 64]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["--weights-only int4", "--weights-only int8", "--per-channel"])
 def test_corrected_biases_leave_no_mean_error(quantize: Any, samples: list[np.ndarray], words: str) -> None:
     """Of the first layer, which reads what it reads in float: its other errors are those of the activation alone."""

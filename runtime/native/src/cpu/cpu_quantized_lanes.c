@@ -49,7 +49,7 @@ enum {
     SHARE = LANES / PARTIALS,        /* lanes that a register of sums serves */
     PARTS_OF_SUMS = RT_BLOCK / SHARE, /* registers of sums of a block */
     GROUP = REGISTERS / PARTS_OF_SUMS, /* blocks that are summed at once */
-    PASS = 128 / RT_BLOCK,           /* blocks that pass over inputs which were brought together once */
+    PASS = 256 / RT_BLOCK,           /* blocks that pass over inputs which were brought together once */
     CROSSED = LANES == 8 && PARTIALS == 2, /* order of lanes of sums (crossed) */
 #ifdef __ARM_FEATURE_MATMUL_INT8
     IN_PAIRS = true,                 /* sums are of two pixels */
