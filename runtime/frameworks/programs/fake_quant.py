@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 QUANTIZED_BITS = 8
 
 
-def nudged(low: Array, high: Array, bits: int, is_narrow: bool) -> tuple[Array, Array, int, int]:
+def range_with_zero(low: Array, high: Array, bits: int, is_narrow: bool) -> tuple[Array, Array, int, int]:
     """Scale and zero point of a range, moved so that 0 is a step, and the least and the greatest step."""
     least, most = int(is_narrow), 2**bits - 1
     scale = (high - low) / np.float32(most - least)
@@ -33,7 +33,7 @@ def _convert(graph: Any, node: Any, name: str, arguments: Any) -> None:
     low, high = _range(node)
     if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
         raise ModelError(f"node '{name}' ({node.type}): its range is {low.min():g} to {high.max():g}; train it again")
-    scale, zero, least, most = nudged(low, high, bits, bool(is_narrow))
+    scale, zero, least, most = range_with_zero(low, high, bits, bool(is_narrow))
     x, output, shape = node.input[0], node.output[0], graph.get_shape(node.output[0])
     graph.remove_node(name)
 
