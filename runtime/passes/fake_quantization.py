@@ -1,5 +1,7 @@
 """Fake quantisation: what quantises and dequantises becomes an activation, so that its neighbours stay in floats.
 
+What an activation cannot say (16 bits, numbers along an axis) rounds in floats: Div, Round, Clip, Mul.
+
 A model with QuantizeLinear and DequantizeLinear around its operators means just that. Its weights are dequantised when
 constants are folded.
 """
@@ -10,7 +12,7 @@ import math
 
 import numpy as np
 
-from runtime.graph import Graph, Node
+from runtime.graph import Array, Graph, Node
 from runtime.passes.editor import GraphEditor
 from runtime.semantics.quantization import EIGHT_BITS, Quantization
 
@@ -19,10 +21,11 @@ Limits = tuple[float, float]
 # They move elements, or choose some; all that a Concat joins.
 _CARRIERS = ("Concat", "MaxPool", "ReduceMax", "Reshape", "Slice", "Transpose")
 _CLAMPS = ("Clip", "Relu")
+_JOINED = (*EIGHT_BITS, "int16", "uint16")  # floats count so far exactly
 
 
 def join_quantizations(graph: Graph) -> list[str]:
-    """Pairs of QuantizeLinear and DequantizeLinear, of eight bits and one scale, become FakeQuantize."""
+    """Pairs of QuantizeLinear and DequantizeLinear become FakeQuantize, or steps in floats; not those of 32 bits."""
     editor = GraphEditor(graph)
     changes, joined = [], dict[str, str]()
     for node in editor.nodes("DequantizeLinear"):
@@ -30,19 +33,42 @@ def join_quantizations(graph: Graph) -> list[str]:
         if quantize is None or graph.tensors[quantize.inputs[0]].dtype != np.float32:
             continue
         before, after = (graph.tensors[each.output].quantization for each in (quantize, node))
-        if before is None or before != after or not before.is_whole or before.integers not in EIGHT_BITS:
+        if before is None or before != after or before.integers not in _JOINED:
             continue
-        low, high = limits_of(before)
         if quantize.output in joined:
             editor.rewrite(node, "Identity", [joined[quantize.output]], {})
-        else:
+        elif before.is_whole and before.integers in EIGHT_BITS:
+            low, high = limits_of(before)
             editor.rewrite(node, "FakeQuantize", quantize.inputs[:1], {"alpha": low, "beta": high})
-            joined[quantize.output] = node.output
+        else:
+            _round_in_floats(editor, node, quantize.inputs[0], before)
+        joined.setdefault(quantize.output, node.output)
         changes.append(f"{quantize.name} with {node.name}")
         if not editor.readers(quantize.output) and quantize.output not in graph.outputs:
             editor.drop(quantize)
     editor.finish()
     return changes
+
+
+def _round_in_floats(editor: GraphEditor, node: Node, x: str, known: Quantization) -> None:
+    """Makes of a DequantizeLinear x / scale, rounded, between the limits less the zero point, times scale."""
+    behind = 0 if known.axis is None else len(editor.graph.shape(x)) - known.axis - 1
+    shape, info = () if known.is_whole else (-1, *(1,) * behind), np.iinfo(known.integers)
+    scale, zero = np.reshape(known.scale, shape), np.reshape(known.zero_point, shape)
+
+    def constant(what: str, value: Array) -> str:
+        return editor.add_constant(f"{node.name}/{what}", value)
+
+    def add(op: str, *inputs: str, **attributes: float) -> str:
+        return editor.insert_before(node, op, f"{node.name}/{op}", list(inputs), attributes)
+
+    steps = add("Round", add("Div", x, by := constant("scale", scale)))
+    low, high = info.min - zero, info.max - zero
+    if np.ptp(zero) == 0:
+        limited = add("Clip", steps, alpha=float(low.flat[0]), beta=float(high.flat[0]))
+    else:
+        limited = add("Min", add("Max", steps, constant("lowest", low)), constant("highest", high))
+    editor.rewrite(node, "Mul", [limited, by], {})
 
 
 def limits_of(quantization: Quantization) -> Limits:

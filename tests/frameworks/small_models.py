@@ -27,6 +27,7 @@ def write_tensorflow(folder: Path) -> None:
     model.export(folder / "saved", verbose=False)
     (folder / "frozen.pb").write_bytes(_frozen(tf, model))
     (folder / "fake_quant.pb").write_bytes(_quantisation_aware(tf))
+    (folder / "fake_quants.pb").write_bytes(_fake_quants(tf))
     _write_functions_and_layers(tf, folder)
     variables = tf.Graph()
     with variables.as_default():
@@ -92,6 +93,8 @@ def write_pytorch(folder: Path) -> None:
     batch = torch.export.Dim("N", max=64)
     exported = torch.export.export(network, (image,), dynamic_shapes=({0: batch},))
     torch.export.save(exported, folder / "net.pt2")
+    quantised = torch.export.export(_torch_quantised(torch), (torch.zeros(2, 3, 16, 16),))
+    torch.export.save(quantised, folder / "quantised.pt2")
     torch.jit.trace(network, image).save(folder / "net.ts")
     torch.save(network, folder / "pickle.pt")
     torch.save(network.state_dict(), folder / "state.pt")
@@ -139,6 +142,23 @@ def _quantisation_aware(tf: Any) -> bytes:
     return content
 
 
+def _fake_quants(tf: Any) -> bytes:
+    """Each of TensorFlow's ways to round to steps, by the name of its output."""
+    args, by_tensors = tf.quantization.fake_quant_with_min_max_args, tf.quantization.fake_quant_with_min_max_vars
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, (None, 16, 16, 3), "image")
+        ends = tf.constant([-1.0, -0.9, -0.1]), tf.constant([0.3, 0.9, 0.7])
+        tf.quantization.fake_quant_with_min_max_vars_per_channel(x, *ends, name="per_channel")
+        args(x, -1.1, 0.9, narrow_range=True, name="narrow")
+        by_tensors(x, -1.1, 0.9, num_bits=4, name="four_bits")
+        by_tensors(x, -1.1, 0.9, num_bits=16, name="sixteen_bits")
+        by_tensors(x, 0.2, 0.9, name="above_zero")
+        by_tensors(x, tf.reduce_min(x), 0.9, name="computed")
+        by_tensors(x, 0.9, 0.9, name="empty")
+        content: bytes = graph.as_graph_def().SerializeToString()
+    return content
+
+
 def _samples() -> Iterator[list[np.ndarray]]:
     random = np.random.default_rng(SEED)
     return ([random.uniform(-1, 1, (1, 16, 16, 3)).astype("f")] for _ in range(16))
@@ -148,6 +168,41 @@ def _torch_network(torch: Any) -> Any:
     nn = torch.nn
     convolution = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU6())
     return nn.Sequential(convolution, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5), nn.Softmax(1))
+
+
+def _torch_quantised(torch: Any) -> Any:
+    """A network as PT2E leaves it: static and dynamic steps, per tensor and per channel, of 8 and 16 bits."""
+    from torch.ao.quantization.fx import _decomposed  # noqa: F401 - declares the operators
+
+    own = torch.ops.quantized_decomposed
+
+    class Quantised(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            filters = torch.randint(-127, 128, (8, 3, 3, 3), dtype=torch.int8)
+            for name, value in {
+                "filters": filters,
+                "scales": torch.rand(8) / 500,
+                "zeros": torch.zeros(8).int(),
+            }.items():
+                self.register_buffer(name, value)
+
+        def forward(self, x: Any) -> Any:
+            whole = (0.0079, 3, -128, 127, torch.int8)
+            x = own.dequantize_per_tensor.default(own.quantize_per_tensor.default(x, *whole), *whole)
+            channels = (self.scales, self.zeros, 0, -127, 127, torch.int8)
+            x = torch.relu(torch.conv2d(x, own.dequantize_per_channel.default(self.filters, *channels), stride=2))
+            narrow = (0.02, 0, 0, 100, torch.uint8)
+            x = own.dequantize_per_tensor.default(own.quantize_per_tensor.default(x, *narrow), *narrow)
+            fine = (0.0001, -9, -32768, 32767, torch.int16)
+            x = own.dequantize_per_tensor.default(own.quantize_per_tensor.default(x, *fine), *fine)
+            again = (self.scales * 10, self.zeros, 1, -127, 127, torch.int8)
+            x = own.dequantize_per_channel.default(own.quantize_per_channel.default(x, *again), *again)
+            found = own.choose_qparams.tensor(x, -128, 127, 1e-7, torch.int8)
+            limits = (*found, -128, 127, torch.int8)
+            return own.dequantize_per_tensor.tensor(own.quantize_per_tensor.tensor(x, *limits), *limits)
+
+    return Quantised().eval()
 
 
 WRITERS: dict[str, Callable[[Path], None]] = {"tensorflow": write_tensorflow, "torch": write_pytorch}

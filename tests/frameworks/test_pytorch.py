@@ -22,6 +22,13 @@ def test_an_exported_program_agrees_with_pytorch(tmp_path: Path, pytorch_models:
     assert assert_agrees(prepared(path, tmp_path))["classes"].shape == (3, 5)
 
 
+def test_a_program_that_pt2e_quantised_agrees_with_pytorch(tmp_path: Path, pytorch_models: Path) -> None:
+    path = write(tmp_path, "pytorch", pytorch_models / "quantised.pt2", "pixels", "2,3,16,16", "classes")
+    found = prepared(path, tmp_path)
+    assert assert_agrees(found)["classes"].shape == (2, 8, 7, 7)
+    assert found.is_quantized
+
+
 def test_torchscript_agrees_with_pytorch_where_it_is_trusted(tmp_path: Path, pytorch_models: Path) -> None:
     path = write(tmp_path, "pytorch", pytorch_models / "net.ts", "pixels", IMAGE, "classes")
     assert assert_agrees(prepared(path, tmp_path, trust_models=True))["classes"].shape == (3, 5)

@@ -51,6 +51,21 @@ def test_a_quantisation_aware_graph_of_tensorflow_1(tmp_path: Path, tensorflow_m
     assert [(row.runtime, row.status.value) for row in rows] == [("cpu", "ok"), ("gpu", "ok")]
 
 
+FAKE_QUANTS = ("per_channel", "narrow", "four_bits", "sixteen_bits", "above_zero")
+
+
+def test_each_way_of_fake_quantisation(tmp_path: Path, tensorflow_models: Path) -> None:
+    model = tensorflow_models / "fake_quants.pb"
+    outputs = assert_agrees(prepared(write(tmp_path, "tensorflow", model, output=", ".join(FAKE_QUANTS)), tmp_path))
+    assert {name: len(np.unique(value)) for name, value in outputs.items() if name == "four_bits"} == {"four_bits": 16}
+
+
+@pytest.mark.parametrize(("name", "text"), [("computed", "its range is computed"), ("empty", "range is 0.9 to 0.9")])
+def test_fake_quantisation_without_a_range(tmp_path: Path, tensorflow_models: Path, name: str, text: str) -> None:
+    path = write(tmp_path, "tensorflow", tensorflow_models / "fake_quants.pb", output=name)
+    assert text in refusal(path, tmp_path)
+
+
 def test_check_tensors_are_compared_in_the_models_own_order(tmp_path: Path, tensorflow_models: Path) -> None:
     path = write(tmp_path, "keras", tensorflow_models / "net.keras", check_tensors="[act, deep]")
     outputs = assert_agrees(prepared(path, tmp_path, check=True))

@@ -13,6 +13,7 @@ from runtime.convert import convert
 from runtime.graph import Graph
 from runtime.importers.onnx_importer import import_onnx
 from runtime.oracle.evaluate import evaluate
+from runtime.passes.expansion import expand_operators
 from runtime.passes.fake_quantization import fake_limits
 from tests.runtime.onnx_models import inputs_of
 from tests.runtime.test_quantization import IMAGE, draw, of_channels, quantized
@@ -75,21 +76,43 @@ def test_quantising_and_dequantising_becomes_an_activation(name: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
-LEFT: dict[str, list[tuple[Any, ...]]] = {
-    "other numbers": [("QuantizeLinear", "x s z", "q", {}), ("DequantizeLinear", "q s2 z", "y", {})],
-    "numbers along an axis": [
-        ("QuantizeLinear", "x ws4 wz4", "q", {"axis": 1}),
-        ("DequantizeLinear", "q ws4 wz4", "y", {"axis": 1}),
-    ],
-    "sixteen bits": [("QuantizeLinear", "x s z16", "q", {}), ("DequantizeLinear", "q s z16", "y", {})],
+OTHERS: dict[str, tuple[list[tuple[Any, ...]], list[str]]] = {
+    "other numbers": (
+        [("QuantizeLinear", "x s z", "q", {}), ("DequantizeLinear", "q s2 z", "y", {})],
+        ["Div", "Round", "Add", "Clip", *["Elementwise"] * 4, "Mul"],
+    ),
+    "numbers along an axis": (
+        [("QuantizeLinear", "x ws4 wz4", "q", {"axis": 1}), ("DequantizeLinear", "q ws4 wz4", "y", {"axis": 1})],
+        ["Div", "Round", "Max", "Min", "Mul"],
+    ),
+    "scales along an axis": (
+        [("QuantizeLinear", "x ws4 w0", "q", {"axis": 1}), ("DequantizeLinear", "q ws4 w0", "y", {"axis": 1})],
+        ["Div", "Round", "Clip", "Mul"],
+    ),
+    "sixteen bits": (
+        [
+            ("QuantizeLinear", "x fine z16", "q", {}),
+            ("DequantizeLinear", "q fine z16", "a", {}),
+            ("DequantizeLinear", "q fine z16", "b", {}),
+            ("Add", "a b", "y", {}),
+        ],
+        ["Div", "Round", "Clip", "Mul", "Identity", "Add"],
+    ),
 }
 
 
-@pytest.mark.parametrize("name", LEFT)
-def test_what_an_activation_cannot_say_stays_in_steps(name: str) -> None:
-    channels = {f"{key}4": value for key, value in of_channels(4).items()}
-    graph, _ = convert(quantized(LEFT[name], {**PARAMETERS, **channels, "z16": np.uint16(9)}))
-    assert "FakeQuantize" not in operators(graph)
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_an_activation_cannot_say_rounds_in_floats_where_the_numbers_are_the_same(name: str) -> None:
+    nodes, expected = OTHERS[name]
+    channels = {f"{key}4": value for key, value in of_channels(4).items()} | {"w0": np.zeros(4, np.int8)}
+    model = quantized(nodes, {**PARAMETERS, **channels, "z16": np.uint16(9000), "fine": np.float32(0.0003)})
+    graph = import_onnx(model)
+    inputs = inputs_of(graph, low=-8.0, high=8.0)
+    wanted = evaluate(graph, inputs)["y"]
+    expand_operators(graph)
+    assert [node.op for node in graph.nodes] == expected
+    np.testing.assert_allclose(evaluate(graph, inputs)["y"], wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(evaluate(convert(model)[0], inputs)["y"], wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_integers_that_the_model_returns_stay() -> None:

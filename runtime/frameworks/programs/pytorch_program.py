@@ -17,7 +17,7 @@ import torch
 from runtime.errors import ModelError
 from runtime.frameworks import names
 from runtime.frameworks.model_tensors import ModelTensor, ModelTensors
-from runtime.frameworks.programs import program, pytorch_archive
+from runtime.frameworks.programs import program, pytorch_archive, pytorch_quantised
 from runtime.frameworks.programs.onnx_coverage import check_operators
 from runtime.frameworks.request import FrameworkRequest
 
@@ -92,7 +92,10 @@ def _load(request: FrameworkRequest, folder: Path) -> Any:
 def _exported(found: Any, request: FrameworkRequest) -> onnx.ModelProto:
     """What torch.export recorded, through the exporter that reads it."""
     _check_shapes(found, request)
-    converted = torch.onnx.export(found, opset_version=OPSET, dynamo=True, verbose=False)
+    table = dict(pytorch_quantised.translations())
+    converted = torch.onnx.export(
+        found, opset_version=OPSET, dynamo=True, verbose=False, custom_translation_table=table
+    )
     model: onnx.ModelProto = converted.model_proto
     return model
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from runtime.frameworks import names
 from runtime.frameworks.model_tensors import ModelTensors
-from runtime.frameworks.programs import frozen_graph, keras_model, program, saved_model
+from runtime.frameworks.programs import fake_quant, frozen_graph, keras_model, program, saved_model
 from runtime.frameworks.programs.frozen_graph import BoundedGraph
 from runtime.frameworks.programs.onnx_coverage import check_operators, express_operators
 from runtime.frameworks.request import FrameworkRequest
@@ -42,7 +42,11 @@ def to_onnx(request: FrameworkRequest, folder: Path) -> onnx.ModelProto:
     tf2onnx.logging.set_level(tf2onnx.logging.ERROR)
     model: onnx.ModelProto
     model, _ = tf2onnx.convert.from_graph_def(
-        bounded.graph_def, input_names=bounded.inputs, output_names=bounded.outputs, opset=OPSET
+        bounded.graph_def,
+        input_names=bounded.inputs,
+        output_names=bounded.outputs,
+        opset=OPSET,
+        custom_op_handlers=dict(fake_quant.HANDLERS),
     )
     express_operators(model)
     check_operators(model, TITLE)
