@@ -33,8 +33,29 @@ INLINED float sum_of_lanes(floats v)
 
 typedef union {
     floats vector[WEIGHT_VECTORS];
+    float4 four[KEYS / 4];
     float element[KEYS];
 } weights;
+
+// The sums of the lanes of four vectors: neighbours are added until each vector has one left, for all four at a time.
+#define ADD_NEIGHBOURS(a, b) ((float8)(a.s02, b.s02, a.s46, b.s46) + (float8)(a.s13, b.s13, a.s57, b.s57))
+INLINED float4 sums_of_four(const floats v[COLUMNS])
+{
+#if VECTOR == 4
+    const float4 a = (float4)(v[0].s02, v[1].s02) + (float4)(v[0].s13, v[1].s13);
+    const float4 b = (float4)(v[2].s02, v[3].s02) + (float4)(v[2].s13, v[3].s13);
+    return (float4)(a.s02, b.s02) + (float4)(a.s13, b.s13);
+#else
+#if VECTOR == 16
+    const float8 half_sum[COLUMNS] = {v[0].lo + v[0].hi, v[1].lo + v[1].hi, v[2].lo + v[2].hi, v[3].lo + v[3].hi};
+#else
+    const float8 half_sum[COLUMNS] = {v[0], v[1], v[2], v[3]};
+#endif
+    const float8 a = ADD_NEIGHBOURS(half_sum[0], half_sum[1]), b = ADD_NEIGHBOURS(half_sum[2], half_sum[3]);
+    const float8 sums = ADD_NEIGHBOURS(a, b);
+    return sums.lo + sums.hi;
+#endif
+}
 
 // Vector j of a row of so many elements, zeros behind them.
 INLINED floats load_part(global const storage *row, int j, const int elements)
@@ -51,34 +72,33 @@ INLINED void score_tile(weights score[QUERIES], global const storage *const q[QU
         UNROLLED for (int i = 0; i < COLUMNS; i++)
             product[p][i] = 0.0f;
     for (int j = 0; j < QUERY_VECTORS; j++) {
-        floats key[COLUMNS];
-        UNROLLED for (int i = 0; i < COLUMNS; i++)
-            key[i] = load_part(k + min(s + i, count - 1) * stride, j, DEPTH);
-        UNROLLED for (int p = 0; p < ROWS; p++) {
-            const floats query = load_part(q[first + p], j, DEPTH);
-            UNROLLED for (int i = 0; i < COLUMNS; i++)
-                product[p][i] = MULTIPLY_ADD(query, key[i], product[p][i]);
+        floats query[ROWS];
+        UNROLLED for (int p = 0; p < ROWS; p++)
+            query[p] = load_part(q[first + p], j, DEPTH);
+        UNROLLED for (int i = 0; i < COLUMNS; i++) {
+            const floats key = load_part(k + min(s + i, count - 1) * stride, j, DEPTH);
+            UNROLLED for (int p = 0; p < ROWS; p++)
+                product[p][i] = MULTIPLY_ADD(query[p], key, product[p][i]);
         }
     }
     UNROLLED for (int p = 0; p < ROWS; p++)
-        UNROLLED for (int i = 0; i < COLUMNS; i++)
-            score[first + p].element[s + i] = sum_of_lanes(product[p][i]) * scale;
+        score[first + p].four[s / COLUMNS] = sums_of_four(product[p]) * scale;
 }
 
-// Turns the scores of a query into weights that are to be divided by their total; returns what the sums so far are to be
-// multiplied with.
-INLINED float weigh(weights *score, float *greatest, float *total)
+// Turns so many vectors of scores of a query into weights that are to be divided by their total; returns what the sums
+// so far are to be multiplied with.
+INLINED float weigh(weights *score, int vectors, float *greatest, float *total)
 {
     lanes most;
     most.vector = score->vector[0];
-    UNROLLED for (int i = 1; i < WEIGHT_VECTORS; i++)
+    for (int i = 1; i < vectors; i++)
         most.vector = GREATER(score->vector[i], most.vector);
     const float before = *greatest;
     UNROLLED for (int i = 0; i < VECTOR; i++)
         *greatest = GREATER(most.element[i], *greatest);
     const float base = *greatest == -INFINITY ? 0.0f : *greatest, factor = exp(before - base);
     floats sum = 0.0f;
-    UNROLLED for (int i = 0; i < WEIGHT_VECTORS; i++)
+    for (int i = 0; i < vectors; i++)
         sum += score->vector[i] = exp(score->vector[i] - base);
     *total = *total * factor + sum_of_lanes(sum);
     return factor;
@@ -131,7 +151,7 @@ kernel void attention(global const storage *q, int q_offset, global const storag
     }
     const int end = causal ? min(keys, first + QUERIES) : keys;
     for (int from = 0; from < end; from += KEYS) {
-        const int count = min(KEYS, end - from);
+        const int count = min(KEYS, end - from), vectors = (count + VECTOR - 1) / VECTOR;
         weights weight[QUERIES];
         for (int s = 0; s < count; s += COLUMNS) {
             score_tile(weight, query, k + from * ks2, ks2, 0, s, count, scale);
@@ -142,9 +162,9 @@ kernel void attention(global const storage *q, int q_offset, global const storag
             global const storage *row = mask + mask_offset + b * ms0 + h * ms1 + l * ms2 + from * ms3;
             for (int s = 0; masked && s < seen; s++)
                 weight[p].element[s] += LOAD(row + s * ms3);
-            for (int s = max(seen, 0); s < KEYS; s++)
+            for (int s = max(seen, 0); s < vectors * VECTOR; s++)
                 weight[p].element[s] = -INFINITY;
-            factor[p] = weigh(&weight[p], &greatest[p], &total[p]);
+            factor[p] = weigh(&weight[p], vectors, &greatest[p], &total[p]);
         }
         for (int j = 0; j + 2 <= VALUE_VECTORS; j += 2)
             add_values(sum, weight, factor, v + from * vs2, vs2, j, count, 2);

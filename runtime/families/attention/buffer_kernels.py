@@ -52,7 +52,15 @@ def _rule(dims: Dims, chosen: Variant, target: Target) -> str:
     return too_wide(min(dims["depth"], dims["values"]), chosen) if chosen["VECTOR"] > 4 else ""
 
 
-_TILES = (_tile(6, 64, 8, 0), _tile(4, 32, 8, 0), _tile(4, 32, 4, 0), _tile(6, 64, 16, 1))
+def _cost(dims: Dims, chosen: Variant) -> float:
+    """Estimates the vectors that are loaded and multiplied for a key; a tile loads two, and has rows in vain."""
+    queries = chosen.get("QUERIES", 1)
+    return ceil_div(dims["queries"], queries) * (queries + 2) / chosen["VECTOR"]
+
+
+# PyPI's PoCL calls a function for each fma of a vector; Debian's joins no products and sums where it is not asked to.
+_TILES = {fma: (_tile(6, 256, 8, fma), _tile(4, 256, 8, fma)) for fma in (0, 1)}
+_WIDE_TILE, _ALONE = _tile(6, 256, 16, 1), [variant(LANES=1, VECTOR=vector) for vector in (16, 8, 4)]
 
 BUFFER_KERNELS = (
     buffer_kernel(
@@ -63,15 +71,15 @@ BUFFER_KERNELS = (
         _shapes,
         _work_items,
         floats="scale",
-        variants=(*shared_variants(4, 8, 16), *_TILES),
+        variants=(*shared_variants(4, 8, 16), *_TILES[0], *_TILES[1], _tile(4, 32, 4, 0), _WIDE_TILE),
         defaults={
             "": (variant(LANES=1, VECTOR=4),),
             "nvidia": (variant(LANES=16, VECTOR=8), variant(LANES=16, VECTOR=4)),
-            "pocl": (_tile(6, 64, 8, 0), variant(LANES=1, VECTOR=8), variant(LANES=1, VECTOR=4)),
-            "pocl-3.1": (_tile(6, 64, 8, 0), *(variant(LANES=1, VECTOR=vector) for vector in (16, 8, 4))),
-            "avx512": (_tile(6, 64, 16, 1), *(variant(LANES=1, VECTOR=vector) for vector in (16, 8, 4))),
+            "pocl": (*_TILES[0], *_ALONE[1:]),
+            "pocl-3.1": (*_TILES[1], *_ALONE),
+            "avx512": (_WIDE_TILE, *_ALONE),
         },
-        cost=lambda dims, chosen: -chosen["VECTOR"] * chosen.get("QUERIES", 1),
+        cost=_cost,
         rule=_rule,
         macs=lambda dims: (
             dims["batch"] * dims["heads"] * dims["queries"] * dims["keys"] * (dims["depth"] + dims["values"])

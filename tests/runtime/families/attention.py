@@ -47,6 +47,7 @@ CASES: dict[str, Case] = {
     "attention narrow": attention((1, 1, 3, 70, 3, 5)),
     "attention long": attention((1, 1, 98, 260, 3, 5), mask=(0, 0, 260, 1)),
     "attention long causal": attention((1, 1, 70, 70, 16, 20), causal=True),
+    "attention of many keys": attention((1, 1, 9, 300, 20, 18), mask=(0, 0, 300, 1)),
     "attention longer causal": attention((1, 1, 300, 300, 8, 5), causal=True),
 }
 ORACLES = {"attention": compute_attention}
