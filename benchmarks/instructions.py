@@ -82,7 +82,7 @@ def _of_plan(abi: str, plan: Plan) -> int:
     """Instructions of a round of a plan."""
     with TemporaryDirectory(prefix="farm-instructions.") as folder:
         files = Path(folder, "plan"), Path(folder, "data")
-        for path, content in zip(files, (encode_plan(plan), plan.data), strict=True):
+        for path, content in zip(files, (encode_plan(plan), bytes(plan.data)), strict=True):
             path.write_bytes(content)
         words = [str(build_farmrt(abi)), "run", *(f"{path.name}={path}" for path in files), "threads=1", "warmup=0"]
         return _of_program(abi, [*words, "rounds=1"]) - _of_program(abi, [*words, "rounds=0"])

@@ -166,7 +166,7 @@ class Runner:
     def run(self, plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs of a plan. Raises RuntimeError with farmrt's message."""
         (self.folder / "plan").write_bytes(encode_plan(plan))
-        (self.folder / "data").write_bytes(plan.data)
+        (self.folder / "data").write_bytes(bytes(plan.data))
         where = {"opencl": self.library} if self.library else {}
         self._done("load", plan=self.folder / "plan", data=self.folder / "data", threads=1, **where)
         for tensor in plan.inputs:

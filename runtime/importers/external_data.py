@@ -6,9 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import onnx
+from onnx import helper
 
 from runtime.errors import ModelError
+from runtime.graph import Array
 from runtime.host.regular_file import open_regular
 
 
@@ -30,13 +33,31 @@ def with_data(tensor: onnx.TensorProto, name: str) -> onnx.TensorProto:
     """The tensor with its bytes, the same one where it has them; ModelError where they were not found or are gone."""
     if tensor.data_location != onnx.TensorProto.EXTERNAL:
         return tensor
+    read = onnx.TensorProto(dims=tensor.dims, data_type=tensor.data_type, name=tensor.name)
+    read.raw_data = _read(_place(tensor, name), name)
+    return read
+
+
+def array_of(tensor: onnx.TensorProto, name: str) -> Array | None:
+    """The elements of a tensor that lies in another file, read without a copy, where they are of NumPy's own types.
+
+    None for other tensors. ValueError where the bytes do not fit the shape; else as `with_data`.
+    """
+    if tensor.data_location != onnx.TensorProto.EXTERNAL:
+        return None
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+    if dtype.kind not in "fiub" or dtype.isbuiltin != 1:
+        return None
+    elements = np.frombuffer(_read(_place(tensor, name), name), dtype.newbyteorder("<"))
+    return elements.astype(dtype, copy=False).reshape(tensor.dims)
+
+
+def _place(tensor: onnx.TensorProto, name: str) -> ExternalData:
     fields = {entry.key: entry.value for entry in tensor.external_data}
     path = Path(fields.get("location", ""))
     if not path.is_absolute():  # load_onnx finds them; it checks that they lie beside the model
         raise ModelError(f"tensor '{name}': its data lies in another file, which was not loaded")
-    read = onnx.TensorProto(dims=tensor.dims, data_type=tensor.data_type, name=tensor.name)
-    read.raw_data = _read(ExternalData(path, int(fields["offset"]), int(fields["length"])), name)
-    return read
+    return ExternalData(path, int(fields["offset"]), int(fields["length"]))
 
 
 def _read(place: ExternalData, name: str) -> bytes:

@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from runtime.errors import ModelError, UnsupportedError
 from runtime.graph import Array
-from runtime.importers.external_data import with_data
+from runtime.importers.external_data import array_of, with_data
 from runtime.types import ELEMENT_TYPES
 
 LARGEST_BYTES = 1 << 31  # of a constant
@@ -22,7 +22,8 @@ def tensor_value(tensor: onnx.TensorProto, name: str) -> Array:
     if not isinstance(tensor, onnx.TensorProto):
         raise ModelError(f"tensor '{name}': the value is no tensor")
     try:
-        value = np.asarray(numpy_helper.to_array(with_data(tensor, name)))
+        value = array_of(tensor, name)
+        value = np.asarray(numpy_helper.to_array(with_data(tensor, name))) if value is None else value
     except (ValueError, TypeError, KeyError) as error:
         raise ModelError(f"tensor '{name}': its data does not fit its shape and type: {_first_line(error)}") from None
     if value.dtype.name not in ELEMENT_TYPES:

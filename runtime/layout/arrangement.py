@@ -42,11 +42,15 @@ class Arrangement:
 
     def pack(self, array: Array) -> Array:
         """The memory of a tensor, an axis for each stored one; its element type is kept, padding is zero."""
+        return self.view(array).copy()
+
+    def view(self, array: Array) -> Array:
+        """What `pack` copies: a view of the tensor, or of a copy where it has padding."""
         padded = self._padded(array.shape)
         gaps = [(0, stored - size) for stored, size in zip(padded, array.shape, strict=True)]
         filled = np.pad(array, gaps) if padded != array.shape else array
         order = [self._split.index(letter) for letter in self.stored]
-        return filled.reshape(self._split_extents(padded)).transpose(order).copy()
+        return filled.reshape(self._split_extents(padded)).transpose(order)
 
     def unpack(self, memory: Array, shape: Shape) -> Array:
         """The tensor of `shape` that `pack` packed; what lies in the padding is not looked at."""

@@ -94,6 +94,8 @@ def integer_rows(weights: Array) -> IntegerRows | None:
 def _integers_of(weights: Array) -> IntegerRows | None:
     groups, rows, cols = weights.shape
     for group in (0, *(each for each in GROUPS if cols % each == 0 and cols > each)):
+        if not _begins_whole(weights[0, 0, : group or cols]):
+            continue  # as most weights, of which no copy is made in the order of rows
         found = _multiples(weights.reshape(-1, group or cols))
         if found is not None:
             integers, scales = (each.reshape(groups, rows, -1) for each in found)
@@ -104,8 +106,6 @@ def _integers_of(weights: Array) -> IntegerRows | None:
 
 def _multiples(rows: Array) -> tuple[Array, Array] | None:
     """Integers and the scale of each row; None where a row has none. Some rows at a time, that stay in the cache."""
-    if not _begins_whole(rows[0]):
-        return None  # as most weights do not
     integers, step = np.empty(rows.shape, np.int8), np.empty(len(rows), np.float32)
     count = max(1, _AT_A_TIME // rows.shape[1])
     for first in range(0, len(rows), count):

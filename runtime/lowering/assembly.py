@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 
@@ -15,9 +15,15 @@ from runtime.lowering.contents import stored_tensors
 from runtime.lowering.launch import Launch
 from runtime.lowering.memory import BufferLifetime, ImageLifetime, plan_arenas, plan_images
 from runtime.lowering.value import Value
-from runtime.plan.container import align
 from runtime.plan.plan import IMAGE_FORMATS, PIXEL_BYTES, Arg, Image, Plan, Pool, Size3, Step, Tensor, WeightPacking
-from runtime.plan.plan_data import DataSpool, release_memory
+from runtime.plan.plan_data import (
+    MOST_IN_MEMORY,
+    Constant,
+    LaidOutData,
+    PackedConstant,
+    PlanData,
+    release_memory,
+)
 from runtime.plan.records import ArgKind, PoolKind, StepKind
 from runtime.semantics.quantization import Quantization
 from runtime.types import ImageFormat, Precisions, Role, Storage
@@ -52,7 +58,6 @@ class PlacedValues:
     def __init__(self, builder: Builder) -> None:
         self.pools: list[Pool] = []
         self.images: list[Image] = []
-        self.data_size = 0
         self.peak_bytes = self.sum_bytes = 0
         self._places: dict[int, _Place] = {}
         on_cpu = builder.target.memory == "cpu"
@@ -61,9 +66,10 @@ class PlacedValues:
         spans = lifetimes(builder)
         roots = list(spans)
         reuse = builder.options.reuse_memory
-        with DataSpool() as self._spool:
-            self._place_weights([root for root in roots if root.data is not None])
-            self.data = self._spool.content()
+        self._laid_out = LaidOutData()
+        self._place_weights([root for root in roots if root.data is not None])
+        is_small = len(self._laid_out) <= MOST_IN_MEMORY
+        self.data: PlanData = bytes(self._laid_out) if is_small else self._laid_out
         live = [root for root in roots if root.data is None]
         self._place_scratch([r for r in live if r.storage != Storage.IMAGE], spans, reuse)
         self._place_images([r for r in live if r.storage == Storage.IMAGE], spans, reuse)
@@ -73,22 +79,23 @@ class PlacedValues:
 
     def _place_weights(self, roots: Sequence[Value]) -> None:
         """Puts distinct constants into the data file: buffers in pools within the allocation limit, images alone."""
-        placed: dict[bytes, _Place] = {}
+        placed: dict[Hashable, list[tuple[Constant, _Place]]] = {}
         for root in (r for r in roots if r.storage != Storage.IMAGE):
-            content = _content(root)
-            digest = hashlib.sha256(content).digest()
-            if digest not in placed:
-                placed[digest] = self._append_weights(root.name, content)
-            self._places[id(root)] = placed[digest]
-            release_memory(root.data)
+            assert root.data is not None
+            same = placed.setdefault(_sample(root.data), [])
+            place = next((place for other, place in same if _is_same(root.data, other)), None)
+            if place is None:
+                place = self._append_weights(root.name, root.data)
+                same.append((root.data, place))
+            self._places[id(root)] = place
         for root in (r for r in roots if r.storage == Storage.IMAGE):
             self._places[id(root)] = self._append_image(root)
 
-    def _append_weights(self, name: str, content: memoryview) -> _Place:
-        if len(content) > self._limit:
-            raise self._too_large(f"weights '{name}'", len(content))
-        start = self._append(content)
-        end = self.data_size
+    def _append_weights(self, name: str, content: Constant) -> _Place:
+        if content.nbytes > self._limit:
+            raise self._too_large(f"weights '{name}'", content.nbytes)
+        start = self._laid_out.append(content)
+        end = len(self._laid_out)
         last = self.pools[-1] if self.pools else None
         if last is None or self._separate or end - last.data_offset > self._limit:
             self.pools.append(Pool(PoolKind.WEIGHTS, end - start, start))
@@ -101,19 +108,10 @@ class PlacedValues:
         return UnsupportedError(f"{what}: {size} bytes; the device allocates {self._limit} at most; {remedy}")
 
     def _append_image(self, root: Value) -> _Place:
-        assert root.data is not None
+        assert isinstance(root.data, np.ndarray)
         height, width, _ = root.data.shape
-        start = self._append(_content(root))
-        release_memory(root.data)
-        self.images.append(Image(width, height, _format(root), start))
+        self.images.append(Image(width, height, _format(root), self._laid_out.append(root.data)))
         return _Place(len(self.images) - 1)
-
-    def _append(self, content: memoryview) -> int:
-        start = self.data_size
-        self.data_size += align(len(content))
-        self._spool.append(content)
-        self._spool.append(bytes(align(len(content)) - len(content)))
-        return start
 
     def _place_scratch(self, roots: Sequence[Value], spans: dict[Value, tuple[int, int]], reuse: bool) -> None:
         needs = [BufferLifetime(root.size_bytes, *spans[root]) for root in roots]
@@ -140,10 +138,18 @@ class PlacedValues:
         self.sum_bytes += sum(root.size_bytes for root in roots)
 
 
-def _content(root: Value) -> memoryview:
-    """The bytes of a constant, in its own memory where that is in one piece."""
-    assert root.data is not None
-    return np.ascontiguousarray(root.data).data.cast("B")
+def _sample(constant: Constant) -> Hashable:
+    """Equal for constants of equal content."""
+    if isinstance(constant, PackedConstant):
+        return constant.sample()
+    digest = hashlib.sha256(np.ascontiguousarray(constant).data.cast("B")).digest()
+    release_memory(constant)
+    return digest
+
+
+def _is_same(constant: Constant, other: Constant) -> bool:
+    """Whether two of one sample have the same content."""
+    return not isinstance(constant, PackedConstant) or (isinstance(other, PackedConstant) and constant.is_same(other))
 
 
 def image_size_of(value: Value) -> tuple[int, int]:

@@ -179,7 +179,7 @@ class Builder(Launcher):
         if form not in known:
             data = self.graph.constants[tensor]
             if self._is_float(tensor):
-                known[form] = self.constant(tensor, data)
+                known[form] = self.constant_later(tensor, data, data.shape)
             else:
                 known[form] = Value(tensor, data.shape, *form, data=data.copy(order="C"))
         self._homes[tensor] = known[form]

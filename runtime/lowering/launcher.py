@@ -18,7 +18,7 @@ from runtime.kernels.source import source_hash
 from runtime.kernels.spec import CPU_BLOCK, ArgumentForm, Kernel, MemoryType, Variant
 from runtime.kernels.strided import LOOPS, strides_of, type_of
 from runtime.layout.blocked import to_blocked
-from runtime.layout.buffer import pack_rows
+from runtime.layout.buffer import packed_rows
 from runtime.layout.image import ImageLayout, to_image
 from runtime.layout.integer_rows import IntegerRows, integer_rows
 from runtime.lowering.choice import NodeChoice, Place
@@ -27,7 +27,7 @@ from runtime.lowering.launch import Launch, LaunchPacking, Rows
 from runtime.lowering.options import Options
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
-from runtime.plan.plan_data import ConstantSpool
+from runtime.plan.plan_data import ConstantSpool, PackedConstant
 from runtime.plan.records import StepKind
 from runtime.semantics.functions import ElementFunction
 from runtime.semantics.unary import Unary
@@ -86,6 +86,19 @@ class Launcher:
         flat = np.zeros(data.size + WEIGHT_SLACK, self.dtype)
         flat[: data.size].reshape(data.shape)[...] = data
         return Value(name, tuple(data.shape), Storage.FLAT, self.element, data=self._spool.keep(flat))
+
+    def constant_later(self, name: str, view: Array, shape: tuple[int, ...]) -> Value:
+        """The same of what is a view of the graph's constant, which a large one is made of when it is written."""
+        if self._spool.is_in_memory(view.nbytes):
+            return dataclasses.replace(self.constant(name, view), shape=shape)
+        data = PackedConstant(view, self.dtype, WEIGHT_SLACK)
+        return Value(name, shape, Storage.FLAT, self.element, data=data)
+
+    def _packed_rows(self, rows: Rows, block: int) -> Value:
+        view = packed_rows(block).view(rows.weights)
+        if np.may_share_memory(view, rows.weights):
+            return self.constant_later(rows.name, view, (view.size,))
+        return self.constant(rows.name, view.reshape(-1))
 
     def constant_bytes(self, name: str, data: Array) -> Value:
         """A constant of whole numbers in signed eight bits, row-major, with WEIGHT_SLACK zeros behind it."""
@@ -183,8 +196,10 @@ class Launcher:
                     weights = integers.words() if integers else given.weights
                     groups, rows, cols = weights.shape
                     packed.append(LaunchPacking(argument, groups, rows, cols, block))
-                    make = self.constant_words if integers else self.constant
-                    given = make(given.name, pack_rows(weights, block))
+                    if integers:
+                        given = self.constant_words(given.name, packed_rows(block).view(weights))
+                    else:
+                        given = self._packed_rows(given, block)
             values.append((given, form))
         key = self._tuning_key(kernel, chosen, dims) if kind == StepKind.OPENCL and kernel.tunable else ""
         numbers = tuple(float((floats or {})[argument]) for argument in kernel.floats)

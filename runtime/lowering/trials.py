@@ -181,7 +181,7 @@ def append(merged: Graph, single: Graph) -> None:
 
 def _with_expectations(plan: Plan, expected: Mapping[str, Array]) -> Plan:
     """Adds to a plan what each operator must write: the values behind the weights, and a record for each launch."""
-    data = bytearray(plan.data)
+    data = bytearray(bytes(plan.data))
     rows = []
     outputs = {tensor.step: index for index, tensor in enumerate(plan.tensors) if tensor.step is not None}
     offsets: dict[int, int] = {}

@@ -6,10 +6,10 @@ import dataclasses
 import math
 from collections.abc import Collection, Mapping
 
-from runtime.graph import Array
 from runtime.layout.blocked import blocked_shape, is_blocked_row_major
 from runtime.layout.image import ImageLayout
 from runtime.layout.storage import NHWC, ROW_MAJOR, StorageFormat, TensorStorage, blocked, of_image
+from runtime.plan.plan_data import Constant
 from runtime.types import ELEMENT_BYTES, ElementType, Origin, OriginFormat, Role, Storage
 
 
@@ -61,7 +61,7 @@ class Value:
     base: Value | None = None
     offset: int = 0
     role: Role = Role.INTERMEDIATE
-    data: Array | None = None
+    data: Constant | None = None
     layout: ImageLayout = ImageLayout.CHANNEL_MAJOR
     block: int = 0
     steps: Steps | None = None

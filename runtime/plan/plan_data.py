@@ -1,5 +1,5 @@
-"""The content of a data file, and what it is made of: in memory while it is small, else in files without a name that
-are mapped, so that a plan which is made or kept takes little memory of the process."""
+"""The content of a data file, and what it is made of: in memory while it is small. Large constants are made of the
+graph's when they are written, or lie in mapped files without a name, so that a plan takes little memory."""
 
 from __future__ import annotations
 
@@ -7,52 +7,107 @@ import mmap
 import os
 import tempfile
 import zlib
-from collections.abc import Iterator
-from typing import cast
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterator
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from runtime.errors import NoRoomError
 from runtime.graph import Array
-
-PlanData = bytes | mmap.mmap
+from runtime.plan.container import align
 
 MOST_IN_MEMORY = 32 * 1024**2
-PIECE = 16 * 1024**2
 SEGMENT = 64 * 1024**2  # of a file of constants
 LEAST_KEPT = 1024**2  # bytes of a constant that is worth a place in one
 
 
-class DataSpool:
-    """Takes the blobs of a data file one after another; NoRoomError where the folder of temporary files is full.
+class PackedConstant:
+    """A constant as it will lie in memory, which is made of an array of the graph when it is needed."""
 
-    A context: what was not asked for by its end is dropped.
-    """
+    def __init__(self, source: Array, dtype: DTypeLike, slack: int) -> None:
+        """`source`: a view of the elements in the order of the memory; `slack`: zeros behind them."""
+        self._source, self._dtype, self._slack = source, np.dtype(dtype), slack
+        self.nbytes = (source.size + slack) * self._dtype.itemsize
+
+    def array(self) -> Array:
+        """The content, one-dimensional."""
+        flat = np.empty(self._source.size + self._slack, self._dtype)
+        flat[: self._source.size].reshape(self._source.shape)[...] = self._source
+        flat[self._source.size :] = 0
+        return flat
+
+    def sample(self) -> Hashable:
+        """What equal ones have in common, and few others."""
+        some = self._source[tuple(slice(None, None, max(size - 1, 1)) for size in self._source.shape)]
+        return self._source.shape, self._dtype.str, some.tobytes()
+
+    def is_same(self, other: PackedConstant) -> bool:
+        """Whether another one of the same sample has the same content."""
+        return self._source is other._source or np.array_equal(self._source, other._source)
+
+
+Constant = Array | PackedConstant
+
+
+class LaidOutData:
+    """The constants of a data file, aligned, one behind the other; packed ones are made at each reading."""
 
     def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(MOST_IN_MEMORY)  # noqa: SIM115, the context closes it
+        self._constants: list[Constant] = []
+        self._starts: list[int] = []
+        self._size = 0
+        self._crc32: int | None = None
 
-    def __enter__(self) -> DataSpool:
-        return self
+    def append(self, constant: Constant) -> int:
+        """Adds to the end; returns where it begins."""
+        start = self._size
+        self._constants.append(constant)
+        self._starts.append(start)
+        self._size += align(constant.nbytes)
+        return start
 
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+    def __len__(self) -> int:
+        return self._size
 
-    def append(self, content: bytes | memoryview) -> None:
-        """Adds to the end."""
-        try:
-            self._file.write(content)
-        except OSError as error:
-            raise _no_room(error) from None
+    def __bytes__(self) -> bytes:
+        return b"".join(self.pieces())
 
-    def content(self) -> PlanData:
-        """All that was added; nothing is added afterwards."""
-        size = self._file.seek(0, 2)
-        if size <= MOST_IN_MEMORY:
-            self._file.seek(0)
-            return self._file.read()
-        self._file.flush()
-        return mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ)
+    def __getitem__(self, part: slice) -> bytes:
+        """The bytes from part.start to part.stop."""
+        first = bisect_right(self._starts, part.start) - 1
+        end = bisect_left(self._starts, part.stop)
+        found = b"".join(piece for index in range(first, end) for piece in self._pieces_of(index))
+        return found[part.start - self._starts[first] : part.stop - self._starts[first]]
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """All bytes in order, no more than one constant's in memory at a time."""
+        checksum = 0
+        for index in range(len(self._constants)):
+            for piece in self._pieces_of(index):
+                checksum = zlib.crc32(piece, checksum)
+                yield piece
+        self._crc32 = checksum
+
+    def _pieces_of(self, index: int) -> Iterator[bytes | memoryview]:
+        constant = self._constants[index]
+        content = constant.array() if isinstance(constant, PackedConstant) else np.ascontiguousarray(constant)
+        yield content.data.cast("B")
+        yield bytes(align(content.nbytes) - content.nbytes)
+        if not isinstance(constant, PackedConstant):
+            release_memory(constant)
+
+    @property
+    def crc32(self) -> int:
+        """The checksum, by the last time that all was read."""
+        if self._crc32 is None:
+            for _ in self.pieces():
+                pass
+        assert self._crc32 is not None
+        return self._crc32
+
+
+PlanData = bytes | LaidOutData
 
 
 class ConstantSpool:
@@ -66,10 +121,15 @@ class ConstantSpool:
         self._segment: mmap.mmap | None = None
         self._used = 0
 
+    def is_in_memory(self, size: int) -> bool:
+        """Whether a further constant of so many bytes stays in memory."""
+        return self._kept + size <= MOST_IN_MEMORY or size < LEAST_KEPT
+
     def keep(self, content: Array) -> Array:
         """The same array, or an equal one that takes no memory until it is read; NoRoomError on a full disk."""
+        is_kept = self.is_in_memory(content.nbytes)
         self._kept += content.nbytes
-        if self._kept <= MOST_IN_MEMORY or content.nbytes < LEAST_KEPT:
+        if is_kept:
             return content
         if self._segment is None or self._used + content.nbytes > len(self._segment):
             self._segment, self._used = _new_segment(max(content.nbytes, SEGMENT)), 0
@@ -110,20 +170,10 @@ def _no_room(error: OSError) -> NoRoomError:
 
 
 def pieces(data: PlanData) -> Iterator[bytes | memoryview]:
-    """The content in order; of a mapped one no more than a piece is in memory at a time."""
-    if isinstance(data, bytes):
-        yield data
-        return
-    for start in range(0, len(data), PIECE):
-        with memoryview(cast(bytes, data)) as whole, whole[start : start + PIECE] as piece:
-            yield piece
-        if hasattr(mmap, "MADV_DONTNEED"):
-            data.madvise(mmap.MADV_DONTNEED, start, min(PIECE, len(data) - start))
+    """The content in order."""
+    return iter((data,)) if isinstance(data, bytes) else data.pieces()
 
 
 def crc32_of(data: PlanData) -> int:
     """The checksum of the content."""
-    checksum = 0
-    for piece in pieces(data):
-        checksum = zlib.crc32(piece, checksum)
-    return checksum
+    return zlib.crc32(data) if isinstance(data, bytes) else data.crc32

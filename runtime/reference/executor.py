@@ -12,6 +12,7 @@ import pyopencl as cl
 from runtime.errors import FormatError, UnsupportedError
 from runtime.graph import Array
 from runtime.plan.container import Sections, decode_container, string_reader
+from runtime.plan.plan_data import PlanData
 from runtime.plan.records import NO_DATA, PLAN_MAGIC, ArgKind, PoolKind, SectionId, StepKind
 from runtime.types import ImageFormat, Role
 
@@ -30,15 +31,16 @@ class Executor:
         UnsupportedError: the plan has CPU steps, which only farmrt executes.
     """
 
-    def __init__(self, plan: bytes, data: bytes, device: Any) -> None:
+    def __init__(self, plan: bytes, data: PlanData, device: Any) -> None:
         self._sections: Sections = decode_container(plan, PLAN_MAGIC, "plan")
         self._string = string_reader(self._sections)
         if len(data) != int(self._sections[SectionId.META][0]["data_size"]):
             raise FormatError(f"data: {len(data)} bytes, the plan was made with another number")
         self._context = cl.Context([device])
         self._queue = cl.CommandQueue(self._context)
-        self._pools = [self._pool(row, data) for row in self._sections[SectionId.POOL]]
-        self._images = [self._image(row, data) for row in self._sections[SectionId.IMAGE]]
+        content = bytes(data)
+        self._pools = [self._pool(row, content) for row in self._sections[SectionId.POOL]]
+        self._images = [self._image(row, content) for row in self._sections[SectionId.IMAGE]]
         self._programs = [self._program(row) for row in self._sections[SectionId.PROGRAM]]
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -117,7 +117,7 @@ def probe_plan(target: Target, chosen: Sequence[PeakProbe]) -> TrialPlan:
     builder = _builder(target, [(each.figure, each.is_large) for each in chosen])
     assert builder is not None, "probes were lowered for this target before"
     plan, launches = assemble_plan(builder), []
-    expectations, data = [], bytearray(plan.data)
+    expectations, data = [], bytearray(bytes(plan.data))
     for probe in chosen:
         index = next(at for at, step in enumerate(plan.steps) if step.name == _name(probe.figure, probe.is_large))
         expected = np.full(_TAKEN, _SUM if "macs" in probe.figure else _FACTOR, np.float32)

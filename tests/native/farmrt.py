@@ -13,6 +13,7 @@ import numpy as np
 
 from farm.farmrt.session import encode_command
 from farm.toolchain import environment
+from runtime.plan.plan_data import PlanData
 from tests.native.plans import Floats, PlanBuilder
 
 
@@ -69,10 +70,10 @@ class Farmrt:
         plan_bytes, data = plan.files()
         return self.load_files(plan_bytes, data, **options)
 
-    def load_files(self, plan: bytes, data: bytes, **options: object) -> dict[str, Any]:
+    def load_files(self, plan: bytes, data: PlanData, **options: object) -> dict[str, Any]:
         """The answer to a load of these files."""
         (self.folder / "plan").write_bytes(plan)
-        (self.folder / "data").write_bytes(data)
+        (self.folder / "data").write_bytes(bytes(data))
         where = {"opencl": self.library} if self.library else {}
         return self.ask("load", plan=self.folder / "plan", data=self.folder / "data", **where, **options)
 

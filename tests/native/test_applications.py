@@ -86,7 +86,7 @@ def typed(tmp_path: Path) -> Typed:
     plan = lower(make.finish(*outputs), Target("host", "host", memory="cpu"))
     case = Typed(tmp_path, make.noise(), outputs)
     case.plan.write_bytes(encode_plan(plan))
-    case.data.write_bytes(plan.data)
+    case.data.write_bytes(bytes(plan.data))
     for name, value in case.inputs.items():
         (tmp_path / name).write_bytes(value.tobytes())
     return case

@@ -30,8 +30,9 @@ class BlockedExecutor:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        data = bytes(plan.data)
         self._pools = [
-            np.frombuffer(plan.data, np.float32, pool.size // 4, pool.data_offset)
+            np.frombuffer(data, np.float32, pool.size // 4, pool.data_offset)
             if pool.kind == PoolKind.WEIGHTS
             else np.full(-(-pool.size // 4), np.nan, np.float32)
             for pool in plan.pools

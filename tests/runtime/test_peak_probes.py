@@ -48,7 +48,7 @@ def test_each_probe_writes_what_it_is_compared_with() -> None:
         found = Executor(encode_plan(plan.plan), plan.plan.data, device).run(plan.inputs)
         assert [each.key for each in plan.launches] == [each.key for each in together]
         for expected, probe in zip(plan.plan.expectations, together, strict=True):
-            wanted_values = np.frombuffer(plan.plan.data, np.float32, expected.count, expected.data_offset)
+            wanted_values = np.frombuffer(bytes(plan.plan.data), np.float32, expected.count, expected.data_offset)
             np.testing.assert_array_equal(found[plan.plan.tensors[expected.tensor].name][0], wanted_values)
             assert plan.plan.steps[expected.step].kernel is probe.launch.kernel
 

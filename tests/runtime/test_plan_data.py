@@ -1,4 +1,4 @@
-"""The content of a large data file lies in a file without a name, and is what it would be in memory."""
+"""The content of a large data file is made when it is read, and is what it would be in memory."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import pytest
 
 from farm.jobs.fleet.plan_files import write_changed
 from runtime.errors import NoRoomError
+from runtime.lowering import assembly
 from runtime.lowering.lower import lower
 from runtime.plan import plan_data
+from runtime.plan.container import align
 from runtime.plan.encode import encode_plan
-from runtime.plan.plan_data import ConstantSpool, DataSpool, crc32_of, pieces, release_memory
+from runtime.plan.plan_data import ConstantSpool, LaidOutData, PackedConstant, crc32_of, pieces, release_memory
 from runtime.target import Target
 from tests.runtime.blocked_executor import BlockedExecutor
 from tests.runtime.graphs import GraphMaker
@@ -23,40 +25,51 @@ from tests.runtime.graphs import GraphMaker
 BLOBS = [np.random.default_rng(5).bytes(size) for size in (5000, 1, 70_000)]
 
 
-def mapped(monkeypatch: pytest.MonkeyPatch) -> mmap.mmap:
-    monkeypatch.setattr(plan_data, "MOST_IN_MEMORY", 4096)
-    monkeypatch.setattr(plan_data, "PIECE", mmap.ALLOCATIONGRANULARITY)
-    with DataSpool() as spool:
-        for blob in BLOBS:
-            spool.append(blob)
-        content = spool.content()
-    assert isinstance(content, mmap.mmap)
-    return content
+def laid_out() -> tuple[LaidOutData, bytes]:
+    """The blobs, one of them made when it is read, and the bytes that they are."""
+    data, packed = LaidOutData(), np.frombuffer(BLOBS[0][:4800], np.float32).reshape(40, 30).T
+    constants = [PackedConstant(packed, np.float32, 4), *(np.frombuffer(blob, np.uint8) for blob in BLOBS)]
+    starts = [data.append(constant) for constant in constants]
+    contents = [packed.tobytes() + bytes(16), *BLOBS]
+    assert starts == [0, 4864, 9920, 9984]
+    return data, b"".join(content.ljust(align(len(content)), b"\0") for content in contents)
 
 
-def test_a_small_content_is_in_memory() -> None:
-    with DataSpool() as spool:
-        spool.append(b"abc")
-        spool.append(memoryview(b"de"))
-        assert spool.content() == b"abcde"
+def test_constants_lie_one_behind_the_other() -> None:
+    data, expected = laid_out()
+    assert (bytes(data), len(data), crc32_of(data)) == (expected, len(expected), zlib.crc32(expected))
+    assert len(list(pieces(data))) > 4
+    for start, stop in (
+        (0, 1),
+        (0, len(expected)),
+        (4864, 9920),
+        (70, 9930),
+        (len(expected) - 3, len(expected)),
+        (5, 5),
+    ):
+        assert data[start:stop] == expected[start:stop]
 
 
-def test_a_large_content_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    content, expected = mapped(monkeypatch), b"".join(BLOBS)
-    assert (content[:], len(content), crc32_of(content)) == (expected, len(expected), zlib.crc32(expected))
-    assert len(list(pieces(content))) > 1
-
-
-def test_a_file_is_written_where_it_holds_something_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    content, path = mapped(monkeypatch), tmp_path / "net.data"
+def test_a_file_is_written_where_it_holds_something_else(tmp_path: Path) -> None:
+    (content, expected), path = laid_out(), tmp_path / "net.data"
     write_changed(path, content)
     first = path.stat().st_ino
     write_changed(path, content)
-    assert path.read_bytes() == content[:]
+    assert path.read_bytes() == expected
     assert path.stat().st_ino == first
-    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    path.write_bytes(expected[:-1] + bytes([expected[-1] ^ 1]))
     write_changed(path, content)
-    assert path.read_bytes() == content[:]
+    assert path.read_bytes() == expected
+
+
+def test_packed_constants_are_compared() -> None:
+    values = np.random.default_rng(5).standard_normal((40, 30)).astype(np.float32)
+    changed = values.copy()
+    changed[7, 7] += 1
+    first, same, other = (PackedConstant(each, np.float32, 4) for each in (values, values.copy(), changed))
+    assert first.sample() == same.sample() == other.sample()
+    assert first.is_same(same) and not first.is_same(other)
+    assert PackedConstant(values, np.float16, 4).sample() != first.sample()
 
 
 def test_constants_beyond_the_first_lie_in_files_and_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,25 +98,16 @@ def test_a_full_folder_of_constants_is_named(monkeypatch: pytest.MonkeyPatch) ->
         ConstantSpool().keep(np.zeros(plan_data.LEAST_KEPT, np.uint8))
 
 
-def test_a_full_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(content: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    told = "no room for a plan's weights: No space left on device; TMPDIR=DIR names"
-    with DataSpool() as spool:
-        monkeypatch.setattr(spool._file, "write", full)
-        with pytest.raises(NoRoomError, match=told):
-            spool.append(b"abc")
-
-
-def test_a_plan_with_mapped_weights_is_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_whose_weights_are_packed_later_is_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     maker, target = GraphMaker(seed=5), Target(soc="x", abi="x", memory="cpu")
     graph = maker.finish(maker.conv(maker.conv(maker.input(1, 3, 8, 8), 16), 24))
     in_memory = lower(graph, target)
-    monkeypatch.setattr(plan_data, "MOST_IN_MEMORY", 4096)
+    monkeypatch.setattr(plan_data, "MOST_IN_MEMORY", 64)
+    monkeypatch.setattr(assembly, "MOST_IN_MEMORY", 64)
+    monkeypatch.setattr(plan_data, "LEAST_KEPT", 256)
     plan = lower(graph, target)
-    assert isinstance(plan.data, mmap.mmap)
-    assert plan.data[:] == in_memory.data
+    assert isinstance(plan.data, LaidOutData)
+    assert bytes(plan.data) == in_memory.data
     assert encode_plan(plan) == encode_plan(in_memory)
     inputs = maker.noise()
     found, expected = (BlockedExecutor(each).run(inputs) for each in (plan, in_memory))

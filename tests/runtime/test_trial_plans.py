@@ -70,7 +70,7 @@ def test_expectations_are_what_the_operators_write() -> None:
     expected = {each.tensor: each for each in found.plan.expectations}
     assert {found.plan.tensors[index].name for index in expected} == set(outputs)
     for index, each in expected.items():
-        values = np.frombuffer(found.plan.data, np.float32, each.count, each.data_offset)
+        values = np.frombuffer(bytes(found.plan.data), np.float32, each.count, each.data_offset)
         np.testing.assert_allclose(outputs[found.plan.tensors[index].name].ravel(), values, rtol=0, atol=1e-4)
 
 

@@ -48,7 +48,7 @@ def test_expectations_are_what_the_operators_compute() -> None:
     expected_steps = {expectation.step for expectation in plan.expectations}
     assert {launch.step for launch in trials.launches} <= expected_steps
     for expectation in plan.expectations:
-        values = np.frombuffer(plan.data, np.float32, expectation.count, expectation.data_offset)
+        values = np.frombuffer(bytes(plan.data), np.float32, expectation.count, expectation.data_offset)
         actual = outputs[plan.tensors[expectation.tensor].name].reshape(-1)
         np.testing.assert_allclose(actual, values, atol=1e-4)
         assert expectation.check_step >= expectation.step

@@ -39,7 +39,7 @@ def _holds(path: Path, content: PlanData) -> bool:
     if not path.is_file() or path.stat().st_size != len(content):
         return False
     with path.open("rb") as file:
-        return all(file.read(len(piece)) == piece for piece in pieces(content))
+        return all(file.read(len(piece)) == bytes(piece) for piece in pieces(content))  # views compare byte by byte
 
 
 def given_operators(plan_file: Path) -> dict[str, Path]:
