@@ -28,7 +28,8 @@ def clock_finding(answer: ClockAnswer, is_played: bool = False) -> AcceptanceFin
         return AcceptanceFinding(
             check=CLOCK, state="limited", text=wrong[0], effect=BY_HOST, trust=Trust(host_times=True)
         )
-    text = f"{100 * share:.0f} % of the wall time, resolution {answer.resolution_ns} ns"
+    told = "its times are played" if is_played else f"{100 * share:.0f} % of the wall time"
+    text = f"{told}, resolution {answer.resolution_ns} ns"
     return AcceptanceFinding(check=CLOCK, state="ok", text=text)
 
 

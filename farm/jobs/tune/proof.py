@@ -13,7 +13,7 @@ from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
-from farm.jobs.tune.schedule import WAYS, needed_budget_s
+from farm.jobs.tune.schedule import needed_budget_s
 from farm.jobs.tune.search import ModelTuning
 from farm.jobs.tune.selecting import PlanVersion
 from farm.jobs.validate import Validation, compare_outputs
@@ -175,8 +175,8 @@ def with_remedy(reason: str, took_s: float, measured: PlanMeasurement) -> str:
     """The reason, with the budget that would do where it is TOO_FEW processes, which took so long together."""
     if reason != TOO_FEW:
         return reason
-    process_s = took_s / (1 + len(measured.processes_ms)) / WAYS
-    return f"{reason}; --budget {needed_budget_s(0.0, 0.0, selects=True, process_s=process_s):g} leaves time for them"
+    turn_s = took_s / (1 + len(measured.processes_ms))
+    return f"{reason}; --budget {needed_budget_s(0.0, 0.0, selects=True, turn_s=turn_s):g} leaves time for them"
 
 
 def shortfall(ratio: Ratio, name: str, most_ratio: float = 1.0) -> str:

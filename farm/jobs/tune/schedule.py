@@ -10,21 +10,20 @@ from tuner.budget import Deadline
 
 PROOF_SHARE = 0.4  # of the time that is left after the trial plan was made: compiling, and processes that run in turns
 PROOF_ROUNDS = 5  # at the very least: one that compiles, and two of the default and of what was found, each
-WAYS, PROOFS = 2, 2  # the default and what was found; a gain is proved again
-PROOF_PROCESSES = PROOFS * WAYS * (1 + MINIMUM_ROUNDS)  # a rehearsal of each, and as many as an interval needs
+PROOF_TURNS = 2 * (2 + MINIMUM_ROUNDS)  # twice: to compile and rehearse, then as many as an interval needs
 LEAST_SEARCH_SHARE = 0.3  # of the same time, however long processes take to begin
 
 SELECTION_SHARE = 0.25  # of the time that is left: half for measuring what may be chosen, half for whole processes
 
 
-def needed_budget_s(search_s: float, round_s: float, selects: bool, process_s: float = 0.0) -> float:
+def needed_budget_s(search_s: float, round_s: float, selects: bool, turn_s: float = 0.0) -> float:
     """The budget of which enough is left for a search of so many seconds, to two digits; a proof keeps its share.
 
-    `selects`: whether the plan is chosen first. `process_s`: what a process of the proof takes.
+    `selects`: whether the plan is chosen first. `turn_s`: what a process of each way takes, all together.
     """
     share = 1.0 - SELECTION_SHARE if selects else 1.0
-    processes_s = PROOF_PROCESSES * process_s
-    proof_s = max(PROOF_ROUNDS * round_s, processes_s, processes_s / (1.0 - LEAST_SEARCH_SHARE) - search_s)
+    turns_s = PROOF_TURNS * turn_s
+    proof_s = max(PROOF_ROUNDS * round_s, turns_s, turns_s / (1.0 - LEAST_SEARCH_SHARE) - search_s)
     seconds = max(search_s / (1.0 - PROOF_SHARE), search_s + proof_s) / share
     step = 10.0 ** max(math.floor(math.log10(max(seconds, 1.0))) - 1, 0)
     return math.ceil(seconds / step) * step
@@ -43,15 +42,15 @@ class TuningSchedule:
         self._selected += 1
         return self.deadline.share(part / 2), self.deadline.share(part)
 
-    def search(self, models: int, round_s: float = 0.0, process_s: float = 0.0) -> Deadline:
+    def search(self, models: int, round_s: float = 0.0, turn_s: float = 0.0) -> Deadline:
         """When the search of the next models must end; those after them keep their share.
 
         A proof of models one round of which takes `round_s`, all together, keeps time for PROOF_ROUNDS of them, and for
-        PROOF_PROCESSES that take `process_s` unless that leaves hardly any time for the search.
+        PROOF_TURNS of a process of each way, which take `turn_s`, unless that leaves hardly any time for the search.
         """
         share_s = self.deadline.left_s * models / max(self._models - self._searched, models)
         self._searched += models
-        left_s = max(share_s - PROOF_PROCESSES * process_s, LEAST_SEARCH_SHARE * share_s)
+        left_s = max(share_s - PROOF_TURNS * turn_s, LEAST_SEARCH_SHARE * share_s)
         most_s = min((1.0 - PROOF_SHARE) * share_s, left_s, share_s - PROOF_ROUNDS * round_s)
         return self.deadline.within(max(most_s, 0.0))
 

@@ -249,9 +249,23 @@ def _search(
         return trials_on(opened, models, group[0].target, group[0].options, group[0].prepared.name)
 
     def lead(pool: DevicePool, trials: UnitTrials) -> list[ModelTuning]:
-        return _led(opened, pool, trials, group, options, schedule.search(len(group), trials.round_s, trials.process_s))
+        return _led(
+            opened,
+            pool,
+            trials,
+            group,
+            options,
+            schedule.search(len(group), trials.round_s, _turn_s(opened, group, trials)),
+        )
 
     return shared.result(key, opened.unit.name, bring, lead)
+
+
+def _turn_s(opened: OpenUnit, group: Sequence[ModelTuning], trials: UnitTrials) -> float:
+    """What a process of each way takes in a proof: of the default, of what was found, and of what is in force."""
+    libraries = {tuned.prepared.deployment.library_name for tuned in group}
+    is_tuned = any(opened.planner.artifact_files(library)[0].is_file() for library in libraries)
+    return (2 + is_tuned) * trials.process_s
 
 
 def _led(
@@ -295,7 +309,7 @@ def _led(
         peaks = next((tuned.chosen.peaks for tuned in group if tuned.chosen), NOT_MEASURED)
         outcome = search(trials.launches, expand, runner, level, opened.progress.search, relatives, peaks)
     needed_s = trials.prepare_s + max(outcome.needed_s, 0.0 if outcome.needed_s else covering_s)
-    wanted_s = needed_budget_s(needed_s, trials.round_s, options.selects, trials.process_s) / len(group)
+    wanted_s = needed_budget_s(needed_s, trials.round_s, options.selects, _turn_s(opened, group, trials)) / len(group)
     needs_s = wanted_s if options.budget_s is not None and wanted_s > options.budget_s else None
     untried = (
         f"the budget of {budget_s:g} s was spent before any candidate was tried: building and running the defaults "

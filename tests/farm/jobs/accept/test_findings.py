@@ -61,6 +61,11 @@ def test_a_clock_that_is_wrong_is_not_believed(changed: dict[str, int], is_right
     assert (finding.state == "ok", finding.trust.host_times is None) == (is_right, is_right)
 
 
+def test_times_that_are_played_are_not_held_against_the_hosts() -> None:
+    finding = found_of.clock_finding(ClockAnswer(**GOOD_CLOCK | {"events_ns": 500}), is_played=True)
+    assert (finding.state, finding.text) == ("ok", "its times are played, resolution 1 ns")
+
+
 @pytest.mark.parametrize(
     ("needed", "times", "every", "word"),
     [

@@ -13,6 +13,7 @@ import pytest
 from farm import cli
 from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.tune import repeatability
+from farm.jobs.tune.proof import TOO_FEW
 from farm.jobs.tune.search import ModelTuning
 from farm.rows.tune import TuneRow, TuningAgreement
 from farm.tables.tune import agreement_lines
@@ -102,6 +103,18 @@ def test_a_budget_is_wall_time_with_everything_in_it(
     begun_s = clock()
     assert tuned(capsys, "--budget", str(budget_s))["trials"] > 0
     assert budget_s / 2 < clock() - begun_s <= budget_s + 1.0
+
+
+def test_a_proof_has_time_for_the_processes_that_it_needs(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a unit that needs a second to load a plan, and where every launch has a winner."""
+    played = PlayedTuning(monkeypatch, load_s=1.0)
+    monkeypatch.setattr(ModelTuning, "has_news", True)
+    row = tuned(capsys, "--budget", "60", "--no-selection")
+    assert row["trials"] > 0 and TOO_FEW not in row["outcome_reason"] and row["gain_percent"] is not None
+    played.trial_s = 0.1
+    assert f"{TOO_FEW}; --budget " in tuned(capsys, "--budget", "10", "--no-selection")["outcome_reason"]
 
 
 def test_further_searches_need_a_journal_that_is_not_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,9 +10,9 @@ import pytest
 from farm.jobs.compare.interleaved import Effort
 from farm.jobs.tune.schedule import (
     LEAST_SEARCH_SHARE,
-    PROOF_PROCESSES,
     PROOF_ROUNDS,
     PROOF_SHARE,
+    PROOF_TURNS,
     TuningSchedule,
     needed_budget_s,
 )
@@ -54,10 +54,10 @@ def test_a_model_of_long_rounds_keeps_what_its_proof_takes_at_least() -> None:
 
 def test_processes_that_take_long_to_begin_keep_their_time_beside_a_short_search() -> None:
     clock = Clock()
-    for process_s, left_s in ((0.1, 36.0), (1.5, 60.0 - PROOF_PROCESSES * 1.5), (10.0, 60.0 * LEAST_SEARCH_SHARE)):
-        assert schedule(60.0, 1, clock).search(1, 0.1, process_s).at_s == pytest.approx(clock() + left_s)
-    assert needed_budget_s(20.0, 0.1, selects=False, process_s=1.0) == 20.0 + PROOF_PROCESSES
-    assert needed_budget_s(0.0, 0.1, selects=False, process_s=7.0) * (1 - LEAST_SEARCH_SHARE) >= PROOF_PROCESSES * 7.0
+    for turn_s, left_s in ((0.1, 36.0), (2.5, 60.0 - PROOF_TURNS * 2.5), (10.0, 60.0 * LEAST_SEARCH_SHARE)):
+        assert schedule(60.0, 1, clock).search(1, 0.1, turn_s).at_s == pytest.approx(clock() + left_s)
+    assert needed_budget_s(20.0, 0.1, selects=False, turn_s=1.0) == 20.0 + PROOF_TURNS
+    assert needed_budget_s(0.0, 0.1, selects=False, turn_s=7.0) * (1 - LEAST_SEARCH_SHARE) >= PROOF_TURNS * 7.0
 
 
 def test_groups_and_proofs_that_follow_keep_their_share() -> None:
