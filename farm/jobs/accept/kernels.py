@@ -57,12 +57,12 @@ def kernels_finding(opened: OpenUnit, is_quick: bool = False) -> AcceptanceFindi
     for target in _targets(opened):
         opened.progress.stage(f"kernels: {target.memory}, {target.precision.label}")
         for case in small_cases():
-            plan = _lowered(case, target)
+            plan = lowered(case, target)
             kernels = {(name, target.memory, target.precision.label) for name in _kernels(plan)}
             if not plan or (is_quick and kernels <= checked):
                 continue
             checked |= kernels
-            if text := _fault(opened, case, plan):
+            if text := case_fault(opened, case, plan):
                 faults.append(KernelFault(target.memory, target.precision, case.name, text))
     return judged(faults, len(checked))
 
@@ -116,7 +116,7 @@ def _targets(opened: OpenUnit) -> Iterator[Target]:
             yield opened.probe.target(opened.unit.soc, memory=memory, precision=precision)
 
 
-def _lowered(case: OperatorCase, target: Target) -> Plan | None:
+def lowered(case: OperatorCase, target: Target) -> Plan | None:
     """The plan of a case; None where the device's limits do not admit it."""
     try:
         return lower(case.graph(), target, Options(algorithms=(case.algorithm,)))
@@ -128,7 +128,7 @@ def _kernels(plan: Plan | None) -> set[str]:
     return {step.kernel.name for step in plan.steps if step.kind == StepKind.OPENCL} if plan else set()
 
 
-def _fault(opened: OpenUnit, case: OperatorCase, plan: Plan) -> str:
+def case_fault(opened: OpenUnit, case: OperatorCase, plan: Plan) -> str:
     """What is wrong with a case's result; empty where nothing is."""
     graph, target = case.graph(), plan.target
     given = trial_inputs(graph, np.random.default_rng(SEED))
