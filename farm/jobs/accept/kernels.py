@@ -96,7 +96,7 @@ class KernelCheck:
         try:
             if self._is_quick and (kernels := self._kernels(case, target)) and kernels <= self.checked:
                 return True
-            text = _fault(self._opened, case, target)
+            text = case_fault(self._opened, case, target)
             self.checked |= self._kernels(case, target)
         except UnsupportedError:
             return False
@@ -228,7 +228,7 @@ def run_case(opened: OpenUnit, case: OperatorCase, target: Target, inputs: Input
     return refused_kernels.used_without(opened, lambda: LoadableCase(opened, lowered(opened, case, target)), use)
 
 
-def _fault(opened: OpenUnit, case: OperatorCase, target: Target) -> str:
+def case_fault(opened: OpenUnit, case: OperatorCase, target: Target) -> str:
     """What is wrong with a case's result; empty where nothing is. Raises UnsupportedError where no plan is left."""
     graph = case.graph()
     given = trial_inputs(graph, np.random.default_rng(SEED))

@@ -77,7 +77,7 @@ class Planner:
         """A target without what the driver was seen to refuse; without images where nothing gets there or back."""
         if target.memory == "cpu":
             return target
-        refused = frozenset(self.refused)
+        refused = target.refused | frozenset(self.refused)
         converts = not refused.intersection(_conversions(target))
         return dataclasses.replace(target, refused=refused, memory=target.memory if converts else "buffer")
 

@@ -27,12 +27,39 @@ from tests.farm.conftest import CallFarm
 from tests.farm.jobs.choices.test_model_choice import keep
 from tests.farm.jobs.test_execution import SMALL, row_of
 
-NETWORKS = ("squeezenet_v11", "mobilenet_v1")
+# Each network of the zoo, narrow and small.
+SIZES = {
+    **dict.fromkeys(("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50"), 64),
+    **{"inception_v3": 96, "vit_tiny": 48, "bert_mini": 9, "llama_small_prefill": 9, "llama_small_decode": 21},
+}
+ZOO = """\
+library_name: small
+target_abis: [host]
+models:
+  small:
+    platform: onnx
+    model_file_path: zoo://{network}?width=0.25&size={size}&classes=10
+    runtime: gpu
+    data_type: fp32_fp32
+"""
+# Of images any number may be given at once.
+SHAPE = """\
+    subgraphs:
+      - input_tensors: [input]
+        input_shapes: ["1,3,{size},{size}"]
+        output_tensors: [prob]
+"""
 DEPLOYMENT = SMALL.replace("    limit_opencl_kernel_time: 1\n", "")
 # What a plan must be made otherwise for: no images, small ones, allocations that hold no two tensors.
 NARROW = ("adreno640:image_width=0", "adreno640:image_width=64,image_height=64", "mali-g72:max_allocation_mb=1")
 # One of each maker, and one whose registers are so few that planned work groups are too large for its kernels.
 SOME = ("adreno640", "mali-g72", "powervr-ge8320", "mali-g52:registers_kb=12")
+# `farm tune` on three of them in a run, and without any result computed.
+TUNED = [
+    *(profile for number in range(3) for profile in opencl.turn(number, profile_names()[number::3])),
+    "mali-g52:registers_kb=12",
+    "mali-g72:mode=timing",
+]
 # What farm does about a GPU's manners, by commands in turns: a row that says why, or a plan that works.
 COMMANDS = {
     "run": ("run", "small.yml", "--round", "1", "--warmup", "0", "--validate"),
@@ -55,11 +82,35 @@ MENDED = (
     ("mali-g72:resets_after_launches=40,once={once}", ""),
     ("adreno640:dies_after_launches=40,once={once}", ""),
 )
-# All of them take minutes: the networks take turns over the profiles, each run has one profile for each.
+IMAGES = [network for network, size in SIZES.items() if size >= 48]
+
+
+def zoo_deployment(network: str, size: int) -> str:
+    return (ZOO + SHAPE * (network in IMAGES)).format(network=network, size=size)
+
+
+# What a network must be right in spite of.
+MANNERS = (
+    "",
+    "flush_needed=yes",
+    "timestamps=zero",
+    "timestamps=reversed",
+    "profiling=slow",
+    "host_ptr=copy",
+    "host_ptr=fails_late",
+    "build_ms=5",
+    "image_width=0",
+    "image_width=64,image_height=64",
+    "registers_kb=12",
+    "platforms=2",
+    "max_items_x=8,max_items_y=4,max_items_z=2",
+)
+# All of them take hours: in a run each network has one profile with one manner, in turns.
 NETWORKS_ON_PROFILES = [
-    (network, profile)
-    for number, network in enumerate(NETWORKS)
-    for profile in opencl.turn(number, [*profile_names(), SOME[-1]])
+    (network, profile, manner)
+    for number, network in enumerate(SIZES)
+    for place, profile in enumerate(opencl.turn(number, profile_names()))
+    for manner in opencl.turn(number + place, MANNERS, exhaustive=False)
 ]
 
 
@@ -90,17 +141,22 @@ def test_a_small_network_is_right_and_its_row_says_that_it_was_played(farm: Call
 
 @pytest.mark.slow
 @pytest.mark.opencl
-@pytest.mark.parametrize(("network", "profile"), NETWORKS_ON_PROFILES)
-def test_networks_are_right_on_every_profile(farm: CallFarm, play: Any, network: str, profile: str) -> None:
-    play(profile)
+@pytest.mark.parametrize(("network", "profile", "manner"), NETWORKS_ON_PROFILES)
+def test_networks_are_right_on_every_profile(
+    farm: CallFarm, play: Any, network: str, profile: str, manner: str
+) -> None:
+    deployment = zoo_deployment(network, SIZES[network])
+    if network not in IMAGES:  # words are looked up by the CPU
+        deployment = deployment.replace("runtime: gpu", "runtime: cpu+gpu")
+    play(f"{profile}:{manner}", deployment)
     words = ("--round", "1", "--warmup", "0", "--validate", "--json")
-    row = row_of(farm("run", f"zoo://{network}", *words))
-    assert row["status"] == "ok", row["reason"]
+    rows = {row["runtime"]: row for row in json.loads(farm("run", "small.yml", *words)[1])["rows"]}
+    assert rows["gpu"]["status"] == "ok", rows["gpu"]["reason"]
 
 
 @pytest.mark.slow
 @pytest.mark.opencl
-@pytest.mark.parametrize("profile", ["mali-g72", "mali-g52:registers_kb=12", "mali-g72:mode=timing"])
+@pytest.mark.parametrize("profile", TUNED)
 def test_tuning_ends_with_a_row_on_a_played_gpu(farm: CallFarm, play: Any, profile: str) -> None:
     play(profile)
     status, shown, said = farm("tune", "small.yml", "--budget", "10", "--json")
@@ -241,6 +297,28 @@ def test_operators_have_times_whatever_the_clock_of_events_tells(
     assert row["status"] == "ok", row["reason"]
     assert row["timed_by_host"] == told
     assert sum(operator["avg_ms"] > 0 for operator in row["ops"]) > len(row["ops"]) / 2
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.parametrize("profile", ["mali-g72", "adreno640"])
+@pytest.mark.parametrize(
+    ("network", "size", "limit_mb", "what"),
+    [("resnet50", 64, 0.1, "weights"), ("mobilenet_v1", 256, 0.5, "tensor")],
+    ids=["weights", "activations"],
+)
+def test_a_tensor_above_the_largest_allocation_is_refused_in_one_line(
+    farm: CallFarm, play: Any, profile: str, network: str, size: int, limit_mb: float, what: str
+) -> None:
+    """And runs on the CPU of the same device; a plan whose tensors fit is split over allocations."""
+    deployment = zoo_deployment(network, size).replace("runtime: gpu", "runtime: cpu+gpu")
+    play(f"{profile}:max_allocation_mb={limit_mb}", deployment)
+    words = ("--round", "1", "--warmup", "0", "--validate", "--json")
+    rows = {row["runtime"]: row for row in json.loads(farm("run", "small.yml", *words)[1])["rows"]}
+    assert rows["cpu"]["status"] == "ok", rows["cpu"]["reason"]
+    reason = rows["gpu"]["reason"]
+    assert rows["gpu"]["status"] == "unsupported" and what in reason and "\n" not in reason
+    assert f"the device allocates {int(limit_mb * 2**20)} at most" in reason and "runtime: cpu" in reason
 
 
 @pytest.mark.slow
