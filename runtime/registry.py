@@ -39,6 +39,7 @@ TABLES = {
     "ONNX_FUNCTIONS": ("onnx_functions", TRANSLATION),
     "FARM_HANDLERS": ("farm_domain", TRANSLATION),
     "BUFFER_LOWERINGS": ("buffer_lowering", TRANSLATION),
+    "BYTE_OPERATORS": ("buffer_lowering", TRANSLATION),
     "IMAGE_LOWERINGS": ("image_lowering", TRANSLATION),
     "BLOCKED_OPERATORS": ("block_lowering", TRANSLATION),
     "QUANTIZED_OPERATORS": ("quantized_lowering", TRANSLATION),

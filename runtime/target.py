@@ -66,6 +66,13 @@ class Target:
         return dataclasses.replace(self, precision=Precision.FP32)
 
     @property
+    def moves_bytes(self) -> bool:
+        """Whether tensors of eight bits lie as bytes between its kernels: a driver for CPUs loses more by making floats
+        of them than it gains, and half arithmetic takes the zero point from sums that have lost its last bits."""
+        in_half = self.precision.computes_in_half
+        return self.memory == "buffer" and not in_half and not runs_on_cpu(self.gpu_family)
+
+    @property
     def computes(self) -> bool:
         """Whether outputs mean anything: not those of a played GPU that only tells times."""
         return not self.driver.startswith(NOTHING_COMPUTED)

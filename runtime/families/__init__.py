@@ -10,7 +10,7 @@
     image_kernels.py     IMAGE_KERNELS: the same on images, with NAME.image.cl
     block_kernels.py     BLOCK_KERNELS: operators of farmrt's CPU on blocks of channels
     strided_kernels.py   STRIDED_KERNELS: operators of farmrt's CPU on strided views of any element type
-    buffer_lowering.py   BUFFER_LOWERINGS: node -> launches on buffers
+    buffer_lowering.py   BUFFER_LOWERINGS: node -> launches on buffers; BYTE_OPERATORS: whether those take bytes
     image_lowering.py    IMAGE_LOWERINGS: node -> launches on images, or why not
     block_lowering.py    BLOCKED_OPERATORS: node -> steps on blocks of channels
     quantized_lowering.py QUANTIZED_OPERATORS: node -> steps on blocks of eight bits

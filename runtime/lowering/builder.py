@@ -99,11 +99,11 @@ class Builder(Launcher):
         return self.byte_choice.nodes[node.output]
 
     def read_bytes(self, tensor: str) -> Value:
-        """Returns a tensor of floats, which holds whole steps of eight bits, in bytes in blocks.
+        """Returns a tensor of floats, which holds whole steps of eight bits, in bytes: on a CPU in blocks.
 
         Rows of whole blocks are images of one pixel, which lie in memory as the rows do.
         """
-        existing, form = self._tensor(tensor), (Storage.BLOCKED, ElementType.U8)
+        existing, form = self._tensor(tensor), (self._byte_storage, ElementType.U8)
         if form not in existing:
             source, value = self._homes[tensor], self._new_bytes(tensor)
             if source.shape != value.shape:
@@ -115,14 +115,20 @@ class Builder(Launcher):
 
     def write_bytes(self, tensor: str) -> Value:
         """A new value in bytes for a tensor that a launch is about to write; that which its parts have begun."""
-        form = (Storage.BLOCKED, ElementType.U8)
+        form = (self._byte_storage, ElementType.U8)
         return self._values.get(tensor, {}).get(form) or self._enter(tensor, self._new_bytes(tensor))
+
+    @property
+    def _byte_storage(self) -> Storage:
+        return Storage.BLOCKED if self.target.memory == "cpu" else Storage.NHWC
 
     def _new_bytes(self, tensor: str) -> Value:
         container, channel = self._planned.get(tensor, ("", 0))
         if self.in_bytes(container):
             return self.write_bytes(container).blocks(tensor, self.graph.shape(tensor), channel)
         shape, steps = self.graph.shape(tensor), self.steps_of(tensor)
+        if self._byte_storage == Storage.NHWC:
+            return Value(tensor, shape, Storage.NHWC, ElementType.U8, shape[1], steps=steps)
         shape = shape if len(shape) == IMAGE_RANK else (math.prod(shape[:-1]), shape[-1], 1, 1)
         return Value(tensor, shape, Storage.BLOCKED, ElementType.U8, block=self.block, steps=steps)
 

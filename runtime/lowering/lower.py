@@ -12,7 +12,7 @@ from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.choice import GraphChoice, NodeChoice, Place
 from runtime.lowering.options import Options
 from runtime.lowering.placement import BlockedNodes, place_inputs, plan_concats
-from runtime.lowering.quantized_choice import choose_quantized
+from runtime.lowering.quantized_choice import choose_bytes, choose_quantized
 from runtime.lowering.tables import (
     BLOCKED_OPERATORS,
     IMAGE_LOWERINGS,
@@ -51,6 +51,8 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
             builder.byte_choice = choose_quantized(builder, options.keep)
             blocked = BlockedNodes(blocked.outputs | builder.byte_choice.nodes.keys(), builder.block)
             joined = frozenset(builder.byte_choice.nodes.values()) - builder.byte_choice.nodes.keys()
+    elif target.moves_bytes:
+        builder.byte_choice = choose_bytes(builder, options.keep)
     if options.choice or target.memory != "image":
         placed = plan_concats(graph, blocked, options.choice)
         builder.plan_views({name: place for name, place in placed.items() if _is_alike(builder, name, place[0])})

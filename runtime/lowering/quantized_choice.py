@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 
 from runtime.graph import Graph, Node
 from runtime.lowering.builder import IMAGE_RANK, Builder
-from runtime.lowering.tables import QUANTIZED_OPERATORS
+from runtime.lowering.tables import BYTE_OPERATORS, QUANTIZED_OPERATORS
 from runtime.lowering.value import InBytes
 from runtime.semantics.quantization import EIGHT_BITS
 
@@ -68,6 +68,26 @@ def _is_known(builder: Builder, tensor: str) -> bool:
     shape, known = builder.graph.shape(tensor), builder.graph.tensors[tensor].quantization
     fits = len(shape) == IMAGE_RANK or (len(shape) > 1 and shape[-1] % builder.block == 0)
     return fits and known is not None and known.is_whole and known.integers in EIGHT_BITS
+
+
+def choose_bytes(builder: Builder, kept: Collection[str]) -> InBytes:
+    """Of buffers on a GPU: the tensors that lie in bytes, as what writes and all that read them can have it.
+
+    None is a part of another, nor had as the graph has it.
+    """
+    graph = builder.graph
+    serving = {
+        node.output for node in graph.nodes if node.op in BYTE_OPERATORS and BYTE_OPERATORS[node.op](builder, node)
+    }
+    rounded = (node.output for node in graph.nodes if node.output in serving and _rounds(node))
+    known = (name for name in rounded if name not in {*kept, *graph.outputs} and _is_known(builder, name))
+    return InBytes({}, frozenset(name for name in known if _is_read_by(graph, name, serving)))
+
+
+def _is_read_by(graph: Graph, tensor: str, serving: Collection[str]) -> bool:
+    """Whether nothing reads a tensor but these nodes, by their outputs, as their first input."""
+    readers = graph.consumers(tensor)
+    return all(each.output in serving and tensor not in each.inputs[1:] for each in readers)
 
 
 def roundings(graph: Graph, kept: Collection[str]) -> dict[str, str]:

@@ -97,6 +97,8 @@ def dense_arrays(case: Case, precision: Precision) -> dict[str, Any]:
         # Recurrent weights are small, or the steps would amplify what half precision rounds off.
         values = random.uniform(0.2 if positive(case) else -1, 1, shape) * (0.25 if name == "r" else 1)
         arrays[name] = values.astype(stored).astype(np.float64)
+        if name == "x" and case.defines.get("BYTES", 0) & 4:
+            arrays[name] = random.integers(0, 256, shape).astype(np.float64)
         if name == "w" and "WEIGHT_BITS" in case.defines:
             arrays[name] = integer_weights(shape, case.defines)
     if "zeros" in arrays:
@@ -126,6 +128,8 @@ def element_type(case: Case, name: str, precision: Precision) -> type[np.number[
     """A table holds int32, and a copy's sides may be float32, whatever the precision."""
     if name in case.tables:
         return np.int32
+    if case.defines.get("BYTES", 0) & {"x": 4, "zeros": 4, "y": 1}.get(name, 0):
+        return np.uint8
     wide = precision == Precision.FP32 or case.defines.get({"x": "SRC_F32", "y": "DST_F32"}.get(name, ""), 0)
     return np.float32 if wide else np.float16
 
@@ -183,7 +187,7 @@ def launch(
                 values, dtype = integer_words(case, values), np.int32
             values = pack_rows(values, kernel.block(variant))
             shape = values.shape
-        fill = OUTSIDE if dtype == np.int32 else guard(form, is_output)
+        fill = {np.int32: OUTSIDE, np.uint8: SENTINEL}.get(dtype, guard(form, is_output))
         memory = Memory(form, shape, fill, dtype, tail)
         if is_output:
             output = memory
@@ -245,8 +249,11 @@ def check(
     assert not case.kernel.fits(case.dims, chosen, wanted)
     actual, expected = launch(case, chosen, precision, local, device, tail, built)
     scale = max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
-    tolerance = TOLERANCE[precision]
-    np.testing.assert_allclose(actual, expected, atol=tolerance * scale, rtol=tolerance)
+    tolerance, atol = TOLERANCE[precision], TOLERANCE[precision] * scale
+    if case.defines.get("BYTES", 0) & 1:  # what lies in the middle of two steps may be either
+        atol = max(1, atol)
+        assert precision != Precision.FP32 or (actual != expected).mean() < 0.01
+    np.testing.assert_allclose(actual, expected, atol=atol, rtol=tolerance)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -82,7 +82,11 @@ def finish(v: Array, arrays: Arrays, defines: Dims, floats: Floats) -> Array:
     v = v + arrays["b"]
     if residual := defines.get("RESIDUAL"):
         v = v * arrays["residual"] if residual == Residual.MULTIPLY else v + arrays["residual"]
-    return activate(v, defines, floats)
+    result = activate(v, defines, floats)
+    if defines.get("BYTES", 0) & 1:
+        step = (floats["act_b"] - floats["act_a"]) / 255
+        return np.rint(result / step) - np.rint(floats["act_a"] / step)
+    return result
 
 
 def nest(array: Array, extents: list[int], strides: list[int]) -> Array:

@@ -23,7 +23,14 @@ _FUNCTION = re.compile(r"^(?:\w[\w *]* \*?)(\w+)\(", re.MULTILINE)
 _TYPE = re.compile(r"^(?:typedef [^{\n]*?|\} )(\w+);", re.MULTILINE)
 _CONSTANT = re.compile(r"^__constant [\w ]* (\w+) =", re.MULTILINE)
 # Macros make these names for each number of elements: buffer/prelude.cl.
-_OF_VECTORS = ("floats_in_memory", "ints_in_memory", "halves_in_memory", "load_halves", "store_halves")
+_OF_VECTORS = (
+    "floats_in_memory",
+    "ints_in_memory",
+    "bytes_in_memory",
+    "halves_in_memory",
+    "load_halves",
+    "store_halves",
+)
 _VECTORS = (4, 8, 16)
 
 Entry = Callable[[str], Any]  # options -> a new pyopencl kernel

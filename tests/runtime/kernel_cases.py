@@ -72,6 +72,14 @@ def fused(name: str, dims: dict[str, int], activation: int = 0, residual: int = 
     return Case(TABLE[name], dims, defines, ACTIVATION_FLOATS[activation])
 
 
+def in_bytes(case: Case, code: int) -> Case:
+    """The case with its input (4), its output (1), or both in bytes; the output is rounded to steps."""
+    floats = {"act_a": -100.0, "act_b": 155.0} if code & 4 else {"act_a": -0.7, "act_b": 1.3}
+    rounded = {"ACTIVATION": int(Unary.FAKE_QUANTIZE)} if code & 1 else {}
+    defines = dict(case.defines) | rounded | {"BYTES": code}
+    return dataclasses.replace(case, defines=defines, floats=floats if code & 1 else case.floats)
+
+
 def in_integers(case: Case, bits: int, group: int = 0) -> Case:
     """The case with weights of so many bits, `group` columns with a scale (0: a row)."""
     return dataclasses.replace(case, defines=dict(case.defines) | {"WEIGHT_BITS": bits, "WEIGHT_GROUP": group})

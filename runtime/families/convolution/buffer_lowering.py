@@ -14,9 +14,11 @@ from runtime.layout.winograd import transform_filter
 from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Rows, Tensors
-from runtime.lowering.value import Value
-from runtime.types import Storage
+from runtime.lowering.launcher import WEIGHT_SLACK
+from runtime.lowering.value import Steps, Value
+from runtime.types import ElementType, Storage
 
+OUTPUT_IN_BYTES, INPUT_IN_BYTES = 1, 4  # BYTES
 MOST_PLANES = 4  # channels of a row-major input that is read as it is
 
 
@@ -40,6 +42,12 @@ def lower_conv(builder: Builder, node: Node) -> None:
         )
 
 
+def takes_bytes(builder: Builder, node: Node) -> bool:
+    """Whether a convolution's kernel reads and writes bytes."""
+    conv = Convolution(builder, node)
+    return conv.is_depthwise or not (conv.is_matrix or conv.is_winograd)
+
+
 def emit_convolution(
     conv: Convolution,
     kernel: str,
@@ -50,17 +58,42 @@ def emit_convolution(
 ) -> None:
     """Emits a convolution that is one launch and reads its input in this storage."""
     builder, node = conv.builder, conv.node
-    x = builder.read(node.inputs[0], storage)
+    in_bytes, out_bytes = (builder.in_bytes(name) for name in (node.inputs[0], node.output))
+    x = builder.read_bytes(node.inputs[0]) if in_bytes else builder.read(node.inputs[0], storage)
+    y = builder.write_bytes(node.output) if out_bytes else builder.write(node.output, Storage.NHWC)
     residual, has_residual = _residual(conv, x)
     code, numbers = activation_code(node.attrs)
-    tensors: Tensors = {"x": x, "w": weights, "b": _bias(conv), "residual": residual}
-    tensors |= {"zeros": builder.zeros(conv.x_shape[1]), "y": builder.write(node.output, Storage.NHWC)}
+    zeros = _zero_points(conv, x.steps) if x.steps else builder.zeros(conv.x_shape[1])
+    tensors: Tensors = {"x": x, "w": weights, "b": _bias(conv), "residual": residual, "zeros": zeros, "y": y}
     defines = {"ACTIVATION": code, "RESIDUAL": has_residual}
+    if in_bytes or out_bytes:
+        defines["BYTES"] = INPUT_IN_BYTES * in_bytes + OUTPUT_IN_BYTES * out_bytes
     builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown)
 
 
 def _bias(conv: Convolution) -> Value:
-    return conv.builder.constant(conv.node.input(2) or f"{conv.node.name}:bias", conv.bias_data())
+    bias, steps = conv.bias_data(), _input_steps(conv)
+    if steps and not conv.is_depthwise:  # whose kernel takes the zero point from its input
+        bias = bias - steps.zero * steps.step * conv.filter.sum(axis=(1, 2, 3), dtype=np.float64)
+    return conv.builder.constant(conv.node.input(2) or f"{conv.node.name}:bias", bias)
+
+
+def _input_steps(conv: Convolution) -> Steps | None:
+    """What bytes of the input stand for, if it lies so."""
+    name = conv.node.inputs[0]
+    return conv.builder.steps_of(name) if conv.builder.in_bytes(name) else None
+
+
+def _stepped(conv: Convolution) -> Array:
+    """The filter for the input as it lies: of bytes, times what one step is worth."""
+    steps = _input_steps(conv)
+    return np.asarray(conv.filter * np.float32(steps.step)) if steps else conv.filter
+
+
+def _zero_points(conv: Convolution, steps: Steps) -> Value:
+    """Bytes that stand for zero, as many as a pixel has."""
+    data = np.full(conv.x_shape[1] + WEIGHT_SLACK, steps.zero, np.uint8)
+    return Value(f"{conv.node.name}:zeros", data.shape, Storage.FLAT, ElementType.U8, data=data)
 
 
 def _residual(conv: Convolution, fallback: Value) -> tuple[Value, int]:
@@ -71,7 +104,7 @@ def _residual(conv: Convolution, fallback: Value) -> tuple[Value, int]:
 
 def filter_rows(conv: Convolution) -> Rows:
     """Returns the filter as rows to pack: [groups, output channels, k_h * k_w * input channels]."""
-    channels_last = conv.filter.transpose(0, 2, 3, 1)  # as the activations lie
+    channels_last = _stepped(conv).transpose(0, 2, 3, 1)  # as the activations lie
     return Rows(conv.node.inputs[1], channels_last.reshape(conv.group, conv.y_shape[1] // conv.group, -1))
 
 
@@ -92,7 +125,7 @@ def _planes(conv: Convolution) -> None:
 
 def _depthwise(conv: Convolution) -> None:
     """Emits a depthwise convolution; its filters lie as [k_h * k_w][channels]."""
-    taps = np.ascontiguousarray(conv.filter.reshape(conv.group, -1).T)
+    taps = np.ascontiguousarray(_stepped(conv).reshape(conv.group, -1).T)
     weights = conv.builder.constant(conv.node.inputs[1], taps)
     emit_convolution(conv, "depthwise", "DepthwiseConv2d", conv.window() | {"channels": conv.group}, weights)
 
@@ -154,3 +187,4 @@ def _winograd_rows(name: str, weights: Array, tile: int) -> Rows:
 
 
 BUFFER_LOWERINGS = {"Conv": lower_conv}
+BYTE_OPERATORS = {"Conv": takes_bytes}

@@ -2,15 +2,15 @@
 // (+ residual[p][o])).
 // w [ceil(out_c/PACK)][in_c][PACK], or words (prelude.cl), rows beyond out_c zero; b [out_c].
 // One work item computes PIXELS pixels x BLOCK channels: ids (pixel / PIXELS, channel / BLOCK) in ORDER.
-kernel void conv1x1(global const storage *x, int x_offset, int x_stride, global const packed_weights *w, int w_offset,
+kernel void conv1x1(global const input_storage *x, int x_offset, int x_stride, global const packed_weights *w, int w_offset,
                     global const storage *b, int b_offset, global const storage *residual, int residual_offset,
-                    int residual_stride, global storage *y, int y_offset, int y_stride, int pixels, int in_c,
+                    int residual_stride, global output_storage *y, int y_offset, int y_stride, int pixels, int in_c,
                     int out_c, float act_a, float act_b)
 {
     const int first = PIXEL_ID * PIXELS, channel = BLOCK_ID * BLOCK;
     if (channel >= out_c || IS_IDLE(first, pixels))
         return;
-    global const storage *pixel[PIXELS];
+    global const input_storage *pixel[PIXELS];
     UNROLLED for (int p = 0; p < PIXELS; p++)
         pixel[p] = x + x_offset + min(first + p, pixels - 1) * x_stride;
 

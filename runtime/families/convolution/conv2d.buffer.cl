@@ -5,9 +5,9 @@
 // b [groups*out_c]; zeros: at least in_c zeros, which stand for the pixels of the padding.
 // One work item computes PIXELS output pixels x BLOCK channels: ids (pixel / PIXELS, channel / BLOCK, group),
 // the first two in ORDER.
-kernel void conv2d(global const storage *x, int x_offset, int x_stride, global const packed_weights *w, int w_offset,
-                   global const storage *b, int b_offset, global const storage *zeros, int zeros_offset,
-                   global const storage *residual, int residual_offset, int residual_stride, global storage *y,
+kernel void conv2d(global const input_storage *x, int x_offset, int x_stride, global const packed_weights *w, int w_offset,
+                   global const storage *b, int b_offset, global const input_storage *zeros, int zeros_offset,
+                   global const storage *residual, int residual_offset, int residual_stride, global output_storage *y,
                    int y_offset, int y_stride, int batch, int in_h, int in_w, int in_c, int out_h, int out_w, int out_c,
                    int k_h, int k_w, int stride_h, int stride_w, int pad_t, int pad_l, int dil_h, int dil_w, int groups,
                    float act_a, float act_b)
@@ -33,7 +33,7 @@ kernel void conv2d(global const storage *x, int x_offset, int x_stride, global c
     for (int i = 0; i < k_h; i++) {
         for (int j = 0; j < runs; j++) {
             const int tap = (i * dil_h * in_w + j * dil_w) * x_stride;
-            global const storage *pixel[PIXELS];
+            global const input_storage *pixel[PIXELS];
             find_pixels(pixel, x + tap, start, padded, top, left, i * dil_h, j * dil_w, in,
                         zeros + zeros_offset);
             multiply_add_tile(sum, pixel, weights, run);

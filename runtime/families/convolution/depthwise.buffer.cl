@@ -1,19 +1,30 @@
 // Depthwise convolution: y[p][c] = act(b[c] + sum over taps (i, j) of x[pixel under tap (i, j) of p][c] * w[i][j][c]
 // (+ residual[p][c])).
-// w [k_h][k_w][channels]; b [channels]. `zeros` is not used: a tap in the padding is skipped.
+// w [k_h][k_w][channels]; b [channels]. A tap in the padding is skipped; of an input in bytes `zeros` is what stands for 0.
 // One work item computes a tile of ROWS x PIXELS neighbouring pixels x VECTOR channels:
 // ids (channel / VECTOR, column / PIXELS, batch * ceil(out_h / ROWS)).
 // WINDOW 3 (k_h = k_w = 3, no dilation, stride STRIDE both ways) reads each input of the tile once and keeps the weights
 // in registers; WINDOW 0 takes any window.
+
+#if (BYTES & 4) && VECTOR == 1
+INLINED floats load_input(global const input_storage *p, float zero) { return *p - zero; }
+#elif BYTES & 4
+INLINED floats load_input(global const input_storage *p, float zero)
+{
+    return CONVERT_N(float, VECTOR, LOAD_BYTE_N(VECTOR, p)) - zero;
+}
+#else
+INLINED floats load_input(global const input_storage *p, float zero) { return LOAD_VECTOR(p); }
+#endif
 
 // sum += products of the window's taps. x: the image's first row; top and
 // left: row and column of the first tap of the tile's first pixel.
 #if WINDOW
 #define SPAN(outputs) (((outputs) - 1) * STRIDE + WINDOW)
 
-INLINED void add_taps(floats sum[ROWS][PIXELS], global const storage *x, int x_stride, global const storage *w,
+INLINED void add_taps(floats sum[ROWS][PIXELS], global const input_storage *x, int x_stride, global const storage *w,
                       int channels, int top, int left, int in_h, int in_w, int k_h, int k_w, int stride_h,
-                      int stride_w, int dil_h, int dil_w)
+                      int stride_w, int dil_h, int dil_w, float zero)
 {
     floats weight[WINDOW * WINDOW];
     UNROLLED for (int t = 0; t < WINDOW * WINDOW; t++)
@@ -21,11 +32,11 @@ INLINED void add_taps(floats sum[ROWS][PIXELS], global const storage *x, int x_s
     UNROLLED for (int r = 0; r < SPAN(ROWS); r++) {
         if ((uint)(top + r) >= (uint)in_h)
             continue;
-        global const storage *row = x + ((top + r) * in_w + left) * x_stride;
+        global const input_storage *row = x + ((top + r) * in_w + left) * x_stride;
         UNROLLED for (int c = 0; c < SPAN(PIXELS); c++) {
             if ((uint)(left + c) >= (uint)in_w)
                 continue;
-            const floats v = LOAD_VECTOR(row + c * x_stride);
+            const floats v = load_input(row + c * x_stride, zero);
             UNROLLED for (int q = 0; q < ROWS; q++) {
                 UNROLLED for (int j = 0; j < WINDOW; j++) {
                     const int i = r - q * STRIDE, p = (c - j) / STRIDE;
@@ -37,9 +48,9 @@ INLINED void add_taps(floats sum[ROWS][PIXELS], global const storage *x, int x_s
     }
 }
 #else
-INLINED void add_taps(floats sum[ROWS][PIXELS], global const storage *x, int x_stride, global const storage *w,
+INLINED void add_taps(floats sum[ROWS][PIXELS], global const input_storage *x, int x_stride, global const storage *w,
                       int channels, int top, int left, int in_h, int in_w, int k_h, int k_w, int stride_h,
-                      int stride_w, int dil_h, int dil_w)
+                      int stride_w, int dil_h, int dil_w, float zero)
 {
     UNROLLED for (int q = 0; q < ROWS; q++) {
         for (int i = 0; i < k_h; i++) {
@@ -51,8 +62,8 @@ INLINED void add_taps(floats sum[ROWS][PIXELS], global const storage *x, int x_s
                 UNROLLED for (int p = 0; p < PIXELS; p++) {
                     const int column = left + p * stride_w + j * dil_w;
                     if ((uint)column < (uint)in_w) {
-                        global const storage *tap = x + (row * in_w + column) * x_stride;
-                        const floats v = LOAD_VECTOR(tap);
+                        global const input_storage *tap = x + (row * in_w + column) * x_stride;
+                        const floats v = load_input(tap, zero);
                         sum[q][p] = MULTIPLY_ADD(v, weight, sum[q][p]);
                     }
                 }
@@ -62,9 +73,9 @@ INLINED void add_taps(floats sum[ROWS][PIXELS], global const storage *x, int x_s
 }
 #endif
 
-kernel void depthwise(global const storage *x, int x_offset, int x_stride, global const storage *w, int w_offset,
-                      global const storage *b, int b_offset, global const storage *zeros, int zeros_offset,
-                      global const storage *residual, int residual_offset, int residual_stride, global storage *y,
+kernel void depthwise(global const input_storage *x, int x_offset, int x_stride, global const storage *w, int w_offset,
+                      global const storage *b, int b_offset, global const input_storage *zeros, int zeros_offset,
+                      global const storage *residual, int residual_offset, int residual_stride, global output_storage *y,
                       int y_offset, int y_stride, int batch, int in_h, int in_w, int channels, int out_h, int out_w,
                       int k_h, int k_w, int stride_h, int stride_w, int pad_t, int pad_l, int dil_h, int dil_w,
                       float act_a, float act_b)
@@ -79,12 +90,18 @@ kernel void depthwise(global const storage *x, int x_offset, int x_stride, globa
     x += x_offset + image * in_h * in_w * x_stride + channel;
     w += w_offset + channel;
 
+#if BYTES & 4
+    const float zero = zeros[zeros_offset];
+#else
+    const float zero = 0;
+#endif
     floats sum[ROWS][PIXELS];
     const floats bias = LOAD_VECTOR(b + b_offset + channel);
     UNROLLED for (int q = 0; q < ROWS; q++)
         UNROLLED for (int p = 0; p < PIXELS; p++)
             sum[q][p] = bias;
-    add_taps(sum, x, x_stride, w, channels, top, left, in_h, in_w, k_h, k_w, stride_h, stride_w, dil_h, dil_w);
+    add_taps(sum, x, x_stride, w, channels, top, left, in_h, in_w, k_h, k_w, stride_h, stride_w, dil_h, dil_w,
+             zero);
 
     UNROLLED for (int q = 0; q < ROWS; q++) {
         UNROLLED for (int p = 0; p < PIXELS; p++) {
@@ -95,7 +112,7 @@ kernel void depthwise(global const storage *x, int x_offset, int x_stride, globa
 #if RESIDUAL
                 v += LOAD_VECTOR(residual + residual_offset + out * residual_stride + channel);
 #endif
-                STORE_VECTOR(ACTIVATE(v, act_a, act_b), y + y_offset + out * y_stride + channel);
+                store_result(ACTIVATE(v, act_a, act_b), y + y_offset + out * y_stride + channel, VECTOR, act_a, act_b);
             }
         }
     }

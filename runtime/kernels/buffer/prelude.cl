@@ -19,12 +19,17 @@ ELEMENT_ALIGNED(float, floats_in_memory, 16, 4)
 ELEMENT_ALIGNED(int, ints_in_memory, 4, 4)
 ELEMENT_ALIGNED(int, ints_in_memory, 8, 4)
 ELEMENT_ALIGNED(int, ints_in_memory, 16, 4)
+ELEMENT_ALIGNED(uchar, bytes_in_memory, 4, 1)
+ELEMENT_ALIGNED(uchar, bytes_in_memory, 8, 1)
+ELEMENT_ALIGNED(uchar, bytes_in_memory, 16, 1)
 ELEMENT_ALIGNED(ushort, halves_in_memory, 4, 2)
 ELEMENT_ALIGNED(ushort, halves_in_memory, 8, 2)
 ELEMENT_ALIGNED(ushort, halves_in_memory, 16, 2)
 #define LOAD_FLOAT_N(n, p) (*(global const JOIN(floats_in_memory, n) *)(p))
 #define STORE_FLOAT_N(n, v, p) (*(global JOIN(floats_in_memory, n) *)(p) = (v))
 #define LOAD_INT_N(n, p) (*(global const JOIN(ints_in_memory, n) *)(p))
+#define LOAD_BYTE_N(n, p) (*(global const JOIN(bytes_in_memory, n) *)(p))
+#define STORE_BYTE_N(n, v, p) (*(global JOIN(bytes_in_memory, n) *)(p) = (v))
 #define CONVERT_N(type, n, v) __builtin_convertvector(v, JOIN(type, n))
 #define HALVES(n)                                                                                                      \
     INLINED JOIN(float, n) JOIN(load_halves, n)(global const half *p)                                                  \
@@ -51,7 +56,9 @@ HALVES(16)
 #define LOAD_FLOAT_N(n, p) JOIN(vload, n)(0, p)
 #define STORE_FLOAT_N(n, v, p) JOIN(vstore, n)(v, 0, p)
 #define LOAD_INT_N(n, p) JOIN(vload, n)(0, p)
-#define CONVERT_N(type, n, v) JOIN(convert_##type, n)(v)
+#define LOAD_BYTE_N(n, p) JOIN(vload, n)(0, p)
+#define STORE_BYTE_N(n, v, p) JOIN(vstore, n)(v, 0, p)
+#define CONVERT_N(type, n, v) JOIN(JOIN(convert_, type), n)(v)
 #define LOAD_HALF_N(n, p) JOIN(vload_half, n)(0, p)
 #define STORE_HALF_N(n, v, p) JOIN(vstore_half, n)(v, 0, p)
 #endif
@@ -73,16 +80,38 @@ typedef half storage;
 #if PRECISION == 2
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 typedef half real;
+#define REAL_NAME half
 #define REAL_N(n) JOIN(half, n)
 #define LOAD_REAL(p) (*(p))
 #define LOAD_REAL_N(n, p) JOIN(vload, n)(0, p)
 #define TO_FLOAT_N(n, v) JOIN(convert_float, n)(v)
 #else
 typedef float real;
+#define REAL_NAME float
 #define REAL_N(n) JOIN(float, n)
 #define LOAD_REAL(p) LOAD(p)
 #define LOAD_REAL_N(n, p) LOAD_N(n, p)
 #define TO_FLOAT_N(n, v) (v)
+#endif
+
+// BYTES, a sum of: 1 the output, 4 the input lies in unsigned eight bits. Of an output that is rounded to 255 steps
+// between act_a and act_b (fake quantisation) these are the steps above act_a.
+#ifndef BYTES
+#define BYTES 0
+#endif
+#if BYTES & 4
+typedef uchar input_storage;
+#define LOAD_INPUT(p) ((real)(*(p)))
+#define LOAD_INPUT_N(n, p) CONVERT_N(REAL_NAME, n, LOAD_BYTE_N(n, p))
+#else
+typedef storage input_storage;
+#define LOAD_INPUT(p) LOAD_REAL(p)
+#define LOAD_INPUT_N(n, p) LOAD_REAL_N(n, p)
+#endif
+#if BYTES & 1
+typedef uchar output_storage;
+#else
+typedef storage output_storage;
 #endif
 
 #ifdef VECTOR
@@ -154,6 +183,28 @@ INLINED void store_strided(floats v, global storage *p, int stride, int count)
 }
 
 INLINED void store_some(floats v, global storage *p, int count) { store_strided(v, p, 1, count); }
+
+// Writes the `count` elements of a result that exist.
+#if BYTES & 1
+INLINED void store_result(floats v, global output_storage *p, int count, float act_a, float act_b)
+{
+    lanes u;
+    u.vector = rint(v * (255.0f / (act_b - act_a))) - rint(act_a * (255.0f / (act_b - act_a)));
+#if VECTOR > 1
+    if (count >= VECTOR) {
+        STORE_BYTE_N(VECTOR, CONVERT_N(uchar, VECTOR, u.vector), p);
+        return;
+    }
+#endif
+    for (int i = 0; i < VECTOR && i < count; i++)
+        p[i] = (uchar)u.element[i];
+}
+#else
+INLINED void store_result(floats v, global output_storage *p, int count, float act_a, float act_b)
+{
+    store_some(v, p, count);
+}
+#endif
 
 // First of the VECTOR channels of a block. The last block starts earlier so that it is full: some channels are then
 // computed by two work items, which write the same values. There must be at least VECTOR channels.
@@ -242,9 +293,9 @@ INLINED bool place_windows(int top[PIXELS], int left[PIXELS], int image[PIXELS],
 
 // The pixels under a tap (row, column) of these windows: `start` behind `tap`, or zeros where they lie in the padding,
 // which is looked for only where any window reaches into it.
-INLINED void find_pixels(global const storage *pixel[PIXELS], global const storage *tap, const int start[PIXELS],
+INLINED void find_pixels(global const input_storage *pixel[PIXELS], global const input_storage *tap, const int start[PIXELS],
                          bool padded, const int top[PIXELS], const int left[PIXELS], int row, int column, int2 in,
-                         global const storage *zeros)
+                         global const input_storage *zeros)
 {
     UNROLLED for (int p = 0; p < PIXELS; p++)
         pixel[p] = tap + start[p];
@@ -345,7 +396,7 @@ INLINED void multiply_add_column(reals sum[PIXELS][VECTORS], const real value[PI
 
 // sum[p] += pixel[p][c] * w[c] for the columns c from `first` up to `end`, COLUMNS (1 or 4) to a step; integers always
 // four.
-INLINED void multiply_add_columns(reals sum[PIXELS][VECTORS], global const storage *const pixel[PIXELS],
+INLINED void multiply_add_columns(reals sum[PIXELS][VECTORS], global const input_storage *const pixel[PIXELS],
                                   global const packed_weights *w, const int first, int end)
 {
     real value[PIXELS];
@@ -355,11 +406,11 @@ INLINED void multiply_add_columns(reals sum[PIXELS][VECTORS], global const stora
     REAL_N(4) four[PIXELS];
 #define LOAD_VALUES                                                                                                    \
     UNROLLED for (int p = 0; p < PIXELS; p++)                                                                          \
-        four[p] = LOAD_REAL_N(4, pixel[p] + c);
+        four[p] = LOAD_INPUT_N(4, pixel[p] + c);
 #define VALUE(p, i) four[p].s##i
 #else
 #define LOAD_VALUES
-#define VALUE(p, i) LOAD_REAL(pixel[p] + c + i)
+#define VALUE(p, i) LOAD_INPUT(pixel[p] + c + i)
 #endif
 #ifdef WEIGHT_BITS
     ints integers[VECTORS];
@@ -394,7 +445,7 @@ INLINED void multiply_add_columns(reals sum[PIXELS][VECTORS], global const stora
 #ifndef WEIGHT_BITS
     for (; c < end; c++) {
         UNROLLED for (int p = 0; p < PIXELS; p++)
-            value[p] = LOAD_REAL(pixel[p] + c);
+            value[p] = LOAD_INPUT(pixel[p] + c);
         load_weights(weight, w + c * PACK);
         multiply_add_column(sum, value, weight);
     }
@@ -403,14 +454,14 @@ INLINED void multiply_add_columns(reals sum[PIXELS][VECTORS], global const stora
 
 #if LOCAL
 // The same with the weights in local memory: those of column c are stage[(c - staged) * VECTORS] and what follows it.
-INLINED void multiply_add_staged(reals sum[PIXELS][VECTORS], global const storage *const pixel[PIXELS],
+INLINED void multiply_add_staged(reals sum[PIXELS][VECTORS], global const input_storage *const pixel[PIXELS],
                                  local const reals *stage, int staged, int first, int end)
 {
     for (int c = first; c < end; c++) {
         real value[PIXELS];
         reals weight[VECTORS];
         UNROLLED for (int p = 0; p < PIXELS; p++)
-            value[p] = LOAD_REAL(pixel[p] + c);
+            value[p] = LOAD_INPUT(pixel[p] + c);
         UNROLLED for (int k = 0; k < VECTORS; k++)
             weight[k] = stage[(c - staged) * VECTORS + k];
         multiply_add_column(sum, value, weight);
@@ -446,7 +497,7 @@ INLINED void add_part(floats sum[PIXELS][VECTORS], reals part[PIXELS][VECTORS])
 #endif
 
 // sum[p] += pixel[p][c] * w[c] for all columns c.
-INLINED void multiply_add_tile(floats sum[PIXELS][VECTORS], global const storage *const pixel[PIXELS],
+INLINED void multiply_add_tile(floats sum[PIXELS][VECTORS], global const input_storage *const pixel[PIXELS],
                                global const packed_weights *w, int columns)
 {
 #if PRECISION == 2
@@ -459,7 +510,7 @@ INLINED void multiply_add_tile(floats sum[PIXELS][VECTORS], global const storage
 #if LOCAL
 // The same with the weights of LOCAL columns at a time in local memory. Every work item of the group must come here.
 // Where the group's shape gives it several blocks of channels, weights are read from global memory.
-INLINED void multiply_add_group(floats sum[PIXELS][VECTORS], global const storage *const pixel[PIXELS],
+INLINED void multiply_add_group(floats sum[PIXELS][VECTORS], global const input_storage *const pixel[PIXELS],
                                 global const packed_weights *w, int columns, local reals *stage)
 {
     if (get_local_size(1 - ORDER) != 1 || get_local_size(2) != 1) {
@@ -493,7 +544,7 @@ INLINED void multiply_add_group(floats sum[PIXELS][VECTORS], global const storag
 
 // y = activation(sum (+ or * residual)) for the rows and channels that exist; `whole`: all channels do.
 INLINED void write_part(floats sum[PIXELS][VECTORS], global const storage *residual, int residual_stride,
-                        global storage *y, int y_stride, int rows, int channels, float act_a, float act_b,
+                        global output_storage *y, int y_stride, int rows, int channels, float act_a, float act_b,
                         const bool whole)
 {
     UNROLLED for (int p = 0; p < PIXELS; p++) {
@@ -507,7 +558,7 @@ INLINED void write_part(floats sum[PIXELS][VECTORS], global const storage *resid
 #elif RESIDUAL
                     v += load_some(residual + p * residual_stride + first, exist);
 #endif
-                    store_some(ACTIVATE(v, act_a, act_b), y + p * y_stride + first, exist);
+                    store_result(ACTIVATE(v, act_a, act_b), y + p * y_stride + first, exist, act_a, act_b);
                 }
             }
         }
@@ -515,7 +566,7 @@ INLINED void write_part(floats sum[PIXELS][VECTORS], global const storage *resid
 }
 
 INLINED void write_tile(floats sum[PIXELS][VECTORS], global const storage *residual, int residual_stride,
-                        global storage *y, int y_stride, int rows, int channels, float act_a, float act_b)
+                        global output_storage *y, int y_stride, int rows, int channels, float act_a, float act_b)
 {
     if (channels >= BLOCK)
         write_part(sum, residual, residual_stride, y, y_stride, rows, channels, act_a, act_b, true);
