@@ -37,7 +37,10 @@ def write_tensorflow(folder: Path) -> None:
     converter = tf.lite.TFLiteConverter.from_keras_model(model)
     (folder / "net.tflite").write_bytes(converter.convert())
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    (folder / "dynamic_range.tflite").write_bytes(converter.convert())
     converter.representative_dataset = _samples
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8]
+    (folder / "sixteen_bits.tflite").write_bytes(converter.convert())
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
     converter.inference_input_type = converter.inference_output_type = tf.int8
     (folder / "integer.tflite").write_bytes(converter.convert())
