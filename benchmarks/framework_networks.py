@@ -54,6 +54,28 @@ def keras_application(folder: Path, name: str) -> Path:
 
 def litert_application(folder: Path, name: str) -> Path:
     """A network of keras.applications for one image as .tflite, and its deployment file."""
+    converter, size = _litert_converter(name)
+    (folder / f"{name}.tflite").write_bytes(converter.convert())
+    return _deployment(folder, name, "tflite", f"{name}.tflite", "image", (1, size, size, 3), "output_0")
+
+
+def litert_integers(folder: Path, name: str) -> Path:
+    """The same in integers inside, floats outside: ranges are of seeded noise."""
+    import numpy as np
+    import tensorflow as tf
+
+    converter, size = _litert_converter(name)
+    random = np.random.default_rng(SEED)
+    images = [random.uniform(-1, 1, (1, size, size, 3)).astype("f") for _ in range(4)]
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    converter.representative_dataset = lambda: ([image] for image in images)
+    made = f"{name}_8bit"
+    (folder / f"{made}.tflite").write_bytes(converter.convert())
+    return _deployment(folder, made, "tflite", f"{made}.tflite", "image", (1, size, size, 3), "output_0")
+
+
+def _litert_converter(name: str) -> tuple[Any, int]:
+    """That of a network for one image, and the image's size."""
     import tensorflow as tf
 
     tf.keras.utils.set_random_seed(SEED)
@@ -61,8 +83,7 @@ def litert_application(folder: Path, name: str) -> Path:
     image = tf.keras.Input((size, size, 3), batch_size=1, name="image")
     model = getattr(tf.keras.applications, name)(weights=None, input_tensor=image)
     _stir(model)
-    (folder / f"{name}.tflite").write_bytes(tf.lite.TFLiteConverter.from_keras_model(model).convert())
-    return _deployment(folder, name, "tflite", f"{name}.tflite", "image", (1, size, size, 3), "output_0")
+    return tf.lite.TFLiteConverter.from_keras_model(model), size
 
 
 def deeplab_head(folder: Path) -> Path:

@@ -102,7 +102,7 @@ def main() -> None:
     networks = given.networks.split(",") if given.networks else None
     for name in (given.table,) if given.table else TABLES:
         if name == "speed":
-            lines = quantised_speed.table(networks or [*quantised_speed.NETWORKS], given.turns)
+            lines = quantised_speed.table(networks or quantised_speed.default_networks(), given.turns)
         else:
             lines = table({each: measured(each) for each in networks or NETWORKS})
         text = "".join(f"{line}\n" for line in lines)

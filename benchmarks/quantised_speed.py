@@ -1,9 +1,14 @@
-"""How fast networks of the zoo are in eight bits on the runtime cpu, beside floats and ONNX Runtime, as a table."""
+"""How fast networks are in eight bits on the runtime cpu, beside floats and other engines, and how large, as a table.
+
+Those of the zoo in QDQ, beside ONNX Runtime; those of keras.applications (NAME.tflite, where TensorFlow is installed)
+in LiteRT's integers, beside ONNX Runtime on what they are converted to, and LiteRT with XNNPACK on the very file.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +17,12 @@ from tempfile import TemporaryDirectory
 import onnx
 
 from benchmarks.engines import Farmrt, OnnxRuntime, cores, test_inputs
+from benchmarks.framework_networks import make_apart
 from benchmarks.interleaving import ContenderTimes, measure_interleaved
+from benchmarks.litert import LiteRt
 from benchmarks.machine import Others, machine
 from benchmarks.scratch import scratch
+from farm.config import deployment
 from farm.config.execution import Execution
 from farm.config.given_model import GivenModel
 from farm.config.inventory import HOST
@@ -33,24 +41,27 @@ NETWORKS = (
     *("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50", "inception_v3"),
     *("vit_tiny", "bert_mini"),
 )
+LITERT = ".tflite"
+APPLICATIONS = tuple(f"{name}{LITERT}" for name in ("MobileNet", "MobileNetV2", "MobileNetV3Large", "ResNet50"))
+COLUMNS = ("", "threads", "ms", "over float", "over ONNX Runtime's", "over LiteRT's", "data over float's")
 THREADS = (1, 2)
+Models = tuple[Prepared, Prepared, Path | None]  # floats, integers, and the file of these for LiteRT
 LIMIT_S = 20.0  # of one comparison in turns
 
 
 def table(networks: list[str], turns: int) -> Iterator[str]:
-    """The lines: our latency in eight bits, and its ratio to the others' of pairs of turns."""
+    """The lines: our latency in eight bits, its ratio to the others' of pairs of turns, and that of the plans' data."""
     others = Others()
-    yield "| | threads | ms | over float | over ONNX Runtime's QDQ |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
+    yield f"| {' | '.join(COLUMNS)} |"
+    yield f"| --- |{' ---: |' * (len(COLUMNS) - 1)}"
     for network in networks:
         with TemporaryDirectory() as folder:
-            floats, whole = _models(network, Path(folder))
+            make = _applications if network.endswith(LITERT) else _models
+            floats, whole, litert = make(network, Path(folder))
             for threads in THREADS:
-                own, *beside = _measured(floats, whole, threads, turns)
-                cells = [
-                    f"{statistics.median(map(statistics.median, own.turns)):.1f}",
-                    *(_over(own, x) for x in beside),
-                ]
+                (own, *beside), size = _measured(floats, whole, litert, threads, turns)
+                ms = statistics.median(map(statistics.median, own.turns))
+                cells = [f"{ms:.1f}", *(_over(own, x) for x in beside), *["-"] * (3 - len(beside)), f"{size:.2f}"]
                 yield f"| {network} | {threads} | {' | '.join(cells)} |"
     busy = others.cores()
     state = "busy: " if busy > 0.1 * cores() else ""
@@ -58,7 +69,24 @@ def table(networks: list[str], turns: int) -> Iterator[str]:
     yield f"{machine().cpu}, {cores()} cores; {state}other work took {busy:.1f} of them meanwhile. Per channel, minmax."
 
 
-def _models(network: str, folder: Path) -> tuple[Prepared, Prepared]:
+def default_networks() -> list[str]:
+    """Those that can be made here."""
+    is_there = all(importlib.util.find_spec(name) for name in ("tensorflow", "tf2onnx", "ai_edge_litert"))
+    return [*NETWORKS, *(APPLICATIONS if is_there else ())]
+
+
+def _applications(network: str, folder: Path) -> Models:
+    """A network of keras.applications as .tflite in floats and in integers, and the latter's file."""
+    name = network.removesuffix(LITERT)
+    made = []
+    for maker, model in (("litert_application", name), ("litert_integers", f"{name}_8bit")):
+        make_apart(maker, folder, name)
+        source = deployment.load(folder / f"{model}.yml")
+        made.append(prepare(source, model, fetch.Fetcher(source)))
+    return made[0], made[1], folder / f"{name}_8bit.tflite"
+
+
+def _models(network: str, folder: Path) -> Models:
     """A network in float and in QDQ, with ranges of its validation inputs."""
     source = zoo.from_url(f"zoo://{network}")
     floats = _prepared(source, folder / f"{network}.onnx")
@@ -69,7 +97,8 @@ def _models(network: str, folder: Path) -> tuple[Prepared, Prepared]:
     calibration = Calibration(process, model, names, folder / "ranges.npz")
     calibration.run({"validation": functools.partial(test_inputs, floats)}, lambda done: None)
     ranges = {name: chosen_range("minmax", calibration.histograms[name]) for name in names}
-    return floats, _prepared(qdq.quantized(model, parts, ranges, per_channel=True), folder / f"{network}_qdq.onnx")
+    whole = _prepared(qdq.quantized(model, parts, ranges, per_channel=True), folder / f"{network}_qdq.onnx")
+    return floats, whole, None
 
 
 def _prepared(model: onnx.ModelProto, path: Path) -> Prepared:
@@ -82,8 +111,10 @@ def _prepared(model: onnx.ModelProto, path: Path) -> Prepared:
     return prepare(source, name, fetch.Fetcher(source))
 
 
-def _measured(floats: Prepared, whole: Prepared, threads: int, turns: int) -> list[ContenderTimes]:
-    """Ours in eight bits, ours in float, and ONNX Runtime in eight bits."""
+def _measured(
+    floats: Prepared, whole: Prepared, litert: Path | None, threads: int, turns: int
+) -> tuple[list[ContenderTimes], float]:
+    """Ours in eight bits, ours in float, ONNX Runtime and LiteRT in eight bits; and our data over that in float."""
     inputs, options = test_inputs(floats), LoadOptions(tuned=NO_ARTIFACT)
     with contextlib.ExitStack() as stack:
         stack.enter_context(scratch())
@@ -99,7 +130,9 @@ def _measured(floats: Prepared, whole: Prepared, threads: int, turns: int) -> li
             )
             for name, given in {"int8": whole, "float": floats}.items()
         ]
-        return measure_interleaved([*ours, OnnxRuntime(whole.source, inputs, threads)], turns, LIMIT_S)
+        others = [LiteRt(litert, inputs, threads)] if litert else []
+        size = len(ours[0].plan.data) / len(ours[1].plan.data)
+        return measure_interleaved([*ours, OnnxRuntime(whole.source, inputs, threads), *others], turns, LIMIT_S), size
 
 
 def _over(own: ContenderTimes, other: ContenderTimes) -> str:

@@ -70,8 +70,9 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
             BLOCKED_OPERATORS[node.op].lower(builder, node)
         else:
             _lower_node(builder, node)
-        if node.output in kept:
-            builder.output(node.output)
+        written = builder.byte_choice.nodes.get(node.output, node.output)
+        if written in kept:
+            builder.output(written)
     for name in graph.outputs:
         builder.output(name)
     return builder

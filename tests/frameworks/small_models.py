@@ -37,10 +37,14 @@ def write_tensorflow(folder: Path) -> None:
     converter = tf.lite.TFLiteConverter.from_keras_model(model)
     (folder / "net.tflite").write_bytes(converter.convert())
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    (folder / "dynamic_range.tflite").write_bytes(converter.convert())
     converter.representative_dataset = _samples
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8]
+    (folder / "sixteen_bits.tflite").write_bytes(converter.convert())
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
     converter.inference_input_type = converter.inference_output_type = tf.int8
     (folder / "integer.tflite").write_bytes(converter.convert())
+    (folder / "operators.tflite").write_bytes(_integer_operators(tf))
     image = tf.keras.Input((4,), name="image")
     coded = tf.keras.Model(image, tf.keras.layers.Lambda(lambda x: 2 * x, name="twice")(image))
     coded.save(folder / "lambda.keras")
@@ -139,6 +143,41 @@ def _quantisation_aware(tf: Any) -> bytes:
             x = tf.quantization.fake_quant_with_min_max_vars(tf.nn.relu6(x), tf.constant(0.0), tf.constant(6.0))
         tf.nn.softmax(tf.reduce_mean(x, (1, 2)), name="scores")
         content: bytes = graph.as_graph_def().SerializeToString()
+    return content
+
+
+def _integer_operators(tf: Any) -> bytes:
+    """The operators of mobile networks in integers, each in a branch of its own, by the name of its output."""
+    layers = tf.keras.layers
+    image = tf.keras.Input((8, 8, 16), batch_size=1, name="image")
+    narrow = layers.Conv2D(16, 1, name="base")(image)
+    branches = {
+        "conv": layers.Conv2D(8, 3, strides=2, padding="same")(image),
+        "conv_relu6": layers.ReLU(6.0)(layers.Conv2D(8, 1)(image)),
+        "depthwise": layers.DepthwiseConv2D(3, padding="same")(image),
+        "dense": layers.Dense(7)(layers.Flatten()(image)),
+        "add": layers.Add()([image, narrow]),
+        "mul": layers.Multiply()([image, narrow]),
+        "gate": layers.Multiply()([image, layers.GlobalAveragePooling2D(keepdims=True)(narrow)]),
+        "average": layers.AveragePooling2D(3, strides=2, padding="same")(image),
+        "largest": layers.MaxPooling2D(2)(image),
+        "mean": layers.GlobalAveragePooling2D()(image),
+        "joined": layers.Concatenate()([image, narrow]),
+        "padded": layers.ZeroPadding2D(1)(image),
+        "sigmoid": layers.Activation("sigmoid")(image),
+        "hard_swish": layers.Activation("hard_swish")(image),
+        "leaky": layers.LeakyReLU(0.1)(image),
+        "nearest": layers.UpSampling2D(2)(image),
+        "bilinear": layers.UpSampling2D(2, interpolation="bilinear")(image),
+        "softmax": layers.Softmax()(layers.Flatten()(layers.Conv2D(1, 1)(image))),
+    }
+    random = np.random.default_rng(SEED)
+    converter = tf.lite.TFLiteConverter.from_keras_model(tf.keras.Model(image, branches))
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    converter.representative_dataset = lambda: ([random.normal(0, 1, (1, 8, 8, 16)).astype("f")] for _ in range(16))
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+    converter.inference_input_type = converter.inference_output_type = tf.int8
+    content: bytes = converter.convert()
     return content
 
 

@@ -57,7 +57,7 @@ FAKE_QUANTS = ("per_channel", "narrow", "four_bits", "sixteen_bits", "above_zero
 def test_each_way_of_fake_quantisation(tmp_path: Path, tensorflow_models: Path) -> None:
     model = tensorflow_models / "fake_quants.pb"
     outputs = assert_agrees(prepared(write(tmp_path, "tensorflow", model, output=", ".join(FAKE_QUANTS)), tmp_path))
-    assert {name: len(np.unique(value)) for name, value in outputs.items() if name == "four_bits"} == {"four_bits": 16}
+    assert 4 < len(np.unique(outputs["four_bits"])) <= 16 < len(np.unique(outputs["narrow"]))
 
 
 @pytest.mark.parametrize(("name", "text"), [("computed", "its range is computed"), ("empty", "range is 0.9 to 0.9")])

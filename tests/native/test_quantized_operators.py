@@ -177,6 +177,13 @@ def test_operator(farmrt: Farmrt, name: str, block: int) -> None:
     check(farmrt, name, block)
 
 
+def test_what_rounds_the_result_of_an_operator_can_be_kept() -> None:
+    maker = Maker()
+    y = maker.last("Sigmoid", maker.image())
+    graph = maker.finish(maker.convolution(y, 24, k=1))
+    assert y in {output.name for output in lower(graph, CPU, Options(keep=(y,))).outputs}
+
+
 @pytest.mark.parametrize("isa", ["", *(pytest.param(isa, marks=pytest.mark.slow) for isa in ISAS)])
 @pytest.mark.parametrize("activation", ["", "swish"])
 @pytest.mark.parametrize("block", BLOCKS)

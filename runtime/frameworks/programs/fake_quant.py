@@ -5,14 +5,14 @@ tf2onnx has no more of them than eight bits of a whole tensor whose range begins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto
 
-from runtime.errors import ModelError, UnsupportedError
+from runtime.errors import FarmError, ModelError, UnsupportedError
 
 Array = npt.NDArray[Any]
 
@@ -27,7 +27,7 @@ def range_with_zero(low: Array, high: Array, bits: int, is_narrow: bool) -> tupl
     return scale.astype(np.float32), zero, least, most
 
 
-def _convert(graph: Any, node: Any, name: str, arguments: Any) -> None:
+def _convert(graph: Any, node: Any, name: str) -> None:
     """Puts others in the place of a node of tf2onnx's graph."""
     bits, is_narrow = (node.get_attr_value(key, default) for key, default in (("num_bits", 8), ("narrow_range", 0)))
     low, high = _range(node)
@@ -71,4 +71,15 @@ def _range(node: Any) -> tuple[Array, Array]:
 
 
 _OPERATORS = ("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
-HANDLERS: Mapping[str, tuple[Callable[..., None], list[Any]]] = {name: (_convert, []) for name in _OPERATORS}
+
+
+def handlers(refusals: list[FarmError]) -> dict[str, tuple[Callable[..., None], list[Any]]]:
+    """What tf2onnx calls for each operator; `refusals` gets why a node has no form, since tf2onnx goes on then."""
+
+    def convert(graph: Any, node: Any, name: str, arguments: Any) -> None:
+        try:
+            _convert(graph, node, name)
+        except FarmError as error:
+            refusals.append(error)
+
+    return {name: (convert, []) for name in _OPERATORS}

@@ -14,6 +14,7 @@ from typing import Any
 import onnx
 import tensorflow as tf
 
+from runtime.errors import FarmError
 from runtime.frameworks import names
 from runtime.frameworks.model_tensors import ModelTensors
 from runtime.frameworks.programs import fake_quant, frozen_graph, keras_model, program, saved_model
@@ -40,14 +41,17 @@ def to_onnx(request: FrameworkRequest, folder: Path) -> onnx.ModelProto:
 
     bounded = _bounded(request, folder)
     tf2onnx.logging.set_level(tf2onnx.logging.ERROR)
+    refusals: list[FarmError] = []
     model: onnx.ModelProto
     model, _ = tf2onnx.convert.from_graph_def(
         bounded.graph_def,
         input_names=bounded.inputs,
         output_names=bounded.outputs,
         opset=OPSET,
-        custom_op_handlers=dict(fake_quant.HANDLERS),
+        custom_op_handlers=fake_quant.handlers(refusals),
     )
+    if refusals:
+        raise refusals[0]
     express_operators(model)
     check_operators(model, TITLE)
     given = (*request.input_names, *request.outputs)
