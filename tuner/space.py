@@ -35,8 +35,7 @@ def candidate_costs(launch: TrialLaunch, target: Target, preferred_multiple: int
     for order, variant in enumerate(fitting_variants(launch, target)):
         items = three_dimensional(launch.work_items(variant))
         costs = {} if limit else {DRIVERS_CHOICE: _DRIVERS_CHOICE}
-        for size in local_sizes(items, allowed, preferred_multiple):
-            costs[size] = local_cost(items, size, target.compute_units, preferred_multiple)
+        costs |= _size_costs(items, allowed, preferred_multiple)
         if launch.kernel.local_size:
             costs[three_dimensional(launch.kernel.local_size(launch.dims, variant, target))] = 0.0
         all_costs |= {Candidate(variant, size): cost + _LATER_VARIANT * order for size, cost in costs.items()}
@@ -61,6 +60,13 @@ def three_dimensional(sizes: Sequence[int]) -> LocalSize:
     return (x, max(y, 1), max(z, 1)) if x else DRIVERS_CHOICE
 
 
+@functools.lru_cache(4096)
+def _size_costs(items: LocalSize, target: Target, preferred_multiple: int) -> dict[LocalSize, float]:
+    """Guessed costs of the local sizes of so many work items, which variants, layers and models have in common."""
+    sizes = local_sizes(items, target, preferred_multiple)
+    return {size: local_cost(items, size, target.compute_units, preferred_multiple) for size in sizes}
+
+
 def local_sizes(work_items: Sequence[int], target: Target, preferred_multiple: int = 0) -> list[LocalSize]:
     """Legal local sizes that can matter for a launch of so many work items.
 
@@ -72,9 +78,10 @@ def local_sizes(work_items: Sequence[int], target: Target, preferred_multiple: i
     largest = target.max_work_group_size
     x, y, z = (_side_lengths(count, min(limit, largest)) for count, limit in zip(items, limits, strict=True))
     x = sorted({*x, *_multiples(preferred_multiple, max(x))})
-    busy = min(target.compute_units, math.prod(items))
-    legal = (size for size in itertools.product(x, y, z) if math.prod(size) <= largest)
-    return [size for size in legal if _waste(items, size) <= _MOST_WASTE and _groups(items, size) >= busy]
+    count = math.prod(items)
+    busy, most = min(target.compute_units, count), _MOST_WASTE * count
+    legal = (size for size in itertools.product(x, y, z) if _items(size) <= largest)
+    return [size for size in legal if busy <= (groups := _groups(items, size)) and groups * _items(size) <= most]
 
 
 def _side_lengths(count: int, limit: int) -> list[int]:
@@ -97,18 +104,18 @@ def _useful_divisors(count: int, limit: int) -> list[int]:
 
 
 def _groups(items: LocalSize, size: LocalSize) -> int:
-    return math.prod(ceil_div(count, side) for count, side in zip(items, size, strict=True))
+    return ceil_div(items[0], size[0]) * ceil_div(items[1], size[1]) * ceil_div(items[2], size[2])
 
 
-def _waste(items: LocalSize, size: LocalSize) -> float:
-    return _groups(items, size) * math.prod(size) / math.prod(items)
+def _items(size: LocalSize) -> int:
+    return size[0] * size[1] * size[2]
 
 
 def local_cost(items: LocalSize, size: LocalSize, compute_units: int, preferred_multiple: int) -> float:
     """Guessed cost of a local size alone: rounding, imbalance at the end, idle lanes, and the number of groups."""
     groups = _groups(items, size)
     imbalance = ceil_div(groups, compute_units) * compute_units / groups
-    lanes = math.prod(size)
+    lanes = _items(size)
     idle = ceil_div(lanes, preferred_multiple) * preferred_multiple / lanes if preferred_multiple else 1.0
     crowding = 0.05 * abs(math.log2(groups / (_GROUPS_A_UNIT * compute_units)))
-    return math.log(_waste(items, size)) + math.log(imbalance) + min(math.log(idle), 0.5) + crowding
+    return math.log(groups * lanes / math.prod(items)) + math.log(imbalance) + min(math.log(idle), 0.5) + crowding

@@ -111,6 +111,16 @@ def sources(features: Features = EVERYTHING) -> list[TranslationUnit]:
     return [_unit(path, flags=features.flags(path)) for path in paths]
 
 
+def unit_commands(target: Abi) -> list[tuple[TranslationUnit, list[str]]]:
+    """The units of the innermost loops, and what the compiler is told of each."""
+    return [(unit, [*_flags(target), *unit.flags]) for unit in _tile_units(target)]
+
+
+def _flags(target: Abi) -> list[str]:
+    defines = (f'-DRT_VERSION="{RUNTIME_VERSION}"', f'-DRT_ABI="{target.name}"')
+    return [*_COMMON, *_WARNINGS, *defines, *target.flags]
+
+
 def _unit(source: Path, suffix: str = "", flags: tuple[str, ...] = ()) -> TranslationUnit:
     """Makes a unit that is compiled for small code; those of the CPU operators are compiled for speed."""
     fast = source.name.endswith(".cpu.c") or (source.stem.startswith("cpu_") and source.stem not in _NOT_HOT)
@@ -133,9 +143,8 @@ def _build(
 ) -> None:
     (folder / shared_library.NAME).unlink(missing_ok=True)  # made of the old sources
     with scratch_folder(folder) as scratch:
-        defines = [f'-DRT_VERSION="{RUNTIME_VERSION}"', f'-DRT_ABI="{target.name}"']
         checks = _SANITIZERS if sanitize else ()
-        flags = [*_COMMON, *_WARNINGS, *defines, *target.flags, *checks]
+        flags = [*_flags(target), *checks]
         link = [*toolchain.compiler, *target.flags, *toolchain.link_flags, *(checks or ("-s",)), "-Wl,--gc-sections"]
         units = [*sources(features), *([] if "cpu" in features.without else _tile_units(target))]
         units = [dataclasses.replace(unit, flags=(*unit.flags, *_CHECKED)) for unit in units] if sanitize else units

@@ -70,12 +70,17 @@ INLINE void channels_add(lanes sum[PIXELS][BLOCKS * PARTS], const float *const *
     lanes inputs[PIXELS];
     UNROLLED for (int p = 0; p < pixels; p++) inputs[p] = load(x[p] + c);
     w += c * RT_BLOCK;
-    UNROLLED for (int k = 0; k < LANES; k++, w += RT_BLOCK) {
-        UNROLLED for (int i = 0; i < blocks * PARTS; i++) {
-            lanes weight = load(w + i / PARTS * stride + i % PARTS * LANES);
-            UNROLLED for (int p = 0; p < pixels; p++) sum[p][i] += weight * inputs[p][k];
+    const int registers = blocks * PARTS; /* an even number */
+    lanes next[2] = {load(w), load(w + LANES)}; /* ahead of its use, for which a core that runs in order would wait */
+    UNROLLED for (int n = 0; n < LANES * registers; n += 2) {
+        lanes weight[2] = {next[0], next[1]};
+        int k = (n + 2) / registers, i = (n + 2) % registers;
+        const float *following = w + k * RT_BLOCK + i / PARTS * stride + i % PARTS * LANES;
+        if (k < LANES) next[0] = load(following), next[1] = load(following + LANES);
+        UNROLLED for (int p = 0; p < 2 * pixels; p++) {
+            sum[p / 2][n % registers + p % 2] += weight[p % 2] * inputs[p / 2][n / registers];
         }
-        __asm__ volatile("" ::: "memory"); /* keeps the next weights from being loaded before there are registers */
+        __asm__ volatile("" ::: "memory"); /* keeps further weights from being loaded before there are registers */
     }
 }
 #endif
