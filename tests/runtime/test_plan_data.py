@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import mmap
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -112,3 +113,23 @@ def test_a_plan_whose_weights_are_packed_later_is_the_plan(monkeypatch: pytest.M
     inputs = maker.noise()
     found, expected = (BlockedExecutor(each).run(inputs) for each in (plan, in_memory))
     np.testing.assert_array_equal(found[graph.outputs[0]], expected[graph.outputs[0]])
+
+
+def test_packing_takes_the_memory_of_one_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+    maker, width, layers = GraphMaker(seed=5), 512, 6
+    x = maker.input(1, width)
+    for _ in range(layers):
+        x = maker.add("FullyConnected", x, maker.weights(width, width))
+    graph = maker.finish(x)
+    for name in [name for name in graph.constants if len(graph.shape(name)) == 2]:  # as the transposed ones of MatMul
+        graph.constants[name] = np.asfortranarray(graph.constants[name])
+    monkeypatch.setattr(plan_data, "MOST_IN_MEMORY", 4096)
+    monkeypatch.setattr(assembly, "MOST_IN_MEMORY", 4096)
+    tracemalloc.start()
+    try:
+        plan = lower(graph, Target(soc="x", abi="x", memory="cpu"))
+        assert sum(map(len, pieces(plan.data))) > layers * width * width * 4
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.5 * width * width * 4
