@@ -191,6 +191,16 @@ static void scores_to_weights(turn_state *turn, int64_t from, int64_t keys) {
 
 /* --- turns --- */
 
+/* to = factor * from; apart where both are runs of neighbours, so that it becomes vector code. */
+static void scaled_copy(const float *restrict from, int64_t from_step, float factor, int64_t count, float *restrict to,
+                        int64_t to_step) {
+    if (from_step == 1 && to_step == 1) {
+        for (int64_t i = 0; i < count; i++) to[i] = factor * from[i];
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) to[i * to_step] = factor * from[i * from_step];
+}
+
 /* The memory of a worker and the queries of a turn. */
 static turn_state turn_start(const job *all, uint32_t turn, uint32_t worker) {
     const dims *d = &all->d;
@@ -212,7 +222,7 @@ static turn_state turn_start(const job *all, uint32_t turn, uint32_t worker) {
     own.total = own.greatest + QUERIES;
     const float *q = rt_floats(&tensors[Q]) + b * d->qs[0] + h * d->qs[1] + own.first * d->qs[2];
     for (int64_t p = 0; p < own.count; p++, q += d->qs[2]) {
-        for (int64_t i = 0; i < d->depth; i++) own.q[p * d->depth + i] = q[i * d->qs[3]] * d->scale;
+        scaled_copy(q, d->qs[3], d->scale, d->depth, own.q + p * d->depth, 1);
         own.greatest[p] = -INFINITY;
         own.total[p] = 0.0f;
     }
@@ -223,8 +233,7 @@ static turn_state turn_start(const job *all, uint32_t turn, uint32_t worker) {
 static void turn_end(const turn_state *turn, float *y) {
     const dims *d = &turn->all->d;
     for (int64_t p = 0; p < turn->count; p++, y += d->ys[2]) {
-        const float *sums = turn->sums + p * d->values;
-        for (int64_t e = 0; e < d->values; e++) y[e * d->ys[3]] = sums[e] / turn->total[p];
+        scaled_copy(turn->sums + p * d->values, 1, 1.0f / turn->total[p], d->values, y, d->ys[3]);
     }
 }
 

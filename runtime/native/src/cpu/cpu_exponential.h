@@ -17,7 +17,7 @@ static inline float rt_power_of_two(int32_t exponent) {
  * least relative error. 0 and infinity where a float cannot hold it; a NaN stays a NaN. */
 static inline float rt_exp(float v) {
     const float shift = 12582912.0f; /* 1.5 * 2^23: what is added to it is rounded to a whole number */
-    float within = v < -104.0f ? -104.0f : v > 89.0f ? 89.0f : v;
+    float below = 89.0f < v ? 89.0f : v, within = -104.0f > below ? -104.0f : below; /* an instruction each */
     float shifted = within * 1.44269504f + shift, whole = shifted - shift;
     float r = within - whole * 0.693359375f + whole * 2.12194440e-4f;
     float power = 1.0f + r + r * r * (0.49999993f + r * (0.16666515f + r * (0.041668457f + r * (0.0083694188f + r * 0.0013813143f))));

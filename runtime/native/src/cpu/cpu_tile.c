@@ -206,8 +206,11 @@ INLINE void finish(const rt_epilogue *end, float *sums, uint32_t pixels, uint64_
 
 /* All sums of a tile of constant size, in registers; stored pixel by pixel, then by channel. */
 INLINE void product_sum(const rt_tile *tile, float *sums, int pixels, int blocks) {
-    lanes sum[PIXELS][BLOCKS * PARTS] = {0};
+    lanes sum[PIXELS][BLOCKS * PARTS];
     const float *w = tile->weights;
+    for (int p = 0; p < pixels; p++) { /* an initializer would clear memory */
+        for (int i = 0; i < blocks * PARTS; i++) sum[p][i] = (lanes){0};
+    }
     for (uint32_t tap = 0; tap < tile->taps; tap++) {
         const float *x[PIXELS]; /* the inputs of this tap; each is multiplied with a whole register of weights */
         for (int p = 0; p < pixels; p++) x[p] = tile->rows[tap * RT_TILE_PIXELS + (uint32_t)p];
