@@ -49,10 +49,14 @@ def _rule(dims: Dims, chosen: Variant, target: Target) -> str:
     most = max(dims["depth"], dims["values"])
     if most > MOST_ELEMENTS:
         return f"heads of {most} elements; up to {MOST_ELEMENTS} are supported"
-    return too_wide(min(dims["depth"], dims["values"]), chosen) if chosen["VECTOR"] > 4 else ""
+    wide = too_wide(min(dims["depth"], dims["values"]), chosen) if chosen["VECTOR"] > 4 else ""
+    missing = "no cl_khr_subgroups" if chosen.get("SUBGROUPS") and not target.subgroups else ""
+    return wide or missing
 
 
 _TILES = (_tile(6, 64, 8, 0), _tile(4, 32, 8, 0), _tile(4, 32, 4, 0), _tile(6, 64, 16, 1))
+# As many values are joined as a head has: played Adrenos take a fifth of the time where that needs no barrier.
+_IN_SUBGROUPS = tuple(variant(LANES=lanes, VECTOR=4, SUBGROUPS=1) for lanes in (16, 64))
 
 BUFFER_KERNELS = (
     buffer_kernel(
@@ -63,7 +67,7 @@ BUFFER_KERNELS = (
         _shapes,
         _work_items,
         floats="scale",
-        variants=(*shared_variants(4, 8, 16), *_TILES),
+        variants=(*shared_variants(4, 8, 16), *_IN_SUBGROUPS, *_TILES),
         defaults={
             "": (variant(LANES=1, VECTOR=4),),
             "nvidia": (variant(LANES=16, VECTOR=8), variant(LANES=16, VECTOR=4)),
