@@ -112,6 +112,11 @@ def gpu_family(
     return next(filter(None, makers), "unknown")
 
 
+def has_subgroups(extensions: Collection[str]) -> bool:
+    """Whether work items can join values in subgroups; Intel's driver for CPUs lists only what builds on these."""
+    return not {"cl_khr_subgroups", "cl_khr_subgroup_extended_types"}.isdisjoint(extensions)
+
+
 def wider_family(family: str) -> str:
     """The family without what tells its members apart: `cpu` of `cpu-avx512`, `pocl` of `pocl-3.1`."""
     return family.split("-")[0]
@@ -167,6 +172,6 @@ def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Ta
             "image2d_max_width": device["image2d_max_width"],
             "image2d_max_height": device["image2d_max_height"],
             "fp16": device["fp16"],
-            "subgroups": "cl_khr_subgroups" in device.get("extensions", ()),
+            "subgroups": has_subgroups(device.get("extensions", ())),
         }
     return Target(**(fields | settings))

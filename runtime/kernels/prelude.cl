@@ -29,6 +29,7 @@
 #define JOIN_LANES(type, join)                                                                                         \
     {                                                                                                                  \
         local type *own = shared + (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0);        \
+        JOIN_SUBGROUPS(type, join)                                                                                     \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                  \
         own[get_local_id(0)] = value;                                                                                  \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                  \
@@ -38,6 +39,30 @@
         return result;                                                                                                 \
     }
 #define SUM(a, b) ((a) + (b))
+
+// SUBGROUPS: a work group of a single row joins in the hardware's waves first, which needs no barrier, and only what
+// these have in local memory. The greatest of values and NaN may be a value.
+#if SUBGROUPS
+#pragma OPENCL EXTENSION cl_khr_subgroups : enable
+#define SUBGROUP_SUM sub_group_reduce_add
+#define SUBGROUP_GREATER sub_group_reduce_max
+#define JOIN_SUBGROUPS(type, join)                                                                                     \
+    if (get_local_size(1) * get_local_size(2) == 1) {                                                                  \
+        type result = SUBGROUP_##join(value);                                                                          \
+        if (get_num_sub_groups() == 1)                                                                                 \
+            return result;                                                                                             \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                  \
+        if (get_sub_group_local_id() == 0)                                                                             \
+            own[get_sub_group_id()] = result;                                                                          \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                  \
+        result = own[0];                                                                                               \
+        for (int i = 1; i < get_num_sub_groups(); i++)                                                                 \
+            result = join(result, own[i]);                                                                             \
+        return result;                                                                                                 \
+    }
+#else
+#define JOIN_SUBGROUPS(type, join)
+#endif
 #endif
 
 // APPLY_BINARY(a, b): an element-wise function of two values.

@@ -41,8 +41,8 @@ def launches(kernel: Kernel) -> Iterator[Launch]:
 
 
 def uncovered(kernel: Kernel) -> set[str]:
-    """Names of the variants that no launch has; Oclgrind knows no half arithmetic, which only those with a RUN need."""
-    wanted = {variant.name for variant in kernel.variants if not variant.get("RUN")}
+    """Names of the variants that no launch has; Oclgrind knows neither half arithmetic (RUN) nor subgroups."""
+    wanted = {variant.name for variant in kernel.variants if not variant.get("RUN") and not variant.get("SUBGROUPS")}
     return wanted - {launch.variant.name for launch in launches(kernel)}
 
 

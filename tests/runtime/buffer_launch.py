@@ -23,7 +23,7 @@ from runtime.layout.buffer import pack_rows
 from runtime.layout.integer_rows import integer_rows
 from runtime.reference.device import family_of
 from runtime.semantics.unary import Unary
-from runtime.target import Target
+from runtime.target import Target, has_subgroups
 from runtime.types import Precision
 from tests.opencl import EXHAUSTIVE
 from tests.runtime import joined
@@ -60,6 +60,7 @@ def target(device: Any, precision: Precision) -> Target:
         max_work_item_sizes=tuple(device.max_work_item_sizes),
         local_memory_bytes=device.local_mem_size,
         fp16="cl_khr_fp16" in device.extensions,
+        subgroups=has_subgroups(device.extensions.split()),
     )
 
 

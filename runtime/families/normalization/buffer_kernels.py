@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from runtime.kernels.buffer.nests import inner_work_items, strided_span
+from runtime.kernels.buffer.nests import strided_span
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
 from runtime.kernels.buffer.vectors import (
     DEFAULTS,
     ITEM_DEFAULTS,
     ITEM_VARIANTS,
+    ROW_DEFAULTS,
+    ROW_LANES,
     VARIANTS,
     lanes_local_size,
     pixel_shapes,
     pixel_work_items,
+    row_work_items,
+    rows_alone,
     shared_variants,
 )
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, variant
@@ -87,8 +91,10 @@ BUFFER_KERNELS = (
         "outer length inner "
         "x_outer_stride:any x_stride:any x_inner_stride:any y_outer_stride:any y_stride:any y_inner_stride:any",
         _softmax_shapes,
-        inner_work_items,
-        variants=VARIANTS,
-        defaults=DEFAULTS,
+        row_work_items,
+        variants=(*VARIANTS, *ROW_LANES),
+        defaults=ROW_DEFAULTS,
+        rule=rows_alone("x_stride", "y_stride"),
+        local=lanes_local_size,
     ),
 )

@@ -10,9 +10,16 @@ import numpy as np
 from runtime.errors import ModelError
 from runtime.formats import rewriting
 from runtime.graph import Array
-from runtime.kernels.buffer.nests import inner_work_items, strided_span
+from runtime.kernels.buffer.nests import strided_span
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
-from runtime.kernels.buffer.vectors import DEFAULTS, VARIANTS
+from runtime.kernels.buffer.vectors import (
+    ROW_DEFAULTS,
+    ROW_LANES,
+    VARIANTS,
+    lanes_local_size,
+    row_work_items,
+    rows_alone,
+)
 from runtime.kernels.image.pixels import EXTENTS, image_of
 from runtime.kernels.image.spec import Images, activation_image, blocks_of, image_kernel
 from runtime.kernels.spec import Defines, Dims
@@ -30,6 +37,7 @@ def _shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     return tuple(1 if axis in axes else size for axis, size in enumerate(shapes[0]) if keep or axis not in axes)
 
 
+MOST_SHARED_ROWS = 64  # beyond, work items enough to fill a mobile GPU
 REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
 
 
@@ -71,9 +79,13 @@ BUFFER_KERNELS = (
         "outer reduced inner "
         "x_outer_stride:any x_reduced_stride:any x_inner_stride:any y_outer_stride:any y_inner_stride:any",
         _reduce_shapes,
-        inner_work_items,
-        variants=VARIANTS,
-        defaults=DEFAULTS,
+        row_work_items,
+        variants=(*VARIANTS, *ROW_LANES),
+        defaults=ROW_DEFAULTS,
+        rule=rows_alone("x_reduced_stride"),
+        local=lanes_local_size,
+        # Of many rows each has a work item of its own.
+        cost=lambda dims, chosen: float(bool(chosen.get("LANES")) and dims["outer"] > MOST_SHARED_ROWS),
     ),
 )
 

@@ -35,8 +35,3 @@ def nest_shapes(dims: Dims, defines: Defines, rank: int, tensors: str) -> Shapes
 def nest_work_items(dims: Dims, chosen: Variant) -> WorkItems:
     """Vectors of the last of four loops."""
     return ceil_div(dims["d3"], chosen["VECTOR"] * chosen.get("ITEMS", 1)), dims["d2"], dims["d0"] * dims["d1"]
-
-
-def inner_work_items(dims: Dims, chosen: Variant) -> WorkItems:
-    """Vectors of the inner of three loops."""
-    return ceil_div(dims["inner"], chosen["VECTOR"]), dims["outer"]

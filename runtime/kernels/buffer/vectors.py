@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from runtime.kernels.buffer.spec import Shapes, default_buffer_local_size
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
 from runtime.target import Target
@@ -46,9 +48,29 @@ def shared_variants(*vectors: int) -> tuple[Variant, ...]:
     return tuple(variant(LANES=lanes, VECTOR=vector) for lanes in (1, 16, 64) for vector in vectors)
 
 
+# A row of neighbouring elements, alone or shared; `rows_alone` says where it cannot be.
+ROW_LANES = tuple(variant(LANES=lanes, VECTOR=4) for lanes in (16, 64))
+ROW_DEFAULTS = {**DEFAULTS, "": (ROW_LANES[0], *DEFAULTS[""])}
+
+
+def row_work_items(dims: Dims, chosen: Variant) -> WorkItems:
+    """Vectors of the inner of three loops, or the work items that share a row."""
+    return chosen.get("LANES") or ceil_div(dims["inner"], chosen["VECTOR"]), dims["outer"]
+
+
+def rows_alone(*strides: str) -> Callable[[Dims, Variant, Target], str]:
+    """The rule of variants that share rows: `strides` name those that must be 1."""
+
+    def rule(dims: Dims, chosen: Variant, target: Target) -> str:
+        is_row = dims["inner"] == 1 and all(dims[stride] == 1 for stride in strides)
+        return "no row of neighbouring elements to share" if chosen.get("LANES") and not is_row else ""
+
+    return rule
+
+
 def lanes_local_size(items: WorkItems, chosen: Variant, target: Target) -> WorkItems:
     """The work items that share a sum make a work group; those that work alone are grouped as any others."""
-    if chosen["LANES"] == 1:
+    if chosen.get("LANES", 1) == 1:
         return default_buffer_local_size(items, target)
     lanes = min(chosen["LANES"], target.max_work_group_size, target.max_work_item_sizes[0])
     return lanes, *(1 for _ in items[1:])

@@ -1,6 +1,7 @@
 #include "costs.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ typedef struct {
 
 static cost_line lines[LINES];
 static size_t line_count;
+static const double barrier_macs = 16;
 static char file_path[512];
 
 /* Keeps a line; false where it is neither a section, nor a cost. */
@@ -103,6 +105,9 @@ bool played_costs_of(const char *kernel, bool image, played_values *values, play
     const double precision = played_values_get(values, "PRECISION", 9, 0);
     played_values_set(values, "element", 7, precision > 0 ? 2 : 4);
     played_values_set(values, "real", 4, precision > 1 ? 2 : 4);
+    const double lanes = played_values_get(values, "LANES", 5, 1);
+    const bool by_waves = played_values_get(values, "SUBGROUPS", 9, 0) > 0;
+    played_values_set(values, "joining", 7, lanes <= 1 ? 0 : by_waves ? log2(lanes) : lanes + 2 * barrier_macs);
     *work = (played_work){.image = image, .half = precision > 1, .registers = 16, .access = 16};
     work->fma = (int)played_values_get(values, "FMA", 3, 0);
     snprintf(section, sizeof section, "%s %s", kernel, image ? "image" : "buffer");

@@ -106,14 +106,15 @@ static int has_word(const char *list, const char *word) {
     return 0;
 }
 
-/* The extensions of the profile, without half arithmetic where it is computed by a driver that has none. */
+/* The extensions of the profile, without what kernels would use of them where a driver computes that has it not. */
 static void extensions_fill(void) {
     char own[8192] = "", list[PLAYED_TEXT], *rest = NULL;
     played.real.GetDeviceInfo(played.real_device, CL_DEVICE_EXTENSIONS, sizeof own, own, NULL);
-    const int half = played.profile.mode == PLAYED_TIMING || has_word(own, "cl_khr_fp16");
+    const int computes = played.profile.mode == PLAYED_COMPUTING;
     strcpy(list, played.profile.extensions);
     for (char *word = strtok_r(list, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-        if (!half && strcmp(word, "cl_khr_fp16") == 0) continue;
+        const int used = strcmp(word, "cl_khr_fp16") == 0 || strcmp(word, "cl_khr_subgroups") == 0;
+        if (computes && used && !has_word(own, word)) continue;
         if (played.extensions[0] != '\0') strcat(played.extensions, " ");
         strcat(played.extensions, word);
     }
