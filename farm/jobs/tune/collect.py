@@ -59,6 +59,12 @@ class Destination:
         """The tuned parameters and the compiled kernels that a plan is loaded with."""
         return TunedFiles(self.tuned_file, self.kernels_file)
 
+    @property
+    def files_there(self) -> TunedFiles:
+        """Those of the files that there are: compiled kernels that failed their trial are put aside."""
+        tuned, kernels = (path if path.is_file() else None for path in (self.tuned_file, self.kernels_file))
+        return TunedFiles(tuned, kernels)
+
     def tuned_set(self, table: Table) -> TunedSet:
         """A table as a set of a file."""
         return TunedSet(self.fingerprint, self.device_model, tuple(table.values()))

@@ -83,7 +83,7 @@ def _proof(
     opened: OpenUnit, proposed: Draft, tuned: ModelTuning, new: TunedFiles, data: TestData, deadline: Deadline
 ) -> Proof | JobError:
     changes = proposed.changes(tuned)
-    incumbent = proposed.destination.files if changes and proposed.differs_from_default(tuned) else None
+    incumbent = proposed.destination.files_there if changes and proposed.differs_from_default(tuned) else None
     try:
         proof = prove(opened, tuned, new, incumbent, data, deadline.share(0.5))
         if changes:

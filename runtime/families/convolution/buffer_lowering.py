@@ -110,10 +110,12 @@ def filter_rows(conv: Convolution) -> Rows:
 
 def _has_planes(conv: Convolution) -> bool:
     """Whether the input lies row-major, as a plan's input does, and is read so: bringing few channels to NHWC moves as
-    much memory as the convolution itself does."""
+    much memory as the convolution itself does. Not where the driver does not build the kernel, which no CPU has."""
     x = conv.builder.home(conv.node.inputs[0])
     few = conv.group == 1 and conv.x_shape[1] <= MOST_PLANES
-    return few and x.storage == Storage.FLAT and x.element == conv.builder.element and not conv.builder.on_cpu
+    if not few or x.storage != Storage.FLAT or x.element != conv.builder.element or conv.builder.on_cpu:
+        return False
+    return not conv.builder.refusal("conv2d_planes", MemoryType.BUFFER, conv.window() | conv.per_group())
 
 
 def _planes(conv: Convolution) -> None:

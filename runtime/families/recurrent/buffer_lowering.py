@@ -6,6 +6,7 @@ import dataclasses
 import math
 
 from runtime.graph import Node
+from runtime.kernels.spec import MemoryType
 from runtime.lowering.builder import Builder
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
@@ -74,11 +75,16 @@ class _Layer:
 
 
 def lower_recurrent(builder: Builder, node: Node) -> None:
-    """Lowers RNN, GRU or LSTM; on the CPU one operator runs all steps, however wide the layer is."""
+    """Lowers RNN, GRU or LSTM; on the CPU one operator runs all steps, however wide the layer is.
+
+    So does a kernel where the driver does not build the one of single steps, which no CPU has.
+    """
     x, r, h = (builder.read(name, Storage.FLAT) for name in node.inputs[:3])
     c, p = (builder.read(node.input(i), Storage.FLAT) if node.input(i) else h for i in (3, 4))
     layer = _Layer(builder, node, x, r, h, c, p, builder.write(node.output, Storage.FLAT))
-    if builder.on_cpu or layer.hidden <= WIDEST_SEQUENCE:
+    dims = {"batch": layer.batch, "hidden": layer.hidden}
+    is_narrow = builder.on_cpu or layer.hidden <= WIDEST_SEQUENCE
+    if is_narrow or builder.refusal("recurrent_step", MemoryType.BUFFER, dims):
         _sequence(layer)
     else:
         _steps(layer)

@@ -156,6 +156,16 @@ def test_every_kernel_of_gpus_is_tried() -> None:
     assert {(each.name, each.memory) for each in set(KERNELS) - tried} == set()
 
 
+def test_every_operator_has_a_plan_where_a_driver_builds_none_of_its_kernels() -> None:
+    """With the CPU for it, as `runtime: cpu+gpu` has."""
+    target = Target("sdm845", "arm64-v8a", gpu_family="mali-bifrost", allow_cpu=True)
+    names = (each.refused_name(variant, Precision.FP32) for each in KERNELS for variant in each.variants)
+    target = dataclasses.replace(target, refused=frozenset(names))
+    for case in small_cases():
+        plan = lower(case.graph(), target, Options(algorithms=(case.algorithm,)))
+        assert {step.kind for step in plan.steps} == {StepKind.CPU}, case.name
+
+
 ZONE = "/sys/class/thermal/thermal_zone{}/{}"
 
 
