@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import onnx
+
 from farm.emulation.debian_root import SOC
 from tests.farm.model.tiny_model import write_deployment
 
@@ -27,9 +29,9 @@ models:
 """
 
 
-def deploy(folder: Path, abi: str = "arm64") -> None:
-    """Writes tiny.yml and its model, for the CPU and OpenCL of the board."""
-    path = write_deployment(folder, runtime="cpu+gpu")
+def deploy(folder: Path, abi: str = "arm64", model: onnx.ModelProto | None = None, **keys: str) -> None:
+    """Writes tiny.yml and its model, for the CPU and OpenCL of the board; `keys` as of write_deployment."""
+    path = write_deployment(folder, model, runtime="cpu+gpu", **keys)
     path.write_text(path.read_text().replace("target_abis: [host]", f"target_abis: [{abi}]\ntarget_socs: [{SOC}]"))
 
 

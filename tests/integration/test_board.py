@@ -13,6 +13,7 @@ from farm.emulation.debian_root import MODEL, SOC
 from farm.transport import Transport
 from farm.units.facts import read_facts
 from runtime.errors import DeadlineError
+from tests.farm.model.quantised_models import FORMS, SHAPE
 from tests.integration.board_jobs import MOBILENET, deploy, rows_of
 from tests.integration.conftest import DEADLINE_S, CallFarm
 
@@ -35,6 +36,13 @@ def pushed(unit: Unit, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(SshTransport, "push", recorded)
     return names
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_quantised_model_of_each_form_is_right(unit: Unit, say: CallFarm, tmp_path: Path, form: str) -> None:
+    deploy(tmp_path, model=FORMS[form](), shape=",".join(map(str, SHAPE)))
+    rows = rows_of(say("run", "tiny.yml", "--validate", "--json", "--round", "1"))
+    assert [row["runtime"] for row in rows] == ["cpu", "gpu"]
 
 
 def test_a_model_is_converted_run_profiled_and_tuned(
