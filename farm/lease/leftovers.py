@@ -13,33 +13,32 @@ ENGINE_MARK = "FARM_ENGINE=1"  # in the environment of what runs an engine
 # Ends every program that was started from a file in the unit's folder, with its process group: what farm starts there
 # leads its own group. Under an emulator the file is the emulator's, so farmrt is known by its working folder and name
 # too (written so that this script does not find itself). Another engine may be a script, or what that became: it is
-# known by a variable. A `grep` for all is quicker than a loop where there are hundreds of processes.
+# known by a variable (w: files of their words, v: of their variables). A `grep` for all is quicker than a loop where
+# there are hundreds of processes. Short: see Marker.take.
 END_PROGRAMS = r"""
-cd -P . && here=$PWD
-found=$(ls -l /proc/[0-9]*/exe /proc/[0-9]*/cwd 2>/dev/null | grep -F -e "-> $here")
-own= words= variables=
+cd -P . && at=$PWD
+all=$(ls -l /proc/[0-9]*/exe /proc/[0-9]*/cwd 2>/dev/null | grep -F -e "-> $at")
+own= w= v=
 set -f
 IFS='
 '
-for line in $found; do
+for line in $all; do
   pid=${line%%/[ec][xw][ed] -> *}
   pid=${pid##*/proc/}
   case $line in
-  *"/exe -> $here/"*) own="$own $pid" ;;
-  *"/cwd -> $here") words="$words /proc/$pid/cmdline" variables="$variables /proc/$pid/environ" ;;
+  *"/exe -> $at/"*) own="$own $pid" ;;
+  *"/cwd -> $at") w="$w $pid/cmdline" v="$v $pid/environ" ;;
   esac
 done
 set +f
 unset IFS
-found=$( (grep -l '/f[a]rmrt' $words /dev/null; grep -l 'FARM_ENGIN[E]=' $variables /dev/null) 2>/dev/null)
-for file in $found; do
-  file=${file#/proc/}
-  own="$own ${file%/*}"
+for f in $(cd /proc; (grep -l '/f[a]rmrt' $w /dev/null; grep -l FARM_ENGIN[E]= $v /dev/null) 2>/dev/null); do
+  own="$own ${f%/*}"
 done
 for pid in $own; do
-  kill -9 "-$pid" 2>/dev/null
-  kill -9 "$pid" 2>/dev/null && echo "killed=$pid"
-done
+  kill -9 "-$pid"
+  kill -9 "$pid" && echo "killed=$pid"
+done 2>/dev/null
 """
 CLEAR = END_PROGRAMS + steadiness.RESTORE  # argument: where the governors' files are
 

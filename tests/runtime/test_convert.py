@@ -135,11 +135,6 @@ EMPTY: dict[str, tuple[list[onnx.NodeProto], dict[str, Any], str]] = {
         CUT,
         r"node 'cutter' \(Slice\): tensor 'cut' of shape",
     ),
-    "joined": (
-        [CUT_NODE, helper.make_node("Concat", ["x", "cut"], ["y"], axis=1)],
-        CUT,
-        r"node 'cutter' \(Slice\): tensor 'cut' of shape",
-    ),
     "a constant": (
         [helper.make_node("Add", ["x", "k"], ["y"], "sum")],
         {"k": np.zeros((0, 3, 1, 1), np.float32)},

@@ -61,6 +61,11 @@ def cases_of(kernel: BufferKernel) -> list[tuple[str, Case]]:
     return [(name, case) for name, case in CASES.items() if case.kernel is kernel]
 
 
+def able(case: Case, turns: list[Precision]) -> list[Precision]:
+    """The precisions that a case has: tensors of bytes are not read and written in half arithmetic."""
+    return [precision for precision in turns if "BYTES" not in case.defines or not precision.computes_in_half]
+
+
 def default_variant(case: Case, wanted: Target) -> Variant:
     chosen = case.kernel.default_variant(case.dims, wanted)
     assert chosen
@@ -71,7 +76,7 @@ def case_launches(kernel: BufferKernel, device: Any) -> Iterator[Launch]:
     """Each case with its default variant, the first one with any local size too."""
     turns = precisions(device)
     for number, (name, case) in enumerate(cases_of(kernel)):
-        for precision in opencl.turn(number, turns, opencl.is_exhaustive(kernel)):
+        for precision in opencl.turn(number, able(case, turns), opencl.is_exhaustive(kernel)):
             yield Launch(name, case, default_variant(case, target(device, precision)), precision)
     name, case = cases_of(kernel)[0]
     chosen = default_variant(case, target(device, Precision.FP32))
@@ -84,15 +89,19 @@ def variant_launches(kernel: BufferKernel, device: Any) -> Iterator[Launch]:
     turns = precisions(device)
     for number, variant in enumerate(kernel.variants):
         fitting = {precision: fitting_cases(kernel, variant, device, precision) for precision in turns}
-        able = [precision for precision in turns if fitting[precision]]
-        for precision in opencl.turn(number, able, opencl.is_exhaustive(kernel)):
+        fitted = [precision for precision in turns if fitting[precision]]
+        for precision in opencl.turn(number, fitted, opencl.is_exhaustive(kernel)):
             cases = fitting[precision]
             yield Launch(*cases[(number + precision) % len(cases)], variant, precision)
 
 
 def fitting_cases(kernel: BufferKernel, variant: Variant, device: Any, precision: Precision) -> list[tuple[str, Case]]:
     wanted = target(device, precision)
-    return [(name, case) for name, case in cases_of(kernel) if not kernel.fits(case.dims, variant, wanted)]
+    return [
+        (name, case)
+        for name, case in cases_of(kernel)
+        if not kernel.fits(case.dims, variant, wanted) and precision in able(case, [precision])
+    ]
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from farm.units import tried_kernels
 from farm.workspace import Workspace
 from runtime.errors import UnsupportedError
 from runtime.kernels import table
+from runtime.kernels.source import all_sources_hash
 from runtime.kernels.spec import MemoryType
 from runtime.lowering.choice import GraphChoice
 from runtime.plan.plan import Plan
@@ -71,7 +72,12 @@ class Planner:
     @property
     def refused(self) -> Mapping[str, str]:
         """What the unit's driver was seen to refuse, as `Target.refused` names it, with what it says."""
-        return tried_kernels.refused(self.unit, self.probe.driver_key)
+        return tried_kernels.refused(self.unit, self.builder_key)
+
+    @property
+    def builder_key(self) -> str:
+        """Names the driver and the sources that it built: with others of either all variants are tried anew."""
+        return f"{self.probe.driver_key} {all_sources_hash()}"
 
     def without_refused(self, target: Target) -> Target:
         """A target without what the driver was seen to refuse; without images where nothing gets there or back."""

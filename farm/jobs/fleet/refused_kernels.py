@@ -7,6 +7,7 @@ kept for the unit and its driver (`build/units/<name>/kernels.json`), and loweri
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -14,7 +15,7 @@ from typing import Protocol, TypeVar
 from farm.jobs.fleet import tuned_entries
 from farm.jobs.fleet.unit import OpenUnit
 from farm.units import tried_kernels
-from runtime.errors import DeviceError, JobError, ProcessEndedError, ProcessKilledError
+from runtime.errors import DeviceError, JobError, ProcessEndedError, ProcessKilledError, UnsupportedError
 from runtime.kernels.spec import Kernel
 from runtime.plan.artifacts import TunedEntry
 from runtime.plan.plan import Plan
@@ -49,13 +50,22 @@ Value = TypeVar("Value")
 def used_without(opened: OpenUnit, make: Callable[[], Ready], use: Callable[[Ready], Value]) -> Value:
     """Uses a plan; where the GPU's driver does not build its kernels, one that is made anew without these."""
     for _ in range(PASSES):
-        ready = make()
+        ready = _made(opened, make)
         try:
             return use(ready)
         except JobError as error:
             if not is_refusal(error, opened) or not learn(opened, ready):
                 raise
-    return use(make())
+    return use(_made(opened, make))
+
+
+def _made(opened: OpenUnit, make: Callable[[], Ready]) -> Ready:
+    """The plan; where none is left, its error tells what the driver says of the kernel that is missing."""
+    try:
+        return make()
+    except UnsupportedError as error:
+        words = (said for name, said in opened.planner.refused.items() if f"not build {name.split()[0]} " in str(error))
+        raise UnsupportedError("; the driver says: ".join([str(error), *itertools.islice(words, 1)])) from None
 
 
 def is_refusal(error: JobError, opened: OpenUnit) -> bool:
@@ -69,7 +79,7 @@ def learn(opened: OpenUnit, ready: Loadable) -> bool:
     """Builds each program of a plan alone, and keeps those that the driver refuses; False where it refuses none."""
     found: dict[str, str] = {}
     _load(opened, ready)
-    driver = opened.probe.driver_key
+    driver = opened.planner.builder_key
     known = tried_kernels.refused(opened.unit, driver)
     for program in _programs(ready):
         fault = _fault(opened, ready, program)
@@ -128,7 +138,14 @@ def _fault(opened: OpenUnit, ready: Loadable, program: _Program) -> str:
         opened.session.trial(BUILD_DEADLINE_S, reps=1, **program.words)
     except JobError as error:
         if is_refusal(error, opened):
-            return str(error).splitlines()[0][-MAX_FAULT:]
+            return _first_words(str(error))
         if not isinstance(error, DeviceError):
             raise
     return ""
+
+
+def _first_words(text: str) -> str:
+    """The first line of an error, and the first one of the compiler's log that tells of one."""
+    first, *log = text.splitlines()
+    of_compiler = itertools.islice((line.strip() for line in log if "error" in line.lower()), 1)
+    return ": ".join(line[-MAX_FAULT:] for line in (first, *of_compiler))

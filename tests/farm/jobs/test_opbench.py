@@ -20,7 +20,8 @@ from runtime.oracle.evaluate import evaluate
 from runtime.target import Target
 from runtime.types import Precision
 
-ROOMY = Target(soc="x", abi="x", gpu_family="unknown", fp16=True, image2d_max_width=1 << 14, image2d_max_height=1 << 14)
+IMAGES = {"image2d_max_width": 1 << 14, "image2d_max_height": 1 << 14}
+ROOMY = Target(soc="x", abi="x", gpu_family="unknown", fp16=True, subgroups=True, **IMAGES)
 MEMORIES = ("buffer", "image")
 GRAMMAR = re.compile(
     r"[a-z0-9_]+/(buffer|image)/(fp32|fp16_storage|fp16)/[A-Z][A-Za-z]+_\d+(x\d+)*(_[A-Za-z0-9.-]+)*/[A-Za-z0-9_]+"

@@ -66,7 +66,7 @@ class Bench:
         yield SimpleNamespace(
             unit=unit,
             session=self.session,
-            transport=None,
+            transport=SimpleNamespace(run=lambda *_: SimpleNamespace(stdout=b"")),
             progress=UnitProgress(unit.name),
             connection=SimpleNamespace(conditions={}),
             answers=lambda: True,
