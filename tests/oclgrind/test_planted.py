@@ -28,7 +28,7 @@ FAULTS = {
         ),
     ),
     "race in local memory": (
-        ("buffer", "conv1x1", GROUP, f"% VECTORS * VECTOR);{BARRIER}", "% VECTORS * VECTOR);\n"),
+        ("buffer", "conv1x1", GROUP, f"% VECTORS * VECTOR);\n#endif{BARRIER}", "% VECTORS * VECTOR);\n#endif\n"),
         (GROUP, "Read-write data race in local memory; buffer/prelude.cl:", ": weight[k] = stage["),
     ),
     "barrier that some miss": (
