@@ -129,6 +129,11 @@ class Session:
         self._process = self._transport.start(self._argv, NAME)
         self.respawns += 1
 
+    def revive(self) -> None:
+        """Starts a new process where the last one has ended."""
+        if not self.alive:
+            self.respawn()
+
     def close(self) -> None:
         """Ends the process; may be called twice."""
         self._forget()

@@ -149,8 +149,7 @@ def _case_rows(
 
 def _load(opened: OpenUnit, plan: Plan, case: OperatorCase, execution: Execution) -> LoadAnswer:
     """Loads a case's plan and runs it once, so that every step's input is there."""
-    if not opened.session.alive:
-        opened.session.respawn()
+    opened.session.revive()
     write_plan(plan, _plan_file(opened))
     loaded = opened.load(_plan_file(opened), execution=execution)
     opened.write_inputs(trial_inputs(case.graph(), np.random.default_rng(SEED)))

@@ -102,8 +102,7 @@ def _checks(opened: OpenUnit, bound: BoundOperator) -> Iterator[OperatorCheck]:
             yield _checked(opened, bound, target, where)
         except FarmError as error:
             yield OperatorCheck(bound.title, opened.unit.name, where, 0, status_of(error), str(error))
-            if not opened.session.alive:
-                opened.session.respawn()
+            opened.session.revive()
 
 
 def _targets(opened: OpenUnit, bound: BoundOperator) -> Iterator[Target]:

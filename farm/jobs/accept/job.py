@@ -147,8 +147,7 @@ def found(trial: UnitTrial, check: AcceptCheck) -> AcceptanceFinding:
     """What a check finds; raises the error of a unit that is gone."""
     if check.needs_gpu and trial.opened.probe.opencl.device is None:
         return AcceptanceFinding(check=check.name, state="skipped", text=NO_GPU)
-    if not trial.opened.session.alive:
-        trial.opened.session.respawn()
+    trial.opened.session.revive()
     try:
         return check.find(trial)
     except ConfigError:

@@ -71,8 +71,7 @@ class LoadableCase:
         unit, memory = self.opened.unit, self.plan.target.memory
         plan_file = WORKSPACE.plan_file("case", unit.abi, unit.soc, memory)
         write_plan(self.plan, plan_file)
-        if not self.opened.session.alive:
-            self.opened.session.respawn()
+        self.opened.session.revive()
         return self.opened.load(plan_file, lazy=lazy)
 
 
@@ -235,9 +234,9 @@ def case_fault(opened: OpenUnit, case: OperatorCase, target: Target) -> str:
     inputs = {name: rounded(value, target) for name, value in given.items()}
     try:
         found = opened.read_outputs(run_case(opened, case, target, inputs))["y"]
+    except UnsupportedError:
+        raise
     except FarmError as error:
-        if isinstance(error, UnsupportedError):
-            raise
         if isinstance(error, DeviceLostError) and not isinstance(error, ProcessEndedError):
             raise
         return str(error)

@@ -161,8 +161,7 @@ class _ModelRun(Generic[RowType]):
         return self._row(unit, Conditions(self._settings), Failure.of(error))
 
     def _measured_row(self, opened: OpenUnit, prepared: Prepared) -> RowType:
-        if not opened.session.alive:
-            opened.session.respawn()
+        opened.session.revive()
         before = opened.state()
         try:
             result = self._measured(opened, prepared)

@@ -125,8 +125,7 @@ def _tuned_program(own: _Program, entry: TunedEntry) -> _Program:
 
 
 def _load(opened: OpenUnit, ready: Loadable) -> None:
-    if not opened.session.alive:
-        opened.session.respawn()
+    opened.session.revive()
     ready.load(lazy=True)
 
 

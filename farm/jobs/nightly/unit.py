@@ -217,8 +217,7 @@ class UnitNight:
         rerun = turn.repeat >= nightly.repeats
         what = "again, to be sure" if rerun else f"{turn.repeat + 1} of {nightly.repeats}"
         opened.progress.stage(f"{turn.case.model} ({turn.case.runner}, {turn.case.setting}) {what}")
-        if not opened.session.alive:
-            opened.session.respawn()
+        opened.session.revive()
         if turn.case not in self._examined:
             self._examine(opened, turn.case)
         if "benchmark" in nightly.jobs:

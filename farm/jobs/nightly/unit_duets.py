@@ -65,8 +65,7 @@ class UnitDuets:
         except FarmError as error:
             if is_beyond_row(error, opened):
                 raise
-            if not opened.session.alive:
-                opened.session.respawn()
+            opened.session.revive()
             return DuetFigures(against=plan.against, fallback=f"the duet with run {plan.against} failed: {error}")
 
     def figures(self, case: Case, busy_s: float) -> DuetFigures:

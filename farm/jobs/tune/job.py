@@ -90,8 +90,7 @@ def tune_job(
 
 def _learns(opened: OpenUnit, model: Prepared, memory: str | None) -> bool:
     """Whether loading the default plan, then what is in force, shows further kernels that the driver refuses."""
-    if not opened.session.alive:
-        opened.session.respawn()
+    opened.session.revive()
     target = opened.planner.target(model, "gpu", memory)
     for options in (LoadOptions(NO_ARTIFACT, NO_ARTIFACT, memory, selection=NO_ARTIFACT), LoadOptions(memory=memory)):
         load_model(opened, model, "gpu", target, options)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from runtime.families.convolution.node import Convolution
+from runtime.families.convolution.quantized_lowering import INPUT_IN_BYTES, OUTPUT_IN_BYTES
 from runtime.families.matrix.buffer_lowering import emit_fully_connected
 from runtime.graph import Array, Node
 from runtime.kernels.spec import MemoryType
@@ -18,7 +19,6 @@ from runtime.lowering.launcher import WEIGHT_SLACK
 from runtime.lowering.value import Steps, Value
 from runtime.types import ElementType, Storage
 
-OUTPUT_IN_BYTES, INPUT_IN_BYTES = 1, 4  # BYTES
 MOST_PLANES = 4  # channels of a row-major input that is read as it is
 
 

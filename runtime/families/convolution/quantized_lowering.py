@@ -29,7 +29,7 @@ _QUAD = 4  # channels of a lane that follow each other (cpu_quantized.h)
 MOST_PRODUCTS = (2**31 - 1) // (255 * 128)
 # Multiply-adds for an input that has to be brought into eight bits first, from which on that is paid back.
 _MIN_MACS = 64
-OUTPUT_IN_BYTES, _RESIDUAL, _INPUT, _PAIRS = 1, 2, 4, 8  # BYTES
+OUTPUT_IN_BYTES, _RESIDUAL, INPUT_IN_BYTES, _PAIRS = 1, 2, 4, 8  # BYTES
 _MOST_OF_A_PAIR = 128  # that a pair of weights of one sign may sum to, so that 16 bits hold its products with bytes
 
 
@@ -157,7 +157,7 @@ def _emit_winograd(conv: Convolution) -> None:
         "y": y,
     }
     defines |= {"ACTIVATION": code, "RESIDUAL": 0, "BLOCK": builder.block, "ZERO": x.steps.zero}
-    defines["BYTES"] = _INPUT | OUTPUT_IN_BYTES * (y.steps is not None)
+    defines["BYTES"] = INPUT_IN_BYTES | OUTPUT_IN_BYTES * (y.steps is not None)
     numbers = byte_bounds(y.steps, "act_a act_b") if y.steps else numbers
     builder.launch(QUANTIZED_WINOGRAD, node.name, "Conv2D", tensors, dims, numbers, defines, conv.shown, "eight bits")
 

@@ -45,6 +45,10 @@ class FakeSession:
         self.alive = True
         self.respawns += 1
 
+    def revive(self) -> None:
+        if not self.alive:
+            self.respawn()
+
 
 class Bench:
     """Units that open or not, and a measurement that the test gives."""
