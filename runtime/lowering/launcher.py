@@ -18,7 +18,7 @@ from runtime.kernels.source import source_hash
 from runtime.kernels.spec import CPU_BLOCK, ArgumentForm, Kernel, MemoryType, Variant
 from runtime.kernels.strided import LOOPS, strides_of, type_of
 from runtime.layout.blocked import to_blocked
-from runtime.layout.buffer import packed_rows
+from runtime.layout.buffer import pack_rows, packed_rows
 from runtime.layout.image import ImageLayout, to_image
 from runtime.layout.integer_rows import IntegerRows, integer_rows
 from runtime.lowering.choice import NodeChoice, Place
@@ -106,8 +106,8 @@ class Launcher:
         return Value(name, tuple(data.shape), Storage.FLAT, ElementType.I8, data=flat)
 
     def constant_words(self, name: str, data: Array) -> Value:
-        """A constant of int32, with WEIGHT_SLACK zeros behind it."""
-        return self.table(name, np.concatenate([data.reshape(-1), np.zeros(WEIGHT_SLACK, np.int32)]))
+        """A one-dimensional constant of int32, with WEIGHT_SLACK zeros behind it."""
+        return self.table(name, np.concatenate([data, np.zeros(WEIGHT_SLACK, np.int32)]))
 
     def bytes(self, name: str, data: Array) -> Value:
         """Integers of eight bits as they are."""
@@ -197,7 +197,7 @@ class Launcher:
                     groups, rows, cols = weights.shape
                     packed.append(LaunchPacking(argument, groups, rows, cols, block))
                     if integers:
-                        given = self.constant_words(given.name, packed_rows(block).view(weights))
+                        given = self.constant_words(given.name, pack_rows(weights, block))
                     else:
                         given = self._packed_rows(given, block)
             values.append((given, form))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 
+from runtime.families.rotary.definition import MOST_AXES
 from runtime.graph import Graph, Node
 from runtime.passes.editor import GraphEditor
 from runtime.passes.views import view_of
 
-_MOST_AXES = 4
 Angles = tuple[str, str, str]  # x, its cosines, its sines
 
 
@@ -26,7 +26,7 @@ def fuse_rotary(graph: Graph) -> list[str]:
 def _fuse(editor: GraphEditor, node: Node) -> bool:
     shape = editor.graph.shape(node.output)
     found = None if "activation" in node.attrs else _READERS[node.op](editor, node)
-    if found is None or len(shape) > _MOST_AXES or editor.graph.shape(found[0]) != shape:
+    if found is None or len(shape) > MOST_AXES or editor.graph.shape(found[0]) != shape:
         return False
     x = view_of(editor, found[0], "Transpose", "Slice", "Reshape")
     angles = [editor.graph.shape(name) for name in found[1:]]
