@@ -55,7 +55,7 @@ _X86_SETS = {
 }
 _X86_PAIRS = {"avx2pairs": (*_AVX2, "-DRT_PAIRS")}  # AVX2 again, for weights with which it may sum pairs in 16 bits
 _ARM_SETS = {"dotprod": ("-mcpu=generic+dotprod",), "i8mm": ("-mcpu=generic+dotprod+i8mm",)}
-_INTEGER_SETS = ("avxvnni", "avx512vnni", *_X86_PAIRS, *_ARM_SETS)  # in floats each is the set that it extends
+_EXTENDED = {"avxvnni": "avx2", "avx512vnni": "avx512", "dotprod": "generic", "i8mm": "generic"}  # same in floats
 _LIBRARIES = ("-lpthread", "-ldl", "-lm")
 _BIONIC_LIBRARIES = ("-ldl", "-lm")  # threads are part of its libc
 
@@ -214,16 +214,22 @@ def _tile_units(target: Abi) -> list[TranslationUnit]:
     sets = {"generic": (), **_sets_of(target)}
     floats = sorted(path for path in EVERYTHING.sources() if any(map(path.match, _PER_BLOCK)))
     folder = _FOLDER / "src" / "cpu"
-    units = [_unit(folder / _PER_SET, name, (f"-DRT_ISA={name}", *flags)) for name, flags in sets.items()]
+    units = [_tile_unit(name, sets) for name in sets if name not in _EXTENDED]
     sets |= _X86_PAIRS if "avx2" in sets else {}
     for (name, flags), block in itertools.product(sets.items(), _BLOCKS):
         if name.startswith("avx512") and block == 8:
             continue  # a block fills half a register; avx2 serves it
         told = (f"-DRT_ISA={name}", f"-DRT_BLOCK={block}", *flags)
-        paths = [] if name in _INTEGER_SETS else floats
+        paths = [] if name in (*_EXTENDED, *_X86_PAIRS) else floats
         paths = paths if name == "avx512" else [*paths, folder / _QUANTIZED]
         units += [_unit(path, f"{name}_{block}", told) for path in paths]
     return units
+
+
+def _tile_unit(name: str, sets: Mapping[str, tuple[str, ...]]) -> TranslationUnit:
+    extensions = " ".join(f"X({extension})" for extension in sets if _EXTENDED.get(extension) == name)
+    told = (f"-DRT_ISA={name}", f"-DRT_EXTENSIONS(X)={extensions}", *sets[name])
+    return _unit(_FOLDER / "src" / "cpu" / _PER_SET, name, told)
 
 
 def _sets_of(target: Abi) -> Mapping[str, tuple[str, ...]]:

@@ -1,4 +1,5 @@
 /* RT_ISA names the instruction set that this file is compiled for; it is a suffix of the exported table.
+ * RT_EXTENSIONS(X) is X(name) for each set that extends it in integers alone: these share the loops.
  *
  * Vectors are the compiler's (GCC and clang: vector_size), so the same source serves every set: LANES floats a
  * register, and a tile whose sums stay in registers from the first tap to the last.
@@ -466,5 +467,11 @@ static void depthwise(const rt_depthwise_tile *tile) {
     }
 }
 
-const rt_tile_kernels NAME(rt_tile_kernels_, RT_ISA) = {
-    TEXT(RT_ISA), PIXELS, BLOCKS, DEPTHWISE_PIXELS, product, integer_product, integers_to_floats, depthwise, apply, greatest, exponentials, sum, squares, affine, dots};
+#define TABLE(isa)                                                             \
+    const rt_tile_kernels NAME(rt_tile_kernels_, isa) = {                      \
+        TEXT(isa),     PIXELS,       BLOCKS,             DEPTHWISE_PIXELS,     \
+        product,       integer_product, integers_to_floats, depthwise,         \
+        apply,         greatest,     exponentials,       sum,                  \
+        squares,       affine,       dots};
+TABLE(RT_ISA)
+RT_EXTENSIONS(TABLE)
