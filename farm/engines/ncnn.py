@@ -37,6 +37,9 @@ class NcnnProgram:
         options.use_bf16_storage = precision == "bf16"
         if self.net.load_param(files["model"]) or self.net.load_model(files["weights"]):
             raise ValueError("ncnn does not load it")
+        with open(files["model"]) as file:  # noqa: PTH123
+            _, counts = file.readline(), file.readline()
+        self.nodes = {"cpu": int(counts.split()[0])}  # its layers, of which the wheel sends none elsewhere
         with open(files["names"]) as file:  # noqa: PTH123
             names = json.load(file)
         with open(files["axes"]) as file:  # noqa: PTH123

@@ -9,6 +9,7 @@ from farm.config.deployment import Runtime
 from farm.engines.base import EngineRun
 from farm.farmrt.answers import waited_share
 from farm.jobs.engines.ready import ReadyEngine
+from farm.jobs.fleet.placement import placement_of
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import LoadOptions, provenance_of, ready_model
@@ -33,6 +34,9 @@ def ready_farmrt(
         "model": sum(path.stat().st_size for path in (model.plan_file, data_file(model.plan_file)) if path.exists()),
     }
 
+    placement = placement_of(model.plan.steps)
+    nodes = {place: count for place, count in (("gpu", placement.gpu), ("cpu", placement.cpu)) if count}
+
     def run(rounds: int, warmup: int) -> EngineRun:
         with opened.twin() as own:
             limit_s = prepared.settings.round_limit
@@ -53,7 +57,7 @@ def ready_farmrt(
                 peak_since="load" if memory.since_load else "start",
                 hashes=provenance.hashes,
                 size_bytes=sizes,
-                settings=provenance.settings,
+                settings={**provenance.settings, "nodes": nodes},
                 fingerprint=provenance.fingerprint,
                 waited_share=waited_share([times]),
             )

@@ -110,6 +110,7 @@ def test_the_same_from_python(own_folder: Path) -> None:
     write_deployment(own_folder, runtime="cpu")
     rows = list(farm_package.engines("tiny.yml", ["host"], engines=["farmrt"], turns=1, rounds=2))
     assert [(row.engine, row.status, len(row.blocks_ms)) for row in rows] == [("farmrt", Status.OK, 1)]
+    assert sum(rows[0].settings["nodes"].values()) >= 1
 
 
 @pytest.mark.slow
