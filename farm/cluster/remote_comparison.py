@@ -2,6 +2,7 @@
 
 a/model.yml, b/model.yml        two versions of a model
 a/sources/, b/sources/          two farms; a host compares them as folders
+a/model.yml                     what two engines run, which a host finds by their names
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from typing import Any
 
 from farm.cluster.job_files import DEPLOYMENT, artifacts_of, files_of_models
 from farm.cluster.sent_jobs import OwedRow, SentWork, Works
-from farm.config.deployment import FARMRT
-from farm.jobs.compare.builds import CompareOptions
+from farm.jobs.compare.builds import CompareOptions, shared_runtimes
 from farm.jobs.compare.checkout import SOURCES, Checkout
 from farm.jobs.compare.contender import Contender
+from farm.jobs.fleet.job_rows import known_in_engine
 from runtime.errors import ConfigError
 
 SideNames = Mapping[str, Mapping[str, Any]]
@@ -29,20 +30,21 @@ def works(both: tuple[Contender, Contender], options: CompareOptions) -> Works:
 
     def made(scratch: Path) -> list[SentWork]:
         source = both[0].source
-        models = [name for name in source.models if not options.models or name in options.models]
-        if any(each.engine_of(name) != FARMRT for each in both for name in models):
-            raise ConfigError("other engines than farmrt are compared from here: leave out --cluster")
+        named = [name for name in source.models if not options.models or name in options.models]
+        runtimes = {name: shared_runtimes(name, both, options.runtimes) for name in named}
+        models = [name for name in named if runtimes[name]]
+        if not models:
+            raise ConfigError(f"{source.path}: no model that both have runs on {' or '.join(options.runtimes)}")
         files = artifacts_of(source.library_name) | files_of_models(source, models, scratch, "a/")
-        made_by_farms = both[0].checkout and both[1].checkout
-        more, sides = (_sent_builds if made_by_farms else _sent_models)(both, models, scratch)
-        arguments = (*sides, f"a/{DEPLOYMENT}") if made_by_farms else sides
+        more, words = _SENT[both[0].side.kind](both, models, scratch)
+        settings = {"turns": options.turns, **options.execution.given}
         owed = [
-            OwedRow(source.library_name, model, runtime, {"turns": options.turns, **options.execution.given})
+            OwedRow(source.library_name, model, runtime, known_in_engine(settings, engine), engine)
             for model in models
-            for runtime in source.models[model].runtimes
-            if runtime in options.runtimes
+            for engine in (both[1].engine_of(model),)
+            for runtime in runtimes[model]
         ]
-        return [SentWork("compare", arguments, files | more, tuple(owed))]
+        return [SentWork("compare", words, files | more, tuple(owed))]
 
     return made
 
@@ -52,7 +54,7 @@ def _sent_builds(both: Sequence[Contender], *_: Any) -> tuple[dict[str, Path], t
     farms = dict(zip(SIDES, (contender.checkout for contender in both), strict=True))
     sent = {side: farm for side, farm in farms.items() if farm and (side == "a" or farm != farms["a"])}
     files = {name: path for side, farm in sent.items() for name, path in _sources(farm, side).items()}
-    return files, tuple(f"{side if side in sent else 'a'}/sources" for side in SIDES)
+    return files, (*(f"{side if side in sent else 'a'}/sources" for side in SIDES), f"a/{DEPLOYMENT}")
 
 
 def _sent_models(
@@ -65,6 +67,14 @@ def _sent_models(
     theirs = [name for name in map(both[1].model_name, models) if name in other.models]
     files = artifacts_of(other.library_name) | files_of_models(other, theirs, scratch, "b/")
     return files, (f"a/{DEPLOYMENT}", f"b/{DEPLOYMENT}")
+
+
+def _sent_engines(both: Sequence[Contender], *_: Any) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """No file but the model's, and the words for both."""
+    return {}, (*(contender.engine for contender in both), f"a/{DEPLOYMENT}")
+
+
+_SENT = {"model": _sent_models, "build": _sent_builds, "engine": _sent_engines}
 
 
 def adapted(both: Sequence[Contender]) -> Callable[[dict[str, Any]], dict[str, Any]]:

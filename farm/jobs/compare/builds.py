@@ -143,14 +143,19 @@ def _common(
     model: Prepared | Failed, both: tuple[Contender, Contender], options: CompareOptions
 ) -> Prepared | Failed | None:
     """A model of A with the runtimes that both run it on and that were asked for; None without any."""
-    taken = [
-        runtimes_of(contender.engine_of(model.name), settings, True, options.runtimes)
-        for contender in both
-        if (settings := contender.source.models.get(contender.model_name(model.name)))
-    ]
-    shared = [runtime for runtime in taken[0] if len(taken) == 2 and runtime in taken[1]]
+    shared = shared_runtimes(model.name, both, options.runtimes)
     settings = model.settings.model_copy(update={"runtime": "+".join(shared)})
     return dataclasses.replace(model, settings=settings) if shared else None
+
+
+def shared_runtimes(model: str, both: Sequence[Contender], among: Sequence[Runtime]) -> list[Runtime]:
+    """Those of `among` on which both run a model of A; none where B has no such model."""
+    taken = [
+        runtimes_of(contender.engine_of(model), settings, True, among)
+        for contender in both
+        if (settings := contender.source.models.get(contender.model_name(model)))
+    ]
+    return [runtime for runtime in taken[0] if len(taken) == 2 and runtime in taken[1]]
 
 
 def _folder(opened: OpenUnit, prepared: Prepared) -> Path:

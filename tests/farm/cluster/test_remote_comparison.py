@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import click
@@ -67,10 +68,26 @@ def test_a_comparison_of_models_is_asked_for_and_named_as_here(folder: Path) -> 
     }
 
 
-def test_no_model_of_another_engine_is_sent(folder: Path, tmp_path: Path) -> None:
+def test_models_in_other_engines_owe_rows_of_the_engine(folder: Path, tmp_path: Path) -> None:
     write_deployment(folder / "new", runtime="cpu", engine="onnxruntime")
-    with pytest.raises(ConfigError, match=r"other engines than farmrt are compared from here: leave out --cluster"):
-        remote_comparison.works(models(Path("tiny.yml"), Path("new/tiny.yml")), OPTIONS)(tmp_path)
+    both = models(Path("tiny.yml"), Path("new/tiny.yml"))
+    (work,) = remote_comparison.works(both, dataclasses.replace(OPTIONS, runtimes=("gpu", "cpu")))(tmp_path)
+    assert [(owed.model, owed.runtime, owed.engine) for owed in work.owed] == [("tiny", "cpu", "onnxruntime")]
+    assert "engine: onnxruntime" in work.files["b/model.yml"].read_text()
+
+
+def test_engines_are_sent_by_name(folder: Path, tmp_path: Path) -> None:
+    both = contender.in_engines("onnxruntime==1.22.1", "onnxruntime", deployment.load(Path("tiny.yml")))
+    (work,) = remote_comparison.works(both, OPTIONS)(tmp_path)
+    assert work.arguments == ("onnxruntime==1.22.1", "onnxruntime", "a/model.yml")
+    assert not [name for name in work.files if name.startswith("b/")]
+    assert [(owed.runtime, owed.engine) for owed in work.owed] == [("cpu", "onnxruntime")]
+
+
+def test_what_no_runtime_has_in_common_is_told_before_it_is_sent(folder: Path, tmp_path: Path) -> None:
+    both = contender.in_engines("farmrt", "onnxruntime", deployment.load(Path("tiny.yml")))
+    with pytest.raises(ConfigError, match=r"tiny.yml: no model that both have runs on gpu"):
+        remote_comparison.works(both, dataclasses.replace(OPTIONS, runtimes=("gpu",)))(tmp_path)
 
 
 def test_builds_are_sent_as_sources_without_what_was_made_of_them(folder: Path, tmp_path: Path) -> None:
