@@ -96,6 +96,15 @@ def test_a_model_compared_with_itself_on_a_host(farm: CallFarm) -> None:
     assert status == 0 and "tiny on alpha (gpu): " in err and " of 2 intervals cover 1 " in err
 
 
+def test_two_engines_on_a_host(farm: CallFarm, folder: Path) -> None:
+    write_deployment(folder, runtime="cpu")
+    words = ("compare", "farmrt", "onnxruntime", "tiny.yml", "--turns", "8", "--margin", "99", "--device", "beta")
+    _, out, err = farm(*words, "--json")
+    (row,) = [CompareRow.model_validate(row) for row in json.loads(out)["rows"]]
+    assert (row.unit, row.engine, row.status) == ("beta", "onnxruntime", "ok"), err
+    assert (row.a.name, row.a.kind, row.b.name) == ("farmrt", "engine", "onnxruntime") and row.ratio
+
+
 def test_a_bisection_compares_on_a_host(farm: CallFarm, folder: Path) -> None:
     model_repository(folder / "models", 2, 1, large="1024,3,8,8")
     words = ("bisect", "HEAD~1", "HEAD", "tiny.yml", "--repository", "models", "--turns", "8")
