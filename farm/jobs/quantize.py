@@ -44,6 +44,7 @@ Tell = Callable[[str], None]
 MOST_JUDGED = 32  # samples that outputs are compared on
 MOST_ALONE, MOST_TRIALS = 4, 100  # samples that each layer is tried alone on, at most so many runs or one a layer
 MOST_CLIPPED = 0.01
+FAITHFUL_DB = 20.0  # noise of a tenth of an output
 BARS = 48
 
 
@@ -197,7 +198,8 @@ class _Quantization:
             measured = dataclasses.replace(measured, after=self._fidelity(self._run(written)))
         layers = tuple(self._figures(layer, ranges, histograms, measured) for layer in self._layers)
         figures = self._write(written, ranges, layers, measured)
-        return QuantizeResult(figures=figures.model_copy(update={"notes": tuple(self._saturated(ranges, histograms))}))
+        notes = tuple(self._saturated(ranges, histograms)) or tuple(self._lossy(figures))
+        return QuantizeResult(figures=figures.model_copy(update={"notes": notes}))
 
     def _histograms(self) -> dict[str, Histogram]:
         """Of all activations, where there are samples; layers whose values are not finite stay in float."""
@@ -365,6 +367,14 @@ class _Quantization:
                     values = f"{100 * share:.1f} % of the values of {tensor!r} lie outside of {low:g} to {high:g}"
                     yield f"layer {layer.name!r} is saturated: {values}; {mend}"
             known -= layer.tensors
+
+    def _lossy(self, figures: QuantizeFigures) -> Iterator[str]:
+        """What may help an output that is mostly noise, where no budget said how much is wanted."""
+        if figures.after_db is None or figures.after_db >= FAITHFUL_DB or self._options.budget.is_set:
+            return
+        finer = "" if self._options.per_channel else "--per-channel rounds weights more finely, "
+        budget = f"--budget-sqnr {FAITHFUL_DB:g} keeps the worst layers in float"
+        yield f"an output of {figures.after_db:.1f} dB is little like the float one: {finer}{budget}"
 
     def _write(
         self,

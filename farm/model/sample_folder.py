@@ -3,7 +3,8 @@
 A file's name begins with the input's, every character of which that is no letter or digit is `_`; what follows names
 the sample. So `data_cat.npy` and `size_cat.npy` are the sample `_cat` of the inputs `data` and `size`. A file ending in
 `.npy` is NumPy's; any other holds the elements alone, row by row, little-endian, as the input's type. Hidden files,
-folders, and files that begin with no input's name are passed over.
+folders, and files that begin with no input's name are passed over. Where none begins so, and the model has one input,
+each `.npy` file is a sample.
 """
 
 from __future__ import annotations
@@ -41,20 +42,31 @@ def find_samples(folder: Path, inputs: Sequence[Input], option: str = "--input_d
     """
     if not folder.is_dir():
         raise ConfigError(f"{option} {folder}: no such folder")
+    paths = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    found = _by_prefix(paths, inputs, option) or _unnamed(paths, inputs)
+    if not found:
+        names = " and ".join(f"{file_prefix(tensor.name)}_NAME.npy" for tensor in inputs)
+        raise ConfigError(f"{option} {folder}: no sample is there; a sample NAME is {names}")
+    samples = tuple(Sample(name, files) for name, files in found.items())
+    for sample in samples:
+        _check(f"{option} {folder}", sample, inputs)
+    return samples
+
+
+def _by_prefix(paths: Sequence[Path], inputs: Sequence[Input], option: str) -> dict[str, dict[str, Path]]:
     found: dict[str, dict[str, Path]] = {}
-    for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
+    for path in paths:
         if tensor := _owner(path, inputs):
             files = found.setdefault(path.name.removeprefix(file_prefix(tensor.name)).removesuffix(NUMPY), {})
             if tensor.name in files:
                 raise ConfigError(f"{option}: {files[tensor.name]} and {path} are the same input of one sample")
             files[tensor.name] = path
-    if not found:
-        names = " and ".join(f"{file_prefix(tensor.name)}*" for tensor in inputs)
-        raise ConfigError(f"{option} {folder}: no sample is there; each has files {names}")
-    samples = tuple(Sample(name, files) for name, files in found.items())
-    for sample in samples:
-        _check(f"{option} {folder}", sample, inputs)
-    return samples
+    return found
+
+
+def _unnamed(paths: Sequence[Path], inputs: Sequence[Input]) -> dict[str, dict[str, Path]]:
+    """NumPy's files by their own names; none where they would have to say whose they are."""
+    return {path.stem: {inputs[0].name: path} for path in paths if len(inputs) == 1 and path.suffix == NUMPY}
 
 
 def file_prefix(tensor_name: str) -> str:

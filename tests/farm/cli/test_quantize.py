@@ -246,8 +246,16 @@ def test_an_input_beyond_its_range_saturates_the_layer_that_reads_it(quantize: A
     )
 
 
+@pytest.mark.slow
+def test_an_output_that_is_mostly_noise_says_what_may_help(quantize: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("farm.jobs.quantize.FAITHFUL_DB", 90.0)
+    _, row, said = quantize("-o", "q.onnx")
+    assert f"note: tiny: an output of {row['after_db']:.1f} dB is little like the float one: --per-channel" in said
+    assert "note" not in quantize("-o", "q.onnx", "--budget-sqnr", "5")[2]
+
+
 BAD = {
-    "no samples": ("rm", "no sample is there; each has files x*"),
+    "no samples": ("rm", "no sample is there; a sample NAME is x_NAME.npy"),
     "another shape": ("shape", "holds float32 [1, 3, 8, 7]; the input 'x' is float32 [1, 3, 8, 8]"),
     "NaN": ("nan", "holds NaN"),
     "a constant image": ("constant", "'x' is 0.5 everywhere in 4 samples: such ranges mean nothing"),

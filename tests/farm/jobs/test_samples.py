@@ -57,10 +57,20 @@ def test_a_sample_is_a_file_for_each_input(tmp_path: Path) -> None:
         assert [arrays[each.name].dtype for each in inputs] == ["float32", "int32"]
 
 
+def test_the_only_input_needs_no_name(tmp_path: Path) -> None:
+    values = np.arange(6, dtype="<f4").reshape(2, 3)
+    write(tmp_path, {"cat.npy": values, "dog.npy": values + 1, "labels.txt": b"cat"})
+    found = find_samples(tmp_path, [tensor("image")])
+    assert [sample.name for sample in found] == ["cat", "dog"]
+    np.testing.assert_array_equal(read_sample(found[1], [tensor("image")])["image"], values + 1)
+    np.save(tmp_path / "image_fox.npy", values)
+    assert [sample.name for sample in find_samples(tmp_path, [tensor("image")])] == ["_fox"]
+
+
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        ({}, "no sample is there; each has files a* and b*"),
+        ({}, "no sample is there; a sample NAME is a_NAME.npy and b_NAME.npy"),
         ({"a_1": bytes(24)}, "b_1 is missing, the input 'b' beside a_1"),
         ({"a_1": bytes(24), "b_1": bytes(20)}, "b_1 holds 20 bytes; the input 'b' is float32 [2, 3], 24 bytes"),
         ({"a_1": bytes(24), "b_1.npy": np.zeros((3, 2), "f4")}, "b_1.npy holds float32 [3, 2]; the input 'b' is"),
