@@ -225,7 +225,6 @@ def engines(
     *,
     engines: Sequence[str] = (),
     against: str = "",
-    runtimes: Sequence[Runtime] = (),
     turns: int | None = None,
     rounds: int | None = None,
     warmup: int = 1,
@@ -235,12 +234,12 @@ def engines(
     """Runs the models of a deployment file in all engines, in turns; a row for each unit, model, engine and runtime.
 
     `engines`: farmrt and others (docs/engines.md); default: all that are installed here; `against` is a version
-    that the one engine named is compared with; `runtimes`: only on these. A row's `standing` says how much slower than
+    that the one engine named is compared with. A row's `standing` says how much slower than
     the leader it is, and of the leader whether it is the fastest. Turns of an interrupted call are gone on from, unless
     it is to begin `fresh`.
     """
     deployment, load = _load(model, given), _loading(given)
-    options = EnginesOptions(tuple(engines), against, turns, rounds, warmup, fresh, load, tuple(runtimes))
+    options = EnginesOptions(tuple(engines), against, turns, rounds, warmup, fresh, load)
     return _kept(
         given["store"], "engines", engines_job(deployment, _units_for(deployment, units), options, given["fleet"])
     )
@@ -496,7 +495,8 @@ def report(
 
 def _load(model: File, given: ModelKeywords) -> Deployment:
     path, weights = samples.deployment_file(str(model)), _path(given["weights"])
-    return deployments.load(GivenModel(path, given_shapes(given["shapes"]), weights, given["trust_models"]))
+    runtimes = tuple(given["runtimes"] or ())
+    return deployments.load(GivenModel(path, given_shapes(given["shapes"]), weights, given["trust_models"], runtimes))
 
 
 def _load_all(models: File | Sequence[File], given: ModelKeywords) -> list[Deployment]:

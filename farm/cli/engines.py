@@ -10,7 +10,6 @@ import click
 from farm import atomic_file
 from farm.cli import options, store_options, view
 from farm.cli.envelope import CommandResult
-from farm.config.deployment import Runtime
 from farm.config.given_model import GivenModel
 from farm.jobs.engines.job import EnginesOptions, engines_job
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -33,7 +32,6 @@ def engines(
     engines: tuple[str, ...],
     against: str,
     turns: int | None,
-    runtimes: tuple[Runtime, ...],
     rounds: int | None,
     warmup: int,
     fresh: bool,
@@ -45,7 +43,7 @@ def engines(
 ) -> CommandResult:
     """`farm engines`; returns the exit status."""
     source = options.load(model)
-    wanted = EnginesOptions(engines, against, turns, rounds, warmup, fresh, load, runtimes)
+    wanted = EnginesOptions(engines, against, turns, rounds, warmup, fresh, load)
     units = lookup.units_for(source, choice)
     rows: list[EnginesRow] = []
     try:

@@ -9,7 +9,7 @@ import click
 
 from farm.config import samples
 
-CARRIED = ("--device", "--soc", "--tag", "--shape", "--weights", "--device_yml", "--device-yml")
+CARRIED = ("--device", "--soc", "--tag", "--shape", "--weights", "--runtime", "--device_yml", "--device-yml")
 
 
 def next_command(command: str, *options: str, model: Path | None = None) -> str:

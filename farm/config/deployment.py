@@ -40,6 +40,7 @@ that does not work yet is refused, never ignored (docs/deployment.md has all).
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
@@ -413,6 +414,14 @@ class Deployment(YamlSection):
         """The models that are subgraphs of the same model of the file, in its order; one alone is its own sibling."""
         whole = {each: self._source.written(("models", each))[1] for each in self.models}
         return [each for each in self.models if whole[each] == whole[name]]
+
+    def on_runtimes(self, names: Sequence[str]) -> Deployment:
+        """The same with all models on these runtimes; raises ConfigError for what is none."""
+        runtime = next((words for words, each in RUNTIMES.items() if set(each) == set(names)), None)
+        if runtime is None:
+            raise ConfigError(f"{' and '.join(map(repr, names))}: a runtime is cpu or gpu")
+        models = {name: model.model_copy(update={"runtime": runtime}) for name, model in self.models.items()}
+        return self.model_copy(update={"models": models})
 
     @property
     def takes_one(self) -> bool:

@@ -20,6 +20,7 @@ class GivenModel:
         path: a deployment file or a model file.
         shapes: input and shape, several of one input for a sweep; of a model file alone.
         weights: where the weights of a Caffe network lie, if not beside it under its name.
+        runtimes: run on these instead of those of the deployment file.
         trusted: the user trusts the models' authors, so that models may hold code.
         asking: how a shape that is open is to be said, `{}` is what follows the option.
     """
@@ -28,6 +29,7 @@ class GivenModel:
     shapes: tuple[tuple[str, Shape], ...] = ()
     weights: Path | None = None
     trusted: bool = False
+    runtimes: tuple[str, ...] = ()
     asking: str = "with {}"
 
 

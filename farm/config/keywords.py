@@ -24,9 +24,10 @@ class ShapeKeywords(TypedDict, total=False):
 
 
 class ModelKeywords(ShapeKeywords, total=False):
-    """How a model is read."""
+    """How a model is read; `runtimes` take the place of the deployment file's."""
 
     trust_models: bool
+    runtimes: Sequence[str] | None
 
 
 class HintKeywords(TypedDict, total=False):

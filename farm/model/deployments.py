@@ -22,6 +22,11 @@ def load(given: GivenModel) -> Deployment:
         ConfigError: the file is neither, a deployment file is wrong, or a model file leaves open what was not given.
         ModelError: the model is damaged.
     """
+    found = _read(given)
+    return found.on_runtimes(given.runtimes) if given.runtimes else found
+
+
+def _read(given: GivenModel) -> Deployment:
     platform = platform_of(given.path)
     if platform:
         source = WrittenSource(given.path, deployment_text(given, platform, given.path.parent))

@@ -23,6 +23,7 @@ from farm.cli.ranges import WholeNumber
 @click.option("--trace", metavar="FILE", type=paths.NEW_FILE, help="Write a trace for Perfetto or chrome://tracing.")
 @click.option("--html", metavar="FILE", type=paths.NEW_FILE, help="Write a page of the profile, one file, to look at.")
 @options.cluster_options
+@options.runtime_option
 @options.model_file_options
 @options.store_option
 @options.json_option

@@ -28,6 +28,7 @@ from farm.cli.envelope import CommandResult
 @options.skip_missing_option
 @options.fleet_options("farm convert")
 @click.option("--explain", is_flag=True, help="Say what each pass did, and origin and storage of each tensor.")
+@options.runtime_option
 @options.model_file_options
 @options.json_option
 def command(**given: Any) -> CommandResult:

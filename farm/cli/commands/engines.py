@@ -23,7 +23,6 @@ from farm.cli.ranges import WholeNumber
     type=WholeNumber(1, 1000),
     help="Blocks of each engine, in random order.  [default: 8, or what intervals between so many engines need]",
 )
-@options.runtime_option
 @click.option(
     "--round",
     "rounds",
@@ -35,6 +34,7 @@ from farm.cli.ranges import WholeNumber
 @options.load_options
 @options.fleet_options("farm engines", spreads=True)
 @click.option("--html", metavar="FILE", type=paths.NEW_FILE, help="Write a page of all engines, one file, to look at.")
+@options.runtime_option
 @options.model_file_options
 @options.store_option
 @options.json_option

@@ -16,6 +16,7 @@ from farm.cli.envelope import CommandResult
 @click.option("--target-file", metavar="FILE", type=options.FILE, help="What `farmrt probe` printed on another unit.")
 @options.fleet_options("farm forecast")
 @options.memory_option
+@options.runtime_option
 @options.model_file_options
 @options.json_option
 def command(**given: Any) -> CommandResult:

@@ -119,7 +119,11 @@ _config_option = click.option(
 )
 json_option = click.option(envelope.OPTION, "as_json", is_flag=True, help="Print JSON.")
 runtime_option = click.option(
-    "--runtime", "runtimes", type=click.Choice(["cpu", "gpu"]), multiple=True, help="Only on this runtime."
+    "--runtime",
+    "runtimes",
+    type=click.Choice(["cpu", "gpu"]),
+    multiple=True,
+    help="Only on this runtime.",
 )
 rounds_option = click.option(
     "--round", "rounds", type=WholeNumber(1, 100_000), default=10, show_default=True, help="Measured rounds."
@@ -249,11 +253,13 @@ def model_file_options(function: Function) -> Function:
     """
 
     @functools.wraps(function)
-    def called(shapes: Any, weights: Path | None, trust_models: bool, **others: Any) -> Any:
+    def called(
+        shapes: Any, weights: Path | None, trust_models: bool, runtimes: tuple[Any, ...] = (), **others: Any
+    ) -> Any:
         from farm.config.given_model import GivenModel
 
         def given(path: Path) -> GivenModel:
-            return GivenModel(path, shapes, weights, trust_models)
+            return GivenModel(path, shapes, weights, trust_models, runtimes)
 
         if "model_file" in others:
             path = others.pop("model_file")

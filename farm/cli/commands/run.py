@@ -68,6 +68,7 @@ def _refer_to_quantize(context: click.Context, _option: click.Parameter, is_give
 @options.load_options
 @options.fleet_options("farm run", spreads=True)
 @options.cluster_options
+@options.runtime_option
 @options.model_file_options
 @options.store_option
 @options.json_option

@@ -62,6 +62,7 @@ BUILD_AHEAD = ("auto", "on", "off")
 @options.cluster_options
 @options.memory_option
 @execution_options
+@options.runtime_option
 @options.model_file_options
 @options.store_option
 @options.json_option

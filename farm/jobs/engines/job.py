@@ -55,8 +55,8 @@ class EnginesOptions:
     """What `farm engines` was asked for; no engines: farmrt and all that are installed here.
 
     `against`: a version that the only engine is compared with. `fresh`: forgets an interrupted call's turns.
-    `runtimes`: only on these, where there are any. `turns` None: what an interval needs, 8 at least; `rounds` None: as
-    many as fill BLOCK_MS, since a core is lost for some ms at any time.
+    `turns` None: what an interval needs, 8 at least; `rounds` None: as many as fill BLOCK_MS, since a core is lost for
+    some ms at any time.
     """
 
     engines: tuple[str, ...] = ()
@@ -66,7 +66,6 @@ class EnginesOptions:
     warmup: int = 1
     fresh: bool = False
     load: LoadOptions = dataclasses.field(default_factory=LoadOptions)
-    runtimes: tuple[Runtime, ...] = ()
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -99,7 +98,7 @@ def engines_job(
         made = EngineModels(Path(scratch))
         matches = [_Match(model, wanted, options, made, files) for model in prepare_all(deployment, check=True)]
         if not any(match.lanes for match in matches):
-            raise ConfigError(f"{deployment.path}: no model runs on {' or '.join(options.runtimes)} in these engines")
+            raise ConfigError(f"{deployment.path}: no model runs on its runtime in these engines")
         groups = unit_groups(units, fleet.spread)
         jobs: list[Job[list[EnginesRow], OpenUnit]] = []
         for match, group in itertools.product(matches, groups):
@@ -161,11 +160,9 @@ class _Match:
 
     @property
     def lanes(self) -> list[_Lane]:
-        settings, is_named, among = self.model.settings, bool(self.options.engines), self.options.runtimes or None
+        settings, is_named = self.model.settings, bool(self.options.engines)
         return [
-            _Lane(engine, runtime)
-            for engine in self.engines
-            for runtime in runtimes_of(engine, settings, is_named, among)
+            _Lane(engine, runtime) for engine in self.engines for runtime in runtimes_of(engine, settings, is_named)
         ]
 
     def failed(self, unit: Unit, error: FarmError) -> list[EnginesRow]:

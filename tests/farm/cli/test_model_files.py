@@ -70,6 +70,22 @@ def test_a_model_file_is_run_and_validated(capsys: pytest.CaptureFixture[str]) -
     ]
 
 
+@pytest.mark.slow
+def test_one_runtime_is_asked_for_whatever_the_file_says(capsys: pytest.CaptureFixture[str]) -> None:
+    shape = ("--shape", "1,3,8,8")
+    assert cli.call(["init", "tiny.onnx", *shape]) == 0
+    text = Path("tiny.yml").read_text()
+    Path("tiny.yml").write_text(text.replace("runtime: cpu+gpu", "runtime: gpu"))
+    capsys.readouterr()
+    for words in (["tiny.onnx", *shape], ["tiny.yml"]):
+        rows = rows_of(capsys, "run", *words, "--runtime", "cpu", "--round", "1")
+        assert [(row["runtime"], row["status"]) for row in rows] == [("cpu", "ok")]
+    assert cli.call(["run", "tiny.yml", "--runtime", "cpu", "--round", "1"]) == 0
+    assert "next: farm run tiny.yml --runtime cpu --validate" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match=r"'npu': a runtime is cpu or gpu"):
+        list(api.run("tiny.yml", runtimes=["npu"]))
+
+
 def test_what_is_written_runs_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.call(["init", "tiny.onnx", "--shape", "2,3,8,8"]) == 0
     assert capsys.readouterr().out == "tiny.yml: next, `farm run tiny.yml`\n"

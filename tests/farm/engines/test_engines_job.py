@@ -241,9 +241,8 @@ def test_only_the_runtimes_that_are_asked_for_take_part(farm: CallFarm, own_fold
         ("farmrt", "cpu"),
         ("onnxruntime", "cpu"),
     ], err
-    write_deployment(own_folder, runtime="cpu")
-    status, _, err = farm("engines", "tiny.yml", *QUICK, "--runtime", "gpu")
-    assert status == 2 and "tiny.yml: no model runs on gpu in these engines" in err
+    status, _, err = farm("engines", "tiny.yml", *QUICK, "--engine", "onnxruntime", "--runtime", "gpu")
+    assert status == 1 and "runs models on cpu, not on gpu" in err
 
 
 def test_no_winner_where_an_interval_reaches_over_one() -> None:
