@@ -143,6 +143,11 @@ CONVOLUTIONS = {
         (20, 20), (30, 31), pads=SAME, depthwise=True, batch=2, residual=True, activation=SWISH
     ),
     "depthwise narrow": Convolution((16, 16), (3, 2), pads=SAME, depthwise=True),
+    "depthwise wide": Convolution((16, 16), (24, 29), pads=SAME, depthwise=True, residual=True),
+    "depthwise wide stride 2": Convolution((8, 8), (41, 43), stride=(2, 2), pads=(0, 1, 1, 0), depthwise=True),
+    "depthwise 5x5 stride 2": Convolution((8, 8), (9, 21), (5, 5), (2, 2), (1, 2, 2, 1), depthwise=True),
+    "depthwise 7x3 stride 3": Convolution((8, 8), (13, 17), (7, 3), (1, 3), (3, 0, 3, 2), (1, 2), depthwise=True),
+    "depthwise past its image": Convolution((8, 8), (4, 3), (3, 3), (1, 1), (9, 9, 9, 9), (8, 8), depthwise=True),
 }
 WINOGRADS = {
     f"winograd {tile} {name}": dataclasses.replace(case, winograd=tile)

@@ -204,6 +204,12 @@ def test_groups_that_share_a_block_are_refused(farmrt: Farmrt, case: Convolution
     assert problem in refusal(farmrt, case.launch(16))
 
 
+def test_a_depthwise_window_that_needs_too_much_memory_is_refused(farmrt: Farmrt) -> None:
+    launch = CASES["depthwise dilated"].launch(8)
+    launch = dataclasses.replace(launch, ints=(*launch.ints[:-1], 2**31 - 1))  # dil_w
+    assert "its window is out of range" in refusal(farmrt, launch)
+
+
 @pytest.mark.parametrize("index", [8, 10, 11, 14, 15, 16])
 def test_winograd_of_other_windows_is_refused(farmrt: Farmrt, index: int) -> None:
     launch = CASES["winograd 2 "].launch(8)

@@ -16,12 +16,18 @@ enum {
 /* What all turns share. */
 typedef struct {
     const rt_cpu_call *call;
+    rt_workers *workers;
     const rt_blocked_kernels *kernels;
     rt_blocked_window window;
     rt_plane_turns turns;
     int64_t blocks;
     float a, b; /* of the activation */
 } job;
+
+static rt_blocked_window window_of(const rt_blocked_depthwise_args *d) {
+    return (rt_blocked_window){d->in_h,     d->in_w,  d->out_h, d->out_w, d->k_h,   d->k_w,
+                               d->stride_h, d->stride_w, d->pad_t, d->pad_l, d->dil_h, d->dil_w};
+}
 
 static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     rt_blocked_depthwise_args d = rt_blocked_depthwise_args_of(call);
@@ -38,6 +44,9 @@ static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs)
     if (!rt_flat_fits(&tensors[B], rt_blocked_elements(1, channels, 1, block))) return "the bias exceeds its pool";
     if (call->codes.residual && !rt_flat_fits(&tensors[RESIDUAL], y)) return "the residual exceeds its pool";
     if (!rt_flat_fits(&tensors[Y], y)) return "the output exceeds its pool";
+    rt_blocked_window window = window_of(&d);
+    needs->scratch_bytes = rt_padded_rows_bytes(&window, block);
+    if (needs->scratch_bytes > INT32_MAX) return "its window is out of range";
     needs->work = rt_product(y, taps);
     return NULL;
 }
@@ -48,10 +57,10 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const rt_blocked_window *window = &all->window;
     rt_plane_turn own = rt_plane_turn_at(&all->turns, turn);
     int64_t plane = own.plane, lanes = call->codes.block, channel = plane % all->blocks * lanes;
-    (void)worker;
     rt_blocked_rows rows = {
         .window = window,
         .x = rt_floats(&call->tensors[X]) + plane * window->in_h * window->in_w * lanes,
+        .padded = rt_workers_scratch(all->workers, worker),
         .weights = rt_floats(&call->tensors[W]) + channel * window->k_h * window->k_w,
         .bias = rt_floats(&call->tensors[B]) + channel,
         .y = rt_floats(&call->tensors[Y]) + plane * window->out_h * window->out_w * lanes,
@@ -72,9 +81,9 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_blocked_depthwise_args d = rt_blocked_depthwise_args_of(call);
     job all = {
         .call = call,
+        .workers = workers,
         .kernels = rt_blocked_kernels_of(call->tiles, call->codes.block),
-        .window = {d.in_h, d.in_w, d.out_h, d.out_w, d.k_h, d.k_w, d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h,
-                   d.dil_w},
+        .window = window_of(&d),
         .a = d.act_a,
         .b = d.act_b,
         .blocks = (int64_t)rt_ceil_div((uint64_t)d.channels, call->codes.block),

@@ -49,9 +49,10 @@ typedef struct {
 typedef struct {
     const rt_blocked_window *window;
     const float *x;             /* the input plane */
-    const float *weights;       /* [k_h][k_w][lane]; depthwise only */
-    const float *bias;          /* of the block; depthwise only */
-    const float *residual;      /* NULL: none; the plane; depthwise only */
+    void *padded;               /* rt_padded_rows_of, 64-aligned; depthwise only, as what follows */
+    const float *weights;       /* [k_h][k_w][lane] */
+    const float *bias;          /* of the block */
+    const float *residual;      /* NULL: none; the plane */
     float *y;                   /* the output plane */
     int64_t first_row, end_row; /* of the output */
     uint32_t activation;        /* depthwise only */
@@ -60,6 +61,11 @@ typedef struct {
     uint32_t pooling; /* RT_POOLING_*; pool only */
     bool count_include_pad;
 } rt_blocked_rows;
+
+/* Memory for rows under a window, with their padding: pointers to k_h rows, one row of zeros, and `rows` rows. A value. */
+typedef struct {
+    uint64_t pointer_bytes, rows, width; /* width: pixels */
+} rt_padded_rows;
 
 /* How the planes of an output are divided into turns, each some rows of one plane. Where planes are large, rows are the
  * slowest index: a worker has the same part of the image in every layer. A value. */
@@ -125,6 +131,10 @@ static inline rt_tap_range rt_taps_inside(int64_t start, int64_t k, int64_t dil,
     }
     return (rt_tap_range){first, end < k ? end : k};
 }
+
+/* What the rows under a window take; and that in bytes, UINT64_MAX where it overflows. */
+rt_padded_rows rt_padded_rows_of(const rt_blocked_window *window);
+uint64_t rt_padded_rows_bytes(const rt_blocked_window *window, uint32_t block);
 
 /* Divides `planes` planes of height x width. */
 rt_plane_turns rt_plane_turns_divide(const rt_workers *workers, int64_t planes, int64_t height, int64_t width);

@@ -57,6 +57,23 @@ const rt_quantized_kernels *rt_quantized_kernels_of(const rt_tile_kernels *tiles
     return block == 8 ? &rt_quantized_kernels_generic_8 : &rt_quantized_kernels_generic_16;
 }
 
+enum { PADDED_ALIGNMENT = 64 };
+
+rt_padded_rows rt_padded_rows_of(const rt_blocked_window *w) {
+    uint64_t span = (uint64_t)(w->k_h - 1) * (uint64_t)w->dil_h + 1, height = (uint64_t)w->in_h;
+    uint64_t columns = (uint64_t)(w->k_w - 1) * (uint64_t)w->dil_w + 1;
+    return (rt_padded_rows){
+        .pointer_bytes = rt_ceil_div((uint64_t)w->k_h * sizeof(void *), PADDED_ALIGNMENT) * PADDED_ALIGNMENT,
+        .rows = span < height ? span : height,
+        .width = (uint64_t)(w->out_w - 1) * (uint64_t)w->stride_w + columns,
+    };
+}
+
+uint64_t rt_padded_rows_bytes(const rt_blocked_window *window, uint32_t block) {
+    rt_padded_rows size = rt_padded_rows_of(window);
+    return rt_sum(size.pointer_bytes, rt_product(rt_product(size.rows + 1, size.width), block * sizeof(float)));
+}
+
 /* Pixels of a plane from which on it is divided, as convolutions divide such an image, and of a turn. */
 enum { DIVIDED_PIXELS = 400, PIXELS_PER_TURN = 784 };
 

@@ -1,52 +1,131 @@
-/* Depthwise convolution and pools: each lane for itself. A row of outputs is computed some pixels at a time where every
- * column of taps lies within the input, and pixel by pixel at the edges; rows of taps outside are left out. */
+/* Depthwise convolution and pools: each lane for itself.
+ *
+ * A depthwise convolution brings each row of inputs, with its padding, to memory that stays in the cache, so that all
+ * outputs of a row are alike. Pools leave taps outside out, pixel by pixel. */
 #include "cpu_lanes_window.h"
 
-enum { PIXELS = 4 };
+/* Outputs that are computed at once: the sums of MOST hide the latency of their additions, and the rest is done by LEAST,
+ * both of which may overlap those before. */
+enum { MOST = 8, LEAST = 4 };
+
+/* The rows under the window, from the first output's first column on. */
+typedef struct {
+    const float **under;
+    float *zeros, *ring; /* row r of the input is number r % slots of the ring */
+    int64_t slots, step; /* rows, and elements from one to the next */
+    int64_t next;        /* the first row that is not there yet */
+} padded_rows;
+
+static padded_rows padded_start(const rt_blocked_rows *rows) {
+    const rt_blocked_window *w = rows->window;
+    rt_padded_rows size = rt_padded_rows_of(w);
+    padded_rows in = {.under = rows->padded, .slots = (int64_t)size.rows, .step = (int64_t)size.width * RT_BLOCK};
+    in.zeros = (float *)((char *)rows->padded + size.pointer_bytes);
+    in.ring = in.zeros + in.step;
+    int64_t top = rows->first_row * w->stride_h - w->pad_t;
+    in.next = top < 0 ? 0 : top;
+    memset(in.zeros, 0, (size_t)((in.slots + 1) * in.step) * sizeof(float));
+    return in;
+}
+
+/* Brings the rows under an output row that are not there yet. */
+static void padded_move(const rt_blocked_rows *rows, int64_t row, padded_rows *in) {
+    const rt_blocked_window *w = rows->window;
+    int64_t top = row * w->stride_h - w->pad_t, end = top + (w->k_h - 1) * w->dil_h + 1;
+    int64_t room = in->step / RT_BLOCK - w->pad_l, columns = w->in_w < room ? w->in_w : room;
+    for (; in->next < end && in->next < w->in_h; in->next++) {
+        float *target = in->ring + in->next % in->slots * in->step + w->pad_l * RT_BLOCK;
+        const float *source = rows->x + in->next * w->in_w * RT_BLOCK;
+        for (int64_t i = 0; i < columns * RT_BLOCK; i += LANES) store(target + i, load(source + i));
+    }
+    for (int64_t i = 0; i < w->k_h; i++) {
+        int64_t at = top + i * w->dil_h;
+        in->under[i] = at < 0 || at >= w->in_h ? in->zeros : in->ring + at % in->slots * in->step;
+    }
+}
+
+/* `pixels` neighbours of a row, the first of which is output `out` of the plane. */
+INLINE void neighbours_compute(const rt_blocked_rows *rows, const float *const *under, int64_t column, int64_t out,
+                               int pixels, int k_h, int k_w, int stride, int dil) {
+    lanes low = lower_bound(rows->activation, rows->a), high = upper_bound(rows->activation, rows->b);
+    for (int part = 0; part < RT_BLOCK; part += LANES) {
+        lanes sum[MOST], bias = load(rows->bias + part);
+        UNROLLED for (int p = 0; p < pixels; p++) sum[p] = bias;
+        for (int p = 0; rows->residual != NULL && p < pixels; p++) {
+            sum[p] += load(rows->residual + (out + p) * RT_BLOCK + part);
+        }
+        const float *w = rows->weights + part;
+        _Pragma("GCC unroll 3") for (int i = 0; i < k_h; i++, w += k_w * RT_BLOCK) {
+            const float *x = under[i] + column * stride * RT_BLOCK + part;
+            UNROLLED for (int j = 0; j < k_w; j++) {
+                lanes weight = load(w + j * RT_BLOCK);
+                UNROLLED for (int p = 0; p < pixels; p++) sum[p] += weight * load(x + (p * stride + j * dil) * RT_BLOCK);
+            }
+        }
+        float *y = rows->y + out * RT_BLOCK + part;
+        UNROLLED for (int p = 0; p < pixels; p++) store(y + p * RT_BLOCK, clamp(sum[p], low, high));
+    }
+}
+
+/* A row of at least LEAST outputs. */
+INLINE void row_compute(const rt_blocked_rows *rows, const float *const *under, int64_t row, int k_h, int k_w, int stride) {
+    int64_t width = rows->window->out_w, out = row * width, column = 0;
+    for (; width >= MOST && width - column > LEAST; column += MOST) {
+        if (column + MOST > width) column = width - MOST;
+        neighbours_compute(rows, under, column, out + column, MOST, k_h, k_w, stride, 1);
+    }
+    for (; column < width; column += LEAST) {
+        if (column + LEAST > width) column = width - LEAST;
+        neighbours_compute(rows, under, column, out + column, LEAST, k_h, k_w, stride, 1);
+    }
+}
+
+/* Any row of any window. */
+static void row_compute_any(const rt_blocked_rows *rows, const float *const *under, int64_t row) {
+    const rt_blocked_window *w = rows->window;
+    int k_h = (int)w->k_h, k_w = (int)w->k_w, stride = (int)w->stride_w, dil = (int)w->dil_w;
+    int64_t column = 0, out = row * w->out_w;
+    for (; column + LEAST <= w->out_w; column += LEAST) {
+        neighbours_compute(rows, under, column, out + column, LEAST, k_h, k_w, stride, dil);
+    }
+    for (; column < w->out_w; column++) neighbours_compute(rows, under, column, out + column, 1, k_h, k_w, stride, dil);
+}
+
+typedef void row_of(const rt_blocked_rows *rows, const float *const *under, int64_t row);
+
+#define WINDOW(k, stride)                                                                                              \
+    static void row_##k##_##stride(const rt_blocked_rows *rows, const float *const *under, int64_t row) {              \
+        row_compute(rows, under, row, k, k, stride);                                                                   \
+    }
+WINDOW(3, 1)
+WINDOW(3, 2)
+WINDOW(5, 1)
+WINDOW(5, 2)
+
+static row_of *row_choose(const rt_blocked_window *w) {
+    bool is_dense = w->dil_w == 1 && w->k_h == w->k_w && w->stride_w <= 2 && w->out_w >= LEAST;
+    if (is_dense && w->k_w == 3) return w->stride_w == 1 ? row_3_1 : row_3_2;
+    if (is_dense && w->k_w == 5) return w->stride_w == 1 ? row_5_1 : row_5_2;
+    return row_compute_any;
+}
+
+void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows) {
+    row_of *compute = row_choose(rows->window);
+    padded_rows in = padded_start(rows);
+    for (int64_t row = rows->first_row; row < rows->end_row; row++) {
+        padded_move(rows, row, &in);
+        compute(rows, in.under, row);
+    }
+    if (rows->activation == RT_UNARY_CLAMP) return;
+    int64_t width = rows->window->out_w;
+    uint64_t count = (uint64_t)((rows->end_row - rows->first_row) * width * RT_BLOCK);
+    rows->tiles->apply(rows->activation, rows->a, rows->b, rows->y + rows->first_row * width * RT_BLOCK, count);
+}
 
 /* Where a tap's row begins in the input, for the first pixel. */
 INLINE const float *tap_row(const rt_blocked_rows *rows, const taps *at, int64_t i) {
     const rt_blocked_window *window = rows->window;
     return rows->x + ((at->top + i * window->dil_h) * window->in_w + at->left) * RT_BLOCK;
-}
-
-/* A depthwise_register of floats. */
-INLINE void depthwise_compute(const void *blocked_rows, const taps *at, int64_t out, int part, int pixels,
-                              rt_tap_range columns, int64_t k_w, int64_t stride, int64_t dil) {
-    const rt_blocked_rows *rows = blocked_rows;
-    lanes sum[PIXELS], low = lower_bound(rows->activation, rows->a), high = upper_bound(rows->activation, rows->b);
-    UNROLLED for (int p = 0; p < pixels; p++) {
-        sum[p] = load(rows->bias + part);
-        if (rows->residual != NULL) sum[p] += load(rows->residual + (out + p) * RT_BLOCK + part);
-    }
-    for (int64_t i = at->rows.first; i < at->rows.end; i++) {
-        const float *x = tap_row(rows, at, i) + part, *w = rows->weights + i * k_w * RT_BLOCK + part;
-        for (int64_t j = columns.first; j < columns.end; j++) {
-            lanes weight = load(w + j * RT_BLOCK);
-            UNROLLED for (int p = 0; p < pixels; p++) sum[p] += weight * load(x + (p * stride + j * dil) * RT_BLOCK);
-        }
-    }
-    float *y = rows->y + out * RT_BLOCK + part;
-    UNROLLED for (int p = 0; p < pixels; p++) store(y + p * RT_BLOCK, clamp(sum[p], low, high));
-}
-
-static void depthwise_pixel(const void *rows, taps *at, int64_t row, int64_t column) {
-    depthwise_at_edge(((const rt_blocked_rows *)rows)->window, rows, at, row, column, depthwise_compute);
-}
-
-static void depthwise_pixels(const void *rows, taps *at, int64_t row, int64_t column) {
-    depthwise_inside(((const rt_blocked_rows *)rows)->window, rows, at, row, column, PIXELS, depthwise_compute);
-}
-
-void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows) {
-    rt_tap_range inside = columns_inside(rows->window);
-    int64_t width = rows->window->out_w;
-    for (int64_t row = rows->first_row; row < rows->end_row; row++) {
-        depthwise_row(rows->window, rows, row, inside, PIXELS, depthwise_pixel, depthwise_pixels);
-    }
-    if (rows->activation == RT_UNARY_CLAMP) return;
-    uint64_t count = (uint64_t)((rows->end_row - rows->first_row) * width * RT_BLOCK);
-    rows->tiles->apply(rows->activation, rows->a, rows->b, rows->y + rows->first_row * width * RT_BLOCK, count);
 }
 
 /* Adds one tap to the result so far; of a maximum, a NaN on either side is the result. */
