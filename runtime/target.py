@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from runtime.types import Precision
+from runtime.types import Dot, Precision
 
 _GPU_FAMILIES = (
     (r"adreno.*?(\d)\d\d", "adreno-{0}xx"),
@@ -56,6 +56,7 @@ class Target:
     image2d_max_height: int = 8192
     fp16: bool = False
     subgroups: bool = False
+    dot: Dot = Dot.NONE
     cpu_block: int = 8
     cpu_quantized: bool = True
     refused: frozenset[str] = frozenset()
@@ -117,6 +118,15 @@ def has_subgroups(extensions: Collection[str]) -> bool:
     return not {"cl_khr_subgroups", "cl_khr_subgroup_extended_types"}.isdisjoint(extensions)
 
 
+def dot_of(extensions: Collection[str], version: str) -> Dot:
+    """The instructions that a device of this version has for products of bytes. Khronos' are of OpenCL C 3.0."""
+    if "cl_khr_integer_dot_product" in extensions and version.startswith("OpenCL 3"):
+        return Dot.KHRONOS
+    if "cl_arm_integer_dot_product_accumulate_int8" in extensions:
+        return Dot.ARM
+    return Dot.QUALCOMM if "cl_qcom_dot_product8" in extensions else Dot.NONE
+
+
 def wider_family(family: str) -> str:
     """The family without what tells its members apart: `cpu` of `cpu-avx512`, `pocl` of `pocl-3.1`."""
     return family.split("-")[0]
@@ -173,5 +183,6 @@ def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Ta
             "image2d_max_height": device["image2d_max_height"],
             "fp16": device["fp16"],
             "subgroups": has_subgroups(device.get("extensions", ())),
+            "dot": dot_of(device.get("extensions", ()), device["version"]),
         }
     return Target(**(fields | settings))

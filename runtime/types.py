@@ -166,6 +166,15 @@ class Role(enum.IntEnum):
     OUTPUT = 2
 
 
+class Dot(enum.IntEnum):
+    """DOT: how an OpenCL device adds the products of four bytes with four others at once, by its extension."""
+
+    NONE = 0
+    KHRONOS = 1  # cl_khr_integer_dot_product, of OpenCL C 3.0
+    QUALCOMM = 2  # cl_qcom_dot_product8: signed with unsigned bytes
+    ARM = 3  # cl_arm_integer_dot_product_accumulate_int8: both signed
+
+
 class ImageFormat(enum.IntEnum):
     """Channel type of an RGBA image."""
 

@@ -21,6 +21,7 @@ from runtime.native.toolchains import Toolchain, find_toolchain
 
 _FOLDER = Path(__file__).parent / "gpu"
 _COSTS = _FOLDER / "kernels.costs"
+_DOT_PRODUCTS = _FOLDER / "dot_products.cl"
 _INCLUDES = Path(toolchains.__file__).parent / "src"
 _NAME = "libplayed_gpu.so"
 _FLAGS = (
@@ -85,7 +86,7 @@ def _sources() -> list[Path]:
 
 def _command(toolchain: Toolchain, output: Path) -> list[str]:
     sources = [str(path) for path in _sources() if path.suffix == ".c"]
-    defines = (f'-DPLAYED_COSTS="{_COSTS}"', f"-I{_INCLUDES}")
+    defines = (f'-DPLAYED_COSTS="{_COSTS}"', f'-DPLAYED_DOT_PRODUCTS="{_DOT_PRODUCTS}"', f"-I{_INCLUDES}")
     return [*toolchain.compiler, *_FLAGS, *defines, "-shared", "-o", str(output), *sources, *_LIBRARIES]
 
 

@@ -62,6 +62,9 @@ class Residual(enum.IntEnum):
     MULTIPLY = 2
 
 
+# BYTES, a sum of what lies in eight bits; RT_BYTES_PAIRS says of weights that two products sum to 16.
+OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES, INPUT_IN_BYTES, BYTES_PAIRS = 1, 2, 4, 8
+
 # What farmrt reads of a CPU step's options (` KEY=VALUE` behind its operator): a code, or a number below a bound. Other
 # keys only vary an OpenCL kernel.
 OPTIONS: Mapping[str, type[enum.IntEnum] | int] = {
@@ -75,7 +78,7 @@ OPTIONS: Mapping[str, type[enum.IntEnum] | int] = {
     "LOG": 2,
     "BLOCK": 1025,
     "FIRST": 2,
-    "BYTES": 16,  # 1: the output, 2: the residual, 4: the input lies in eight bits; 8: RT_BYTES_PAIRS
+    "BYTES": 16,
     "ZERO": 256,
     "WINO": 5,
     "FROM": Order,

@@ -25,6 +25,10 @@
 #define RECURRENT_KIND_RNN 0
 #define RECURRENT_KIND_GRU 1
 #define RECURRENT_KIND_LSTM 2
+#define DOT_NONE 0
+#define DOT_KHRONOS 1
+#define DOT_QUALCOMM 2
+#define DOT_ARM 3
 
 // Macros take scalars and vectors alike and evaluate their arguments several times.
 #define UNARY_CLAMP(v, a, b) ((v) < (a) ? (a) : (v) > (b) ? (b) : (v))

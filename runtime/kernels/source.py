@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from runtime.kernels.spec import Kernel, Variant
-from runtime.types import Precision
+from runtime.types import Dot, Precision
 
 _FOLDER = Path(__file__).parent
 _ROOMS = _FOLDER.parent / "families"
@@ -50,6 +50,8 @@ def all_sources_hash() -> str:
 
 
 def build_options(variant: Variant, precision: Precision, defines: Mapping[str, int]) -> str:
-    """Options of a program: precision, what the operator asks (ACTIVATION, RESIDUAL, ...), and the variant's own."""
+    """Options of a program: precision, what the operator asks (ACTIVATION, RESIDUAL, ...), and the variant's own; the
+    version of OpenCL C where it needs another than the driver's default."""
     options = {"PRECISION": int(precision), **dict(sorted(defines.items())), **dict(variant.defines)}
-    return " ".join(f"-D{key}={value}" for key, value in options.items())
+    needed = ["-cl-std=CL3.0"] if options.get("DOT") == Dot.KHRONOS else []
+    return " ".join([*(f"-D{key}={value}" for key, value in options.items()), *needed])

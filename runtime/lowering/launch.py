@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from runtime.graph import Array
 from runtime.kernels.spec import ArgumentForm, Kernel, Variant
+from runtime.layout.integer_rows import IntegerRows
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
 from runtime.plan.records import StepKind
@@ -15,10 +16,14 @@ from runtime.types import ElementType, Precision, Storage
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Weights [groups, rows, cols] that a launch packs in blocks of rows as its variant asks."""
+    """Weights [groups, rows, cols] that a launch packs in blocks of rows as its variant asks.
+
+    `integers`: the same as such, where they are known; else they are looked for.
+    """
 
     name: str
     weights: Array
+    integers: IntegerRows | None = None
 
 
 Tensors = dict[str, Value | Rows]

@@ -378,7 +378,7 @@ class Launcher:
 def _integers(kernel: Kernel, tensors: Mapping[str, Value | Rows]) -> IntegerRows | None:
     """The weights of a launch as integers, where they are and its kernel reads such."""
     rows = (given for given in tensors.values() if isinstance(given, Rows)) if kernel.integer_weights else ()
-    return next((found for each in rows if (found := integer_rows(each.weights))), None)
+    return next((found for each in rows if (found := each.integers or integer_rows(each.weights))), None)
 
 
 def _is_float(value: Value) -> int:

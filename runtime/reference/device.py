@@ -9,7 +9,7 @@ from typing import Any
 import pyopencl as cl
 
 from runtime.errors import DeviceError
-from runtime.target import Target, gpu_family, has_subgroups
+from runtime.target import Target, dot_of, gpu_family, has_subgroups
 
 _MOST_PLATFORMS = 16
 _PLATFORM_IDS = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p)
@@ -52,6 +52,7 @@ def target_of_device(device: Any, soc: str = "host", **settings: Any) -> Target:
         "image2d_max_height": device.image2d_max_height,
         "fp16": "cl_khr_fp16" in device.extensions,
         "subgroups": has_subgroups(device.extensions.split()),
+        "dot": dot_of(device.extensions.split(), device.version),
     }
     return Target(soc, "host", **(fields | settings))
 

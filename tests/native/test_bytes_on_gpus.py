@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from farm.emulation.played_gpu import played_environment
 from runtime.graph import Array, Graph
 from runtime.lowering.lower import Options, lower
 from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.reference.executor import Executor
-from runtime.target import Target
-from runtime.types import Precision
+from runtime.semantics.quantization import Quantization
+from runtime.target import Target, dot_of
+from runtime.types import Dot, Precision
 from tests.native.farmrt import Farmrt
 from tests.native.test_agreement import run_on
 from tests.native.test_quantized_convolution import rounded, rounding, whole_weights
@@ -22,6 +27,14 @@ from tests.runtime.graphs import GraphMaker
 pytestmark = pytest.mark.opencl
 STEP = 0.03
 MOBILE = Target("phone", "host", gpu_family="mali-bifrost")
+FINE, HALF_UNIT = 2.0**-7, 2.0**-4
+# A GPU that is played with the instructions of each maker's extension.
+PLAYED = {
+    Dot.NONE: "mali-g72",
+    Dot.KHRONOS: "adreno750",
+    Dot.QUALCOMM: "adreno618:extensions=cl_khr_byte_addressable_store cl_qcom_dot_product8",
+    Dot.ARM: "mali-g78",
+}
 
 
 def chain() -> tuple[Graph, dict[str, Array]]:
@@ -89,3 +102,41 @@ def test_what_is_had_as_an_output_stays_in_floats() -> None:
 def test_farmrt_computes_the_same(gpu: Farmrt) -> None:
     graph, inputs = chain()
     check(run_on(gpu, lower(graph, MOBILE), inputs), graph, inputs)
+
+
+def in_powers_of_two(graph: Graph) -> Graph:
+    """The network with every scale a power of two, so that floats hold whatever is computed, and results are exact."""
+    for node in graph.nodes:
+        if node.attrs.get("activation", node.op) in ("fake_quantize", "FakeQuantize"):
+            node.attrs |= {"alpha": -113 * HALF_UNIT, "beta": 142 * HALF_UNIT}
+            known = Quantization((HALF_UNIT,), (113,), None, "uint8")
+            graph.tensors[node.output] = dataclasses.replace(graph.tensors[node.output], quantization=known)
+        for name in node.inputs[1:3] if node.op in ("Conv", "FullyConnected") else ():
+            constant = graph.constants[name]
+            graph.constants[name] = np.clip(np.rint(constant / FINE), -127, 127) * np.float32(FINE)
+            one = Quantization((FINE,) * len(constant), (0,) * len(constant), 0, "int8")
+            if constant.ndim > 1:
+                graph.tensors[name] = dataclasses.replace(graph.tensors[name], quantization=one)
+    return graph
+
+
+@pytest.mark.parametrize("dot", PLAYED, ids=lambda dot: dot.name)
+def test_dot_products_compute_what_a_cpu_computes_bit_for_bit(
+    cpu: Farmrt, farmrt_program: Path, tmp_path: Path, dot: Dot
+) -> None:
+    graph, inputs = chain()
+    plan = lower(in_powers_of_two(graph), dataclasses.replace(MOBILE, dot=dot))
+    assert {step.defines.get("DOT", Dot.NONE) for step in plan.steps if step.kernel.name == "conv1x1"} == {dot}
+    expected = run_on(cpu, lower(graph, Target("host", "host", memory="cpu")), inputs)
+    variables = played_environment(PLAYED[dot])
+    with Farmrt(farmrt_program, tmp_path, variables["FARM_OPENCL"], variables) as played:
+        for name, values in run_on(played, plan, inputs).items():
+            np.testing.assert_array_equal(values, expected[name])
+
+
+def test_extensions_name_the_instructions() -> None:
+    khronos, arm = "cl_khr_integer_dot_product", "cl_arm_integer_dot_product_accumulate_int8"
+    assert dot_of([khronos, "cl_qcom_dot_product8"], "OpenCL 3.0 Adreno") == Dot.KHRONOS
+    assert dot_of([khronos, "cl_qcom_dot_product8"], "OpenCL 2.0 Adreno") == Dot.QUALCOMM
+    assert dot_of([arm], "OpenCL 2.0 v1") == Dot.ARM
+    assert dot_of([khronos, "cl_khr_fp16"], "OpenCL 2.0") == Dot.NONE

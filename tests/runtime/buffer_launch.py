@@ -10,11 +10,13 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
+import farm.emulation
 from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.codes import Binary
 from runtime.kernels.source import build_options, program_source
@@ -24,12 +26,13 @@ from runtime.layout.integer_rows import integer_rows
 from runtime.reference.device import family_of
 from runtime.semantics.unary import Unary
 from runtime.target import Target, has_subgroups
-from runtime.types import Precision
+from runtime.types import Dot, Precision
 from tests.opencl import EXHAUSTIVE
 from tests.runtime import joined
 from tests.runtime.families import ORACLES
 from tests.runtime.kernel_cases import Case
 
+_DOT_PRODUCTS = (Path(farm.emulation.__file__).parent / "gpu" / "dot_products.cl").read_text()
 SENTINEL = 77.0
 OUTSIDE = 1 << 20
 WEIGHT_SLACK = 64
@@ -72,7 +75,12 @@ def precisions(device: Any) -> list[Precision]:
 
 @functools.lru_cache(maxsize=64)
 def program(device: Any, kernel: BufferKernel, options: str) -> Any:
-    return cl.Program(context_of(device), program_source(kernel)).build(options=options.split())
+    return cl.Program(context_of(device), source_of(kernel)).build(options=options.split())
+
+
+def source_of(kernel: BufferKernel) -> str:
+    """The program's source, behind what the driver may not have of instructions that it uses."""
+    return _DOT_PRODUCTS + program_source(kernel)
 
 
 def entry(device: Any, kernel: BufferKernel, options: str) -> Any:
@@ -103,7 +111,7 @@ def dense_arrays(case: Case, precision: Precision) -> dict[str, Any]:
         if name == "w" and "WEIGHT_BITS" in case.defines:
             arrays[name] = integer_weights(shape, case.defines)
     if "zeros" in arrays:
-        arrays["zeros"][:] = 0
+        arrays["zeros"][:] = 128 if case.defines.get("DOT") == Dot.ARM else 0
     return arrays
 
 
@@ -173,7 +181,8 @@ def launch(
     """
     kernel, dims = case.kernel, case.dims
     dense = dense_arrays(case, precision)
-    expected = ORACLES[kernel.name](dense, dims, case.defines, case.floats)
+    signed = {"x": dense["x"] - 128} if case.defines.get("DOT") == Dot.ARM else {}
+    expected = ORACLES[kernel.name](dense | signed, dims, case.defines, case.floats)
     arguments: list[Any] = []
     context = context_of(device)
     output, output_buffer = Memory(ArgumentForm.FLAT, (1,), 0, np.float32), None
@@ -275,7 +284,11 @@ class Launch:
 def check_all(kernel: BufferKernel, launches: list[Launch], device: Any) -> None:
     """Checks many launches of a kernel, which is built once for them, or once for each where all is asked for."""
     options = [each.options for each in launches]
-    built = None if EXHAUSTIVE else joined.entries(context_of(device), kernel, program_source(kernel), options)
+    built = (
+        None
+        if EXHAUSTIVE
+        else joined.entries(context_of(device), kernel, program_source(kernel), options, _DOT_PRODUCTS)
+    )
     faults = [fault for each in launches if (fault := _fault(each, device, built))]
     assert not faults, "\n".join(faults)
 

@@ -36,12 +36,12 @@ _VECTORS = (4, 8, 16)
 Entry = Callable[[str], Any]  # options -> a new pyopencl kernel
 
 
-def entries(context: Any, kernel: Kernel, source: str, options: Sequence[str]) -> Entry:
-    """Builds the kernel for all of these options at once."""
+def entries(context: Any, kernel: Kernel, source: str, options: Sequence[str], before: str = "") -> Entry:
+    """Builds the kernel for all of these options at once, behind the source `before`."""
     distinct = list(dict.fromkeys(options))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)
-        program = cl.Program(context, joined_source(source, distinct)).build(options=[UNOPTIMISED])
+        program = cl.Program(context, before + joined_source(source, distinct)).build(options=[UNOPTIMISED])
     return lambda wanted: cl.Kernel(program, f"{kernel.name}_{distinct.index(wanted)}")
 
 
@@ -55,7 +55,7 @@ def joined_source(source: str, options: Sequence[str]) -> str:
 
 
 def _section(source: str, number: int, options: str, names: set[str], macros: list[str]) -> str:
-    given = dict(option.removeprefix("-D").split("=") for option in options.split())
+    given = dict(option.removeprefix("-D").split("=") for option in options.split() if option.startswith("-D"))
     defines = given | {name: f"{name}_{number}" for name in sorted(names)}
     begin = [f"#define {name} {value}" for name, value in defines.items()]
     end = [f"#undef {name}" for name in dict.fromkeys([*defines, *macros])]

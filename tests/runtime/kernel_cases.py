@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.table import BUFFER_KERNELS, PROBES
 from runtime.semantics.unary import ACTIVATIONS, Unary
+from runtime.types import Dot
 
 TABLE = {kernel.name: kernel for kernel in (*BUFFER_KERNELS, *PROBES)}
 _NAMES = {"alpha": "act_a", "beta": "act_b"}
@@ -78,6 +79,11 @@ def in_bytes(case: Case, code: int) -> Case:
     rounded = {"ACTIVATION": int(Unary.FAKE_QUANTIZE)} if code & 1 else {}
     defines = dict(case.defines) | rounded | {"BYTES": code}
     return dataclasses.replace(case, defines=defines, floats=floats if code & 1 else case.floats)
+
+
+def by_dots(case: Case, dot: Dot) -> Case:
+    """The case with instructions for products of bytes."""
+    return dataclasses.replace(case, defines=dict(case.defines) | {"DOT": int(dot)})
 
 
 def in_integers(case: Case, bits: int, group: int = 0) -> Case:

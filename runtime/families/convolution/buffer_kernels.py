@@ -6,6 +6,7 @@ import math
 
 from runtime.kernels.buffer import tile
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel, too_wide
+from runtime.kernels.codes import INPUT_IN_BYTES
 from runtime.kernels.spec import WINDOW, Defines, Dims, Variant, WorkItems, ceil_div, variant
 from runtime.target import Target
 
@@ -112,7 +113,7 @@ def depthwise_shapes(dims: Dims, defines: Defines) -> Shapes:
     output = (dims["batch"] * dims["out_h"] * dims["out_w"], dims["channels"])
     return {
         "x": (dims["batch"] * dims["in_h"] * dims["in_w"], dims["channels"]),
-        "w": (dims["k_h"] * dims["k_w"] * dims["channels"],),
+        "w": ((dims["k_h"] * dims["k_w"] + bool(defines.get("BYTES", 0) & INPUT_IN_BYTES)) * dims["channels"],),
         "b": (dims["channels"],),
         "zeros": (dims["channels"],),
         "residual": output,

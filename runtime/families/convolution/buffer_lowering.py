@@ -7,18 +7,21 @@ import math
 import numpy as np
 
 from runtime.families.convolution.node import Convolution
-from runtime.families.convolution.quantized_lowering import INPUT_IN_BYTES, OUTPUT_IN_BYTES
+from runtime.families.convolution.quantized_lowering import MOST_PRODUCTS, whole_weights
 from runtime.families.matrix.buffer_lowering import emit_fully_connected
 from runtime.graph import Array, Node
+from runtime.kernels.codes import INPUT_IN_BYTES, OUTPUT_IN_BYTES
 from runtime.kernels.spec import MemoryType
+from runtime.layout.integer_rows import IntegerRows
 from runtime.layout.winograd import transform_filter
 from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Rows, Tensors
 from runtime.lowering.launcher import WEIGHT_SLACK
-from runtime.lowering.value import Steps, Value
-from runtime.types import ElementType, Storage
+from runtime.lowering.value import Steps, Value, byte_bounds
+from runtime.types import Dot, ElementType, Storage
 
+_INTEGER_UNIT = 128  # by which a depthwise filter's integers are divided: half floats hold these, and their scales
 MOST_PLANES = 4  # channels of a row-major input that is read as it is
 
 
@@ -68,14 +71,22 @@ def emit_convolution(
     defines = {"ACTIVATION": code, "RESIDUAL": has_residual}
     if in_bytes or out_bytes:
         defines["BYTES"] = INPUT_IN_BYTES * in_bytes + OUTPUT_IN_BYTES * out_bytes
+    if _in_steps(conv):
+        numbers = byte_bounds(builder.steps_of(node.output), "act_a act_b")
+    if builder.target.dot and _integers(conv):
+        defines["DOT"] = int(builder.target.dot)
     builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown)
 
 
 def _bias(conv: Convolution) -> Value:
-    bias, steps = conv.bias_data(), _input_steps(conv)
+    bias, steps = conv.bias_data().astype(np.float64), _input_steps(conv)
     if steps and not conv.is_depthwise:  # whose kernel takes the zero point from its input
-        bias = bias - steps.zero * steps.step * conv.filter.sum(axis=(1, 2, 3), dtype=np.float64)
-    return conv.builder.constant(conv.node.input(2) or f"{conv.node.name}:bias", bias)
+        scales = whole_weights(conv.builder.graph, conv.node) if _integers(conv) else None
+        weights = conv.filter if scales is None else _whole(conv, scales)
+        totals = weights.sum(axis=(1, 2, 3), dtype=np.float64) * (1 if scales is None else scales)
+        below = 128 if scales is not None and conv.builder.target.dot == Dot.ARM else 0
+        bias = bias - steps.step * totals * (steps.zero - below)
+    return conv.builder.constant(conv.node.input(2) or f"{conv.node.name}:bias", bias / _output_step(conv))
 
 
 def _input_steps(conv: Convolution) -> Steps | None:
@@ -84,10 +95,34 @@ def _input_steps(conv: Convolution) -> Steps | None:
     return conv.builder.steps_of(name) if conv.builder.in_bytes(name) else None
 
 
-def _stepped(conv: Convolution) -> Array:
-    """The filter for the input as it lies: of bytes, times what one step is worth."""
+def _in_steps(conv: Convolution) -> bool:
+    """Whether results are steps of the output's bytes, which `store_result` then rounds as they are."""
+    return bool(_input_steps(conv)) and conv.builder.in_bytes(conv.node.output) and not conv.node.input(3)
+
+
+def _output_step(conv: Convolution) -> float:
+    return conv.builder.steps_of(conv.node.output).step if _in_steps(conv) else 1.0
+
+
+def _of_products(conv: Convolution) -> float:
+    """What a product of the input as it lies and a weight is worth."""
     steps = _input_steps(conv)
-    return np.asarray(conv.filter * np.float32(steps.step)) if steps else conv.filter
+    return (steps.step if steps else 1.0) / _output_step(conv)
+
+
+def _whole(conv: Convolution, scales: Array) -> Array:
+    return np.asarray(np.rint(conv.filter / scales[:, None, None, None]))
+
+
+def _integers(conv: Convolution) -> IntegerRows | None:
+    """The filter's integers, where they meet bytes and the kernel reads them in words."""
+    scales, in_c = whole_weights(conv.builder.graph, conv.node), conv.filter.shape[1]
+    if scales is None or conv.is_depthwise or not _input_steps(conv) or in_c * math.prod(conv.kernel) > MOST_PRODUCTS:
+        return None
+    shape = (conv.group, conv.y_shape[1] // conv.group, -1)
+    integers = _whole(conv, scales).transpose(0, 2, 3, 1).reshape(shape).astype(np.int8)
+    found = IntegerRows(integers, np.asarray(scales * _of_products(conv), np.float32).reshape(*shape[:2], 1), 0, 8)
+    return found if found.in_words(in_c) else None
 
 
 def _zero_points(conv: Convolution, steps: Steps) -> Value:
@@ -104,8 +139,11 @@ def _residual(conv: Convolution, fallback: Value) -> tuple[Value, int]:
 
 def filter_rows(conv: Convolution) -> Rows:
     """Returns the filter as rows to pack: [groups, output channels, k_h * k_w * input channels]."""
-    channels_last = _stepped(conv).transpose(0, 2, 3, 1)  # as the activations lie
-    return Rows(conv.node.inputs[1], channels_last.reshape(conv.group, conv.y_shape[1] // conv.group, -1))
+    channels_last = conv.filter.transpose(0, 2, 3, 1)  # as the activations lie
+    if (unit := _of_products(conv)) != 1:
+        channels_last = channels_last * np.float32(unit)
+    rows = channels_last.reshape(conv.group, conv.y_shape[1] // conv.group, -1)
+    return Rows(conv.node.inputs[1], rows, _integers(conv))
 
 
 def _has_planes(conv: Convolution) -> bool:
@@ -126,8 +164,14 @@ def _planes(conv: Convolution) -> None:
 
 
 def _depthwise(conv: Convolution) -> None:
-    """Emits a depthwise convolution; its filters lie as [k_h * k_w][channels]."""
-    taps = np.ascontiguousarray(_stepped(conv).reshape(conv.group, -1).T)
+    """Emits a depthwise convolution; its filters lie as [k_h * k_w][channels], for bytes with what a sum is worth."""
+    taps, scales = conv.filter.reshape(conv.group, -1), whole_weights(conv.builder.graph, conv.node)
+    if _input_steps(conv):
+        worth = np.full(conv.group, _of_products(conv))
+        if scales is not None:
+            taps, worth = _whole(conv, scales).reshape(taps.shape) / _INTEGER_UNIT, worth * scales * _INTEGER_UNIT
+        taps = np.concatenate([taps, worth[:, None]], axis=1)
+    taps = np.ascontiguousarray(taps.T, np.float32)
     weights = conv.builder.constant(conv.node.inputs[1], taps)
     emit_convolution(conv, "depthwise", "DepthwiseConv2d", conv.window() | {"channels": conv.group}, weights)
 

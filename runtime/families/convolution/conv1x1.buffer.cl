@@ -15,7 +15,8 @@ kernel void conv1x1(global const input_storage *x, int x_offset, int x_stride, g
         pixel[p] = x + x_offset + min(first + p, pixels - 1) * x_stride;
 
     global const packed_weights *weight = packed(w + w_offset, channel, in_c);
-    floats sum[PIXELS][VECTORS];
+    sums sum[PIXELS][VECTORS];
+    floats result[PIXELS][VECTORS];
     start_tile(sum, b + b_offset + channel);
 #if LOCAL
     local reals stage[LOCAL * VECTORS];
@@ -23,8 +24,8 @@ kernel void conv1x1(global const input_storage *x, int x_offset, int x_stride, g
 #else
     multiply_add_tile(sum, pixel, weight, in_c);
 #endif
-    end_tile(sum, weight, b + b_offset + channel);
+    end_tile(result, sum, weight, b + b_offset + channel);
 
-    write_tile(sum, residual + residual_offset + first * residual_stride + channel, residual_stride,
+    write_tile(result, residual + residual_offset + first * residual_stride + channel, residual_stride,
                y + y_offset + first * y_stride + channel, y_stride, pixels - first, out_c - channel, act_a, act_b);
 }

@@ -26,7 +26,8 @@ kernel void conv2d(global const input_storage *x, int x_offset, int x_stride, gl
     const bool whole_rows = !padded && dil_w == 1 && x_stride == in_c;
     const int runs = whole_rows ? 1 : k_w, run = whole_rows ? k_w * in_c : in_c;
 
-    floats sum[PIXELS][VECTORS];
+    sums sum[PIXELS][VECTORS];
+    floats result[PIXELS][VECTORS];
     start_tile(sum, b + b_offset + group * out_c + channel);
     const int columns = k_h * k_w * in_c, group_weights = (out_c + PACK - 1) / PACK * PACK * ROW_WORDS(columns);
     global const packed_weights *row = packed(w + w_offset + group * group_weights, channel, columns), *weights = row;
@@ -40,9 +41,9 @@ kernel void conv2d(global const input_storage *x, int x_offset, int x_stride, gl
             weights += WORDS(run) * PACK;
         }
     }
-    end_tile(sum, row, b + b_offset + group * out_c + channel);
+    end_tile(result, sum, row, b + b_offset + group * out_c + channel);
 
     const int out = group * out_c + channel;
-    write_tile(sum, residual + residual_offset + first * residual_stride + out, residual_stride,
+    write_tile(result, residual + residual_offset + first * residual_stride + out, residual_stride,
                y + y_offset + first * y_stride + out, y_stride, pixels - first, out_c - channel, act_a, act_b);
 }

@@ -1,6 +1,7 @@
 // Depthwise convolution: y[p][c] = act(b[c] + sum over taps (i, j) of x[pixel under tap (i, j) of p][c] * w[i][j][c]
 // (+ residual[p][c])).
-// w [k_h][k_w][channels]; b [channels]. A tap in the padding is skipped; of an input in bytes `zeros` is what stands for 0.
+// w [k_h][k_w][channels]; b [channels]. A tap in the padding is skipped. Of an input in bytes `zeros` is what stands for 0,
+// and behind the weights are the scales of the sums, [channels].
 // One work item computes a tile of ROWS x PIXELS neighbouring pixels x VECTOR channels:
 // ids (channel / VECTOR, column / PIXELS, batch * ceil(out_h / ROWS)).
 // WINDOW 3 (k_h = k_w = 3, no dilation, stride STRIDE both ways) reads each input of the tile once and keeps the weights
@@ -97,9 +98,14 @@ kernel void depthwise(global const input_storage *x, int x_offset, int x_stride,
 #endif
     floats sum[ROWS][PIXELS];
     const floats bias = LOAD_VECTOR(b + b_offset + channel);
+#if BYTES & 4
+    const floats start = 0, scale = LOAD_VECTOR(w + k_h * k_w * channels);
+#else
+    const floats start = bias;
+#endif
     UNROLLED for (int q = 0; q < ROWS; q++)
         UNROLLED for (int p = 0; p < PIXELS; p++)
-            sum[q][p] = bias;
+            sum[q][p] = start;
     add_taps(sum, x, x_stride, w, channels, top, left, in_h, in_w, k_h, k_w, stride_h, stride_w, dil_h, dil_w,
              zero);
 
@@ -109,6 +115,9 @@ kernel void depthwise(global const input_storage *x, int x_offset, int x_stride,
             if (row < out_h && column < out_w) {
                 const int out = (image * out_h + row) * out_w + column;
                 floats v = sum[q][p];
+#if BYTES & 4
+                v = MULTIPLY_ADD(v, scale, bias);
+#endif
 #if RESIDUAL
                 v += LOAD_VECTOR(residual + residual_offset + out * residual_stride + channel);
 #endif

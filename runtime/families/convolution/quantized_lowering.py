@@ -14,6 +14,7 @@ from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D, QUANTIZ
 from runtime.families.convolution.block_lowering import algorithm, fits, merged_filters, winograd_rows
 from runtime.families.convolution.node import Convolution
 from runtime.graph import Array, Graph, Node
+from runtime.kernels.codes import BYTES_PAIRS, INPUT_IN_BYTES, OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES
 from runtime.kernels.spec import ceil_div
 from runtime.layout.buffer import pack_rows
 from runtime.lowering.activation import activation_code
@@ -29,7 +30,6 @@ _QUAD = 4  # channels of a lane that follow each other (cpu_quantized.h)
 MOST_PRODUCTS = (2**31 - 1) // (255 * 128)
 # Multiply-adds for an input that has to be brought into eight bits first, from which on that is paid back.
 _MIN_MACS = 64
-OUTPUT_IN_BYTES, _RESIDUAL, INPUT_IN_BYTES, _PAIRS = 1, 2, 4, 8  # BYTES
 _MOST_OF_A_PAIR = 128  # that a pair of weights of one sign may sum to, so that 16 bits hold its products with bytes
 
 
@@ -42,7 +42,7 @@ def serves(builder: Builder, node: Node) -> bool:
         return not node.input(3)
     channels, *window = graph.shape(node.inputs[1])[1:]
     products = math.prod(window) * (channels * (1 if node.attrs["group"] == 1 else 4) + _QUAD)
-    return products <= MOST_PRODUCTS and _whole_weights(graph, node) is not None
+    return products <= MOST_PRODUCTS and whole_weights(graph, node) is not None
 
 
 def pays(builder: Builder, node: Node) -> bool:
@@ -56,7 +56,7 @@ def pays(builder: Builder, node: Node) -> bool:
     return macs >= _MIN_MACS * math.prod(graph.shape(node.inputs[0]))
 
 
-def _whole_weights(graph: Graph, node: Node) -> Array | None:
+def whole_weights(graph: Graph, node: Node) -> Array | None:
     """The scale of each output channel of which the weights are whole multiples of eight bits; else None."""
     weights, known = graph.constants[node.inputs[1]], graph.tensors[node.inputs[1]].quantization
     if known is None or known.axis not in (None, 0) or any(known.zero_point):
@@ -73,7 +73,7 @@ def lower_conv(builder: Builder, node: Node) -> None:
     if algorithm(builder, node) == CPU_WINOGRAD:
         _emit_winograd(conv)
         return
-    scales = _whole_weights(builder.graph, node)
+    scales = whole_weights(builder.graph, node)
     assert scales is not None
     if conv.is_depthwise:
         filters = np.rint(conv.filter / scales[:, None, None, None]).reshape(1, conv.group, -1)
@@ -97,9 +97,9 @@ def quads(filters: Array, block: int) -> Array:
 
 
 def pairs(packed: Array) -> int:
-    """Bits of BYTES: whether the products of neighbouring weights sum to 16 bits, of what `quads` packed."""
+    """A bit of BYTES: whether the products of neighbouring weights sum to 16 bits, of what `quads` packed."""
     both = packed.reshape(-1, 2).astype(np.int16)
-    return _PAIRS * all((both * sign).clip(0).sum(axis=1).max() <= _MOST_OF_A_PAIR for sign in (1, -1))
+    return BYTES_PAIRS * all((both * sign).clip(0).sum(axis=1).max() <= _MOST_OF_A_PAIR for sign in (1, -1))
 
 
 def _emit(
@@ -130,7 +130,7 @@ def _emit(
         "residual": residual or x,
         "y": y,
     }
-    in_bytes = OUTPUT_IN_BYTES * (y.steps is not None) + _RESIDUAL * (
+    in_bytes = OUTPUT_IN_BYTES * (y.steps is not None) + RESIDUAL_IN_BYTES * (
         residual is not None and residual.steps is not None
     )
     defines = {"ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block}

@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D
-from runtime.families.convolution.quantized_lowering import MOST_PRODUCTS, OUTPUT_IN_BYTES, pairs, quads
+from runtime.families.convolution.quantized_lowering import MOST_PRODUCTS, pairs, quads
 from runtime.graph import Node
+from runtime.kernels.codes import OUTPUT_IN_BYTES
 from runtime.layout.integer_rows import IntegerRows, integer_rows
 from runtime.lowering.activation import activation_code
 from runtime.lowering.blocks import QuantizedOperator

@@ -10,10 +10,10 @@
 
 // Sum over the work items that share a block, for the first of them, which alone needs it: in halves, so that each step
 // has half as many sums to add. Every work item of the work group must come here.
-INLINED void join_lanes(floats sum[1][VECTORS], local floats *shared)
+INLINED void join_lanes(sums sum[1][VECTORS], local sums *shared)
 {
     const int lane = get_local_id(0);
-    local floats *own = shared + (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) * VECTORS;
+    local sums *own = shared + (get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) * VECTORS;
     UNROLLED for (int k = 0; k < VECTORS; k++)
         own[lane * VECTORS + k] = sum[0][k];
     for (int left = get_local_size(0), half_left; left > 1; left = half_left) {
@@ -28,27 +28,32 @@ INLINED void join_lanes(floats sum[1][VECTORS], local floats *shared)
 }
 #endif
 
-kernel void fully_connected(global const storage *x, int x_offset, global const packed_weights *w, int w_offset,
+kernel void fully_connected(global const input_storage *x, int x_offset, global const packed_weights *w, int w_offset,
                             global const storage *b, int b_offset, global const storage *residual, int residual_offset,
-                            global storage *y, int y_offset, int rows, int in_c, int out_c, float act_a, float act_b)
+                            global output_storage *y, int y_offset, int rows, int in_c, int out_c, float act_a, float act_b)
 {
-    floats sum[1][VECTORS];
+    sums sum[1][VECTORS];
+    floats result[1][VECTORS];
 #ifdef LANES
     const int channel = get_global_id(1) * BLOCK, row = get_global_id(2);
-    local floats shared[MOST_ITEMS * VECTORS];
+    local sums shared[MOST_ITEMS * VECTORS];
     const bool alone = get_local_size(0) * get_local_size(1) * get_local_size(2) > MOST_ITEMS;
     const int first = alone ? 0 : get_local_id(0), step = alone ? 1 : get_local_size(0);
     const bool idle = channel >= out_c || row >= rows;
-    global const storage *pixel[1] = {x + x_offset + row * in_c};
+    global const input_storage *pixel[1] = {x + x_offset + row * in_c};
     global const packed_weights *weight = packed(w + w_offset, channel, in_c);
     clear_tile(sum);
 #ifdef WEIGHT_BITS
     for (int c = first * 4; c < in_c && !idle; c += step * 4) {
         UNROLLED for (int k = 0; k < VECTORS; k++) {
             const ints four = load_four(weight + k * VECTOR, c);
+#if WHOLE_SUMS
+            sum[0][k] = add_dots(sum[0][k], four, as_uint(LOAD_BYTE_N(4, pixel[0] + c)));
+#else
             const floats scale = WEIGHT_GROUP ? load_scale(weight + k * VECTOR, c) : 1;
             UNROLLED for (int i = 0; i < 4; i++)
                 sum[0][k] += LOAD(pixel[0] + c + i) * TO_FLOAT_N(VECTOR, weight_of(four, i, scale));
+#endif
         }
     }
 #else
@@ -68,13 +73,13 @@ kernel void fully_connected(global const storage *x, int x_offset, global const 
     const int channel = get_global_id(0) * BLOCK, row = get_global_id(1);
     if (channel >= out_c || row >= rows)
         return;
-    global const storage *pixel[1] = {x + x_offset + row * in_c};
+    global const input_storage *pixel[1] = {x + x_offset + row * in_c};
     global const packed_weights *weight = packed(w + w_offset, channel, in_c);
     start_tile(sum, b + b_offset + channel);
     multiply_add_tile(sum, pixel, weight, in_c);
 #endif
-    end_tile(sum, weight, b + b_offset + channel);
+    end_tile(result, sum, weight, b + b_offset + channel);
 
     const int place = row * out_c + channel;
-    write_tile(sum, residual + residual_offset + place, 0, y + y_offset + place, 0, 1, out_c - channel, act_a, act_b);
+    write_tile(result, residual + residual_offset + place, 0, y + y_offset + place, 0, 1, out_c - channel, act_a, act_b);
 }

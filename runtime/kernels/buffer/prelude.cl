@@ -264,6 +264,29 @@ typedef storage packed_weights;
 #define ROW_WORDS(columns) (columns)
 #endif
 
+// WHOLE_SUMS: products of bytes and of integers of eight bits with one scale a row are added as integers, exactly. DOT says
+// how (kernels/codes.py): four at a time where the device has instructions for that, which Arm's are for signed bytes, so
+// that 128 is taken from each; else in floats, as many as these add exactly.
+#if (BYTES & 4) && defined(WEIGHT_BITS) && WEIGHT_BITS == 8 && WEIGHT_GROUP == 0 && PRECISION != 2
+#define WHOLE_SUMS 1
+typedef ints sums;
+#else
+#define WHOLE_SUMS 0
+typedef floats sums;
+#endif
+#ifndef DOT
+#define DOT DOT_NONE
+#endif
+#if DOT == DOT_KHRONOS
+#define ADD_DOT(integers, bytes, sum) dot_acc_sat_4x8packed_su_int(integers, bytes, sum)
+#elif DOT == DOT_QUALCOMM
+#pragma OPENCL EXTENSION cl_qcom_dot_product8 : enable
+#define ADD_DOT(integers, bytes, sum) qcom_dot8_acc(integers, bytes, sum)
+#elif DOT == DOT_ARM
+#pragma OPENCL EXTENSION cl_arm_integer_dot_product_accumulate_int8 : enable
+#define ADD_DOT(integers, bytes, sum) arm_dot_acc(as_char4(integers), as_char4((bytes) ^ 0x80808080u), sum)
+#endif
+
 // The weights of the first column for a channel that starts a block.
 INLINED global const packed_weights *packed(global const packed_weights *w, int channel, int columns)
 {
@@ -307,7 +330,7 @@ INLINED void find_pixels(global const input_storage *pixel[PIXELS], global const
     }
 }
 
-INLINED void clear_tile(floats sum[PIXELS][VECTORS])
+INLINED void clear_tile(sums sum[PIXELS][VECTORS])
 {
     UNROLLED for (int p = 0; p < PIXELS; p++)
         UNROLLED for (int k = 0; k < VECTORS; k++)
@@ -354,29 +377,37 @@ INLINED reals weight_of(ints four, const int i, floats scale)
 #endif
 
 // Between start and end of a tile its products are added.
-INLINED void start_tile(floats sum[PIXELS][VECTORS], global const storage *bias)
+INLINED void start_tile(sums sum[PIXELS][VECTORS], global const storage *bias)
 {
-    UNROLLED for (int k = 0; k < VECTORS; k++) {
 #if defined(WEIGHT_BITS) && WEIGHT_GROUP == 0
-        const floats start = 0;
+    clear_tile(sum);
 #else
+    UNROLLED for (int k = 0; k < VECTORS; k++) {
         const floats start = LOAD_N(VECTOR, bias + k * VECTOR);
-#endif
         UNROLLED for (int p = 0; p < PIXELS; p++)
             sum[p][k] = start;
     }
+#endif
 }
 
 // `w`: the row's first word.
-INLINED void end_tile(floats sum[PIXELS][VECTORS], global const packed_weights *w, global const storage *bias)
+INLINED void end_tile(floats result[PIXELS][VECTORS], sums sum[PIXELS][VECTORS], global const packed_weights *w,
+                      global const storage *bias)
 {
-#if defined(WEIGHT_BITS) && WEIGHT_GROUP == 0
     UNROLLED for (int k = 0; k < VECTORS; k++) {
+#if defined(WEIGHT_BITS) && WEIGHT_GROUP == 0
         const floats scale = load_scale(w + k * VECTOR, 0), start = LOAD_N(VECTOR, bias + k * VECTOR);
-        UNROLLED for (int p = 0; p < PIXELS; p++)
-            sum[p][k] = MULTIPLY_ADD(sum[p][k], scale, start);
-    }
 #endif
+        UNROLLED for (int p = 0; p < PIXELS; p++) {
+#if WHOLE_SUMS
+            result[p][k] = MULTIPLY_ADD(CONVERT_N(float, VECTOR, sum[p][k]), scale, start);
+#elif defined(WEIGHT_BITS) && WEIGHT_GROUP == 0
+            result[p][k] = MULTIPLY_ADD(sum[p][k], scale, start);
+#else
+            result[p][k] = sum[p][k];
+#endif
+        }
+    }
 }
 
 INLINED void load_weights(reals weight[VECTORS], global const storage *w)
@@ -468,14 +499,22 @@ INLINED void multiply_add_staged(reals sum[PIXELS][VECTORS], global const input_
 }
 #endif
 
-#if PRECISION == 2
-// Adds the columns from `first` up to `end`, RUN at a time: `multiply_add`, one of the above, adds those from `run` up to
-// `run_end` to `part`.
-INLINED void add_part(floats sum[PIXELS][VECTORS], reals part[PIXELS][VECTORS])
+#if PRECISION == 2 || WHOLE_SUMS
+#if WHOLE_SUMS
+#define EXACT 512 // products of a byte and an integer, whose sum is within 2^24
+#define PART_COLUMNS EXACT
+#define TO_SUM(part) CONVERT_N(int, VECTOR, part)
+#else
+#define PART_COLUMNS RUN
+#define TO_SUM(part) TO_FLOAT_N(VECTOR, part)
+#endif
+// Adds the columns from `first` up to `end`, PART_COLUMNS at a time: `multiply_add`, one of the above, adds those from
+// `run` up to `run_end` to `part`.
+INLINED void add_part(sums sum[PIXELS][VECTORS], reals part[PIXELS][VECTORS])
 {
     UNROLLED for (int p = 0; p < PIXELS; p++) {
         UNROLLED for (int k = 0; k < VECTORS; k++) {
-            sum[p][k] += TO_FLOAT_N(VECTOR, part[p][k]);
+            sum[p][k] += TO_SUM(part[p][k]);
             part[p][k] = 0;
         }
     }
@@ -487,19 +526,60 @@ INLINED void add_part(floats sum[PIXELS][VECTORS], reals part[PIXELS][VECTORS])
         UNROLLED for (int p = 0; p < PIXELS; p++)                                                                      \
             UNROLLED for (int k = 0; k < VECTORS; k++)                                                                 \
                 part[p][k] = 0;                                                                                        \
-        for (int run = first; run < (end); run += RUN) {                                                               \
-            const int run_end = min(run + RUN, end);                                                                   \
+        for (int run = first; run < (end); run += PART_COLUMNS) {                                                      \
+            const int run_end = min(run + PART_COLUMNS, end);                                                          \
             multiply_add;                                                                                              \
             add_part(sum, part);                                                                                       \
         }                                                                                                              \
     } while (0)
 #endif
 
+#if WHOLE_SUMS
+typedef union {
+    ints vector;
+    int element[VECTOR];
+} words;
+
+// sum += the products of four bytes with four integers of each channel.
+INLINED ints add_dots(ints sum, ints integers, uint bytes)
+{
+#if DOT == DOT_NONE
+    UNROLLED for (int i = 0; i < 4; i++)
+        sum += (integers << (24 - 8 * i) >> 24) * (int)(bytes >> 8 * i & 255);
+    return sum;
+#else
+    words w, s;
+    w.vector = integers;
+    s.vector = sum;
+    UNROLLED for (int i = 0; i < VECTOR; i++)
+        s.element[i] = ADD_DOT((uint)w.element[i], bytes, s.element[i]);
+    return s.vector;
+#endif
+}
+
+INLINED void add_dot_columns(sums sum[PIXELS][VECTORS], global const input_storage *const pixel[PIXELS],
+                             global const packed_weights *w, int columns)
+{
+    for (int c = 0; c < columns; c += 4) {
+        ints integers[VECTORS];
+        UNROLLED for (int k = 0; k < VECTORS; k++)
+            integers[k] = load_four(w + k * VECTOR, c);
+        UNROLLED for (int p = 0; p < PIXELS; p++) {
+            const uint bytes = as_uint(LOAD_BYTE_N(4, pixel[p] + c));
+            UNROLLED for (int k = 0; k < VECTORS; k++)
+                sum[p][k] = add_dots(sum[p][k], integers[k], bytes);
+        }
+    }
+}
+#endif
+
 // sum[p] += pixel[p][c] * w[c] for all columns c.
-INLINED void multiply_add_tile(floats sum[PIXELS][VECTORS], global const input_storage *const pixel[PIXELS],
+INLINED void multiply_add_tile(sums sum[PIXELS][VECTORS], global const input_storage *const pixel[PIXELS],
                                global const packed_weights *w, int columns)
 {
-#if PRECISION == 2
+#if WHOLE_SUMS && DOT != DOT_NONE
+    add_dot_columns(sum, pixel, w, columns);
+#elif PRECISION == 2 || WHOLE_SUMS
     IN_RUNS(sum, 0, columns, multiply_add_columns(part, pixel, w, run, run_end));
 #else
     multiply_add_columns(sum, pixel, w, 0, columns);
@@ -509,13 +589,14 @@ INLINED void multiply_add_tile(floats sum[PIXELS][VECTORS], global const input_s
 #if LOCAL
 // The same with the weights of LOCAL columns at a time in local memory. Every work item of the group must come here.
 // Where the group's shape gives it several blocks of channels, weights are read from global memory.
-INLINED void multiply_add_group(floats sum[PIXELS][VECTORS], global const input_storage *const pixel[PIXELS],
+INLINED void multiply_add_group(sums sum[PIXELS][VECTORS], global const input_storage *const pixel[PIXELS],
                                 global const packed_weights *w, int columns, local reals *stage)
 {
-    if (get_local_size(1 - ORDER) != 1 || get_local_size(2) != 1) {
+    if (WHOLE_SUMS || get_local_size(1 - ORDER) != 1 || get_local_size(2) != 1) {
         multiply_add_tile(sum, pixel, w, columns);
         return;
     }
+#if !WHOLE_SUMS
     for (int first = 0; first < columns; first += LOCAL) {
         const int end = min(first + LOCAL, columns);
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -538,6 +619,7 @@ INLINED void multiply_add_group(floats sum[PIXELS][VECTORS], global const input_
         multiply_add_staged(sum, pixel, stage, first, first, end);
 #endif
     }
+#endif
 }
 #endif
 

@@ -7,6 +7,7 @@ import numpy as np
 from runtime.kernels.codes import Residual
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
 from runtime.semantics.unary import ACTIVATIONS, Unary
+from runtime.types import Dot
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, finish, taps
 from tests.runtime.kernel_cases import (
     EPILOGUE,
@@ -16,12 +17,14 @@ from tests.runtime.kernel_cases import (
     UNBOUNDED,
     WINDOW,
     Case,
+    by_dots,
     fused,
     in_bytes,
     in_integers,
     window,
 )
 
+_DOTS = (Dot.KHRONOS, Dot.QUALCOMM, Dot.ARM)
 TILES = {"batch": 2, "tiles_h": 2, "tiles_w": 3}
 
 
@@ -79,7 +82,8 @@ def compute_conv1x1(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -
 
 
 def compute_depthwise(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
-    weights = arrays["w"].reshape(dims["k_h"], dims["k_w"], dims["channels"])
+    taps_of, scales = np.split(arrays["w"], [dims["k_h"] * dims["k_w"] * dims["channels"]])
+    weights = taps_of.reshape(dims["k_h"], dims["k_w"], dims["channels"]) * (scales if scales.size else 1)
     sums = np.einsum("nhwijc,ijc->nhwc", taps(arrays["x"], dims, 0.0), weights)
     return finish(sums.reshape(-1, dims["channels"]), arrays, defines, floats)
 
@@ -148,6 +152,14 @@ CASES: dict[str, Case] = {
     "conv1x1 of bytes": in_bytes(in_integers(conv1x1(14, 24, 112), 8), 5),
     "conv1x1 to bytes": in_bytes(conv1x1(20, 12, 125, residual=1), 1),
     "conv2d of bytes": in_bytes(in_integers(conv2d(20, 37, 1, window((5, 7), (3, 3), pad=SAME)), 8), 5),
+    "conv1x1 whole sums": in_bytes(in_integers(conv1x1(19, 1032, 44), 8), 5),
+    **{f"conv1x1 dots {dot.name}": by_dots(in_bytes(in_integers(conv1x1(14, 72, 112), 8), 5), dot) for dot in _DOTS},
+    **{
+        f"conv2d dots {dot.name}": by_dots(
+            in_bytes(in_integers(conv2d(20, 37, 1, window((5, 7), (3, 3), pad=SAME), residual=1), 8), 4), dot
+        )
+        for dot in _DOTS
+    },
     "conv2d from bytes": in_bytes(conv2d(5, 17, 1, window((6, 5), (3, 3), (2, 2), pad=SAME)), 4),
     "conv2d planes to bytes": in_bytes(conv2d_planes(3, 32, window((11, 9), (3, 3), (2, 2), pad=SAME)), 1),
     "depthwise of bytes": in_bytes(depthwise(19, window((7, 9), (3, 3), pad=SAME, batch=2)), 5),

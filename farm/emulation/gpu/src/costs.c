@@ -108,6 +108,7 @@ bool played_costs_of(const char *kernel, bool image, played_values *values, play
     const double lanes = played_values_get(values, "LANES", 5, 1);
     const bool by_waves = played_values_get(values, "SUBGROUPS", 9, 0) > 0;
     played_values_set(values, "joining", 7, lanes <= 1 ? 0 : by_waves ? log2(lanes) : lanes + 2 * barrier_macs);
+    played_values_set(values, "dots", 4, played_values_get(values, "DOT", 3, 0) > 0 ? 4 : 1);
     *work = (played_work){.image = image, .half = precision > 1, .registers = 16, .access = 16};
     work->fma = (int)played_values_get(values, "FMA", 3, 0);
     snprintf(section, sizeof section, "%s %s", kernel, image ? "image" : "buffer");

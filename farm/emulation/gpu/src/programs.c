@@ -53,14 +53,28 @@ static char *texts_join(cl_uint count, const char **texts, const size_t *sizes) 
     return file != NULL && fclose(file) == 0 ? joined : NULL;
 }
 
+/* What programs begin with, for free: products of bytes in plain OpenCL C, where the profile has instructions for them
+ * and something is computed; else NULL. */
+static char *dot_products_read(void) {
+    char text[8192];
+    FILE *file = strstr(played.extensions, "_dot_product") != NULL && played.profile.mode == PLAYED_COMPUTING
+                     ? fopen(PLAYED_DOT_PRODUCTS, "r")
+                     : NULL;
+    if (file == NULL) return NULL;
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return strdup(text);
+}
+
 cl_program played_CreateProgramWithSource(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
                                           cl_int *code) {
-    char *source = texts_join(count, texts, sizes);
+    char *source = texts_join(count, texts, sizes), *before = dot_products_read();
     char *empty = source != NULL && played.profile.mode == PLAYED_TIMING ? played_empty_source(source) : NULL;
-    const char *given = empty != NULL ? empty : source;
-    if (source == NULL) return played_refuse(code, -6);
-    cl_program made = played.real.CreateProgramWithSource(context, 1, &given, NULL, code);
+    const char *given[2] = {before != NULL ? before : "", empty != NULL ? empty : source};
+    if (source == NULL) return free(before), played_refuse(code, -6);
+    cl_program made = played.real.CreateProgramWithSource(context, 2, given, NULL, code);
     free(empty);
+    free(before);
     return program_keep(made, source, strdup(""));
 }
 
