@@ -48,7 +48,14 @@ class ModelError(FarmError):
 
 
 class UnsupportedError(ModelError):
-    """An operator, attribute or type that is not supported; the text names the node and what is supported."""
+    """An operator, attribute or type that is not supported; the text names the node and what is supported.
+
+    `kernel` names the one of which the target's driver has no variant that works, where that is why.
+    """
+
+    def __init__(self, text: str, kernel: str = "") -> None:
+        super().__init__(text)
+        self.kernel = kernel
 
 
 class FormatError(FarmError):

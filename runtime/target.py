@@ -35,7 +35,7 @@ class Target:
 
     `cpu_block`: channels of a block of activations on the CPU, as many as fill its vectors; any CPU can run either.
     `cpu_quantized`: whether the CPU is faster in eight bits; any CPU can run them. `refused`: variants of kernels that
-    the driver does not build, as `Kernel.refused_name` names them.
+    the driver does not build or that compute wrongly, as `Kernel.refused_name` names them.
     """
 
     soc: str

@@ -176,7 +176,7 @@ class LoadAnswer(Answer):
     perf_hint: HintAnswer | None = None
     priority_hint: HintAnswer | None = None
     smaller_groups: Count = 0
-    refused_kernels: list[Text] = []  # by farm: which variants the plan does without, since the driver refuses them
+    refused_kernels: list[Text] = []  # by farm: which variants the plan does without, since they do not work there
 
     @property
     def tuned_use(self) -> TunedUse | NoFile:

@@ -20,6 +20,7 @@ from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.joined_graph import joined_graph
 from farm.rows.status import Status, status_of
 from farm.workspace import Workspace
 from runtime.custom.binding import BoundOperator
@@ -174,20 +175,7 @@ def _graph(wanted: Sequence[_Wanted]) -> Graph:
     """All launches as nodes of one graph; those of a case read the same inputs."""
     if not wanted:
         raise UnsupportedError("no case fits the kernel on this device")
-    merged = Graph("operators", [], [], [], {}, {})
-    for each in wanted:
-        single = each.case.graph()
-        (node,) = single.nodes
-        node.inputs = [f"{each.case.name}:{name}" if name else "" for name in node.inputs]
-        node.name, node.outputs = each.name, [each.name]
-        merged.nodes.append(node)
-        merged.outputs.append(each.name)
-        read = [f"{each.case.name}:{name}" for name in single.inputs]
-        merged.inputs += [name for name in read if name not in merged.tensors]
-        named = {f"{each.case.name}:{name}": info for name, info in single.tensors.items() if name != "y"}
-        merged.tensors |= {**named, each.name: single.tensors["y"]}
-        merged.constants |= {f"{each.case.name}:{name}": value for name, value in single.constants.items()}
-    return merged
+    return joined_graph("operators", ((each.name, each.case.name, each.case.graph()) for each in wanted))
 
 
 def rounded(value: Array, target: Target) -> Array:

@@ -68,7 +68,7 @@ class ExecutionFigures(HintFigures):
     """How a plan was executed. `cpu` is None where no step runs there, `launch_limit` where launches are not split.
 
     `smaller_groups` counts the steps whose kernels the device allows no work group as large as planned;
-    `refused_kernels` are variants of kernels that its driver does not build, so that the plan has others.
+    `refused_kernels` are variants that its driver does not build or that compute wrongly, so that the plan has others.
     """
 
     cpu: CpuUse | None = None

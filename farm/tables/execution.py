@@ -62,7 +62,7 @@ def _lines(row: ExecutedRow) -> Iterator[str]:
         yield f"{row.smaller_groups} steps have smaller work groups than planned: the GPU allows their kernels no more"
     if row.refused_kernels:
         count, first = len(row.refused_kernels), row.refused_kernels[0]
-        yield f"the GPU's driver does not build {count} variants of kernels; the plan does without: {first}"
+        yield f"{count} variants of kernels do not work with the GPU's driver; the plan does without: {first}"
     if row.launch_limit:
         limit = row.launch_limit
         yield f"limit_opencl_kernel_time: {limit.split_steps} steps split, {limit.launches} launches a round"

@@ -26,7 +26,7 @@ MAX_TRIALS = 500  # the oldest are forgotten first
 class TriedKernels(Record):
     """What came of each trial, by its key: the fault, or empty where the driver took the file.
 
-    `refused`: of each driver the variants of kernels that it does not build, with what it says.
+    `refused`: of each driver the variants of kernels that do not work with it, with what was seen.
     """
 
     identity: str
@@ -46,7 +46,7 @@ def remember(unit: Unit, key: str, found: str, folder: Path = FOLDER) -> None:
 
 
 def refused(unit: Unit, driver: str, folder: Path = FOLDER) -> Mapping[str, str]:
-    """The variants of kernels that a driver does not build there, with what it says."""
+    """The variants of kernels that a driver does not build there, or that compute wrongly, with what was seen."""
     return _read(unit, folder).refused.get(driver, {})
 
 

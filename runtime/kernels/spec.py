@@ -189,7 +189,7 @@ class Kernel:
     def misfit(self, dims: Dims, variant: Variant, target: Target) -> str:
         """Why a variant cannot run for these dims on this target, whose driver may refuse it; empty where it can."""
         if self.refused_name(variant, target.precision) in target.refused:
-            return f"the driver does not build {self.name} on {self.memory}s"
+            return f"no variant of {self.name} on {self.memory}s works with this driver"
         return self.fits(dims, variant, target)
 
     def refused_name(self, variant: Variant, precision: Precision) -> str:

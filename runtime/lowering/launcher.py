@@ -363,9 +363,10 @@ class Launcher:
             return StepKind.OPENCL, variant, ""
         reason = kernel.misfit(dims, kernel.variants[0], self.target)
         if self.chosen:
-            raise UnsupportedError(f"'{name}' ({op}): {reason}; chosen to run on the GPU")
+            raise UnsupportedError(f"'{name}' ({op}): {reason}; chosen to run on the GPU", kernel.name)
         if not (self.target.allow_cpu and kernel.cpu and self.element == ElementType.F32):
-            raise UnsupportedError(f"'{name}' ({op}): {reason}; set runtime: cpu+gpu and fp32 for a CPU fallback")
+            text = f"'{name}' ({op}): {reason}; set runtime: cpu+gpu and fp32 for a CPU fallback"
+            raise UnsupportedError(text, kernel.name)
         return StepKind.CPU, on_cpu, f"CPU: {reason}"
 
     def _tuning_key(self, kernel: Kernel, defines: Mapping[str, int], dims: Mapping[str, int]) -> str:

@@ -1,46 +1,45 @@
 """Runs every kernel at small sizes on a unit, under its default variant, and compares with the oracle.
 
 A variant that the GPU's driver does not build is no fault: jobs make their plans without it, and so is the case tried
-again. Only where no plan is left, with the CPU for the operator, can the unit not be used.
+again. Nor is one that computes wrongly, where another one of its kernel is right. Only where no plan is left, with the
+CPU for the operator, can the unit not be used. Operators that most networks have come first; what is not reached in
+time is named.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
-
-from farm.jobs.fleet import refused_kernels
-from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.accept.case_batch import CaseResult, CaseRunner, cases_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.opbench_cases import CASES
-from farm.jobs.operator_check import TOLERANCE, first_fault, rounded
 from farm.units.acceptance import AcceptanceFinding, Trust
-from farm.workspace import Workspace
-from runtime.errors import DeviceLostError, FarmError, ProcessEndedError, UnsupportedError
+from runtime.errors import FarmError, UnsupportedError
 from runtime.families.recurrent.buffer_lowering import WIDEST_SEQUENCE
-from runtime.lowering.lower import lower
-from runtime.lowering.options import Options
-from runtime.lowering.trial_inputs import trial_inputs
-from runtime.operators.case import SEED, OperatorCase
-from runtime.oracle.evaluate import evaluate
-from runtime.plan.plan import Plan
+from runtime.kernels.spec import Kernel
+from runtime.operators.case import OperatorCase
+from runtime.plan.plan import Plan, Step
 from runtime.plan.records import StepKind
 from runtime.target import Target
-from runtime.types import Algorithm, Precision, device_precisions
+from runtime.types import Precision, device_precisions
 
-Inputs = Mapping[str, npt.NDArray[Any]]
-
-WORKSPACE = Workspace("accept")
 KERNELS = "kernels"
 MOST_ELEMENTS = 70_000  # of weights: larger cases of a kernel take long in the oracle, and show nothing else
 SMALL = 13  # height and width that larger ones are cut to: odd, so that tiles end within
 SHOWN = 3
-LESS_EXACT = {Algorithm.WINOGRAD_2: 2, Algorithm.WINOGRAD_4: 8}  # what its transforms lose, in times the tolerance
+BATCH = 12  # cases in a plan
+BUDGET_S = 240.0
+MOST_TRIED = 6  # variants of a kernel in place of a wrong one
+# What most networks have, most used first; all others follow.
+MOST_USED = (
+    *("Conv", "FullyConnected", "Add", "Relu", "MaxPool", "AveragePool", "ReduceMean", "Concat", "MatMul", "Softmax"),
+    *("Mul", "Sigmoid", "LayerNormalization", "Gelu", "Attention", "HardSwish", "Resize"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,20 +58,17 @@ class KernelFault:
 
 
 @dataclasses.dataclass(frozen=True)
-class LoadableCase:
-    """A case's plan, which a unit can load."""
+class WrongVariant:
+    """A variant that computes wrongly, and the one of its kernel that is used since that is right."""
 
-    opened: OpenUnit
-    plan: Plan
-    tuned: None = None
+    name: str
+    fault: str
+    used: str
 
-    def load(self, lazy: bool = False) -> object:
-        """Brings the plan to the unit and loads it."""
-        unit, memory = self.opened.unit, self.plan.target.memory
-        plan_file = WORKSPACE.plan_file("case", unit.abi, unit.soc, memory)
-        write_plan(self.plan, plan_file)
-        self.opened.session.revive()
-        return self.opened.load(plan_file, lazy=lazy)
+    @property
+    def line(self) -> str:
+        """`conv1x1 buffer fp32 A computes wrongly (y[0,0] is ...): B is right and used`."""
+        return f"{self.name} computes wrongly ({self.fault}): {self.used} is right and used"
 
 
 class KernelCheck:
@@ -80,68 +76,164 @@ class KernelCheck:
 
     Attributes:
         faults: what is wrong.
+        wrong: variants that are not used any more, since they compute wrongly and another one does not.
         right: names of the cases that were right anywhere.
         checked: kernels that were tried, each with its memory and precision.
+        late: operators for which there was no time.
     """
 
     def __init__(self, opened: OpenUnit, is_quick: bool) -> None:
         self._opened, self._is_quick = opened, is_quick
+        self._end_s = time.monotonic() + BUDGET_S
+        self._runner = CaseRunner(opened)
+        self._tried: set[object] = set()
         self.faults: list[KernelFault] = []
+        self.wrong: list[WrongVariant] = []
         self.right: set[str] = set()
         self.checked: set[tuple[str, str, str]] = set()
+        self.late: list[str] = []
 
-    def check(self, case: OperatorCase, target: Target) -> bool:
-        """Tries a case; False where no plan of it is left, since the device's limits or the driver admit none."""
-        try:
-            if self._is_quick and (kernels := self._kernels(case, target)) and kernels <= self.checked:
-                return True
-            text = case_fault(self._opened, case, target)
-            self.checked |= self._kernels(case, target)
-        except UnsupportedError:
-            return False
-        if text:
-            self.faults.append(KernelFault(target.memory, target.precision, case.name, text))
+    def check(self, cases: Sequence[OperatorCase], target: Target) -> list[OperatorCase]:
+        """Tries cases of one algorithm; those of which the device's limits or the driver leave no plan."""
+        if self.checked and time.monotonic() > self._end_s:
+            self.late += [case.op for case in cases]
+            return []
+        left, seen = [], self._opened.planner.refused
+        for result in self._runner.results(self._needed(cases, target), target):
+            if result.wrong and self._opened.planner.refused != seen:
+                (result,) = self._runner.results([result.case], target)
+            if result.plan:
+                self._note(result, target)
+            else:
+                left.append(result.case)
+        return left
+
+    def _note(self, result: CaseResult, target: Target) -> None:
+        assert result.plan
+        self.checked |= _kernels(result.plan)
+        self._tried |= _kernels(result.plan) if self._is_quick else _programs(result.plan)
+        fault = self._mended(result, target) if result.wrong else result.fault
+        if fault:
+            self.faults.append(KernelFault(target.memory, target.precision, result.case.name, fault))
         else:
-            self.right.add(case.name)
-        return True
+            self.right.add(result.case.name)
 
-    def _kernels(self, case: OperatorCase, target: Target) -> set[tuple[str, str, str]]:
-        """The GPU's kernels in the plan of a case, each with its memory and precision."""
-        plan = lowered(self._opened, case, target)
-        steps = (step for step in plan.steps if step.kind == StepKind.OPENCL)
-        return {(step.kernel.name, plan.target.memory, target.precision.label) for step in steps}
+    def _mended(self, result: CaseResult, target: Target) -> str:
+        """What stays wrong with a case whatever variants its kernels have; where some are right, others are refused."""
+        plan = cases_plan(self._opened, [result.case], target)
+        for kernel in dict.fromkeys(step.kernel for step in _gpu_steps(plan) if len(step.kernel.variants) > 1):
+            if self._has_right_variant(kernel, plan, result, target):
+                return ""
+        return result.fault
+
+    def _has_right_variant(self, kernel: Kernel, plan: Plan, result: CaseResult, target: Target) -> bool:
+        """Tries the variants that jobs would use one after the other, until one is right."""
+        wrong: dict[str, str] = {}
+        fault: str = result.fault
+        for _ in range(MOST_TRIED):
+            step = next((step for step in _gpu_steps(plan) if step.kernel is kernel), None)
+            if step is None:
+                return False
+            wrong[_variant_name(step, plan)] = fault
+            without = dataclasses.replace(target, refused=target.refused | wrong.keys())
+            (tried,) = self._runner.results([result.case], without)
+            if tried.plan is None or (tried.fault and not tried.wrong):
+                return False
+            if not tried.fault:
+                steps = (step for step in _gpu_steps(tried.plan) if step.kernel is kernel)
+                used = next((step.variant.name for step in steps), "another kernel")
+                self._opened.planner.refuse({name: f"computes wrongly: {text}" for name, text in wrong.items()})
+                self.wrong += [WrongVariant(name, text, used) for name, text in wrong.items()]
+                return True
+            plan, fault = tried.plan, tried.fault
+        return False
+
+    def _needed(self, cases: Sequence[OperatorCase], target: Target) -> list[OperatorCase]:
+        """The cases with programs, in a quick check with kernels, that no other has; and those without a plan."""
+        needed, seen = [], set(self._tried)
+        for case in cases:
+            tried = set[object]()
+            with contextlib.suppress(UnsupportedError):
+                plan = cases_plan(self._opened, [case], target)
+                tried = set(_kernels(plan)) if self._is_quick else _programs(plan)
+            if not tried or not tried <= seen:
+                needed.append(case)
+                seen |= tried
+        return needed
 
 
 def kernels_finding(opened: OpenUnit, is_quick: bool = False) -> AcceptanceFinding:
     """All kernels of all memories and precisions; what is wrong on images or in half arithmetic alone is not used.
 
-    `is_quick`: a case is left out where others have tried all of its kernels.
+    A case is left out where others have tried all of its programs; in a quick check, all of its kernels.
     """
     check, left = KernelCheck(opened, is_quick), dict[str, OperatorCase]()
-    for target in _targets(opened):
-        opened.progress.stage(f"kernels: {target.memory}, {target.precision.label}")
-        left |= {case.name: case for case in small_cases() if not check.check(case, target)}
+    for cases, target in itertools.product(_batches(small_cases()), _targets(opened)):
+        opened.progress.stage(f"kernels: {cases[0].op} and more in {target.memory}s, {target.precision.label}")
+        left |= {case.name: case for case in check.check(cases, target)}
     on_gpu = len(check.checked)
     refused = opened.planner.refused
     for case in left.values() if refused else ():
         if case.name not in check.right:
             _check_on_cpu(check, case, opened)
-    return judged(check.faults, on_gpu, refused)
+    return judged(check.faults, on_gpu, refused, check.wrong, check.late)
 
 
-def judged(faults: Sequence[KernelFault], checked: int, refused: Mapping[str, str] | None = None) -> AcceptanceFinding:
+def _gpu_steps(plan: Plan) -> list[Step]:
+    return [step for step in plan.steps if step.kind == StepKind.OPENCL]
+
+
+def _kernels(plan: Plan) -> set[tuple[str, str, str]]:
+    """The GPU's kernels in a plan, each with its memory and precision."""
+    return {(step.kernel.name, plan.target.memory, plan.target.precision.label) for step in _gpu_steps(plan)}
+
+
+def _programs(plan: Plan) -> set[object]:
+    """What a plan has the GPU's driver build, each in its memory and precision."""
+    return {(_variant_name(step, plan), tuple(sorted(step.defines.items()))) for step in _gpu_steps(plan)}
+
+
+def _variant_name(step: Step, plan: Plan) -> str:
+    """How `Target.refused` names the variant that a step launches."""
+    return step.kernel.refused_name(step.variant, plan.target.precision if step.precision is None else step.precision)
+
+
+def _batches(cases: Iterable[OperatorCase]) -> Iterator[Sequence[OperatorCase]]:
+    """Cases of one algorithm each, as many as a plan is to have, those of the most used operators first."""
+    for _, alike in itertools.groupby(sorted(cases, key=_rank), lambda case: case.algorithm):
+        left = list(alike)
+        yield from (left[begin : begin + BATCH] for begin in range(0, len(left), BATCH))
+
+
+def _rank(case: OperatorCase) -> tuple[int, str]:
+    return (MOST_USED.index(case.op) if case.op in MOST_USED else len(MOST_USED), case.algorithm)
+
+
+def judged(
+    faults: Sequence[KernelFault],
+    checked: int,
+    refused: Mapping[str, str] | None = None,
+    wrong: Sequence[WrongVariant] = (),
+    late: Sequence[str] = (),
+) -> AcceptanceFinding:
     """What follows from faults, of so many kernels in a memory and precision that were checked.
 
-    `refused`: variants that the driver does not build, with what it says.
+    Args:
+        refused: variants that do not work with the driver, with what was seen.
+        wrong: those of them that compute wrongly, and what is used in their place.
+        late: operators for which there was no time.
     """
     told = [f"{checked} right (kernel, memory and precision)"] if not faults else []
     told += [fault.line for fault in faults[:SHOWN]]
     told += [f"and {len(faults) - SHOWN} more"] if len(faults) > SHOWN else []
+    told += [each.line for each in wrong[:SHOWN]]
     told += [_refused_text(refused)] if refused else []
-    found = AcceptanceFinding(check=KERNELS, state="limited", text="; ".join(told))
+    told += [f"no time was left for {', '.join(dict.fromkeys(late))}"] if late else []
     without = [f"plans do without {len(refused)} variants of kernels"] if refused else []
+    without += ["other kernels are used untried"] if late else []
+    found = AcceptanceFinding(check=KERNELS, state="limited", text="; ".join(told))
     if not faults and checked:
-        return found.model_copy(update={"state": "limited" if refused else "ok", "effect": "; ".join(without)})
+        return found.model_copy(update={"state": "limited" if without else "ok", "effect": "; ".join(without)})
     if faults and all(fault.memory == "image" for fault in faults):
         return found.model_copy(update={"effect": "; ".join(["no images", *without]), "trust": Trust(images=False)})
     if faults and all(fault.precision == Precision.FP16 for fault in faults):
@@ -151,10 +243,10 @@ def judged(faults: Sequence[KernelFault], checked: int, refused: Mapping[str, st
 
 
 def _refused_text(refused: Mapping[str, str]) -> str:
-    """`the driver does not build 3 variants of conv1x1 (buffer), pool (image): ...`, with what it says of the first."""
+    """`3 variants of conv1x1 (buffer), pool (image) do not work: ...`, with what was seen of the first."""
     kernels = dict.fromkeys(f"{kernel} ({memory})" for kernel, memory, *_ in map(str.split, refused))
     shown = [*list(kernels)[:SHOWN], *([f"{len(kernels) - SHOWN} more"] if len(kernels) > SHOWN else [])]
-    return f"the driver does not build {len(refused)} variants of {', '.join(shown)}: {next(iter(refused.values()))}"
+    return f"{len(refused)} variants of {', '.join(shown)} do not work: {next(iter(refused.values()))}"
 
 
 def small_cases() -> Iterator[OperatorCase]:
@@ -203,42 +295,8 @@ def _targets(opened: OpenUnit) -> Iterator[Target]:
             yield opened.probe.target(opened.unit.soc, memory=memory, precision=precision)
 
 
-def lowered(opened: OpenUnit, case: OperatorCase, target: Target) -> Plan:
-    """The plan of a case as jobs would make it now; raises UnsupportedError where none is left."""
-    return lower(case.graph(), opened.planner.without_refused(target), Options(algorithms=(case.algorithm,)))
-
-
 def _check_on_cpu(check: KernelCheck, case: OperatorCase, opened: OpenUnit) -> None:
-    """Tries a case whose kernels the driver does not build, as `runtime: cpu+gpu` runs it."""
+    """Tries a case of which no kernel works with the driver, as `runtime: cpu+gpu` runs it."""
     target = opened.probe.target(opened.unit.soc, memory="buffer", precision=Precision.FP32, allow_cpu=True)
-    if not check.check(case, target):
-        check.faults.append(KernelFault("buffer", Precision.FP32, case.name, "the driver builds no kernel of it"))
-
-
-def run_case(opened: OpenUnit, case: OperatorCase, target: Target, inputs: Inputs) -> Plan:
-    """Runs a case once in a plan that the unit's driver builds, which is returned."""
-
-    def use(loadable: LoadableCase) -> Plan:
-        loadable.load()
-        opened.write_inputs(inputs)
-        opened.first_round()
-        return loadable.plan
-
-    return refused_kernels.used_without(opened, lambda: LoadableCase(opened, lowered(opened, case, target)), use)
-
-
-def case_fault(opened: OpenUnit, case: OperatorCase, target: Target) -> str:
-    """What is wrong with a case's result; empty where nothing is. Raises UnsupportedError where no plan is left."""
-    graph = case.graph()
-    given = trial_inputs(graph, np.random.default_rng(SEED))
-    inputs = {name: rounded(value, target) for name, value in given.items()}
-    try:
-        found = opened.read_outputs(run_case(opened, case, target, inputs))["y"]
-    except UnsupportedError:
-        raise
-    except FarmError as error:
-        if isinstance(error, DeviceLostError) and not isinstance(error, ProcessEndedError):
-            raise
-        return str(error)
-    tolerance = TOLERANCE[target.precision] * LESS_EXACT.get(case.algorithm, 1)
-    return first_fault(found, evaluate(graph, inputs)["y"], tolerance)
+    if check.check([case], target):
+        check.faults.append(KernelFault("buffer", Precision.FP32, case.name, "no kernel of it works with the driver"))

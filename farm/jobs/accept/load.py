@@ -7,16 +7,13 @@ import statistics
 import time
 from collections.abc import Sequence
 
-import numpy as np
-
 from farm.condition import linux_state
 from farm.condition.device_state import Sensors, read_sensors
-from farm.jobs.accept.kernels import run_case
+from farm.jobs.accept.case_batch import run_cases
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.opbench_cases import CASES
 from farm.units.acceptance import AcceptanceFinding, Trust
-from runtime.lowering.trial_inputs import trial_inputs
-from runtime.operators.case import IMAGE, SEED
+from runtime.operators.case import IMAGE
 from runtime.types import Precision
 
 SENSORS, THROTTLING = "sensors", "throttling"
@@ -145,7 +142,7 @@ def _loaded(opened: OpenUnit) -> int:
     """Loads what makes work, on the GPU where its driver builds that; how many rounds take a moment."""
     memory = "buffer" if opened.probe.opencl.device else "cpu"
     target = opened.probe.target(opened.unit.soc, memory=memory, precision=Precision.FP32, allow_cpu=True)
-    run_case(opened, LOAD, target, trial_inputs(LOAD.graph(), np.random.default_rng(SEED)))
+    run_cases(opened, [LOAD], target)
     return max(1, min(MOST_ROUNDS, int(BATCH_S * 1e9 / _round_ns(opened, FEW))))
 
 

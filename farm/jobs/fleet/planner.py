@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -69,10 +70,15 @@ class Planner:
             check_opencl(self.unit, self.probe.opencl.library or "")
         return self.without_refused(choose_target(self.unit, self.probe, prepared, runtime, memory))
 
-    @property
+    @functools.cached_property
     def refused(self) -> Mapping[str, str]:
-        """What the unit's driver was seen to refuse, as `Target.refused` names it, with what it says."""
+        """What does not work with the unit's driver, as `Target.refused` names it, with what was seen; read once."""
         return tried_kernels.refused(self.unit, self.builder_key)
+
+    def refuse(self, found: Mapping[str, str]) -> None:
+        """Keeps further such variants, for this session and later ones."""
+        tried_kernels.refuse(self.unit, self.builder_key, found)
+        vars(self)["refused"] = {**self.refused, **found}
 
     @property
     def builder_key(self) -> str:

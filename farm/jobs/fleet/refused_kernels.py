@@ -14,7 +14,6 @@ from typing import Protocol, TypeVar
 
 from farm.jobs.fleet import tuned_entries
 from farm.jobs.fleet.unit import OpenUnit
-from farm.units import tried_kernels
 from runtime.errors import DeviceError, JobError, ProcessEndedError, ProcessKilledError, UnsupportedError
 from runtime.kernels.spec import Kernel
 from runtime.plan.artifacts import TunedEntry
@@ -64,8 +63,9 @@ def _made(opened: OpenUnit, make: Callable[[], Ready]) -> Ready:
     try:
         return make()
     except UnsupportedError as error:
-        words = (said for name, said in opened.planner.refused.items() if f"not build {name.split()[0]} " in str(error))
-        raise UnsupportedError("; the driver says: ".join([str(error), *itertools.islice(words, 1)])) from None
+        words = (said for name, said in opened.planner.refused.items() if name.split()[0] == error.kernel)
+        text = "; what was seen: ".join([str(error), *itertools.islice(words, 1)])
+        raise UnsupportedError(text, error.kernel) from None
 
 
 def is_refusal(error: JobError, opened: OpenUnit) -> bool:
@@ -79,8 +79,7 @@ def learn(opened: OpenUnit, ready: Loadable) -> bool:
     """Builds each program of a plan alone, and keeps those that the driver refuses; False where it refuses none."""
     found: dict[str, str] = {}
     _load(opened, ready)
-    driver = opened.planner.builder_key
-    known = tried_kernels.refused(opened.unit, driver)
+    known = opened.planner.refused
     for program in _programs(ready):
         fault = _fault(opened, ready, program)
         if fault:
@@ -88,7 +87,7 @@ def learn(opened: OpenUnit, ready: Loadable) -> bool:
             every = {program.kernel.refused_name(each, program.precision) for each in program.kernel.variants}
             if len(every.intersection({*known, *found})) >= MOST_VARIANTS:
                 found |= dict.fromkeys(every, fault)
-    tried_kernels.refuse(opened.unit, driver, found)
+    opened.planner.refuse(found)
     return bool(found)
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from farm.emulation.played_gpu import played_environment, profile_names
-from farm.jobs.accept.kernels import case_fault, small_cases
+from farm.jobs.accept.case_batch import CaseRunner
+from farm.jobs.accept.kernels import small_cases
 from farm.jobs.fleet.opening import open_unit
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.opbench_cases import CASES
@@ -102,7 +103,8 @@ def faults(opened: OpenUnit, profile: str) -> Iterator[str]:
     for memory, precision, wanted in of_turn(profile):
         target = opened.probe.target(opened.unit.soc, memory=memory, precision=precision)
         for (kernel, variant), case, plan in plans(target, wanted):
-            text = case_fault(opened, case, plan.target)
+            (result,) = CaseRunner(opened).results([case], plan.target)
+            text = result.fault
             # farmrt makes only those groups smaller whose work items do without each other.
             if text and (kernel.splittable or "the kernel's limit is" not in text):
                 yield f"{kernel.name}/{memory}/{precision.label} {variant.name}, {case.name}: {text}"

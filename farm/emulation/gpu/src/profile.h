@@ -78,7 +78,8 @@ enum { PLAYED_IN_PLACE, PLAYED_COPY, PLAYED_FAILS_LATE };
     X(text, once, "", "") /* a file: these two happen once, while it is not there, which makes it */                  \
     X(number, build_ms, "", "0")                                                                                      \
     X(text, build_crashes_on, "", "") /* a word of the source or of the options */                                    \
-    X(text, build_fails_on, "", "")
+    X(text, build_fails_on, "", "")                                                                                   \
+    X(text, wrong_on, "", "") /* a word of the options: launches of such programs change nothing */
 
 #define PLAYED_MEMBER(type, key, words, value) played_##type key;
 typedef struct {

@@ -32,6 +32,7 @@ typedef struct {
     played_values values; /* the program's options, and the ints among the arguments */
     cl_mem memory[PLAYED_ARGUMENTS];
     size_t limit;
+    bool wrong; /* its launches change nothing */
 } kept_kernel;
 
 /* --- programs --- */
@@ -230,6 +231,7 @@ cl_kernel played_CreateKernel(cl_program program, const char *name, cl_int *code
     played_values_options(&kept->values, of->options);
     const played_work work = work_of(kept);
     kept->limit = played_group_limit(&played.profile, &work);
+    kept->wrong = played.profile.wrong_on[0] && strstr(of->options, played.profile.wrong_on) != NULL;
     return made;
 }
 
@@ -268,6 +270,11 @@ played_work played_kernel_work(cl_kernel kernel) {
 size_t played_kernel_limit(cl_kernel kernel) {
     const kept_kernel *kept = played_object_find(kernel);
     return kept != NULL ? kept->limit : (size_t)played.profile.max_work_group;
+}
+
+bool played_kernel_is_wrong(cl_kernel kernel) {
+    const kept_kernel *kept = played_object_find(kernel);
+    return kept != NULL && kept->wrong;
 }
 
 bool played_kernel_fails(cl_kernel kernel) {

@@ -13,6 +13,9 @@ played_work played_kernel_work(cl_kernel kernel);
 /* The largest work group of a kernel. */
 size_t played_kernel_limit(cl_kernel kernel);
 
+/* Whether its launches change nothing (wrong_on). */
+bool played_kernel_is_wrong(cl_kernel kernel);
+
 /* Whether an argument is memory that a launch must not be given (host_ptr = fails_late). */
 bool played_kernel_fails(cl_kernel kernel);
 

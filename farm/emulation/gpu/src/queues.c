@@ -226,7 +226,7 @@ cl_int played_EnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_
     if (code == CL_SUCCESS) code = refusals[played_local_refused(&played.profile, limit, sizes, group)];
     if (code == CL_SUCCESS && played_kernel_fails(kernel)) code = CL_OUT_OF_RESOURCES;
     if (code != CL_SUCCESS) return code;
-    if (played.profile.mode == PLAYED_TIMING) {
+    if (played.profile.mode == PLAYED_TIMING || played_kernel_is_wrong(kernel)) {
         code = played.real.EnqueueMarkerWithWaitList(queue, count, wait, event);
     } else {
         code = played.real.EnqueueNDRangeKernel(queue, kernel, rank, offset, global, local, count, wait, event);

@@ -15,13 +15,16 @@ from farm.config.inventory import Unit
 from farm.emulation import EmulatedPhone, PhoneSettings
 from farm.emulation.phone_unit import private_adb_server, unit_of_phone
 from farm.emulation.played_gpu import played_environment
-from farm.jobs.accept import job, kernels, load
+from farm.jobs.accept import case_batch, job, kernels, load
 from farm.jobs.fleet.opening import open_unit
 from farm.transport import Transport
 from farm.units import acceptance, health, lookup, survey
 from farm.units.acceptance import AcceptanceFinding, Trust
 from farm.units.selection import Selection
 from farm.units.survey import UnitState
+from runtime.kernels.source import build_options
+from runtime.plan.plan import Plan, Step
+from runtime.types import Precision
 from tests.farm.conftest import CallFarm
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
@@ -108,7 +111,49 @@ def test_a_unit_whose_driver_refuses_kernels_is_accepted_without_them(
         for each in json.loads(farm("accept", "host", "--quick", "--fresh", "--json")[1])["findings"]
         if each["check"] == "kernels"
     )
-    assert kernels_found["state"] == "ok" and "does not build" not in kernels_found["text"]
+    assert kernels_found["state"] == "ok" and "do not work" not in kernels_found["text"]
+
+
+@pytest.fixture
+def planted(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[AcceptanceFinding, Plan]]:
+    """What is found of kernels where launches of some programs change nothing, and the plan of a convolution then."""
+    case = next(each for each in kernels.small_cases() if each.op == "Conv" and each.weights[0][2:] == (1, 1))
+    monkeypatch.setattr(kernels, "small_cases", lambda: iter([case]))
+
+    def found(wrong_on: str) -> tuple[AcceptanceFinding, Plan]:
+        for name, value in played_environment(f"mali-g72:image_width=0,wrong_on={wrong_on}").items():
+            monkeypatch.setenv(name, value)
+        (unit,) = lookup.chosen_units(Selection(devices=("host",)))
+        with open_unit(unit) as opened:
+            finding = job.found(job.UnitTrial(opened, is_quick=False), CHECKS["kernels"])
+            return finding, case_batch.cases_plan(opened, [case], opened.probe.target(unit.soc, memory="buffer"))
+
+    return found
+
+
+def test_another_variant_takes_the_place_of_a_wrong_one(planted: Any) -> None:
+    """It is used from then on, and both are told; a unit of which no variant is right fails."""
+    step = _gemm(planted("nothing of this name")[1])
+    options = build_options(step.variant, Precision.FP32, step.defines)
+    finding, plan = planted(options)
+    other = _gemm(plan)
+    assert other.variant != step.variant and finding.state == "limited", finding.text
+    wrong = f"{step.kernel.name} buffer fp32 {step.variant.name} computes wrongly (y["
+    assert wrong in finding.text and f"{other.variant.name} is right and used" in finding.text
+    finding, _ = planted("-DACTIVATION")
+    assert finding.state == "failed" and finding.text.startswith("buffer/fp32 Conv"), finding.text
+
+
+def _gemm(plan: Plan) -> Step:
+    return next(step for step in plan.steps if len(step.kernel.variants) > 1)
+
+
+@pytest.mark.usefixtures("few_kernels")
+def test_what_no_time_is_left_for_is_named(monkeypatch: pytest.MonkeyPatch, find: Any) -> None:
+    monkeypatch.setattr(kernels, "BATCH", 1)
+    monkeypatch.setattr(kernels, "BUDGET_S", 0.0)
+    finding = find("mali-g72:image_width=0", "kernels")
+    assert finding.state == "limited" and finding.text.endswith("no time was left for Add, Relu"), finding.text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,7 +260,7 @@ def test_a_unit_that_computes_wrongly_is_quarantined_until_it_is_right(
     farm: CallFarm, own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as wrong:
-        wrong.setattr(kernels, "first_fault", lambda *_: "y[0] is 1, the reference says 2")
+        wrong.setattr(case_batch, "first_fault", lambda *_: "y[0] is 1, the reference says 2")
         status, out, _ = farm("accept", "host", "--quick", "--json")
     findings = {each["check"]: each["state"] for each in json.loads(out)["findings"]}
     assert status == 1 and findings["kernels"] == "failed" and findings["link"] == "ok"

@@ -15,7 +15,7 @@ from farm.condition.device_state import Sensors
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ClockAnswer, DeviceAnswer, LaunchesAnswer, LimitsAnswer, WindowAnswer, ZeroCopyAnswer
 from farm.jobs.accept import device_findings as found_of
-from farm.jobs.accept.kernels import KernelFault, judged, small_cases
+from farm.jobs.accept.kernels import KernelFault, WrongVariant, judged, small_cases
 from farm.jobs.accept.load import LoadMoment, LoadRun, sensors_finding, throttling_finding
 from farm.rows.device_state import DeviceState
 from farm.units import acceptance, facts_cache
@@ -132,10 +132,22 @@ def test_what_a_driver_does_not_build_is_told_and_no_fault() -> None:
     )
     told = judged([], 10, refused)
     assert (told.state, told.trust, told.effect) == ("limited", Trust(), "plans do without 3 variants of kernels")
-    assert "does not build 3 variants of conv1x1 (buffer), pool (image): refused" in told.text
+    assert "3 variants of conv1x1 (buffer), pool (image) do not work: refused" in told.text
     assert judged([], 0, refused).state == "failed", "no kernel is left"
     both = judged([fault("image", Precision.FP32)], 10, refused)
     assert both.trust == Trust(images=False) and both.effect == f"no images; {told.effect}"
+
+
+def test_a_variant_that_computes_wrongly_is_told_with_the_one_in_its_place() -> None:
+    wrong = WrongVariant("conv1x1 buffer fp32 A", "y[0] is 1, the reference says 2", "B")
+    told = judged([], 10, {wrong.name: f"computes wrongly: {wrong.fault}"}, [wrong])
+    assert (told.state, told.trust, told.effect) == ("limited", Trust(), "plans do without 1 variants of kernels")
+    assert f"{wrong.name} computes wrongly ({wrong.fault}): B is right and used" in told.text
+
+
+def test_operators_for_which_there_was_no_time_are_named() -> None:
+    told = judged([], 10, late=["LSTM", "GRU", "LSTM"])
+    assert told.state == "limited" and told.text.endswith("no time was left for LSTM, GRU")
 
 
 def test_every_case_is_small() -> None:
