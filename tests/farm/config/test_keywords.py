@@ -36,7 +36,8 @@ def test_a_keyword_of_no_group_is_a_type_error_of_the_function() -> None:
 
 
 def test_the_signature_names_every_keyword() -> None:
-    assert list(inspect.signature(load).parameters) == ["model", "rounds", "shapes", "weights", "trust_models", "runtimes"]
+    given = ["model", "rounds", "shapes", "weights", "trust_models", "runtimes"]
+    assert list(inspect.signature(load).parameters) == given
     parameters = inspect.signature(api.run).parameters
     assert parameters["fleet"].default is FLEET and parameters["fleet"].annotation == "FleetOptions"
     assert parameters["trust_models"].default is False and parameters["tuned"].default is None
