@@ -75,6 +75,8 @@ OPTIONS: Mapping[str, type[enum.IntEnum] | int] = {
     "LOG": 2,
     "BLOCK": 1025,
     "FIRST": 2,
+    "EXPAND": 2,
+    "INNER": Unary,
     "BYTES": 16,  # 1: the output, 2: the residual, 4: the input lies in eight bits; 8: RT_BYTES_PAIRS
     "ZERO": 256,
     "WINO": 5,

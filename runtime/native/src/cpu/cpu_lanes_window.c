@@ -14,6 +14,7 @@ typedef struct {
     float *zeros, *ring; /* row r of the input is number r % slots of the ring */
     int64_t slots, step; /* rows, and elements from one to the next */
     int64_t next;        /* the first row that is not there yet */
+    bool in_place;       /* rows need no padding, and are read where they lie */
 } padded_rows;
 
 static padded_rows padded_start(const rt_blocked_rows *rows) {
@@ -24,7 +25,8 @@ static padded_rows padded_start(const rt_blocked_rows *rows) {
     in.ring = in.zeros + in.step;
     int64_t top = rows->first_row * w->stride_h - w->pad_t;
     in.next = top < 0 ? 0 : top;
-    memset(in.zeros, 0, (size_t)((in.slots + 1) * in.step) * sizeof(float));
+    in.in_place = w->pad_l == 0 && size.width <= (uint64_t)w->in_w;
+    memset(in.zeros, 0, (size_t)((in.in_place ? 1 : in.slots + 1) * in.step) * sizeof(float));
     return in;
 }
 
@@ -33,14 +35,15 @@ static void padded_move(const rt_blocked_rows *rows, int64_t row, padded_rows *i
     const rt_blocked_window *w = rows->window;
     int64_t top = row * w->stride_h - w->pad_t, end = top + (w->k_h - 1) * w->dil_h + 1;
     int64_t room = in->step / RT_BLOCK - w->pad_l, columns = w->in_w < room ? w->in_w : room;
-    for (; in->next < end && in->next < w->in_h; in->next++) {
+    for (; !in->in_place && in->next < end && in->next < w->in_h; in->next++) {
         float *target = in->ring + in->next % in->slots * in->step + w->pad_l * RT_BLOCK;
         const float *source = rows->x + in->next * w->in_w * RT_BLOCK;
         for (int64_t i = 0; i < columns * RT_BLOCK; i += LANES) store(target + i, load(source + i));
     }
     for (int64_t i = 0; i < w->k_h; i++) {
         int64_t at = top + i * w->dil_h;
-        in->under[i] = at < 0 || at >= w->in_h ? in->zeros : in->ring + at % in->slots * in->step;
+        const float *inside = in->in_place ? rows->x + at * w->in_w * RT_BLOCK : in->ring + at % in->slots * in->step;
+        in->under[i] = at < 0 || at >= w->in_h ? in->zeros : inside;
     }
 }
 
@@ -111,10 +114,14 @@ static row_of *row_choose(const rt_blocked_window *w) {
 
 void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows) {
     row_of *compute = row_choose(rows->window);
-    padded_rows in = padded_start(rows);
-    for (int64_t row = rows->first_row; row < rows->end_row; row++) {
-        padded_move(rows, row, &in);
-        compute(rows, in.under, row);
+    if (rows->under != NULL) {
+        compute(rows, rows->under, 0);
+    } else {
+        padded_rows in = padded_start(rows);
+        for (int64_t row = rows->first_row; row < rows->end_row; row++) {
+            padded_move(rows, row, &in);
+            compute(rows, in.under, row);
+        }
     }
     if (rows->activation == RT_UNARY_CLAMP) return;
     int64_t width = rows->window->out_w;
