@@ -76,7 +76,7 @@ def _with_best_algorithms(opened: OpenUnit, prepared: Prepared, block: int, data
         return direct.model_copy(update={"separable": None})
     first, second = _step_times(opened, ways, data)
     steps = (node for node in graph.nodes if node.name in second)
-    winners = {n.output: kernels[n.name] for n in steps if second[n.name] < _ns(graph, n, first, second)}
+    winners = {n.output: kernels[n.name] for n in steps if second[n.name] < step_ns(graph, n, first, second)}
     return direct.model_copy(
         update={
             "winograd": frozenset(o for o, k in winners.items() if k in (BLOCKED_WINOGRAD, QUANTIZED_WINOGRAD)),
@@ -85,11 +85,11 @@ def _with_best_algorithms(opened: OpenUnit, prepared: Prepared, block: int, data
     )
 
 
-def _ns(graph: Graph, node: Node, times: Mapping[str, float], others: Collection[str]) -> float:
+def step_ns(graph: Graph, node: Node, times: Mapping[str, float], others: Collection[str]) -> float:
     """The time of a node's step, and of those before it that are no steps of their own in another plan."""
     before = graph.producer(node.inputs[0])
     joined = before is not None and before.name in times and before.name not in others
-    return times.get(node.name, 0.0) + (_ns(graph, before, times, others) if before is not None and joined else 0.0)
+    return times.get(node.name, 0.0) + (step_ns(graph, before, times, others) if before is not None and joined else 0.0)
 
 
 def _step_times(opened: OpenUnit, ways: Sequence[CpuPlan], data: TestData) -> list[dict[str, float]]:
