@@ -78,6 +78,8 @@ OPTIONS: Mapping[str, type[enum.IntEnum] | int] = {
     "LOG": 2,
     "BLOCK": 1025,
     "FIRST": 2,
+    "EXPAND": 2,
+    "INNER": Unary,
     "BYTES": 16,
     "ZERO": 256,
     "WINO": 5,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 
 from runtime.graph import Graph, Node
 from runtime.lowering.builder import Builder
@@ -18,12 +18,14 @@ class BlockedOperator:
         lower: emits its steps.
         takes_either: whether a node can read its first input row-major, too, so that it needs no conversion.
         wanted: it gains so much that its neighbours follow; others take what their neighbours have.
+        joins: the nodes before a node that its step computes too, of those whose outputs are given.
     """
 
     fits: Callable[[Graph, Node, int], bool]
     lower: Callable[[Builder, Node], None]
     wanted: bool = False
     takes_either: Callable[[Graph, Node], bool] = lambda graph, node: False
+    joins: Callable[[Builder, Node, Collection[str]], Iterator[Node]] = lambda builder, node, free: iter(())
 
 
 @dataclasses.dataclass(frozen=True)

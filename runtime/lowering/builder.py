@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class Builder(Launcher):
         self._homes: dict[str, Value] = {}
         self._planned: dict[str, tuple[str, int]] = {}
         self.byte_choice = InBytes()
+        self.joined: Collection[str] = ()  # outputs of nodes that the step of one behind them computes too
 
     def add_input(self, name: str, place: tuple[str, int] | None = None) -> None:
         """Declares an input of the plan: row-major, of the element type that the graph says.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
 from runtime.errors import ModelError, UnsupportedError
 from runtime.graph import Graph, Node
@@ -51,6 +52,7 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
             builder.byte_choice = choose_quantized(builder, options.keep)
             blocked = BlockedNodes(blocked.outputs | builder.byte_choice.nodes.keys(), builder.block)
             joined = frozenset(builder.byte_choice.nodes.values()) - builder.byte_choice.nodes.keys()
+        builder.joined = _joined(builder, blocked.outputs, kept)
     elif target.moves_bytes:
         builder.byte_choice = choose_bytes(builder, options.keep)
     if options.choice or target.memory != "image":
@@ -60,7 +62,7 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     for name in graph.inputs:
         builder.add_input(name, placed.get(name))
     for node in graph.nodes:
-        if node.output in joined:
+        if node.output in joined or node.output in builder.joined:
             continue
         if options.choice:
             lower_chosen(builder, node, options.choice.of(node))
@@ -76,6 +78,19 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     for name in graph.outputs:
         builder.output(name)
     return builder
+
+
+def _joined(builder: Builder, blocked: Collection[str], kept: Collection[str]) -> frozenset[str]:
+    """Outputs of blocked nodes in floats that the step of one behind them computes too."""
+    graph, found = builder.graph, set[str]()
+    blocked = frozenset(blocked) - builder.byte_choice.nodes.keys()
+    free = set(blocked.difference(kept, graph.outputs))
+    for node in graph.nodes:
+        if node.output in blocked:
+            inner = {each.output for each in BLOCKED_OPERATORS[node.op].joins(builder, node, free)}
+            free -= {*inner, *([node.output] if inner else [])}
+            found |= inner
+    return frozenset(found)
 
 
 def _is_alike(builder: Builder, part: str, whole: str) -> bool:

@@ -162,6 +162,80 @@ WINOGRADS = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Separable:
+    """1x1 (`wide` channels; 0: none), depthwise, 1x1 convolutions as one step; `inner`: activation of the first two."""
+
+    channels: tuple[int, int]
+    size: tuple[int, int]
+    wide: int = 0
+    window: Convolution = Convolution((0, 0), (0, 0), pads=SAME)
+    batch: int = 1
+    residual: bool = False
+    inner: Activated = RELU6
+    activation: Activated = oracle.NO_ACTIVATION
+
+    def launch(self, block: int) -> Launch:
+        generator = np.random.default_rng(5)
+        (inputs, outputs), wide = self.channels, self.wide or self.channels[0]
+        d = dataclasses.replace(self.window, channels=(wide, wide), size=self.size, batch=self.batch).dims
+        kernel = (d["k_h"], d["k_w"])
+        filters = [(wide, 1, *kernel), (outputs, wide, 1, 1)]
+        filters = [(wide, inputs, 1, 1), *filters] if self.wide else filters
+        weights = [generator.standard_normal(shape).astype(np.float32) for shape in filters]
+        biases = [generator.standard_normal(shape[0]).astype(np.float32) for shape in filters]
+        x = generator.standard_normal((self.batch, inputs, *self.size)).astype(np.float32)
+        residual = generator.standard_normal((self.batch, outputs, d["out_h"], d["out_w"])).astype(np.float32)
+        values = x
+        for filter_, bias in zip(weights[:-1], biases[:-1], strict=True):
+            one = {**d, "k_h": 1, "k_w": 1, "stride_h": 1, "stride_w": 1, "pad_t": 0, "pad_l": 0}
+            is_deep = filter_.shape[1:] == (1, *kernel) and filter_ is weights[-2]
+            sizes = d if is_deep else one | {"out_h": d["in_h"], "out_w": d["in_w"]}
+            values = oracle.activated(
+                oracle.convolution(values, filter_, bias, sizes, wide if is_deep else 1), *self.inner
+            )
+        last = {**d, "in_h": d["out_h"], "in_w": d["out_w"], "k_h": 1, "k_w": 1, "stride_h": 1, "stride_w": 1}
+        sums = oracle.convolution(values, weights[-1], biases[-1], last | {"pad_t": 0, "pad_l": 0}, 1)
+        expected = oracle.activated(sums + (residual if self.residual else 0), *self.activation)
+        packed = [
+            oracle.blocked(each.transpose(1, 0, 2, 3), block)
+            if each is weights[-2]
+            else oracle.blocked_filters(each, 1, block)
+            for each in weights
+        ]
+        tensors = (
+            oracle.blocked(x, block, JUNK),
+            np.concatenate([each.reshape(-1) for each in packed]),
+            np.concatenate([oracle.blocked_values(each, 1, block).reshape(-1) for each in biases]),
+            oracle.blocked(residual, block),
+        )
+        string = f"blocked_separable ACTIVATION={int(self.activation[0])} INNER={int(self.inner[0])} BLOCK={block}"
+        string += f" EXPAND={int(self.wide > 0)} RESIDUAL={int(self.residual)}"
+        names = ["k_h", "k_w", "stride_h", "stride_w", "pad_t", "pad_l", "dil_h", "dil_w"]
+        ints = (self.batch, *self.size, inputs, d["out_h"], d["out_w"], outputs, wide, *(d[name] for name in names))
+        floats = (*self.inner[1:], *self.activation[1:])
+        shape = (self.batch, -(-outputs // block), d["out_h"], d["out_w"], block)
+        return Launch(string, tensors, frozenset({1, 2}), ints, floats, expected, outputs, shape)
+
+
+def _window(size: int, stride: int, pads: tuple[int, int, int, int], dilation: int = 1) -> Convolution:
+    return Convolution((0, 0), (0, 0), (size,) * 2, (stride,) * 2, pads, (dilation,) * 2)
+
+
+HARD_SWISH = (Unary.HARD_SWISH, 0.0, 0.0)
+SEPARABLES = {
+    "inverted residual": Separable((20, 20), (13, 17), 50, residual=True),
+    "stride 2": Separable((12, 30), (14, 19), 36, _window(3, 2, (0, 0, 1, 1))),
+    "5x5": Separable((9, 24), (11, 10), 40, _window(5, 1, (2, 2, 2, 2)), residual=True, inner=HARD_SWISH),
+    "5x5 stride 2": Separable((16, 17), (15, 16), 21, _window(5, 2, (1, 2, 2, 1)), activation=HARD_SWISH),
+    "dilated": Separable((8, 8), (12, 9), 24, _window(3, 1, (2, 2, 2, 2), 2)),
+    "no expansion": Separable((37, 19), (20, 23), batch=2, activation=RELU6),
+    "no expansion, no pads": Separable((16, 40), (9, 12), window=_window(3, 1, (0, 0, 0, 0)), residual=True),
+    "smaller than its window": Separable((8, 10), (2, 3), 16, _window(5, 1, (2, 2, 2, 2))),
+    "batch": Separable((10, 10), (6, 5), 20, batch=3, residual=True, inner=SWISH),
+}
+
+
 def pool(pooling: int, channels: int, size: tuple[int, int], count_pad: int, block: int) -> Launch:
     """3x3 windows of stride 2, padded by 1."""
     x = np.random.default_rng(2).standard_normal((2, channels, *size)).astype(np.float32)

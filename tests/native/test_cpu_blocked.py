@@ -14,7 +14,17 @@ from runtime.kernels.codes import Order, Pooling
 from runtime.native.build import build_farmrt
 from runtime.types import Role
 from tests.native import blocked_oracle
-from tests.native.blocked_cases import CONVOLUTIONS, WINOGRADS, Convolution, Launch, global_pool, pool, reorder
+from tests.native.blocked_cases import (
+    CONVOLUTIONS,
+    SEPARABLES,
+    WINOGRADS,
+    Convolution,
+    Launch,
+    Separable,
+    global_pool,
+    pool,
+    reorder,
+)
 from tests.native.farmrt import Farmrt
 from tests.native.plans import Floats, PlanBuilder, integer, number
 from tests.native.plans import pool as pool_arg
@@ -27,7 +37,7 @@ CASES = CONVOLUTIONS | WINOGRADS
 
 def launches() -> Iterator[Launch]:
     """One of each case and operator, in blocks of 8."""
-    yield from (case.launch(8) for case in CASES.values())
+    yield from (case.launch(8) for case in (*CASES.values(), *SEPARABLES.values()))
     yield from (
         pool(Pooling.MAX, 21, (9, 12), 0, 8),
         pool(Pooling.AVERAGE, 21, (9, 12), 1, 8),
@@ -110,6 +120,24 @@ def test_convolution_on_other_numbers_of_threads(farmrt: Farmrt, name: str, thre
     check(farmrt, CASES[name].launch(8), threads=threads, tolerance=tolerance_of(CASES[name]))
 
 
+@pytest.mark.parametrize("isa", [ISAS[0], *(pytest.param(isa, marks=pytest.mark.slow) for isa in ISAS[1:])])
+@pytest.mark.parametrize(("name", "block"), list(itertools.product(SEPARABLES, BLOCKS)))
+def test_separable_convolution(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
+    check(farmrt, SEPARABLES[name].launch(block), isa)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "threads"), list(itertools.product(SEPARABLES, (1, 3, 4))))
+def test_separable_convolution_on_other_numbers_of_threads(farmrt: Farmrt, name: str, threads: int) -> None:
+    check(farmrt, SEPARABLES[name].launch(8), threads=threads)
+
+
+def test_a_separable_convolution_whose_channels_differ_is_refused(farmrt: Farmrt) -> None:
+    launch = SEPARABLES["inverted residual"].launch(8)
+    launch = dataclasses.replace(launch, kernel=launch.kernel.replace("EXPAND=1", "EXPAND=0"))
+    assert "its channels are not those of its input" in refusal(farmrt, launch)
+
+
 @pytest.mark.parametrize(("pooling", "count_pad"), [(Pooling.MAX, 0), (Pooling.AVERAGE, 0), (Pooling.AVERAGE, 1)])
 @pytest.mark.parametrize(("block", "isa"), list(itertools.product(BLOCKS, ISAS)))
 def test_pool(farmrt: Farmrt, pooling: int, count_pad: int, block: int, isa: str) -> None:
@@ -143,9 +171,15 @@ def refusal(farmrt: Farmrt, launch: Launch) -> str:
     return str(answer["message"])
 
 
-@pytest.mark.parametrize("name", ["3x3", "first 7x7", "groups", "depthwise", "winograd 2 ", "winograd 4 deep"])
-def test_tensors_that_exceed_their_pools_are_refused(farmrt: Farmrt, name: str) -> None:
-    launch = dataclasses.replace(CASES[name], residual=True).launch(16)
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(CASES[name] for name in ("3x3", "first 7x7", "groups", "depthwise", "winograd 2 ", "winograd 4 deep")),
+        *(SEPARABLES[name] for name in ("stride 2", "no expansion")),
+    ],
+)
+def test_tensors_that_exceed_their_pools_are_refused(farmrt: Farmrt, case: Convolution | Separable) -> None:
+    launch = dataclasses.replace(case, residual=True).launch(16)
     for index, what in enumerate(
         ("input exceeds its", "weights exceed their", "bias exceeds its", "residual exceeds its")
     ):
@@ -165,7 +199,13 @@ def test_other_tensors_that_exceed_their_pools_are_refused(farmrt: Farmrt, launc
     assert "the output exceeds its pool" in refusal(farmrt, shorter)
 
 
-@pytest.mark.parametrize("launch", [CASES["3x3"].launch(8), CASES["depthwise"].launch(8), pool(0, 21, (9, 12), 0, 8)])
+@pytest.mark.parametrize(
+    "launch",
+    [
+        *(case.launch(8) for case in (CASES["3x3"], CASES["depthwise"], SEPARABLES["5x5"])),
+        pool(0, 21, (9, 12), 0, 8),
+    ],
+)
 def test_sizes_out_of_range_are_refused(farmrt: Farmrt, launch: Launch) -> None:
     for index, value in itertools.product(range(len(launch.ints)), (-1, -(2**31), 2**31 - 1)):
         ints = (*launch.ints[:index], value, *launch.ints[index + 1 :])

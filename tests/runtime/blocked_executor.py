@@ -157,6 +157,32 @@ def _depthwise(call: _Call) -> None:
     call.finish(np.einsum("ckl,ncklhw->nchw", filters, _windows(_input(call), dims, 0.0)))
 
 
+def _separable(call: _Call) -> None:
+    dims, x = call.dims, _input(call)
+
+    def inner(filters: str, x: Array, cols: tuple[int, ...]) -> Array:
+        sums = np.einsum(filters, _next_rows(call, dims["channels"], cols), x)
+        bias = _next(call, "b", dims["channels"])[: dims["channels"], None, None]
+        return _activated(sums + bias, call.defines["INNER"], call.floats["inner_a"], call.floats["inner_b"])
+
+    if call.defines["EXPAND"]:
+        x = inner("oi,nihw->nohw", x, (dims["in_c"],))
+    deep = inner("ckl,ncklhw->nchw", _windows(x, dims, 0.0), (dims["k_h"], dims["k_w"]))
+    call.finish(np.einsum("oi,nihw->nohw", _next_rows(call, dims["out_c"], (dims["channels"],)), deep))
+
+
+def _next_rows(call: _Call, rows: int, cols: tuple[int, ...]) -> Array:
+    packed = _next(call, "w", rows, math.prod(cols))
+    return unpack_rows(packed, 1, rows, math.prod(cols), call.block).reshape(rows, *cols)
+
+
+def _next(call: _Call, name: str, rows: int, cols: int = 1) -> Array:
+    """Takes what belongs to so many rows from the beginning of a constant."""
+    size = -(-rows // call.block) * call.block * cols
+    taken, call.memory[name] = np.split(call.memory[name], [size])
+    return taken.astype(np.float64)
+
+
 def _pool(call: _Call) -> None:
     dims = call.dims
     if call.defines["POOL"] == Pooling.MAX:
@@ -243,6 +269,7 @@ _OPERATORS: Mapping[str, Callable[[_Call], None]] = {
     "blocked_conv2d": _conv2d,
     "blocked_winograd": _winograd,
     "blocked_depthwise": _depthwise,
+    "blocked_separable": _separable,
     "blocked_pool": _pool,
     "blocked_global_pool": _global_pool,
     "reorder": _reorder,

@@ -68,7 +68,27 @@ def strided(m: GraphMaker) -> Graph:
     return m.finish(m.add("BatchNormalization", mean, m.weights(24), m.weights(24), activation="relu"))
 
 
+def inverted_residuals(m: GraphMaker) -> Graph:
+    """Those of 150 channels are large enough for one step."""
+    relu6 = {"activation": "clip", "alpha": 0.0, "beta": 6.0}
+    x = m.conv(m.input(1, 3, 49, 50), 40, **relu6)
+    x = m.conv(m.conv(x, 40, group=40, k=5, **relu6), 20, k=1)
+    for stride, activation in ((1, relu6), (2, {"activation": "hard_swish"})):
+        wide = m.conv(x, 150, k=1, **activation)
+        deep = m.conv(wide, 150, group=150, strides=(stride,) * 2, **activation)
+        x = m.conv(deep, 20, k=1, residual=x if stride == 1 else "")
+    deep = m.conv(m.conv(x, 30, k=1), 30, group=30)
+    return m.finish(m.conv(deep, 8, k=1))
+
+
 NETWORKS: tuple[NetworkMaker, ...] = (
     *(aligned_concat, unaligned_concat, squeeze_and_excitation, slices_and_pads, grouped, broadcasting, winograd),
-    *(strided, networks.residual_block, networks.concat_in_place, networks.dense_chain, networks.mirrored),
+    *(
+        strided,
+        inverted_residuals,
+        networks.residual_block,
+        networks.concat_in_place,
+        networks.dense_chain,
+        networks.mirrored,
+    ),
 )

@@ -25,7 +25,7 @@ from runtime.target import Target, preferred_cpu_block
 from runtime.types import Precision
 from tests.opencl import EXHAUSTIVE
 from tests.runtime.blocked_executor import BlockedExecutor
-from tests.runtime.blocked_networks import NETWORKS, NetworkMaker, aligned_concat, winograd
+from tests.runtime.blocked_networks import NETWORKS, NetworkMaker, aligned_concat, inverted_residuals, winograd
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.random_graphs import random_graphs, sliced_graphs
 from tests.runtime.unpacked import from_blocked
@@ -69,7 +69,8 @@ def test_every_layer_can_be_an_output(block: int) -> None:
 @given(case=random_graphs() | sliced_graphs(), block=st.sampled_from(BLOCKS))
 def test_random_graphs_compute_the_same_in_blocks(case: tuple[Graph, GraphMaker], block: int) -> None:
     graph, make = case
-    plan = plan_of(graph, block)
+    every = [node.output for node in graph.nodes]
+    plan = lower(graph, CPU, Options(cpu=CpuOptions(block, separable=every)))
     try:
         assert_computes(plan, graph, make.noise())
     except UnsupportedError:  # an operator without a blocked form: farmrt runs these elsewhere
@@ -133,6 +134,31 @@ def test_winograd_is_taken_where_it_pays_unless_tuning_says_no() -> None:
     assert kernels_of(plan_of(graph))["blocked_winograd"] == 1
     without = lower(graph, CPU, Options(cpu=CpuOptions(algorithms={})))
     assert kernels_of(without)["blocked_winograd"] == 0
+
+
+def test_inverted_residuals_are_one_step_where_their_inner_tensors_are_large_unless_tuning_says_no() -> None:
+    graph = inverted_residuals(GraphMaker())
+    assert kernels_of(plan_of(graph))["blocked_separable"] == 2
+    without = lower(graph, CPU, Options(cpu=CpuOptions(separable=())))
+    assert kernels_of(without)["blocked_separable"] == 0
+
+
+def test_what_is_read_elsewhere_is_a_step_of_its_own() -> None:
+    graph = inverted_residuals(GraphMaker())
+    assert "blocked_separable" not in kernels_of(plan_of(graph, keep=graph.layers))
+
+
+@each_block
+def test_a_convolution_is_part_of_one_step(block: int) -> None:
+    """The 1x1 convolution between two depthwise ones could be a part of either's step."""
+    m = GraphMaker()
+    x = m.conv(m.input(1, 24, 6, 7), 24, group=24)
+    x = m.conv(m.conv(m.conv(x, 40, k=1), 40, group=40, strides=(2, 1)), 17, k=1)
+    graph = m.finish(x)
+    every = CpuOptions(block, separable=[node.output for node in graph.nodes])
+    plan = lower(graph, CPU, Options(cpu=every))
+    assert kernels_of(plan)["blocked_separable"] == 2
+    assert_computes(plan, graph, m.noise())
 
 
 def test_the_block_is_as_wide_as_vectors() -> None:

@@ -27,8 +27,9 @@ class CpuChoice(pydantic.BaseModel):
     """What tuning chose for a model on a CPU, and what it gained by that.
 
     `winograd` are the convolutions, by output, that are Winograd's; `quantized`: whether what can compute in eight bits
-    does. `threads` and `affinity` are None where the default
-    was best. `valid_for` says which CPU, graph and runtime the choice is for.
+    does; `separable`: the 1x1 convolutions, by output, that are one step with the depthwise ones before them. That,
+    `threads` and `affinity` are None where the default was best. `valid_for` says which CPU, graph and runtime the
+    choice is for.
     """
 
     model_config = pydantic.ConfigDict(strict=True, frozen=True, extra="forbid")
@@ -38,19 +39,20 @@ class CpuChoice(pydantic.BaseModel):
     block: Literal[8, 16]
     winograd: frozenset[str] = pydantic.Field(strict=False)
     quantized: bool = True
+    separable: frozenset[str] | None = pydantic.Field(default=None, strict=False)
     threads: Threads | None = None
     affinity: Affinity | None = None
     default_ms: float = 0.0
     tuned_ms: float = 0.0
 
-    @pydantic.field_serializer("winograd")
-    def _in_order(self, layers: frozenset[str]) -> list[str]:
-        return sorted(layers)
+    @pydantic.field_serializer("winograd", "separable")
+    def _in_order(self, layers: frozenset[str] | None) -> list[str] | None:
+        return None if layers is None else sorted(layers)
 
     @property
     def options(self) -> CpuOptions:
         """For the lowering."""
-        return CpuOptions(self.block, dict.fromkeys(self.winograd, CPU_WINOGRAD), self.quantized)
+        return CpuOptions(self.block, dict.fromkeys(self.winograd, CPU_WINOGRAD), self.quantized, self.separable)
 
     @property
     def execution(self) -> Execution:

@@ -1,8 +1,8 @@
 """Searches how a model is best executed on a unit's CPU, by measuring whole models.
 
-First each convolution is timed as Winograd's and as the direct one, with blocks of 8 and of 16 channels; then a
-quantised model's plans in eight bits and in floats; then the best plan with other numbers of threads, and on the big
-cores alone where there are others.
+First, with blocks of 8 and of 16 channels, each convolution is timed as Winograd's and as the direct one, and depthwise
+ones as one step with their 1x1 convolutions and alone; then a quantised model's plans in eight bits and in floats; then
+the best plan with other numbers of threads, and on the big cores alone where there are others.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from farm.config.execution import Execution
@@ -23,9 +23,9 @@ from farm.jobs.models import cpu_choice
 from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.tune.cpu_turns import CpuPlan, measure_plans, written
-from runtime.families.convolution.block_kernels import BLOCKED_WINOGRAD, QUANTIZED_WINOGRAD
+from runtime.families.convolution.block_kernels import BLOCKED_SEPARABLE, BLOCKED_WINOGRAD, QUANTIZED_WINOGRAD
 from runtime.families.convolution.node import takes_winograd
-from runtime.graph import Graph
+from runtime.graph import Graph, Node
 from runtime.layout.blocked import BLOCKS
 
 TRIAL = Effort(processes=3, turns=2)
@@ -63,21 +63,33 @@ def in_floats(graph: Graph, choices: Sequence[CpuChoice]) -> list[CpuChoice]:
 
 
 def _with_best_algorithms(opened: OpenUnit, prepared: Prepared, block: int, data: TestData, folder: Path) -> CpuChoice:
-    """Winograd's convolution for those layers that are faster with it, both timed in the model."""
+    """Winograd's convolution, and one step for several, for those layers that are faster so, all timed in the model."""
     valid_for = cpu_choice.validity(prepared.graph, opened.probe.cpu)
     graph = prepared.graph
-    outputs = {node.name: node.output for node in graph.nodes}
-    all_layers = frozenset(node.output for node in graph.nodes if node.op == "Conv" and takes_winograd(graph, node))
-    direct = CpuChoice(valid_for=valid_for, block=8 if block == 8 else 16, winograd=frozenset())
-    if not all_layers:
-        return direct
-    ways = [
-        written(opened, prepared, direct.model_copy(update={"winograd": w}), folder) for w in (frozenset(), all_layers)
-    ]
-    slow, fast = _step_times(opened, ways, data)
-    winners = [name for name in fast if name in slow and fast[name] < slow[name]]
-    names = {step.name for step in ways[1].plan.steps if step.kernel in (BLOCKED_WINOGRAD, QUANTIZED_WINOGRAD)}
-    return direct.model_copy(update={"winograd": frozenset(outputs[name] for name in winners if name in names)})
+    winograd = frozenset(node.output for node in graph.nodes if node.op == "Conv" and takes_winograd(graph, node))
+    none, every = frozenset[str](), frozenset(node.output for node in graph.nodes if node.op == "Conv")
+    direct = CpuChoice(valid_for=valid_for, block=8 if block == 8 else 16, winograd=none, separable=none)
+    other = direct.model_copy(update={"winograd": winograd, "separable": every})
+    ways = [written(opened, prepared, choice, folder) for choice in (direct, other)]
+    before, kernels = ({step.name: step.kernel for step in way.plan.steps} for way in ways)
+    if before == kernels:
+        return direct.model_copy(update={"separable": None})
+    first, second = _step_times(opened, ways, data)
+    steps = (node for node in graph.nodes if node.name in second)
+    winners = {n.output: kernels[n.name] for n in steps if second[n.name] < step_ns(graph, n, first, second)}
+    return direct.model_copy(
+        update={
+            "winograd": frozenset(o for o, k in winners.items() if k in (BLOCKED_WINOGRAD, QUANTIZED_WINOGRAD)),
+            "separable": frozenset(o for o, k in winners.items() if k == BLOCKED_SEPARABLE),
+        }
+    )
+
+
+def step_ns(graph: Graph, node: Node, times: Mapping[str, float], others: Collection[str]) -> float:
+    """The time of a node's step, and of those before it that are no steps of their own in another plan."""
+    before = graph.producer(node.inputs[0])
+    joined = before is not None and before.name in times and before.name not in others
+    return times.get(node.name, 0.0) + (step_ns(graph, before, times, others) if before is not None and joined else 0.0)
 
 
 def _step_times(opened: OpenUnit, ways: Sequence[CpuPlan], data: TestData) -> list[dict[str, float]]:

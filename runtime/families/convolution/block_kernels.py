@@ -22,6 +22,13 @@ def _depthwise_macs(dims: Dims) -> int:
     return math.prod(dims[name] for name in ("batch", "out_h", "out_w", "channels", "k_h", "k_w"))
 
 
+def _separable_macs(dims: Dims) -> int:
+    wide = math.prod(dims[name] for name in ("batch", "in_h", "in_w", "in_c", "channels"))
+    pixels, channels = dims["out_h"] * dims["out_w"] * dims["batch"], dims["channels"]
+    expands = dims["in_c"] != channels
+    return wide * expands + pixels * channels * (dims["k_h"] * dims["k_w"] + dims["out_c"])
+
+
 BLOCKED_CONV2D = blocked_row(
     "blocked_conv2d", "Conv2D", "x w b residual y", _CONVOLUTION, "act_a act_b", _convolution_macs
 )
@@ -35,6 +42,15 @@ BLOCKED_DEPTHWISE = blocked_row(
     f"batch in_h in_w out_h out_w channels {WINDOW}",
     "act_a act_b",
     _depthwise_macs,
+)
+# A 1x1 convolution to more channels (EXPAND), a depthwise one, a 1x1 convolution; w and b hold those of each in turn.
+BLOCKED_SEPARABLE = blocked_row(
+    "blocked_separable",
+    "Conv2D",
+    "x w b residual y",
+    f"batch in_h in_w in_c out_h out_w out_c channels {WINDOW}",
+    "inner_a inner_b act_a act_b",
+    _separable_macs,
 )
 _QUANTIZED = "x:bytes w:bytes scales b residual:bytes y:bytes"
 QUANTIZED_CONV2D = blocked_row(
@@ -54,6 +70,6 @@ QUANTIZED_WINOGRAD = blocked_row(
 )
 
 BLOCK_KERNELS = (
-    *(BLOCKED_CONV2D, BLOCKED_WINOGRAD, BLOCKED_DEPTHWISE),
+    *(BLOCKED_CONV2D, BLOCKED_WINOGRAD, BLOCKED_DEPTHWISE, BLOCKED_SEPARABLE),
     *(QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE, QUANTIZED_WINOGRAD),
 )

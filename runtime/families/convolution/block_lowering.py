@@ -8,6 +8,7 @@ import numpy as np
 
 from runtime.families.convolution.block_kernels import BLOCKED_CONV2D, BLOCKED_DEPTHWISE, BLOCKED_WINOGRAD
 from runtime.families.convolution.node import Convolution, gains_by_winograd, takes_winograd
+from runtime.families.convolution.separable import lower_separable, separable_nodes
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.spec import Kernel, ceil_div
 from runtime.layout.buffer import pack_rows
@@ -54,6 +55,9 @@ def reads_row_major(graph: Graph, node: Node) -> bool:
 def lower_conv(builder: Builder, node: Node) -> None:
     """Chooses the algorithm from the shapes and emits it as one step."""
     conv = Convolution(builder, node)
+    if node.inputs[0] in builder.joined:
+        lower_separable(conv)
+        return
     if conv.is_depthwise:
         rows = conv.filter.reshape(1, conv.group, -1)
         dims = conv.window() | {"channels": conv.group}
@@ -121,4 +125,6 @@ def _input(conv: Convolution) -> tuple[Value, dict[str, int]]:
     return builder.read(name, Storage.BLOCKED), {}
 
 
-BLOCKED_OPERATORS = {"Conv": BlockedOperator(fits, lower_conv, wanted=True, takes_either=reads_row_major)}
+BLOCKED_OPERATORS = {
+    "Conv": BlockedOperator(fits, lower_conv, wanted=True, takes_either=reads_row_major, joins=separable_nodes)
+}

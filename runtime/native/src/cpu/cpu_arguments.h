@@ -469,6 +469,27 @@ enum { RT_BLOCKED_DEPTHWISE_X, RT_BLOCKED_DEPTHWISE_W, RT_BLOCKED_DEPTHWISE_B, R
 extern const rt_cpu_operator rt_cpu_blocked_depthwise;
 
 typedef struct {
+    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, channels, k_h, k_w, stride_h, stride_w, pad_t, pad_l,
+        dil_h, dil_w;
+    float inner_a, inner_b, act_a, act_b;
+} rt_blocked_separable_args;
+static inline rt_blocked_separable_args rt_blocked_separable_args_of(const rt_cpu_call *call) {
+    rt_blocked_separable_args args;
+    memcpy((char *)&args + offsetof(rt_blocked_separable_args, batch), call->ints, sizeof(int32_t[16]));
+    memcpy((char *)&args + offsetof(rt_blocked_separable_args, inner_a), call->floats, sizeof(float[4]));
+    return args;
+}
+enum { RT_BLOCKED_SEPARABLE_X, RT_BLOCKED_SEPARABLE_W, RT_BLOCKED_SEPARABLE_B, RT_BLOCKED_SEPARABLE_RESIDUAL, RT_BLOCKED_SEPARABLE_Y };
+#define RT_BLOCKED_SEPARABLE_ROW \
+    .name = "blocked_separable", .tensors = "fffff", .int_count = 16, .float_count = 4, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {12, 1, INT32_MAX}, \
+        {2, 0, INT32_MAX}, \
+        {2, 1, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_blocked_separable;
+
+typedef struct {
     int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h,
         dil_w, groups;
     float act_a, act_b, residual_scale;
@@ -923,6 +944,7 @@ extern const rt_cpu_operator rt_cpu_suppression;
     X(blocked_conv2d) \
     X(blocked_winograd) \
     X(blocked_depthwise) \
+    X(blocked_separable) \
     X(quantized_conv2d) \
     X(quantized_depthwise) \
     X(quantized_winograd) \

@@ -49,7 +49,10 @@ typedef struct {
 typedef struct {
     const rt_blocked_window *window;
     const float *x;             /* the input plane */
-    void *padded;               /* rt_padded_rows_of, 64-aligned; depthwise only, as what follows */
+    /* depthwise only, as what follows: the rows under the only output row, padded; NULL: `padded` is memory for such
+     * (rt_padded_rows_of), 64-aligned */
+    const float *const *under;
+    void *padded;
     const float *weights;       /* [k_h][k_w][lane] */
     const float *bias;          /* of the block */
     const float *residual;      /* NULL: none; the plane */

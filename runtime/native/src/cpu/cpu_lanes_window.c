@@ -8,12 +8,15 @@
  * both of which may overlap those before. */
 enum { MOST = 8, LEAST = 4 };
 
+#define ROLLED _Pragma("GCC unroll 1")
+
 /* The rows under the window, from the first output's first column on. */
 typedef struct {
     const float **under;
     float *zeros, *ring; /* row r of the input is number r % slots of the ring */
     int64_t slots, step; /* rows, and elements from one to the next */
     int64_t next;        /* the first row that is not there yet */
+    bool in_place;       /* rows need no padding, and are read where they lie */
 } padded_rows;
 
 static padded_rows padded_start(const rt_blocked_rows *rows) {
@@ -24,7 +27,8 @@ static padded_rows padded_start(const rt_blocked_rows *rows) {
     in.ring = in.zeros + in.step;
     int64_t top = rows->first_row * w->stride_h - w->pad_t;
     in.next = top < 0 ? 0 : top;
-    memset(in.zeros, 0, (size_t)((in.slots + 1) * in.step) * sizeof(float));
+    in.in_place = w->pad_l == 0 && size.width <= (uint64_t)w->in_w;
+    memset(in.zeros, 0, (size_t)((in.in_place ? 1 : in.slots + 1) * in.step) * sizeof(float));
     return in;
 }
 
@@ -33,69 +37,88 @@ static void padded_move(const rt_blocked_rows *rows, int64_t row, padded_rows *i
     const rt_blocked_window *w = rows->window;
     int64_t top = row * w->stride_h - w->pad_t, end = top + (w->k_h - 1) * w->dil_h + 1;
     int64_t room = in->step / RT_BLOCK - w->pad_l, columns = w->in_w < room ? w->in_w : room;
-    for (; in->next < end && in->next < w->in_h; in->next++) {
+    for (; !in->in_place && in->next < end && in->next < w->in_h; in->next++) {
         float *target = in->ring + in->next % in->slots * in->step + w->pad_l * RT_BLOCK;
         const float *source = rows->x + in->next * w->in_w * RT_BLOCK;
         for (int64_t i = 0; i < columns * RT_BLOCK; i += LANES) store(target + i, load(source + i));
     }
     for (int64_t i = 0; i < w->k_h; i++) {
         int64_t at = top + i * w->dil_h;
-        in->under[i] = at < 0 || at >= w->in_h ? in->zeros : in->ring + at % in->slots * in->step;
+        const float *inside = in->in_place ? rows->x + at * w->in_w * RT_BLOCK : in->ring + at % in->slots * in->step;
+        in->under[i] = at < 0 || at >= w->in_h ? in->zeros : inside;
     }
 }
 
-/* `pixels` neighbours of a row, the first of which is output `out` of the plane. */
+/* Adds the products of one tap. */
+INLINE void tap_add(lanes *sum, const float *x, const float *weight, int pixels, int stride) {
+    lanes w = load(weight);
+    UNROLLED for (int p = 0; p < pixels; p++) sum[p] += w * load(x + p * stride * RT_BLOCK);
+}
+
+/* Adds those of all taps of any window. */
+INLINE void taps_add(const rt_blocked_rows *rows, const float *const *under, lanes *sum, int64_t first, int part,
+                     int pixels, int stride, int dil) {
+    const float *w = rows->weights + part;
+    ROLLED for (int64_t i = 0; i < rows->window->k_h; i++) {
+        ROLLED for (int64_t j = 0; j < rows->window->k_w; j++, w += RT_BLOCK) {
+            tap_add(sum, under[i] + first + j * dil * RT_BLOCK, w, pixels, stride);
+        }
+    }
+}
+
+/* `pixels` neighbours of a row from `column` on, the first of which is output `out` of the plane. `k`: taps of either
+ * axis, a constant; 0: any numbers, those of a row `dil` apart. */
 INLINE void neighbours_compute(const rt_blocked_rows *rows, const float *const *under, int64_t column, int64_t out,
-                               int pixels, int k_h, int k_w, int stride, int dil) {
+                               int pixels, int k, int stride, int dil) {
     lanes low = lower_bound(rows->activation, rows->a), high = upper_bound(rows->activation, rows->b);
-    for (int part = 0; part < RT_BLOCK; part += LANES) {
+    ROLLED for (int part = 0; part < RT_BLOCK; part += LANES) {
         lanes sum[MOST], bias = load(rows->bias + part);
         UNROLLED for (int p = 0; p < pixels; p++) sum[p] = bias;
-        for (int p = 0; rows->residual != NULL && p < pixels; p++) {
-            sum[p] += load(rows->residual + (out + p) * RT_BLOCK + part);
+        if (rows->residual != NULL) {
+            UNROLLED for (int p = 0; p < pixels; p++) sum[p] += load(rows->residual + (out + p) * RT_BLOCK + part);
         }
         const float *w = rows->weights + part;
-        _Pragma("GCC unroll 3") for (int i = 0; i < k_h; i++, w += k_w * RT_BLOCK) {
+        UNROLLED for (int i = 0; i < k; i++) {
             const float *x = under[i] + column * stride * RT_BLOCK + part;
-            UNROLLED for (int j = 0; j < k_w; j++) {
-                lanes weight = load(w + j * RT_BLOCK);
-                UNROLLED for (int p = 0; p < pixels; p++) sum[p] += weight * load(x + (p * stride + j * dil) * RT_BLOCK);
+            UNROLLED for (int j = 0; j < k; j++) {
+                tap_add(sum, x + j * RT_BLOCK, w + (i * k + j) * RT_BLOCK, pixels, stride);
             }
         }
+        if (k == 0) taps_add(rows, under, sum, column * stride * RT_BLOCK + part, part, pixels, stride, dil);
         float *y = rows->y + out * RT_BLOCK + part;
         UNROLLED for (int p = 0; p < pixels; p++) store(y + p * RT_BLOCK, clamp(sum[p], low, high));
     }
 }
 
 /* A row of at least LEAST outputs. */
-INLINE void row_compute(const rt_blocked_rows *rows, const float *const *under, int64_t row, int k_h, int k_w, int stride) {
+INLINE void row_compute(const rt_blocked_rows *rows, const float *const *under, int64_t row, int k, int stride) {
+    const int most = k == 3 ? MOST : LEAST; /* larger windows have products enough */
     int64_t width = rows->window->out_w, out = row * width, column = 0;
-    for (; width >= MOST && width - column > LEAST; column += MOST) {
-        if (column + MOST > width) column = width - MOST;
-        neighbours_compute(rows, under, column, out + column, MOST, k_h, k_w, stride, 1);
+    for (; most > LEAST && width >= most && width - column > LEAST; column += most) {
+        if (column + most > width) column = width - most;
+        neighbours_compute(rows, under, column, out + column, most, k, stride, 1);
     }
     for (; column < width; column += LEAST) {
         if (column + LEAST > width) column = width - LEAST;
-        neighbours_compute(rows, under, column, out + column, LEAST, k_h, k_w, stride, 1);
+        neighbours_compute(rows, under, column, out + column, LEAST, k, stride, 1);
     }
 }
 
 /* Any row of any window. */
 static void row_compute_any(const rt_blocked_rows *rows, const float *const *under, int64_t row) {
-    const rt_blocked_window *w = rows->window;
-    int k_h = (int)w->k_h, k_w = (int)w->k_w, stride = (int)w->stride_w, dil = (int)w->dil_w;
-    int64_t column = 0, out = row * w->out_w;
-    for (; column + LEAST <= w->out_w; column += LEAST) {
-        neighbours_compute(rows, under, column, out + column, LEAST, k_h, k_w, stride, dil);
+    int stride = (int)rows->window->stride_w, dil = (int)rows->window->dil_w;
+    int64_t column = 0, width = rows->window->out_w, out = row * width;
+    for (; column + LEAST <= width; column += LEAST) {
+        neighbours_compute(rows, under, column, out + column, LEAST, 0, stride, dil);
     }
-    for (; column < w->out_w; column++) neighbours_compute(rows, under, column, out + column, 1, k_h, k_w, stride, dil);
+    for (; column < width; column++) neighbours_compute(rows, under, column, out + column, 1, 0, stride, dil);
 }
 
 typedef void row_of(const rt_blocked_rows *rows, const float *const *under, int64_t row);
 
 #define WINDOW(k, stride)                                                                                              \
     static void row_##k##_##stride(const rt_blocked_rows *rows, const float *const *under, int64_t row) {              \
-        row_compute(rows, under, row, k, k, stride);                                                                   \
+        row_compute(rows, under, row, k, stride);                                                                      \
     }
 WINDOW(3, 1)
 WINDOW(3, 2)
@@ -111,10 +134,14 @@ static row_of *row_choose(const rt_blocked_window *w) {
 
 void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows) {
     row_of *compute = row_choose(rows->window);
-    padded_rows in = padded_start(rows);
-    for (int64_t row = rows->first_row; row < rows->end_row; row++) {
-        padded_move(rows, row, &in);
-        compute(rows, in.under, row);
+    if (rows->under != NULL) {
+        compute(rows, rows->under, 0);
+    } else {
+        padded_rows in = padded_start(rows);
+        for (int64_t row = rows->first_row; row < rows->end_row; row++) {
+            padded_move(rows, row, &in);
+            compute(rows, in.under, row);
+        }
     }
     if (rows->activation == RT_UNARY_CLAMP) return;
     int64_t width = rows->window->out_w;

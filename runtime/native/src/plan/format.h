@@ -314,6 +314,8 @@ enum {
     X(log, "LOG=", 2) \
     X(block, "BLOCK=", 1025) \
     X(first, "FIRST=", 2) \
+    X(expand, "EXPAND=", 2) \
+    X(inner, "INNER=", RT_UNARY_COUNT) \
     X(bytes, "BYTES=", 16) \
     X(zero, "ZERO=", 256) \
     X(wino, "WINO=", 5) \

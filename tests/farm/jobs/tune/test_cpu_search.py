@@ -5,7 +5,7 @@ from __future__ import annotations
 from farm.config.execution import Execution
 from farm.farmrt.answers import CpuAnswer
 from farm.jobs.models.cpu_choice import CpuChoice
-from farm.jobs.tune.cpu_search import in_floats, other_threads
+from farm.jobs.tune.cpu_search import in_floats, other_threads, step_ns
 from runtime.lowering.options import CpuOptions
 from tests.native.test_quantized_convolution import CASES, network
 from tests.runtime.graphs import GraphMaker
@@ -34,3 +34,14 @@ def test_a_quantised_model_is_tried_in_floats_too() -> None:
     (choice,) = in_floats(graph, [BEST])
     assert choice.options == CpuOptions(8, {}, quantized=False)
     assert in_floats(residual_block(GraphMaker()), [BEST]) == []
+
+
+def test_a_step_is_compared_with_all_that_it_computes() -> None:
+    m = GraphMaker()
+    x = m.conv(m.conv(m.input(1, 24, 6, 7), 24, k=1), 24, group=24)
+    graph = m.finish(m.conv(x, 8, k=1))
+    first, second, third = (node.name for node in graph.nodes)
+    times = {first: 1.0, second: 2.0, third: 4.0}
+    assert step_ns(graph, graph.nodes[2], times, {third: 5.0}) == 7.0
+    assert step_ns(graph, graph.nodes[2], times, {first: 1.0, third: 5.0}) == 6.0
+    assert step_ns(graph, graph.nodes[2], times, times) == 4.0
