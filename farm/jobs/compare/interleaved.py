@@ -35,6 +35,7 @@ NS_PER_MS, MS_PER_S = 1e6, 1e3
 PROCESS_MS, LEAST_TURNS = 250.0, 2
 LONG_ROUND_MS = 100.0  # the others' traces in the caches do not matter to such a round: no warm-up
 LITTLE_S = 0.5  # a first process that takes no longer is worth it, however late it is
+LEAST_LOOK = 6  # processes of each: with fewer no interval of 95 % says anything
 
 Array = npt.NDArray[Any]
 
@@ -71,7 +72,8 @@ class Effort:
     The rounds of a turn aim at `turn_ms`, at most `most_rounds` of them. A process has as many turns as fit into
     PROCESS_MS, at least LEAST_TURNS: short rounds need many, since a unit's speed changes within tenths of a second.
     After the deadline no further process of each is started, nor where it would end later than that; a first one that
-    takes LITTLE_S always is.
+    takes LITTLE_S always is. Nor is one after LEAST_LOOK of each where the ratios so far, of the last way's time to
+    that of each other one, leave nothing to find out (`is_settled`).
     """
 
     processes: int = 12
@@ -79,6 +81,7 @@ class Effort:
     turn_ms: float = 20.0
     most_rounds: int = 10
     deadline: Deadline = NO_DEADLINE
+    is_settled: Callable[[Sequence[Ratio]], bool] = lambda _: False
 
     def numbers(self, first_s: float = 0.0) -> Iterator[int]:
         """Counts the processes for which there is time.
@@ -129,8 +132,12 @@ class PlanMeasurement:
         A pair of processes counts by the median ratio of rounds of the same turn: whatever state the unit was in, both
         were in it.
         """
-        pairs = zip(self.processes_ms, other.processes_ms, strict=True)
-        return ratio_of_pairs([_ratio_in_turns(*pair) for pair in pairs], [1.0] * len(self.processes_ms))
+        return _ratio_of_processes(self.processes_ms, other.processes_ms)
+
+
+def _ratio_of_processes(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> Ratio | None:
+    pairs = zip(own, others, strict=True)
+    return ratio_of_pairs([_ratio_in_turns(*pair) for pair in pairs], [1.0] * len(own))
 
 
 def _ratio_in_turns(own_ms: Sequence[float], others_ms: Sequence[float]) -> float:
@@ -171,10 +178,12 @@ def measure_in_turns(
         first_s = len(ways) * effort.process_s(slowest_ms)
 
         def all_processes() -> list[list[tuple[float, ...]]]:
-            return [
-                _one_process_each(opened, plan_file, files, data, effort, slowest_ms, number)
-                for number in effort.numbers(first_s)
-            ] or [[(rehearsal.round_ms,) for rehearsal in rehearsals]]
+            processes: list[list[tuple[float, ...]]] = []
+            for number in effort.numbers(first_s):
+                processes.append(_one_process_each(opened, plan_file, files, data, effort, slowest_ms, number))
+                if len(processes) >= LEAST_LOOK and effort.is_settled(_last_over_others(processes)):
+                    break
+            return processes or [[(rehearsal.round_ms,) for rehearsal in rehearsals]]
 
         processes, throttling = opened.cool(all_processes, rest)
     times = zip(*processes, strict=True)
@@ -183,6 +192,11 @@ def measure_in_turns(
         for rehearsal, of_way in zip(rehearsals, times, strict=True)
     ]
     return measured, throttling
+
+
+def _last_over_others(processes: Sequence[Sequence[tuple[float, ...]]]) -> list[Ratio]:
+    *others, last = zip(*processes, strict=True)
+    return [ratio for other in others if (ratio := _ratio_of_processes(last, other))]
 
 
 def _rehearse(opened: OpenUnit, plan_file: PlanFile, files: TunedFiles, data: TestData, kernels: Path) -> _Rehearsal:

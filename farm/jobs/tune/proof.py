@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from farm.artifacts import ModelRecord
@@ -89,12 +90,12 @@ def prove(
     if in_force and tuned.is_new_plan:
         in_force = dataclasses.replace(in_force, plan=tuned.in_force.file(tuned.prepared))
     ways, begin_s = [default_way, *([in_force] if in_force else []), new], deadline.clock()
-    plan_file = tuned.version.file(tuned.prepared)
-    (default, *others), throttling = measure_in_turns(opened, plan_file, ways, data, _effort(tuned, deadline))
+    plan_file, most_ratio = tuned.version.file(tuned.prepared), tuned.chosen.most_ratio if tuned.chosen else 1.0
+    effort = _effort(tuned, deadline, most_ratio)
+    (default, *others), throttling = measure_in_turns(opened, plan_file, ways, data, effort)
     incumbent, measured = (others[0] if in_force else None), others[-1]
     validation = compare_outputs(tuned.prepared, tuned.target, data.expected, measured.outputs)
     ending = _ending(validation, measured)
-    most_ratio = tuned.chosen.most_ratio if tuned.chosen else 1.0
     ratios = gains(default, incumbent, measured)
     outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, ratios, most_ratio)
     reason = with_remedy(reason, deadline.clock() - begin_s, measured)
@@ -109,10 +110,15 @@ def _default_plan(opened: OpenUnit, tuned: ModelTuning) -> PlanFile:
     return PlanVersion(plan, plan_file, None).file(tuned.prepared)
 
 
-def _effort(tuned: ModelTuning, deadline: Deadline) -> Effort:
+def _effort(tuned: ModelTuning, deadline: Deadline, most_ratio: float) -> Effort:
     if tuned.has_news:
-        return Effort(deadline=deadline)
+        return Effort(deadline=deadline, is_settled=functools.partial(is_hopeless, most_ratio=most_ratio))
     return dataclasses.replace(ONE_EACH, deadline=deadline.within(NOTHING_TO_PROVE_S))
+
+
+def is_hopeless(ratios: Sequence[Ratio], most_ratio: float = 1.0) -> bool:
+    """Whether so many processes have gained next to nothing over one of the others that further ones prove no gain."""
+    return any(ratio.value > most_ratio - LEAST_GAIN / 2 for ratio in ratios)
 
 
 def gains(default: PlanMeasurement, incumbent: PlanMeasurement | None, new: PlanMeasurement) -> dict[str, Ratio | None]:

@@ -380,7 +380,7 @@ class Selecting:
     def _proved(self, new: PlanVersion, figures: ChoiceFigures) -> SelectionOutcome:
         """The chosen plan where it is as fast as the one in force, measured; else that one."""
         self.opened.progress.stage(f"{self.prepared.name}: the plan in force against the chosen one")
-        effort = dataclasses.replace(PROCESSES, deadline=self.proof)
+        effort = dataclasses.replace(PROCESSES, deadline=self.proof, is_settled=self._is_certain)
         ways = [dataclasses.replace(self.files, plan=self.in_force.file(self.prepared)), TunedFiles(self.files.tuned)]
         (before, chosen), throttling = measure_in_turns(
             self.opened, new.file(self.prepared), ways, self._accuracy.data, effort
@@ -392,6 +392,10 @@ class Selecting:
         if validation.ending.status != Status.OK:
             return self._refused(figures, validation.ending.reason)
         return self._decided(new, figures, ratio, throttling.throttled)
+
+    def _is_certain(self, ratios: Sequence[Ratio]) -> bool:
+        """Whether the interval leaves no doubt on which side of what is allowed the chosen plan is."""
+        return all(not ratio.low <= self._most_ratio <= ratio.high for ratio in ratios)
 
     def _decided(
         self, new: PlanVersion, figures: ChoiceFigures, ratio: Ratio | None, throttled: str

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from farm.farmrt.answers import LoadAnswer
-from farm.jobs.compare.interleaved import Effort, PlanMeasurement
+from farm.jobs.compare import interleaved
+from farm.jobs.compare.interleaved import DEFAULTS, LEAST_LOOK, Effort, PlanMeasurement, measure_in_turns
+from farm.rows.row import Throttling
 
 TURNS = 8
 
@@ -50,3 +54,25 @@ def test_a_process_is_compared_turn_by_turn() -> None:
 def test_too_few_processes_have_no_ratio() -> None:
     few = measured(np.full((4, TURNS), 10.0))
     assert few.over(few) is None
+
+
+@pytest.mark.parametrize(("settled_from", "count"), [(1, LEAST_LOOK), (LEAST_LOOK + 2, LEAST_LOOK + 2), (99, 12)])
+def test_no_process_is_started_after_the_ratios_have_settled_it(
+    settled_from: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[float]] = []
+
+    def is_settled(ratios: Any) -> bool:
+        seen.append([round(ratio.value, 6) for ratio in ratios])
+        return LEAST_LOOK + len(seen) > settled_from
+
+    def cool(processes: Callable[[], Any], rest: None) -> tuple[Any, Throttling]:
+        return processes(), Throttling()
+
+    rehearsal = SimpleNamespace(files=DEFAULTS, load=None, first_ms=1.0, round_ms=1.0, outputs={})
+    monkeypatch.setattr(interleaved, "_rehearse", lambda *_: rehearsal)
+    monkeypatch.setattr(interleaved, "_one_process_each", lambda *_: [(2.0,), (4.0,), (1.0,)])
+    opened, effort = cast(Any, SimpleNamespace(cool=cool)), Effort(is_settled=is_settled)
+    (first, *_), _ = measure_in_turns(opened, cast(Any, None), [DEFAULTS] * 3, cast(Any, None), effort)
+    assert len(first.processes_ms) == count
+    assert all(each == [0.5, 0.25] for each in seen), "of the last to each other one"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from farm.farmrt.answers import LoadAnswer
-from farm.jobs.compare.interleaved import Effort, PlanMeasurement
-from farm.jobs.tune.proof import gains, tuning_outcome
+from farm.jobs.compare.interleaved import LEAST_LOOK, Effort, PlanMeasurement
+from farm.jobs.tune.proof import gains, is_hopeless, tuning_outcome
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome
@@ -59,6 +59,34 @@ def is_new(*ratios: Ratio) -> bool:
 def test_a_gain_of_three_percent_among_processes_that_differ_by_one_is_published_by_both_proofs() -> None:
     once, again = ([is_new(*each) for each in three_ways("normal", 0.01, 0.03, seed)] for seed in (0, 1000))
     assert sum(map(operator.and_, once, again)) / TRIES > 0.9
+
+
+def processes_and_outcome(gain: float, random: np.random.Generator) -> tuple[int, bool]:
+    """How many processes of each ran until no further one would prove a gain, and whether what they show is new."""
+    default, new = np.exp(0.01 * random.normal(0, 1, (2, PROCESSES))) * [[1.0], [1 - gain]]
+    for count in range(LEAST_LOOK, PROCESSES + 1):
+        ratio = ratio_of_pairs(new[:count].tolist(), default[:count].tolist())
+        assert ratio
+        if is_hopeless([ratio]):
+            break
+    return count, is_new(ratio)
+
+
+def test_a_proof_ends_early_where_nothing_is_gained_and_misses_hardly_any_gain() -> None:
+    """Processes differ by 1 %."""
+    random = np.random.default_rng(5)
+    of_equals = [processes_and_outcome(0.0, random) for _ in range(TRIES)]
+    assert sum(count for count, _ in of_equals) / TRIES < 0.65 * PROCESSES
+    assert sum(new for _, new in of_equals) / TRIES < 0.02
+    whole = [is_new(gain) for gain, _ in three_ways("normal", 0.01, 0.02)]
+    ended = [new for _, new in (processes_and_outcome(0.02, random) for _ in range(TRIES))]
+    assert sum(ended) > sum(whole) - 0.02 * TRIES
+
+
+def test_a_proof_goes_on_while_any_gain_may_be_proved() -> None:
+    near, none = Ratio(0.99, 0.97, 1.01), Ratio(1.0, 0.99, 1.01)
+    assert not is_hopeless([near]) and is_hopeless([near, none]) and is_hopeless([none, near])
+    assert not is_hopeless([none], most_ratio=1.05), "slower by as much as is allowed for less memory"
 
 
 def test_a_gain_that_is_certain_and_below_one_percent_is_not_published() -> None:
