@@ -75,7 +75,7 @@ OPTIONS: Mapping[str, type[enum.IntEnum] | int] = {
     "LOG": 2,
     "BLOCK": 1025,
     "FIRST": 2,
-    "BYTES": 16,  # 1: the output, 2: the residual, 4: the input lies in eight bits; 8: RT_BYTES_PAIRS
+    "BYTES": 64,  # 1: the output, 2: the residual, 4: the input lies in eight bits; 8, 16, 32: RT_BYTES_*
     "ZERO": 256,
     "WINO": 5,
     "FROM": Order,

@@ -8,19 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from runtime.convert import convert
 from runtime.graph import Array
 from runtime.oracle.evaluate import evaluate
 from runtime.semantics import fixed_point
 from runtime.semantics.fixed_point_softmax import softmax
-from runtime.semantics.quantization import FIXED_POINT_BUT
+from tests.runtime.fixed_point_models import B_STEP, B_ZERO, SHAPE, X_STEP, X_ZERO, Y_STEP, Y_ZERO, drawn_weights, model
 
-X_STEP, X_ZERO, B_STEP, B_ZERO, Y_STEP, Y_ZERO = map(np.float32, (0.021, 5, 0.034, -9, 0.047, 11))
-SHAPE = (1, 16, 8, 8)
 RANDOM = np.random.default_rng(11)
 
 
@@ -101,29 +97,6 @@ def test_weights_of_interpolation() -> None:
 # --- graphs ---
 
 
-def model(op: str, weights: dict[str, Array], fixed: bool, **attributes: Any) -> onnx.ModelProto:
-    """An operator on int8 `x`, and on int8 `b` where it takes two, between their real values and int8 `y`."""
-    constants = {"xs": X_STEP, "xz": np.int8(X_ZERO), "bs": B_STEP, "bz": np.int8(B_ZERO)}
-    constants |= {"ys": Y_STEP, "yz": np.int8(Y_ZERO), **weights}
-    names = ["x"] if weights or op not in ("Add", "Sub", "Mul") else ["x", "b"]
-    nodes = [helper.make_node("DequantizeLinear", [n, f"{n}s", f"{n}z"], [f"{n}r"]) for n in names]
-    nodes += [helper.make_node("DequantizeLinear", [n, f"{n}s"], [f"{n}r"], axis=0) for n in ("w", "c") if n in weights]
-    reads = [f"{n}r" for n in (*names, *(n for n in ("w", "c") if n in weights))]
-    nodes.append(helper.make_node(op, reads, ["r"], **attributes))
-    nodes.append(helper.make_node("QuantizeLinear", ["r", "ys", "yz"], ["y"]))
-    inputs = [helper.make_tensor_value_info(n, TensorProto.INT8, SHAPE) for n in names]
-    output = helper.make_tensor_value_info("y", TensorProto.INT8, None)
-    values = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
-    made = helper.make_model(
-        helper.make_graph(nodes, op, inputs, [output], values),
-        opset_imports=[helper.make_opsetid("", 17)],
-        ir_version=8,
-    )
-    if fixed:
-        made.metadata_props.add(key=FIXED_POINT_BUT, value=json.dumps([]))
-    return made
-
-
 def results(op: str, weights: dict[str, Array], inputs: dict[str, Array], **attributes: Any) -> tuple[Array, Array]:
     """By fixed point, and as ONNX rounds."""
     graphs = [convert(model(op, weights, fixed, **attributes))[0] for fixed in (True, False)]
@@ -166,12 +139,7 @@ def test_products_of_two_tensors() -> None:
 
 @pytest.mark.parametrize("groups", [1, 16])
 def test_convolutions(groups: int) -> None:
-    weights = {
-        "w": RANDOM.integers(-127, 128, (16, 16 // groups, 1, 1)).astype(np.int8),
-        "ws": RANDOM.uniform(0.004, 0.016, 16).astype(np.float32),
-        "c": RANDOM.integers(-4000, 4000, 16).astype(np.int32),
-    }
-    weights["cs"] = X_STEP * weights["ws"]
+    weights = drawn_weights(16, 16 // groups, 1, 1)
     inputs = drawn()
     fixed, plain = results("Conv", weights, inputs, group=groups)
     x, w = inputs["x"][0].astype(int) - int(X_ZERO), weights["w"][:, :, 0, 0].astype(int)

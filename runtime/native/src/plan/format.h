@@ -314,7 +314,7 @@ enum {
     X(log, "LOG=", 2) \
     X(block, "BLOCK=", 1025) \
     X(first, "FIRST=", 2) \
-    X(bytes, "BYTES=", 16) \
+    X(bytes, "BYTES=", 64) \
     X(zero, "ZERO=", 256) \
     X(wino, "WINO=", 5) \
     X(from, "FROM=", RT_ORDER_COUNT) \
