@@ -67,7 +67,9 @@ def cut_at_boundary(
     )
     version = max(model.ir_version, IR_VERSION_WITH_FREE_INITIALIZERS)
     opsets, functions = model.opset_import, model.functions
-    return helper.make_model(graph, opset_imports=opsets, ir_version=version, functions=functions)
+    cut = helper.make_model(graph, opset_imports=opsets, ir_version=version, functions=functions)
+    cut.metadata_props.extend(model.metadata_props)
+    return cut
 
 
 def check_names(model: onnx.ModelProto, inputs: Sequence[Input], outputs: Sequence[Output]) -> None:

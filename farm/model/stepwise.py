@@ -17,7 +17,7 @@ from farm.model.metrics import Thresholds
 from farm.rows.status import Status
 from runtime.graph import Graph, Node
 from runtime.operators.activations import ACTIVATION_ATTRIBUTES
-from runtime.oracle.evaluate import compute
+from runtime.oracle.evaluate import compute, compute_node
 from runtime.oracle.shared import first_input
 from runtime.passes.fake_quantization import fake_limits, step_of
 from runtime.types import Precision
@@ -43,7 +43,7 @@ def departures(
     known: dict[str, Array] = dict(graph.constants) | dict(values)
     for node in graph.nodes:
         given = [known[name] if name else None for name in node.inputs]
-        wanted = compute(node.op, given, node.attrs)
+        wanted = compute_node(graph, node, given)
         found = known.setdefault(node.output, wanted)
         reason = _objection(node, given, wanted, found, precision, thresholds)
         if reason:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,11 @@ MAX_ELEMENTS = 2**31 - 1  # farmrt counts them so
 class GraphBuilder:
     """A graph under construction; shape arithmetic never enters it, since it is evaluated as it is met.
 
-    `folded` lists the nodes of the model that became constants.
+    `folded` lists the nodes of the model that became constants. `in_floats`: of a model that
+    rounds as TFLite does, the tensors that it has in floats; None of any other.
     """
+
+    in_floats: Collection[str] | None = None
 
     def __init__(self, name: str, reserved: Iterable[str]) -> None:
         """`reserved` are the names of the model's tensors, which no intermediate tensor may take."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from runtime.importers.scopes import constant_names, names_read
 from runtime.importers.stand_ins import first_output, needs_stand_in, stand_in, with_nodes
 from runtime.importers.tensors import constant_tensors, is_float, tensor_value
 from runtime.semantics.generic_forms import element_form
+from runtime.semantics.quantization import FIXED_POINT_BUT
 
 OLDEST_OPSET = 7
 MAX_VERSION = 2**31 - 1
@@ -102,6 +104,7 @@ class OnnxImport:
         self.producers = _producers(model.graph)
         declared = {value.name for value in model.graph.input}
         self.builder = GraphBuilder(model.graph.name or "model", {*self.initializers, *self.producers, *declared})
+        self.builder.in_floats = _tensors_in_floats(model)
         self.input_shapes = {name: tuple(shape) for name, shape in input_shapes.items()}
         self.outputs = list(outputs or [value.name for value in model.graph.output])
         self.stand_ins: dict[str, list[onnx.NodeProto]] = {}
@@ -297,6 +300,15 @@ def _producers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
     given = dict.fromkeys((value.name for value in graph.input), "an input of the model")
     check_written_once(graph.node, dict.fromkeys(constant_names(graph), "a constant") | given)
     return {name: node for node in graph.node for name in node.output if name}
+
+
+def _tensors_in_floats(model: onnx.ModelProto) -> Collection[str] | None:
+    """What metadata says of a model that rounds by fixed point; None of any other."""
+    value = next((each.value for each in model.metadata_props if each.key == FIXED_POINT_BUT), "")
+    try:
+        return frozenset(map(str, json.loads(value))) if value else None
+    except (ValueError, TypeError):
+        raise ModelError(f"its metadata {FIXED_POINT_BUT} are damaged; convert the model again") from None
 
 
 def _modern(model: onnx.ModelProto) -> onnx.ModelProto:

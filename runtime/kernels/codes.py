@@ -63,7 +63,7 @@ class Residual(enum.IntEnum):
 
 
 # BYTES, a sum of what lies in eight bits; RT_BYTES_PAIRS says of weights that two products sum to 16.
-OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES, INPUT_IN_BYTES, BYTES_PAIRS = 1, 2, 4, 8
+OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES, INPUT_IN_BYTES, BYTES_PAIRS, BYTES_FIXED, BYTES_ONCE = 1, 2, 4, 8, 16, 32
 
 # What farmrt reads of a CPU step's options (` KEY=VALUE` behind its operator): a code, or a number below a bound. Other
 # keys only vary an OpenCL kernel.
@@ -80,7 +80,7 @@ OPTIONS: Mapping[str, type[enum.IntEnum] | int] = {
     "FIRST": 2,
     "EXPAND": 2,
     "INNER": Unary,
-    "BYTES": 16,
+    "BYTES": 64,
     "ZERO": 256,
     "WINO": 5,
     "FROM": Order,

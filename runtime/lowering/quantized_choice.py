@@ -1,8 +1,8 @@
 """Chooses the nodes that work on eight bits, and the tensors that are stored so.
 
 An operator takes its inputs in eight bits where what writes them rounds them to whole steps of one scale and stores
-them so. Of one that gains more than that takes, the input is brought into eight bits. What only rounds a result is
-computed with it.
+them so; where the source rounds by fixed point, wherever it can, as floats do not round so. Of one that gains more
+than that takes, the input is brought into eight bits. What only rounds a result is computed with it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from runtime.graph import Graph, Node
 from runtime.lowering.builder import IMAGE_RANK, Builder
 from runtime.lowering.tables import BYTE_OPERATORS, QUANTIZED_OPERATORS
 from runtime.lowering.value import InBytes
+from runtime.oracle.fixed_point import fixed_point_of
 from runtime.semantics.quantization import EIGHT_BITS
 
 _ROUNDING = "FakeQuantize"
@@ -24,6 +25,11 @@ def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
     graph = builder.graph
     rounded, nodes = set[str](), dict[str, str]()
     behind = roundings(graph, {*kept, *graph.outputs})
+
+    def is_exact(node: Node) -> bool:
+        """Whether bytes alone are rounded as the source does it, whatever it takes to bring the input into them."""
+        return fixed_point_of(graph, node) is not None and all(_is_known(builder, x) for x in _inputs(graph, node))
+
     for node in graph.nodes:
         operator = QUANTIZED_OPERATORS.get(node.op)
         if operator is None or node.output in rounded:
@@ -33,7 +39,7 @@ def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
         is_whole = (operator.rounds or _rounds(node)) and _is_known(builder, result)
         if (operator.rounds and not is_whole) or not operator.serves(builder, node):
             continue
-        if all(name in rounded for name in _inputs(graph, node)) or operator.pays(builder, node):
+        if all(name in rounded for name in _inputs(graph, node)) or operator.pays(builder, node) or is_exact(node):
             nodes[node.output] = result
             rounded |= {result} if is_whole else set()
     return _needed(graph, nodes, rounded)
@@ -48,7 +54,8 @@ def _needed(graph: Graph, nodes: dict[str, str], rounded: Collection[str]) -> In
             nodes.pop(node.output, None)
         elif result:
             read.update(_inputs(graph, node), filter(None, [node.input(3)]))
-            if result in rounded and (result in read or QUANTIZED_OPERATORS[node.op].rounds):
+            in_bytes_alone = QUANTIZED_OPERATORS[node.op].rounds or fixed_point_of(graph, node) is not None
+            if result in rounded and (result in read or in_bytes_alone):
                 tensors.add(result)
     return InBytes(nodes, tensors)
 

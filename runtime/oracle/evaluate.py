@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from runtime.errors import ModelError
-from runtime.graph import Array, Graph
+from runtime.graph import Array, Graph, Node
+from runtime.oracle import fixed_point
 from runtime.oracle.shared import Compute
 from runtime.registry import collect
 from runtime.semantics.shape_functions import Attributes
@@ -35,8 +36,14 @@ def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         values[name] = inputs[name]
     for node in graph.nodes:
         arguments = [values[name] if name else None for name in node.inputs]
-        values[node.output] = compute(node.op, arguments, node.attrs)
+        values[node.output] = compute_node(graph, node, arguments)
     return values
+
+
+def compute_node(graph: Graph, node: Node, arguments: Sequence[Array | None]) -> Array:
+    """Computes one node of a graph, rounded as its source does it; an absent optional argument is None."""
+    found = fixed_point.computed(graph, node, arguments)
+    return compute(node.op, arguments, node.attrs) if found is None else found
 
 
 def compute(op: str, arguments: Sequence[Array | None], attributes: Attributes) -> Array:

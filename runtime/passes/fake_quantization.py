@@ -8,6 +8,7 @@ constants are folded.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -46,7 +47,27 @@ def join_quantizations(graph: Graph) -> list[str]:
         changes.append(f"{quantize.name} with {node.name}")
         if not editor.readers(quantize.output) and quantize.output not in graph.outputs:
             editor.drop(quantize)
+    changes += _rounded_before(editor)
     editor.finish()
+    return changes
+
+
+def _rounded_before(editor: GraphEditor) -> list[str]:
+    """What a source that rounds by fixed point has integers of in the end is rounded by an activation before that."""
+    changes = []
+    for node in editor.nodes("QuantizeLinear"):
+        known, source = editor.graph.tensors[node.output].quantization, editor.graph.tensors[node.inputs[0]]
+        is_eight_bits = known is not None and known.is_whole and known.integers in EIGHT_BITS
+        if known is None or not known.fixed_point or not is_eight_bits or source.dtype != np.float32:
+            continue
+        if source.quantization is None:
+            low, high = limits_of(known)
+            limits = {"alpha": low, "beta": high}
+            rounded = editor.insert_before(node, "FakeQuantize", node.name, node.inputs[:1], limits)
+            info = editor.graph.tensors[rounded]
+            editor.graph.tensors[rounded] = dataclasses.replace(info, quantization=known)
+            editor.set_inputs(node, [rounded, *node.inputs[1:]])
+            changes.append(f"what {node.name} reads")
     return changes
 
 

@@ -24,6 +24,9 @@ def convert_fully_connected(graph: Graph) -> list[str]:
     changes = []
     for node in editor.nodes("FullyConnected"):
         flatten = editor.producer(node.inputs[0], "Reshape")
+        known = graph.tensors[node.output].quantization
+        if known is not None and known.fixed_point:
+            continue  # it is rounded otherwise than a convolution
         fits = graph.is_constant(node.inputs[1]) and len(node.inputs) < 4  # what is joined has no axes of an image
         if flatten is None or not _flattens_images(graph, flatten) or not fits:
             continue

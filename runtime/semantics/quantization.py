@@ -11,6 +11,8 @@ import numpy as np
 Shape = tuple[int, ...]
 
 EIGHT_BITS = ("int8", "uint8")
+# Metadata of an ONNX model whose source rounds as TFLite does: a JSON list of the tensors that it has in floats.
+FIXED_POINT_BUT = "farm.fixed_point_but"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,12 +24,14 @@ class Quantization:
         axis: None where one holds for all.
         integers: NumPy's name of the integers' type. A tensor of floats that is described so holds real values of such
             integers, which can be had back of them exactly.
+        fixed_point: results are rounded to them as TFLite does it (fixed_point.py), else as ONNX defines it.
     """
 
     scale: tuple[float, ...]
     zero_point: tuple[int, ...]
     axis: int | None
     integers: str
+    fixed_point: bool = False
 
     def __post_init__(self) -> None:
         if len(self.scale) != len(self.zero_point) or (self.axis is None and len(self.scale) != 1):

@@ -19,6 +19,7 @@ from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Tensors
 from runtime.lowering.options import CPU_WINOGRAD
 from runtime.lowering.value import Value
+from runtime.oracle.fixed_point import fixed_point_of
 from runtime.types import Algorithm, Storage
 
 # Up to so many channels, a convolution reads the user's row-major image as it lies.
@@ -91,8 +92,10 @@ def merged_filters(conv: Convolution) -> tuple[int, Array]:
 
 
 def algorithm(builder: Builder, node: Node) -> Algorithm:
-    """The algorithm chosen for a convolution, else what pays as a rule; DIRECT where Winograd's cannot serve."""
+    """The algorithm chosen for a convolution, else what pays as a rule; DIRECT where Winograd's cannot be exact."""
     chosen, graph = builder.options.cpu.algorithms, builder.graph
+    if fixed_point_of(graph, node):
+        return Algorithm.DIRECT
     if chosen is not None:
         return chosen.get(node.output, Algorithm.DIRECT) if takes_winograd(graph, node) else Algorithm.DIRECT
     image = graph.shape(node.output)[2:]

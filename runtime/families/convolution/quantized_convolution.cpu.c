@@ -56,7 +56,9 @@ static const char *tensors_check(const rt_cpu_call *call, uint64_t x, uint64_t y
     if (y / call->codes.block > UINT32_MAX) return "too many pixels";
     if (!rt_flat_fits(&tensors[X], x)) return "the input exceeds its pool";
     if (!rt_flat_fits(&tensors[W], weights)) return "the weights exceed their pool";
-    if (!rt_flat_fits(&tensors[SCALES], channels)) return "the scales exceed their pool";
+    bool is_fixed = bytes & RT_BYTES_FIXED;
+    if (is_fixed && !(bytes & RT_BYTES_OUTPUT)) return "fixed point rounds to bytes";
+    if (!rt_flat_fits(&tensors[SCALES], rt_product(is_fixed ? 2 : 1, channels))) return "the scales exceed their pool";
     if (!rt_flat_fits(&tensors[B], rt_product(2, channels))) return "the bias exceeds its pool";
     if (call->codes.residual && !fits(&tensors[RESIDUAL], y, bytes & RT_BYTES_RESIDUAL))
         return "the residual exceeds its pool";
@@ -99,10 +101,11 @@ static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs)
 
 /* --- results --- */
 
-/* What becomes of sums, at the tensors' begin. */
-static rt_quantized_end end_of(const rt_cpu_call *call, float a, float b, float residual_scale) {
+/* What becomes of sums, at the tensors' begin; `lanes`: of the output. */
+static rt_quantized_end end_of(const rt_cpu_call *call, int64_t lanes, float a, float b, float residual_scale) {
     return (rt_quantized_end){
         .scales = rt_floats(&call->tensors[SCALES]),
+        .shifts = lanes,
         .bias = rt_floats(&call->tensors[B]),
         .residual = call->codes.residual ? call->tensors[RESIDUAL].data : NULL,
         .residual_scale = residual_scale,
@@ -163,7 +166,7 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
     const rt_conv_input x = {call->tensors[X].data, zeros, 1, true};
     all.turns = rt_conv_turns_divide(call, workers, x, all.kernels->pixels, all.kernels->blocks);
     all.lanes = all.turns.d.groups * all.turns.out_blocks * all.turns.block;
-    all.end = end_of(call, d.act_a, d.act_b, d.residual_scale);
+    all.end = end_of(call, all.lanes, d.act_a, d.act_b, d.residual_scale);
     rt_workers_run(workers, rt_conv_turns_count(&all.turns), conv_turn, &all);
 }
 
@@ -197,9 +200,9 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
         .workers = workers,
         .window = {d.in_h, d.in_w, d.out_h, d.out_w, d.k_h, d.k_w, d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h,
                    d.dil_w},
-        .end = end_of(call, d.act_a, d.act_b, d.residual_scale),
         .blocks = (int64_t)rt_ceil_div((uint64_t)d.channels, call->codes.block),
     };
+    all.end = end_of(call, all.blocks * call->codes.block, d.act_a, d.act_b, d.residual_scale);
     all.turns = rt_plane_turns_divide(workers, d.batch * all.blocks, d.out_h, d.out_w);
     rt_workers_run(workers, rt_plane_turns_count(&all.turns), depthwise_turn, &all);
 }

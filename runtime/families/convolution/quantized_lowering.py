@@ -14,7 +14,14 @@ from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D, QUANTIZ
 from runtime.families.convolution.block_lowering import algorithm, fits, merged_filters, winograd_rows
 from runtime.families.convolution.node import Convolution
 from runtime.graph import Array, Graph, Node
-from runtime.kernels.codes import BYTES_PAIRS, INPUT_IN_BYTES, OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES
+from runtime.kernels.codes import (
+    BYTES_FIXED,
+    BYTES_ONCE,
+    BYTES_PAIRS,
+    INPUT_IN_BYTES,
+    OUTPUT_IN_BYTES,
+    RESIDUAL_IN_BYTES,
+)
 from runtime.kernels.spec import ceil_div
 from runtime.layout.buffer import pack_rows
 from runtime.lowering.activation import activation_code
@@ -23,6 +30,7 @@ from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Tensors
 from runtime.lowering.options import CPU_WINOGRAD
 from runtime.lowering.value import Value, byte_bounds
+from runtime.oracle.fixed_point import FixedPoint, fixed_point_of, product_factors, rounds_once, whole_bias
 from runtime.semantics.quantization import EIGHT_BITS
 from runtime.types import ElementType, Storage
 
@@ -102,6 +110,28 @@ def pairs(packed: Array) -> int:
     return BYTES_PAIRS * all((both * sign).clip(0).sum(axis=1).max() <= _MOST_OF_A_PAIR for sign in (1, -1))
 
 
+def fixed_ends(found: FixedPoint, bias: Array | None, totals: Array, zero: int) -> tuple[Array, Array]:
+    """Multipliers and shifts [2, channels], and biases for sums over u and u - 128 alike, as the bits of floats.
+
+    `bias`: in floats; `totals`: of the weights of each channel; `zero`: the byte that stands for zero.
+    """
+    _, multipliers, shifts = product_factors(found)
+    ends = np.stack([np.broadcast_to(each, totals.shape) for each in (multipliers, shifts)])
+    whole = np.zeros(totals.shape, np.int64) if bias is None else whole_bias(bias, found)
+    biases = np.stack([whole - totals.astype(np.int64) * (zero - shift) for shift in (0, 128)])
+    return ends, biases
+
+
+def bits_of_fixed(found: FixedPoint) -> int:
+    """Bits of BYTES."""
+    return BYTES_FIXED | (BYTES_ONCE if rounds_once(found) else 0)
+
+
+def as_floats(whole: Array) -> Array:
+    """The bits of int32 as those of floats."""
+    return np.ascontiguousarray(whole, np.int32).view(np.float32)
+
+
 def _emit(
     conv: Convolution, depthwise: bool, weights: Array, dims: dict[str, int], scales: Array, totals: Array
 ) -> None:
@@ -120,13 +150,19 @@ def _emit(
     rows = [bias - of_sums * totals * (x.steps.zero - shift) for shift in (0, 128)]
     code, numbers = activation_code(node.attrs)
     numbers = byte_bounds(y.steps, "act_a act_b") if y.steps else numbers
+    ends = _lanes(builder, of_sums / y_step), np.stack([_lanes(builder, row / y_step) for row in rows])
+    found = fixed_point_of(builder.graph, node) if y.steps else None
+    if found:
+        given = builder.graph.constants[node.input(2)] if node.input(2) else None
+        both = fixed_ends(found, given, totals.reshape(-1), x.steps.zero)
+        laid = ([_lanes(builder, row.reshape(scales.shape)) for row in each] for each in both)
+        scale_row, bias_rows = (as_floats(np.stack(each)) for each in laid)
+        ends = scale_row, bias_rows
     tensors: Tensors = {
         "x": x,
         "w": builder.constant_bytes(node.inputs[1], weights),
-        "scales": builder.constant(f"{node.name}:scales", _lanes(builder, of_sums / y_step)),
-        "b": builder.constant(
-            node.input(2) or f"{node.name}:bias", np.stack([_lanes(builder, row / y_step) for row in rows])
-        ),
+        "scales": builder.constant(f"{node.name}:scales", ends[0]),
+        "b": builder.constant(node.input(2) or f"{node.name}:bias", ends[1]),
         "residual": residual or x,
         "y": y,
     }
@@ -134,6 +170,7 @@ def _emit(
         residual is not None and residual.steps is not None
     )
     defines = {"ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block}
+    in_bytes |= bits_of_fixed(found) if found else 0
     defines |= {"BYTES": in_bytes | (0 if depthwise else pairs(weights)), "ZERO": x.steps.zero}
     kernel, op = (QUANTIZED_DEPTHWISE, "DepthwiseConv2d") if depthwise else (QUANTIZED_CONV2D, "Conv2D")
     numbers |= {"residual_scale": residual_scale / y_step}

@@ -7,15 +7,23 @@ import math
 import numpy as np
 
 from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D
-from runtime.families.convolution.quantized_lowering import MOST_PRODUCTS, pairs, quads
+from runtime.families.convolution.quantized_lowering import (
+    MOST_PRODUCTS,
+    as_floats,
+    bits_of_fixed,
+    fixed_ends,
+    pairs,
+    quads,
+)
 from runtime.graph import Node
 from runtime.kernels.codes import OUTPUT_IN_BYTES
 from runtime.layout.integer_rows import IntegerRows, integer_rows
 from runtime.lowering.activation import activation_code
 from runtime.lowering.blocks import QuantizedOperator
-from runtime.lowering.builder import Builder
+from runtime.lowering.builder import IMAGE_RANK, Builder
 from runtime.lowering.launch import Tensors
 from runtime.lowering.value import byte_bounds
+from runtime.oracle.fixed_point import fixed_point_of
 from runtime.plan.plan import ProfileInfo
 from runtime.semantics.quantization import EIGHT_BITS
 from runtime.types import Storage
@@ -38,6 +46,8 @@ def _serves(builder: Builder, node: Node) -> bool:
     graph, block = builder.graph, builder.block
     if any(node.inputs[3:]) or graph.tensors[node.inputs[0]].quantization is None:
         return False
+    if len(graph.shape(node.inputs[0])) == IMAGE_RANK:
+        return False  # bytes of these lie as those of images
     (*rows, in_c), out_c = graph.shape(node.inputs[0]), graph.shape(node.output)[-1]
     fits = in_c % block == out_c % block == 0 and math.prod(rows) >= _LEAST_ROWS and in_c <= MOST_PRODUCTS
     return fits and _integers(builder, node) is not None
@@ -64,17 +74,23 @@ def _lower(builder: Builder, node: Node) -> None:
     numbers = byte_bounds(y.steps, "act_a act_b") if y.steps else numbers
     rows, in_c = x.shape[:2]
     packed = quads(weights.integers[..., None, None], builder.block)
+    ends, fixed = (scales / y_step, biases / y_step), 0
+    if found := fixed_point_of(graph, node) if y.steps else None:
+        given = graph.constants[node.input(2)] if node.input(2) else None
+        multipliers, whole = fixed_ends(found, given, totals, x.steps.zero)
+        ends = as_floats(multipliers), as_floats(whole)
+        fixed = bits_of_fixed(found)
     tensors: Tensors = {
         "x": x,
         "w": builder.constant_bytes(node.inputs[1], packed),
-        "scales": builder.constant(f"{node.name}:scales", scales / y_step),
-        "b": builder.constant(node.input(2) or f"{node.name}:bias", biases / y_step),
+        "scales": builder.constant(f"{node.name}:scales", ends[0]),
+        "b": builder.constant(node.input(2) or f"{node.name}:bias", ends[1]),
         "residual": x,
         "y": y,
     }
     dims = {**_WINDOW, "batch": rows, "in_c": in_c, "out_c": len(scales), "groups": 1, "pad_t": 0, "pad_l": 0}
     defines = {"ACTIVATION": code, "RESIDUAL": 0, "BLOCK": builder.block, "ZERO": x.steps.zero}
-    defines["BYTES"] = OUTPUT_IN_BYTES * (y.steps is not None) | pairs(packed)
+    defines["BYTES"] = OUTPUT_IN_BYTES * (y.steps is not None) | pairs(packed) | fixed
     numbers |= {"residual_scale": 1.0}
     shown = ProfileInfo(graph.shape(node.output), graph.shape(node.inputs[1]))
     builder.launch(QUANTIZED_CONV2D, node.name, "FullyConnected", tensors, dims, numbers, defines, shown, "eight bits")

@@ -8,7 +8,7 @@ QUANTIZED_BINARY = blocked_row(
     "quantized_binary",
     "Eltwise",
     "a:bytes b:bytes y:bytes",
-    "planes pixels b_pixels",
+    "planes pixels b_pixels fixed:0-1 " + " ".join(f"{name}_multiplier:any {name}_shift:any" for name in "aby"),
     "a_zero a_scale b_zero b_scale low high",
 )
 QUANTIZED_LOOKUP = blocked_row(

@@ -36,6 +36,7 @@ static const char *binary_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     if (call->codes.binary != RT_BINARY_ADD && call->codes.binary != RT_BINARY_MUL) return "no such function in bytes";
     if (d.b_pixels != d.pixels && d.b_pixels != 1) return "b has neither all pixels nor one";
     if (!rt_are_byte_bounds(d.low, d.high)) return "its bounds are no bytes";
+    if (!(d.a_zero >= 0.0f && d.a_zero <= 255.0f && d.b_zero >= 0.0f && d.b_zero <= 255.0f)) return "a zero is no byte";
     needs->work = elements(call, d.planes, d.pixels);
     if (needs->work / call->codes.block > UINT32_MAX) return "too many pixels";
     if (!rt_flat_fits(&call->tensors[A], needs->work)) return "a exceeds its pool";
@@ -59,6 +60,9 @@ static void binary_turn(const void *context, uint32_t turn, uint32_t worker) {
         .blocks = own.end_row - own.first_row,
         .b_step = repeats ? 0 : block,
         .multiplies = call->codes.binary == RT_BINARY_MUL,
+        .fixed = d.fixed != 0,
+        .multipliers = {d.a_multiplier, d.b_multiplier, d.y_multiplier},
+        .shifts = {d.a_shift, d.b_shift, d.y_shift},
         .a_zero = d.a_zero,
         .a_scale = d.a_scale,
         .b_zero = d.b_zero,

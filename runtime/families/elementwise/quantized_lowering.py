@@ -6,6 +6,7 @@ Any function of one tensor, or of one and a number, is a table of what becomes o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,9 +18,11 @@ from runtime.layout.blocked import blocked_shape
 from runtime.lowering.blocks import QuantizedOperator
 from runtime.lowering.builder import IMAGE_RANK, Builder
 from runtime.lowering.value import Steps, Value, byte_bounds
+from runtime.oracle.fixed_point import computed, fixed_point_of, product_factor, sum_factors
 from runtime.plan.plan import ProfileInfo
 from runtime.types import ElementType, Storage
 
+_NUMBERS = ("multiplier", "shift")
 _SIGNS = {"Add": 1.0, "Sub": -1.0, "Mul": 1.0}
 
 
@@ -81,9 +84,15 @@ def _lower_function(builder: Builder, node: Node) -> None:
     x, y = builder.read_bytes(name), builder.write_bytes(builder.result(node))
     assert y.steps is not None
     arguments = [graph.constants[each].reshape(()) if graph.is_constant(each) else _reals(x) for each in node.inputs]
-    with np.errstate(all="ignore"):
-        reals = ACTIVATIONS[node.attrs.get("activation", "none")](COMPUTE[node.op](arguments, node.attrs), node.attrs)
+    reals = computed(graph, node, arguments)
+    if reals is None:
+        reals = _function_of(node, arguments)
     emit_lookup(builder, node.name, node.op, x, y, _bytes(reals, y.steps))
+
+
+def _function_of(node: Node, arguments: Sequence[Array]) -> Array:
+    with np.errstate(all="ignore"):
+        return ACTIVATIONS[node.attrs.get("activation", "none")](COMPUTE[node.op](arguments, node.attrs), node.attrs)
 
 
 def _lower_rounding(builder: Builder, node: Node) -> None:
@@ -125,9 +134,23 @@ def _lower_binary(builder: Builder, node: Node) -> None:
     numbers |= {"a_zero": float(a.steps.zero), "b_zero": float(b.steps.zero), **byte_bounds(y.steps, "low high")}
     batch, blocks, height, width, _ = blocked_shape(out, builder.block)
     dims = {"planes": batch * blocks, "pixels": height * width, "b_pixels": b.shape[2] * b.shape[3]}
+    dims |= _fixed(builder, node, [name for name, _ in wide_first] != node.inputs)
     defines = {"BINARY": int(Binary.MUL if node.op == "Mul" else Binary.ADD), "BLOCK": builder.block}
     tensors, shown = {"a": a, "b": b, "y": y}, ProfileInfo(out)
     builder.launch(QUANTIZED_BINARY, node.name, "Eltwise", tensors, dims, numbers, defines, shown, "eight bits")
+
+
+def _fixed(builder: Builder, node: Node, is_swapped: bool) -> dict[str, int]:
+    """The ints of a kernel that tell how a sum or a product is rounded by fixed point, if it is."""
+    found = fixed_point_of(builder.graph, node)
+    none = np.zeros((), np.int64)
+    each = [(none, none)] * 3
+    if found:
+        each = [*each[:2], product_factor(found)] if node.op == "Mul" else sum_factors(found)
+    names = ("b", "a", "y") if is_swapped else ("a", "b", "y")
+    numbers = zip(names, each, strict=True)
+    ints = {f"{name}_{what}": int(one) for name, both in numbers for what, one in zip(_NUMBERS, both, strict=True)}
+    return {"fixed": int(found is not None), **ints}
 
 
 QUANTIZED_OPERATORS = {

@@ -41,7 +41,11 @@ def _weights(node: OnnxNode, builder: GraphBuilder, transposed: bool, alpha: flo
     if transposed and alpha == 1:
         return node.input(1)
     rows = w if transposed else w.T  # a view: no copy of a large matrix
-    return builder.derived(f"{node.input(1)}/weights", rows if alpha == 1 else np.float32(alpha) * rows)
+    derived = builder.derived(f"{node.input(1)}/weights", rows if alpha == 1 else np.float32(alpha) * rows)
+    known = builder.graph.tensors[node.input(1)].quantization
+    if alpha == 1 and known is not None:
+        builder.describe(derived, known if known.axis is None else known.at(1 - known.axis))
+    return derived
 
 
 def _bias(node: OnnxNode, builder: GraphBuilder, channels: int, beta: float) -> tuple[str, str]:

@@ -75,8 +75,9 @@ IMAGE_KERNELS = (
     ),
 )
 _POOL = f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad:0-1"
+_FIXED = "fixed:0-2 multiplier:any shift:any"
 BLOCKED_POOL = blocked_row("blocked_pool", "Pooling", "x y", _POOL)
-QUANTIZED_POOL = blocked_row("quantized_pool", "Pooling", "x:bytes y:bytes", _POOL, "scale low high")
+QUANTIZED_POOL = blocked_row("quantized_pool", "Pooling", "x:bytes y:bytes", f"{_POOL} {_FIXED}", "scale low high")
 BLOCKED_GLOBAL_POOL = blocked_row("blocked_global_pool", "Pooling", "x y", "batch in_h in_w channels")
 
 BLOCK_KERNELS = (BLOCKED_POOL, QUANTIZED_POOL, BLOCKED_GLOBAL_POOL)

@@ -16,6 +16,23 @@ INLINE void pixel_store(const rt_quantized_pool *pool, const ints *value, int32_
 
 /* --- means --- */
 
+/* Stores what becomes of a sum by fixed point; `value` is without `zeros`. */
+static void fixed_store(const rt_quantized_pool *pool, const ints *value, int32_t zeros, int64_t divisor, int64_t out) {
+    const lanes low = (lanes){0} + pool->low, high = (lanes){0} + pool->high;
+    const ints none = {0};
+    for (int part = 0; part < PARTS; part++) {
+        ints v = value[part] - zeros, negative = v < none;
+        if (pool->fixed == 1) { /* a half more: the quotient's floor is that of the whole numbers */
+            lanes more = __builtin_convertvector(((v ^ negative) - negative) + (int32_t)(divisor / 2), lanes) + 0.5f;
+            v = (__builtin_convertvector(more / (float)divisor, ints) ^ negative) - negative;
+        } else {
+            v = fixed_product(v, none + pool->multiplier, none + pool->shift);
+        }
+        lanes made = clamp(__builtin_convertvector(v, lanes), low, high);
+        bytes_store(pool->y + out * RT_BLOCK + part * LANES, made, (int32_t)pool->low);
+    }
+}
+
 /* One pixel; a window wholly outside holds the zero point. */
 INLINE void mean_compute(const rt_quantized_pool *pool, const taps *at, int64_t out) {
     const rt_blocked_window *window = pool->window;
@@ -31,6 +48,10 @@ INLINE void mean_compute(const rt_quantized_pool *pool, const taps *at, int64_t 
     int64_t rows = at->rows.end - at->rows.first, columns = at->columns.end - at->columns.first;
     int64_t found = rows > 0 && columns > 0 ? rows * columns : 0, most = window->k_h * window->k_w;
     int64_t divisor = pool->count_include_pad ? most : found > 0 ? found : 1;
+    if (pool->fixed) {
+        fixed_store(pool, value, (int32_t)(pool->zero * found), divisor, out);
+        return;
+    }
     pixel_store(pool, value, (int32_t)(pool->zero * found), pool->scale / (float)divisor, out);
 }
 

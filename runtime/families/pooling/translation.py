@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from runtime.families.pooling.definition import BLOCKED_POOL, QUANTIZED_POOL
 from runtime.graph import Graph, Node
@@ -10,10 +13,14 @@ from runtime.kernels.codes import Pooling
 from runtime.lowering.blocks import BlockedOperator, QuantizedOperator, any_image
 from runtime.lowering.builder import Builder
 from runtime.lowering.images import emit
-from runtime.lowering.value import byte_bounds
+from runtime.lowering.value import Steps, byte_bounds
 from runtime.operators.case import OperatorCase, shape_text
+from runtime.oracle.fixed_point import fixed_point_of, mean_factor
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
+
+_QUOTIENT, _PRODUCT = 1, 2  # means by fixed point (rt_quantized_pool)
+_MOST_OF_QUOTIENT = 1 << 14  # elements of a window whose mean a quotient of floats has exactly
 
 
 def _dims(graph: Graph, node: Node) -> dict[str, int]:
@@ -67,7 +74,20 @@ def emit_bytes(builder: Builder, node: Node, kind: Pooling, dims: dict[str, int]
     assert x.steps and y.steps
     defines = {"POOL": int(kind), "BLOCK": builder.block, "ZERO": x.steps.zero}
     numbers = {"scale": x.steps.step / y.steps.step, **byte_bounds(y.steps, "low high")}
+    found = fixed_point_of(builder.graph, node)
+    multiplier = shift = np.zeros((), np.int64)
+    if found and node.op == "AveragePool":  # of the integers themselves
+        zero = -int(np.iinfo(found.target.integers).min)
+        defines["ZERO"], numbers = zero, {**numbers, **byte_bounds(Steps(y.steps.step, zero), "low high")}
+    elif found:
+        multiplier, shift = mean_factor(found, dims["k_h"] * dims["k_w"])
+    form = 0 if found is None else _QUOTIENT if node.op == "AveragePool" else _PRODUCT
+    dims |= {"fixed": form, "multiplier": int(multiplier), "shift": int(shift)}
     builder.launch(QUANTIZED_POOL, node.name, "Pooling", {"x": x, "y": y}, dims, numbers, defines, shown, "eight bits")
+
+
+def _serves_bytes(builder: Builder, node: Node) -> bool:
+    return math.prod(node.attrs["kernel"]) <= _MOST_OF_QUOTIENT or not fixed_point_of(builder.graph, node)
 
 
 def _on_bytes(builder: Builder, node: Node) -> None:
@@ -85,7 +105,7 @@ _POOLS = ("MaxPool", "AveragePool")
 BUFFER_LOWERINGS = dict.fromkeys(_POOLS, _on_buffers)
 IMAGE_LOWERINGS = dict.fromkeys(_POOLS, _on_images)
 BLOCKED_OPERATORS = dict.fromkeys(_POOLS, BlockedOperator(any_image, _on_blocks))
-QUANTIZED_OPERATORS = dict.fromkeys(_POOLS, QuantizedOperator(lambda builder, node: True, _on_bytes))
+QUANTIZED_OPERATORS = dict.fromkeys(_POOLS, QuantizedOperator(_serves_bytes, _on_bytes))
 OPBENCH_CASES = (
     _pool("MaxPool", 64, 112, 3, 2, 1),
     _pool("AveragePool", 128, 28, 2, 2, 0),

@@ -35,8 +35,12 @@ def _check_integers(node: OnnxNode, builder: GraphBuilder, tensor: str, zero_poi
         raise ModelError(f"{node}: zero point '{zero_point}' holds {builder.dtype(zero_point)}, '{tensor}' {kind}")
 
 
-def _known(builder: GraphBuilder, tensor: str, scale: str, zero_point: str, axis: int) -> Quantization | None:
+def _known(
+    builder: GraphBuilder, tensor: str, scale: str, zero_point: str, axis: int, fixed_point: bool = False
+) -> Quantization | None:
     """What the integers of a tensor stand for, where scale and zero point are constant; `axis` is that of several."""
+    if known := builder.graph.tensors[tensor].quantization:
+        return known
     scales, zeros = builder.constant(scale), builder.constant(zero_point)
     if scales is None or (zero_point and zeros is None):
         return None
@@ -45,7 +49,20 @@ def _known(builder: GraphBuilder, tensor: str, scale: str, zero_point: str, axis
         return None  # one for each place of several axes
     numbers = tuple(np.broadcast_to(scales.reshape(-1), (count,)).tolist())
     whole = (0,) * count if zeros is None else tuple(np.broadcast_to(zeros.reshape(-1), (count,)).tolist())
-    return Quantization(numbers, whole, axis if count > 1 else None, builder.dtype(tensor).name)
+    return Quantization(numbers, whole, axis if count > 1 else None, builder.dtype(tensor).name, fixed_point)
+
+
+def _is_fixed_point(builder: GraphBuilder, tensor: str) -> bool:
+    """Whether the source computes in integers what is quantised; it may be moved before that."""
+    if builder.in_floats is None:
+        return False
+    while node := builder.graph.producer(tensor):
+        if tensor in builder.in_floats:
+            return False
+        if node.op not in ("Reshape", "Transpose"):
+            return True
+        tensor = node.inputs[0]
+    return False
 
 
 def _parameters(node: OnnxNode, builder: GraphBuilder) -> dict[str, int]:
@@ -75,7 +92,8 @@ def _quantize(node: OnnxNode, builder: GraphBuilder) -> None:
     dtype, attributes = _target(node, builder, zero_point), _parameters(node, builder)
     builder.emit(node, node.op, node.inputs, {**attributes, "dtype": dtype.name}, node.output)
     if not attributes["block_size"]:
-        builder.describe(node.output, _known(builder, node.output, scale, zero_point, attributes["axis"]))
+        fixed = _is_fixed_point(builder, node.input(0))
+        builder.describe(node.output, _known(builder, node.output, scale, zero_point, attributes["axis"], fixed))
 
 
 def _dequantize(node: OnnxNode, builder: GraphBuilder) -> None:

@@ -5,6 +5,7 @@ LiteRT's interpreter reads the model first, and names and shapes its tensors; tf
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from runtime.frameworks.names import find_tensor
 from runtime.frameworks.programs import program
 from runtime.frameworks.programs.onnx_coverage import check_operators, express_operators
 from runtime.frameworks.request import FrameworkRequest
+from runtime.semantics.quantization import FIXED_POINT_BUT
 
 TITLE = "LiteRT"
 OPSET = 17
@@ -59,7 +61,11 @@ def to_onnx(request: FrameworkRequest, folder: Path) -> onnx.ModelProto:
     express_operators(model)
     check_operators(model, TITLE)
     given = (*request.input_names, *request.outputs)
-    names.rename(model, dict(zip((*inputs, *outputs), given, strict=True)))
+    renames = dict(zip((*inputs, *outputs), given, strict=True))
+    floats = (each["name"] for each in interpreter.get_tensor_details() if each["dtype"] == np.float32)
+    in_floats = [renames.get(name, name) for name in floats]
+    model.metadata_props.add(key=FIXED_POINT_BUT, value=json.dumps(in_floats))
+    names.rename(model, renames)
     return model
 
 

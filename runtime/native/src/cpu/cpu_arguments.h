@@ -543,20 +543,23 @@ enum { RT_QUANTIZED_WINOGRAD_X, RT_QUANTIZED_WINOGRAD_W, RT_QUANTIZED_WINOGRAD_B
 extern const rt_cpu_operator rt_cpu_quantized_winograd;
 
 typedef struct {
-    int32_t planes, pixels, b_pixels;
+    int32_t planes, pixels, b_pixels, fixed, a_multiplier, a_shift, b_multiplier, b_shift, y_multiplier,
+        y_shift;
     float a_zero, a_scale, b_zero, b_scale, low, high;
 } rt_quantized_binary_args;
 static inline rt_quantized_binary_args rt_quantized_binary_args_of(const rt_cpu_call *call) {
     rt_quantized_binary_args args;
-    memcpy((char *)&args + offsetof(rt_quantized_binary_args, planes), call->ints, sizeof(int32_t[3]));
+    memcpy((char *)&args + offsetof(rt_quantized_binary_args, planes), call->ints, sizeof(int32_t[10]));
     memcpy((char *)&args + offsetof(rt_quantized_binary_args, a_zero), call->floats, sizeof(float[6]));
     return args;
 }
 enum { RT_QUANTIZED_BINARY_A, RT_QUANTIZED_BINARY_B, RT_QUANTIZED_BINARY_Y };
 #define RT_QUANTIZED_BINARY_ROW \
-    .name = "quantized_binary", .tensors = "bbb", .int_count = 3, .float_count = 6, .head = 0, \
+    .name = "quantized_binary", .tensors = "bbb", .int_count = 10, .float_count = 6, .head = 0, \
     .ranges = (const rt_cpu_range[]) { \
         {3, 1, INT32_MAX}, \
+        {1, 0, 1}, \
+        {6, INT32_MIN, INT32_MAX}, \
     }
 extern const rt_cpu_operator rt_cpu_quantized_binary;
 
@@ -591,23 +594,25 @@ extern const rt_cpu_operator rt_cpu_blocked_pool;
 
 typedef struct {
     int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
-        count_include_pad;
+        count_include_pad, fixed, multiplier, shift;
     float scale, low, high;
 } rt_quantized_pool_args;
 static inline rt_quantized_pool_args rt_quantized_pool_args_of(const rt_cpu_call *call) {
     rt_quantized_pool_args args;
-    memcpy((char *)&args + offsetof(rt_quantized_pool_args, batch), call->ints, sizeof(int32_t[15]));
+    memcpy((char *)&args + offsetof(rt_quantized_pool_args, batch), call->ints, sizeof(int32_t[18]));
     memcpy((char *)&args + offsetof(rt_quantized_pool_args, scale), call->floats, sizeof(float[3]));
     return args;
 }
 enum { RT_QUANTIZED_POOL_X, RT_QUANTIZED_POOL_Y };
 #define RT_QUANTIZED_POOL_ROW \
-    .name = "quantized_pool", .tensors = "bb", .int_count = 15, .float_count = 3, .head = 0, \
+    .name = "quantized_pool", .tensors = "bb", .int_count = 18, .float_count = 3, .head = 0, \
     .ranges = (const rt_cpu_range[]) { \
         {10, 1, INT32_MAX}, \
         {2, 0, INT32_MAX}, \
         {2, 1, INT32_MAX}, \
         {1, 0, 1}, \
+        {1, 0, 2}, \
+        {2, INT32_MIN, INT32_MAX}, \
     }
 extern const rt_cpu_operator rt_cpu_quantized_pool;
 

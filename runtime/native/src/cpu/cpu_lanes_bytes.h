@@ -42,6 +42,56 @@ INLINE void bytes_store(uint8_t *target, lanes v, int32_t low) {
 #endif
 }
 
+/* --- fixed point --- */
+
+INLINE ints ints_load(const void *source) {
+    ints value;
+    memcpy(&value, source, sizeof value);
+    return value;
+}
+
+/* a * b / 2^31, halves rounded upwards. */
+INLINE ints high_product(ints a, ints b) {
+#if LANES == 16
+    const __m512i half = _mm512_set1_epi64(1 << 30);
+    __m512i even = _mm512_add_epi64(_mm512_mul_epi32((__m512i)a, (__m512i)b), half);
+    __m512i odd = _mm512_mul_epi32(_mm512_srli_epi64((__m512i)a, 32), _mm512_srli_epi64((__m512i)b, 32));
+    odd = _mm512_slli_epi64(_mm512_add_epi64(odd, half), 1);
+    return (ints)_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 31), odd);
+#elif LANES == 8 && defined(__AVX2__)
+    const __m256i half = _mm256_set1_epi64x(1 << 30);
+    __m256i even = _mm256_add_epi64(_mm256_mul_epi32((__m256i)a, (__m256i)b), half);
+    __m256i odd = _mm256_mul_epi32(_mm256_srli_epi64((__m256i)a, 32), _mm256_srli_epi64((__m256i)b, 32));
+    odd = _mm256_slli_epi64(_mm256_add_epi64(odd, half), 1);
+    return (ints)_mm256_blend_epi32(_mm256_srli_epi64(even, 31), odd, 0xAA);
+#elif defined(__aarch64__)
+    return (ints)vqrdmulhq_s32((int32x4_t)a, (int32x4_t)b);
+#else
+    ints made;
+    for (int i = 0; i < LANES; i++) made[i] = (int32_t)(((int64_t)a[i] * b[i] + (1 << 30)) >> 31);
+    return made;
+#endif
+}
+
+/* v * multiplier * 2^(shift - 31); the product, then what is shifted to the right, of halves away from zero, is rounded. */
+INLINE ints fixed_product(ints v, ints multiplier, ints shift) {
+    typedef uint32_t words __attribute__((vector_size(LANES * 4)));
+    const ints none = {0}, right = ((shift < 0) & -shift) & 31, left = ((shift > 0) & shift) & 31;
+    const ints rest = (ints)(((words)(none + 1)) << (words)right) - 1;
+    v = high_product((ints)((words)v << (words)left), multiplier);
+    return (v >> right) - ((v & rest) > ((rest >> 1) - (v < none)));
+}
+
+/* The same, rounded once. */
+INLINE ints fixed_product_once(ints v, ints multiplier, ints shift) {
+    ints made;
+    for (int i = 0; i < LANES; i++) {
+        int by = (int)((31u - (uint32_t)shift[i]) & 63);
+        made[i] = (int32_t)(((int64_t)v[i] * multiplier[i] + ((int64_t)1 << by >> 1)) >> by);
+    }
+    return made;
+}
+
 /* The second and third quarter of a register change places, or nothing: AVX2 adds neighbours so. */
 INLINE lanes crossed(lanes v, bool is_crossed) {
 #if LANES == 8

@@ -11,13 +11,24 @@
 
 /* Channels whose weights follow each other in a lane: [b][t][ceil(c/4)][lane][4], zeros behind the last channel; and the
  * bits BYTES of what lies in bytes. PAIRS: of weights 2i and 2i + 1 of a quad, the positive ones sum to 128 at most, the
- * negative ones to -128 at least, so that 16 bits hold the sum of their products. */
-enum { RT_QUAD = 4, RT_BYTES_OUTPUT = 1, RT_BYTES_RESIDUAL = 2, RT_BYTES_INPUT = 4, RT_BYTES_PAIRS = 8 };
+ * negative ones to -128 at least, so that 16 bits hold the sum of their products. FIXED: sums are multiplied by fixed
+ * point, and rounded twice as TFLite does it, or ONCE. */
+enum {
+    RT_QUAD = 4,
+    RT_BYTES_OUTPUT = 1,
+    RT_BYTES_RESIDUAL = 2,
+    RT_BYTES_INPUT = 4,
+    RT_BYTES_PAIRS = 8,
+    RT_BYTES_FIXED = 16,
+    RT_BYTES_ONCE = 32
+};
 
 /* What becomes of sums: v = sum * scale + bias + residual * residual_scale of each lane. Bytes: v, rounded and within a
- * and b, which are whole, is stored less a. Floats: activation(v). A value. */
+ * and b, which are whole, is stored less a. Floats: activation(v). FIXED: scales are int32 multipliers, 2^-31, with their
+ * shifts (to the left) `shifts` behind them, biases int32. A value. */
 typedef struct {
     const float *scales, *bias;
+    int64_t shifts;
     const void *residual; /* NULL: none; lies like y */
     float residual_scale;
     void *y;
@@ -52,7 +63,8 @@ typedef struct {
 } rt_quantized_rows;
 
 /* Some rows of one output plane of a pool: v = (value - zero) * scale of each lane, value being the mean or the maximum,
- * is rounded, and stored less `low`, between low and high, which are whole. A value. */
+ * is rounded, and stored less `low`, between low and high, which are whole. `fixed`: a mean is a quotient, halves away
+ * from zero (1), or the sum times 2^(shift - 31) multiplier (2). A value. */
 typedef struct rt_quantized_pool {
     const rt_blocked_window *window;
     const uint8_t *x;           /* the input plane */
@@ -60,17 +72,19 @@ typedef struct rt_quantized_pool {
     int64_t first_row, end_row; /* of the output */
     uint32_t pooling;           /* RT_POOLING_* */
     bool count_include_pad;     /* padding holds the zero point */
-    int32_t zero;
+    int32_t zero, fixed, multiplier, shift;
     float scale, low, high;
 } rt_quantized_pool;
 
 /* Some blocks of the sum or the product of two tensors: of each lane (a - a_zero) * a_scale, and b's alike, joined,
- * rounded and stored as those of a pool. A value. */
+ * rounded and stored as those of a pool. `fixed`: by multipliers and shifts of a, b and the result; of scales only the
+ * sign counts. A value. */
 typedef struct rt_quantized_pair {
     const uint8_t *a, *b;
     uint8_t *y;
     int64_t blocks, b_step; /* b_step: elements of b from block to block, 0 where one is for all */
-    bool multiplies;
+    bool multiplies, fixed;
+    int32_t multipliers[3], shifts[3];
     float a_zero, a_scale, b_zero, b_scale, low, high;
 } rt_quantized_pair;
 

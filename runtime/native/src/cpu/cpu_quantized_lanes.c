@@ -276,6 +276,22 @@ static void activate(const rt_quantized_end *end, int64_t place, int64_t count) 
     end->tiles->apply(end->activation, end->a, end->b, (float *)end->y + place, (uint64_t)count);
 }
 
+/* Completes `count` registers of sums alike, by fixed point; `channel`: the first lane. Not inlined: few models are so. */
+static __attribute__((noinline)) void fixed_store(const rt_quantized_end *end, const ints *sums, int count, int64_t channel,
+                                                  int64_t place, int64_t step, const float *bias, bool is_crossed) {
+    const ints start = (ints)crossed(load(bias + channel), is_crossed);
+    const ints multiplier = (ints)crossed(load(end->scales + channel), is_crossed);
+    const ints shift = (ints)crossed(load(end->scales + end->shifts + channel), is_crossed);
+    const lanes low = (lanes){0} + end->a, high = (lanes){0} + end->b;
+    const bool once = end->bytes & RT_BYTES_ONCE;
+    for (int i = 0; i < count; i++) {
+        ints v = sums[i] + start;
+        v = once ? fixed_product_once(v, multiplier, shift) : fixed_product(v, multiplier, shift);
+        lanes made = clamp(__builtin_convertvector(v, lanes), low, high);
+        registers_store((uint8_t *)end->y + place + i * step, step, &made, 1, low, high, is_crossed);
+    }
+}
+
 /* Completes the sums of a group of blocks, the first of which is `block`. */
 INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels,
                         int blocks) {
@@ -296,6 +312,26 @@ INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTER
                 v[p] = __builtin_convertvector(totals(own), lanes) * scale + start;
             }
             results_store(&end, v, pixels, plane + part * LANES, tile->y_pixel, low, high, CROSSED);
+        }
+    }
+}
+
+/* The same of all groups whose sums were held, by fixed point. */
+static void held_finish(const rt_quantized_tile *tile, ints held[PASS][PIXELS * REGISTERS]) {
+    const float *bias = tile->end.bias;
+    const int rows = IN_PAIRS ? ((int)tile->pixels + 1) / 2 * 2 : (int)tile->pixels;
+#ifdef SIGNED
+    bias += tile->signed_bias;
+#endif
+    for (uint32_t block = 0; block < tile->blocks; block++) {
+        ints(*sum)[REGISTERS] = (ints(*)[REGISTERS])(void *)held[block / GROUP * GROUP];
+        if (block % GROUP == 0) sums_part(sum, rows, REGISTERS);
+        for (int part = 0; part < PARTS; part++) {
+            ints own[PIXELS];
+            int first = (int)(block % GROUP) * PARTS_OF_SUMS + part * PARTIALS;
+            for (uint32_t p = 0; p < tile->pixels; p++) own[p] = totals(sum[p] + first);
+            fixed_store(&tile->end, own, (int)tile->pixels, block * RT_BLOCK + part * LANES,
+                        block * tile->y_plane + part * LANES, tile->y_pixel, bias, CROSSED);
         }
     }
 }
@@ -349,10 +385,11 @@ static void product(const rt_quantized_tile *tile) {
     element buffer[TILE_PIXELS][ROW];
     ints held[PASS][PIXELS * REGISTERS]; /* for each group as many as it could have */
     cursor at = {0, 0};
+    const bool is_fixed = tile->end.bytes & RT_BYTES_FIXED;
     for (int64_t done = 0; at.tap < tile->taps;) {
         bool is_first = done == 0;
         group own = {tile, (const element(*)[ROW])buffer, inputs_take(tile, &at, buffer), 0, NULL, NULL, is_first, false};
-        own.is_last = at.tap == tile->taps;
+        own.is_last = at.tap == tile->taps && !is_fixed;
         for (uint32_t block = 0; block < tile->blocks; block += GROUP) {
             uint32_t blocks = tile->blocks - block < GROUP ? tile->blocks - block : GROUP;
             own.block = block;
@@ -362,7 +399,9 @@ static void product(const rt_quantized_tile *tile) {
         }
         done += own.channels;
     }
-    if (tile->y_pixel == RT_BLOCK) {
+    if (is_fixed) {
+        held_finish(tile, held);
+    } else if (tile->y_pixel == RT_BLOCK) {
         for (uint32_t b = 0; b < tile->blocks; b++) activate(&tile->end, b * tile->y_plane, tile->pixels * RT_BLOCK);
     } else { /* the blocks of a pixel follow each other */
         for (uint32_t p = 0; p < tile->pixels; p++) activate(&tile->end, p * tile->y_pixel, tile->blocks * RT_BLOCK);
@@ -445,6 +484,10 @@ INLINE void depthwise_compute(const void *quantized_rows, const taps *at, int64_
                 sum[p] = pairs_add(sum[p], both, w + j * RT_BLOCK * 2);
             }
         }
+    }
+    if (end.bytes & RT_BYTES_FIXED) {
+        fixed_store(&end, sum, pixels, part, out * RT_BLOCK + part, RT_BLOCK, end.bias, false);
+        return;
     }
     lanes scale = load(end.scales + part), bias = load(end.bias + part), v[WINDOW_PIXELS];
     UNROLLED for (int p = 0; p < pixels; p++) v[p] = __builtin_convertvector(sum[p], lanes) * scale + bias;

@@ -316,7 +316,7 @@ enum {
     X(first, "FIRST=", 2) \
     X(expand, "EXPAND=", 2) \
     X(inner, "INNER=", RT_UNARY_COUNT) \
-    X(bytes, "BYTES=", 16) \
+    X(bytes, "BYTES=", 64) \
     X(zero, "ZERO=", 256) \
     X(wino, "WINO=", 5) \
     X(from, "FROM=", RT_ORDER_COUNT) \

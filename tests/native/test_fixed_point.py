@@ -1,0 +1,67 @@
+"""Operators on bytes that round by fixed point, against the oracle's integers: the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runtime.convert import convert
+from runtime.graph import Array
+from runtime.lowering.lower import Options, lower
+from runtime.lowering.options import CpuOptions
+from runtime.oracle.evaluate import evaluate
+from runtime.plan.encode import encode_plan
+from runtime.target import Target
+from tests.native.farmrt import Farmrt
+from tests.runtime.fixed_point_models import SHAPE, drawn_weights, model
+
+CPU = Target("host", "host", memory="cpu")
+RANDOM = np.random.default_rng(4)
+ROWS = {"w": RANDOM.integers(-127, 128, (16, 96)).astype(np.int8), "ws": np.float32(0.004)}
+WINDOW = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 0, 1, 1]}
+CASES: dict[str, tuple[str, dict[str, Array], dict[str, Any]]] = {
+    "conv": ("Conv", drawn_weights(70, 16, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "winograd's": ("Conv", drawn_weights(64, 16, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "groups": ("Conv", drawn_weights(32, 8, 1, 1), {"group": 2}),
+    "depthwise": ("Conv", drawn_weights(16, 1, 3, 3), {"group": 16, "pads": [1, 1, 1, 1]}),
+    "rows": ("MatMul", ROWS, {}),
+    "add": ("Add", {}, {}),
+    "sub": ("Sub", {}, {}),
+    "mul": ("Mul", {}, {}),
+    "mean": ("ReduceMean", {}, {"axes": [2, 3]}),
+    "leaky": ("LeakyRelu", {}, {"alpha": 0.1}),
+    "average": ("AveragePool", {}, WINDOW),
+}
+OPERATORS = {"quantized_conv2d", "quantized_depthwise", "quantized_binary", "quantized_pool", "quantized_lookup"}
+
+
+@pytest.fixture(scope="module")
+def farmrt(farmrt_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farmrt]:
+    with Farmrt(farmrt_program, tmp_path_factory.mktemp("fixed_point")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("isa", ["", "generic"])
+@pytest.mark.parametrize("block", [8, 16])
+@pytest.mark.parametrize("name", CASES)
+def test_the_bytes_are_those_of_the_oracle(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
+    op, weights, attributes = CASES[name]
+    shape = (1, 64, 16) if name == "rows" else SHAPE
+    made = model(op, weights, True, shape, keeps_steps=name == "average", **attributes)
+    graph, _ = convert(made)
+    plan = lower(graph, CPU, Options(cpu=CpuOptions(block, algorithms=None)))
+    assert OPERATORS & {step.kernel.name for step in plan.steps}
+    options = {"isa": isa} if isa else {}
+    assert farmrt.load_files(encode_plan(plan), plan.data, threads=2, **options)["ok"]
+    inputs = {name: RANDOM.integers(-128, 128, shape).astype(np.int8) for name in graph.inputs}
+    for tensor, values in inputs.items():
+        farmrt.input(tensor, values, np.int8)
+    farmrt.done("run")
+    path = farmrt.folder / "y"
+    farmrt.done("output", name="y", file=path)
+    found = np.frombuffer(path.read_bytes(), np.int8).reshape(graph.shape("y"))
+    np.testing.assert_array_equal(found, evaluate(graph, inputs)["y"])
