@@ -6,7 +6,7 @@ from typing import Any
 
 from runtime.families.pooling.definition import BLOCKED_POOL, QUANTIZED_POOL
 from runtime.graph import Graph, Node
-from runtime.kernels.codes import Pooling
+from runtime.kernels.codes import INPUT_IN_BYTES, OUTPUT_IN_BYTES, Pooling
 from runtime.lowering.blocks import BlockedOperator, QuantizedOperator, any_image
 from runtime.lowering.builder import Builder
 from runtime.lowering.images import emit
@@ -62,12 +62,15 @@ def _on_blocks(builder: Builder, node: Node) -> None:
 
 
 def emit_bytes(builder: Builder, node: Node, kind: Pooling, dims: dict[str, int], shown: ProfileInfo) -> None:
-    """One step on blocked activations of eight bits."""
+    """One step on activations of eight bits, in blocks on a CPU."""
     x, y = builder.read_bytes(node.inputs[0]), builder.write_bytes(builder.result(node))
     assert x.steps and y.steps
-    defines = {"POOL": int(kind), "BLOCK": builder.block, "ZERO": x.steps.zero}
-    numbers = {"scale": x.steps.step / y.steps.step, **byte_bounds(y.steps, "low high")}
-    builder.launch(QUANTIZED_POOL, node.name, "Pooling", {"x": x, "y": y}, dims, numbers, defines, shown, "eight bits")
+    on_cpu = builder.target.memory == "cpu"
+    defines = {"POOL": int(kind), "ZERO": x.steps.zero}
+    defines |= {"BLOCK": builder.block} if on_cpu else {"BYTES": INPUT_IN_BYTES + OUTPUT_IN_BYTES}
+    bounds = byte_bounds(y.steps, "low high" if on_cpu else "act_a act_b")
+    numbers, kernel = {"scale": x.steps.step / y.steps.step, **bounds}, QUANTIZED_POOL if on_cpu else "pool_bytes"
+    builder.launch(kernel, node.name, "Pooling", {"x": x, "y": y}, dims, numbers, defines, shown, "eight bits")
 
 
 def _on_bytes(builder: Builder, node: Node) -> None:
@@ -86,6 +89,7 @@ BUFFER_LOWERINGS = dict.fromkeys(_POOLS, _on_buffers)
 IMAGE_LOWERINGS = dict.fromkeys(_POOLS, _on_images)
 BLOCKED_OPERATORS = dict.fromkeys(_POOLS, BlockedOperator(any_image, _on_blocks))
 QUANTIZED_OPERATORS = dict.fromkeys(_POOLS, QuantizedOperator(lambda builder, node: True, _on_bytes))
+BYTE_OPERATORS = QUANTIZED_OPERATORS
 OPBENCH_CASES = (
     _pool("MaxPool", 64, 112, 3, 2, 1),
     _pool("AveragePool", 128, 28, 2, 2, 0),
