@@ -18,7 +18,7 @@ from typing import Any
 
 ROOMS = "runtime.families"
 DEFINITION, TRANSLATION = "definition", "translation"
-# Each table with the two kinds of files that may have it.
+# Each table with the kinds of files that may have it.
 TABLES = {
     **{
         table: (kind, DEFINITION)
@@ -39,7 +39,7 @@ TABLES = {
     "ONNX_FUNCTIONS": ("onnx_functions", TRANSLATION),
     "FARM_HANDLERS": ("farm_domain", TRANSLATION),
     "BUFFER_LOWERINGS": ("buffer_lowering", TRANSLATION),
-    "BYTE_OPERATORS": ("buffer_lowering", TRANSLATION),
+    "BYTE_OPERATORS": ("buffer_lowering", "quantized_lowering", TRANSLATION),
     "IMAGE_LOWERINGS": ("image_lowering", TRANSLATION),
     "BLOCKED_OPERATORS": ("block_lowering", TRANSLATION),
     "QUANTIZED_OPERATORS": ("quantized_lowering", TRANSLATION),

@@ -132,7 +132,7 @@ def _find(rows: Array, integers: Array, step: Array) -> bool:
         candidate = peak[places] / np.float32(largest)
         near = _are_whole(rows[places, :_SAMPLE], candidate)
         places, candidate = places[near], candidate[near]
-        whole = _are_whole(rows[places], candidate)
+        whole = _are_whole(rows[places], candidate) & (np.rint(rows[places].max(axis=1) / candidate) < _MOST)
         step[places[whole]] = candidate[whole]
     found = np.rint(rows / step[:, None])
     if np.isnan(step).any() or found.min() < -_MOST or found.max() >= _MOST:

@@ -19,6 +19,7 @@ from runtime.types import ELEMENT_TYPES, ElementType, Role, Storage
 
 _Form = tuple[Storage, ElementType]
 IMAGE_RANK = 4
+PIXEL_BYTES = 4  # the fewest of a pixel in bytes on a GPU, which multiplies so many at once
 
 
 class Builder(Launcher):
@@ -104,32 +105,41 @@ class Builder(Launcher):
 
         Rows of whole blocks are images of one pixel, which lie in memory as the rows do.
         """
-        existing, form = self._tensor(tensor), (self._byte_storage, ElementType.U8)
+        existing, form = self._tensor(tensor), (self._byte_storage(tensor), ElementType.U8)
         if form not in existing:
             source, value = self._homes[tensor], self._new_bytes(tensor)
             if source.shape != value.shape:
                 source = Value(source.name, value.shape, Storage.FLAT, source.element, 0, source)
-            self.convert(f"{tensor}:bytes", source, value, f"{source.storage.name} -> BLOCKED, eight bits")
+            self.convert(f"{tensor}:bytes", source, value, f"{source.storage.name} -> {form[0].name}, eight bits")
             self.conversions.append(Conversion(tensor, source.storage, *form, self.launches[-1]))
             existing[form] = value
         return existing[form]
 
     def write_bytes(self, tensor: str) -> Value:
         """A new value in bytes for a tensor that a launch is about to write; that which its parts have begun."""
-        form = (self._byte_storage, ElementType.U8)
+        form = (self._byte_storage(tensor), ElementType.U8)
         return self._values.get(tensor, {}).get(form) or self._enter(tensor, self._new_bytes(tensor))
 
-    @property
-    def _byte_storage(self) -> Storage:
-        return Storage.BLOCKED if self.target.memory == "cpu" else Storage.NHWC
+    def reads_bytes(self, node: Node) -> bool:
+        """Whether a node works on bytes."""
+        return node.output in self.byte_choice.nodes
+
+    def _byte_storage(self, tensor: str) -> Storage:
+        if self.target.memory == "cpu":
+            return Storage.BLOCKED
+        return Storage.NHWC if len(self.graph.shape(tensor)) == IMAGE_RANK else Storage.FLAT
 
     def _new_bytes(self, tensor: str) -> Value:
         container, channel = self._planned.get(tensor, ("", 0))
         if self.in_bytes(container):
-            return self.write_bytes(container).blocks(tensor, self.graph.shape(tensor), channel)
-        shape, steps = self.graph.shape(tensor), self.steps_of(tensor)
-        if self._byte_storage == Storage.NHWC:
-            return Value(tensor, shape, Storage.NHWC, ElementType.U8, shape[1], steps=steps)
+            return self.write_bytes(container).channels(tensor, self.graph.shape(tensor), channel)
+        shape, steps, storage = self.graph.shape(tensor), self.steps_of(tensor), self._byte_storage(tensor)
+        if storage == Storage.NHWC and shape[1] < PIXEL_BYTES:
+            whole = (shape[0], PIXEL_BYTES, *shape[2:])
+            base = Value(f"{tensor}:whole", whole, storage, ElementType.U8, PIXEL_BYTES, steps=steps)
+            return Value(tensor, shape, storage, ElementType.U8, PIXEL_BYTES, base, steps=steps)
+        if storage != Storage.BLOCKED:
+            return Value(tensor, shape, storage, ElementType.U8, shape[1] * (storage == Storage.NHWC), steps=steps)
         shape = shape if len(shape) == IMAGE_RANK else (math.prod(shape[:-1]), shape[-1], 1, 1)
         return Value(tensor, shape, Storage.BLOCKED, ElementType.U8, block=self.block, steps=steps)
 

@@ -13,7 +13,7 @@ from runtime.errors import UnsupportedError
 from runtime.graph import Array
 from runtime.kernels import table
 from runtime.kernels.blocked import QUANTIZED_REORDER, REORDER
-from runtime.kernels.codes import Order
+from runtime.kernels.codes import INPUT_IN_BYTES, OUTPUT_IN_BYTES, Order
 from runtime.kernels.source import source_hash
 from runtime.kernels.spec import CPU_BLOCK, ArgumentForm, Kernel, MemoryType, Variant
 from runtime.kernels.strided import LOOPS, strides_of, type_of
@@ -35,7 +35,7 @@ from runtime.target import Target
 from runtime.types import ElementType, Precision, Storage
 
 WEIGHT_SLACK = 64  # zeros behind every constant, so that a vector load at its end stays inside
-COPY_RANK = 6
+COPY_RANK, NEST_RANK = 6, 4
 _EVERYTHING = {"alpha": -math.inf, "beta": math.inf}  # what a clamp lets pass
 _ORDERS = {Storage.FLAT: Order.NCHW, Storage.NHWC: Order.NHWC, Storage.BLOCKED: Order.BLOCKED}
 
@@ -270,6 +270,10 @@ class Launcher:
             self._convert_image(name, source, value, note)
         elif Storage.BLOCKED in (source.storage, value.storage):
             self._reorder(name, source, value, note)
+        elif source.steps:
+            self.look_up(name, "Dequantize", source, value, source.steps.reals(), note)
+        elif value.steps:
+            self._round(name, source, value, note)
         else:
             self.strided_copy(name, "Transpose", source, value, source.shape, source.strides, value.strides, note=note)
 
@@ -301,6 +305,27 @@ class Launcher:
             defines |= {"BYTES": int(value.steps is not None), "ZERO": steps.zero}
             floats, row = {"step": steps.step}, QUANTIZED_REORDER
         self.launch(row, name, row.operator, tensors, dims, floats, defines, shown, note)
+
+    def _round(self, name: str, source: Value, value: Value, note: str) -> None:
+        """Floats to bytes in a GPU's buffers."""
+        steps = value.steps
+        assert steps is not None
+        defines = {"UNARY": int(Unary.FAKE_QUANTIZE), "BYTES": OUTPUT_IN_BYTES}
+        numbers = {"alpha": -steps.zero * steps.step, "beta": (255 - steps.zero) * steps.step}
+        dims, shown = _nest_dims(source, value), ProfileInfo(output_shape=value.shape)
+        self.launch("unary", name, "Quantize", {"x": source, "y": value}, dims, numbers, defines, shown, note)
+
+    def look_up(self, name: str, op: str, source: Value, value: Value, table: Array, note: str = "eight bits") -> None:
+        """Writes what a table of 256 has of each byte, in bytes or in floats, in a GPU's buffers."""
+        in_bytes = value.element == ElementType.U8
+        own = f"{name}:table"
+        data = Value(own, (256,), Storage.FLAT, ElementType.U8, data=table) if in_bytes else self.constant(own, table)
+        tensors, defines = (
+            {"x": source, "table": data, "y": value},
+            {"BYTES": INPUT_IN_BYTES + OUTPUT_IN_BYTES * in_bytes},
+        )
+        dims, shown = _nest_dims(source, value), ProfileInfo(output_shape=value.shape)
+        self.launch("lookup", name, op, tensors, dims, None, defines, shown, note)
 
     def _convert_image(self, name: str, source: Value, value: Value, note: str) -> None:
         to_image_memory = value.storage == Storage.IMAGE
@@ -380,6 +405,15 @@ def _integers(kernel: Kernel, tensors: Mapping[str, Value | Rows]) -> IntegerRow
     """The weights of a launch as integers, where they are and its kernel reads such."""
     rows = (given for given in tensors.values() if isinstance(given, Rows)) if kernel.integer_weights else ()
     return next((found for each in rows if (found := each.integers or integer_rows(each.weights))), None)
+
+
+def _nest_dims(source: Value, value: Value) -> dict[str, int]:
+    """The four loops over all elements of two values of one shape."""
+    extents, strides = loop_nest(value.shape, [source.strides, value.strides])
+    dims = {f"d{i}": size for i, size in enumerate(padded(extents, NEST_RANK, 1))}
+    for prefix, steps in zip(("xs", "ys"), strides, strict=True):
+        dims |= {f"{prefix}{i}": step for i, step in enumerate(padded(steps, NEST_RANK, 0))}
+    return dims
 
 
 def _is_float(value: Value) -> int:

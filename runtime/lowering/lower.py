@@ -13,13 +13,13 @@ from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.choice import GraphChoice, NodeChoice, Place
 from runtime.lowering.options import Options
 from runtime.lowering.placement import BlockedNodes, place_inputs, plan_concats
-from runtime.lowering.quantized_choice import choose_bytes, choose_quantized
+from runtime.lowering.quantized_choice import choose_quantized
 from runtime.lowering.tables import (
     BLOCKED_OPERATORS,
     IMAGE_LOWERINGS,
     LOWERINGS,
-    QUANTIZED_OPERATORS,
     STRIDED_LOWERINGS,
+    byte_operators,
 )
 from runtime.plan.plan import Plan
 from runtime.plan.records import MAX_RANK
@@ -42,7 +42,7 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     """Emits the launches of every node, in order."""
     _check_ranks(graph)
     builder, kept = Builder(graph, target, options), frozenset(options.keep).difference(graph.outputs)
-    blocked, joined = BlockedNodes(), frozenset[str]()
+    blocked = BlockedNodes()
     if options.choice:
         options.choice.check(graph)
         _check_precisions(options.choice, target)
@@ -51,10 +51,10 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
         if options.cpu.quantized and target.cpu_quantized:
             builder.byte_choice = choose_quantized(builder, options.keep)
             blocked = BlockedNodes(blocked.outputs | builder.byte_choice.nodes.keys(), builder.block)
-            joined = frozenset(builder.byte_choice.nodes.values()) - builder.byte_choice.nodes.keys()
         builder.joined = _joined(builder, blocked.outputs, kept)
     elif target.moves_bytes:
-        builder.byte_choice = choose_bytes(builder, options.keep)
+        builder.byte_choice = choose_quantized(builder, options.keep)
+    joined = frozenset(builder.byte_choice.nodes.values()) - builder.byte_choice.nodes.keys()
     if options.choice or target.memory != "image":
         placed = plan_concats(graph, blocked, options.choice)
         builder.plan_views({name: place for name, place in placed.items() if _is_alike(builder, name, place[0])})
@@ -67,7 +67,7 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
         if options.choice:
             lower_chosen(builder, node, options.choice.of(node))
         elif node.output in builder.byte_choice.nodes:
-            QUANTIZED_OPERATORS[node.op].lower(builder, node)
+            byte_operators(target)[node.op].lower(builder, node)
         elif node.output in blocked.outputs:
             BLOCKED_OPERATORS[node.op].lower(builder, node)
         else:

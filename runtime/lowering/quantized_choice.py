@@ -8,11 +8,12 @@ than that takes, the input is brought into eight bits. What only rounds a result
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from runtime.graph import Graph, Node
+from runtime.lowering.blocks import QuantizedOperator
 from runtime.lowering.builder import IMAGE_RANK, Builder
-from runtime.lowering.tables import BYTE_OPERATORS, QUANTIZED_OPERATORS
+from runtime.lowering.tables import byte_operators
 from runtime.lowering.value import InBytes
 from runtime.oracle.fixed_point import fixed_point_of
 from runtime.semantics.quantization import EIGHT_BITS
@@ -22,16 +23,16 @@ _ROUNDING = "FakeQuantize"
 
 def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
     """Of all nodes of a graph; `kept`: tensors that are to be had as the graph has them."""
-    graph = builder.graph
+    graph, operators = builder.graph, byte_operators(builder.target)
     rounded, nodes = set[str](), dict[str, str]()
     behind = roundings(graph, {*kept, *graph.outputs})
 
-    def is_exact(node: Node) -> bool:
+    def is_exact(node: Node, operator: QuantizedOperator) -> bool:
         """Whether bytes alone are rounded as the source does it, whatever it takes to bring the input into them."""
-        return fixed_point_of(graph, node) is not None and all(_is_known(builder, x) for x in _inputs(graph, node))
+        return _is_fixed(builder, node) and all(_is_known(builder, x) for x in _inputs(graph, node, operator))
 
     for node in graph.nodes:
-        operator = QUANTIZED_OPERATORS.get(node.op)
+        operator = operators.get(node.op)
         if operator is None or node.output in rounded:
             continue
         is_joined = operator.rounds and not _rounds(node) and node.output in behind
@@ -39,31 +40,37 @@ def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
         is_whole = (operator.rounds or _rounds(node)) and _is_known(builder, result)
         if (operator.rounds and not is_whole) or not operator.serves(builder, node):
             continue
-        if all(name in rounded for name in _inputs(graph, node)) or operator.pays(builder, node) or is_exact(node):
+        are_there = all(name in rounded for name in _inputs(graph, node, operator))
+        if are_there or operator.pays(builder, node) or is_exact(node, operator):
             nodes[node.output] = result
             rounded |= {result} if is_whole else set()
-    return _needed(graph, nodes, rounded)
+    return _needed(builder, operators, nodes, rounded)
 
 
-def _needed(graph: Graph, nodes: dict[str, str], rounded: Collection[str]) -> InBytes:
+def _needed(
+    builder: Builder, operators: Mapping[str, QuantizedOperator], nodes: dict[str, str], rounded: Collection[str]
+) -> InBytes:
     """Without what only rounds for nobody who reads bytes."""
-    read, tensors = set[str](), set[str]()
+    graph, read, tensors = builder.graph, set[str](), set[str]()
     for node in reversed(graph.nodes):
         result = nodes.get(node.output, "")
         if node.op == _ROUNDING and result not in read:
             nodes.pop(node.output, None)
         elif result:
-            read.update(_inputs(graph, node), filter(None, [node.input(3)]))
-            in_bytes_alone = QUANTIZED_OPERATORS[node.op].rounds or fixed_point_of(graph, node) is not None
-            if result in rounded and (result in read or in_bytes_alone):
+            read.update(_inputs(graph, node, operators[node.op]), filter(None, [node.input(3)]))
+            if result in rounded and (result in read or operators[node.op].rounds or _is_fixed(builder, node)):
                 tensors.add(result)
     return InBytes(nodes, tensors)
 
 
-def _inputs(graph: Graph, node: Node) -> Iterator[str]:
+def _inputs(graph: Graph, node: Node, operator: QuantizedOperator) -> Iterator[str]:
     """What a node reads in bytes."""
-    count = QUANTIZED_OPERATORS[node.op].inputs
-    return (name for name in node.inputs[:count] if name and not graph.is_constant(name))
+    return (name for name in node.inputs[: operator.inputs] if name and not graph.is_constant(name))
+
+
+def _is_fixed(builder: Builder, node: Node) -> bool:
+    """Whether the source rounds by fixed point, as the kernels of a CPU do."""
+    return builder.target.memory == "cpu" and fixed_point_of(builder.graph, node) is not None
 
 
 def _rounds(node: Node) -> bool:
@@ -71,30 +78,11 @@ def _rounds(node: Node) -> bool:
 
 
 def _is_known(builder: Builder, tensor: str) -> bool:
-    """Whether an image, or rows of whole blocks, hold whole steps of eight bits of one scale."""
+    """Whether an image, or on a CPU rows of whole blocks, hold whole steps of eight bits of one scale."""
     shape, known = builder.graph.shape(tensor), builder.graph.tensors[tensor].quantization
-    fits = len(shape) == IMAGE_RANK or (len(shape) > 1 and shape[-1] % builder.block == 0)
+    is_whole = builder.target.memory != "cpu" or (len(shape) > 1 and shape[-1] % builder.block == 0)
+    fits = len(shape) == IMAGE_RANK or is_whole
     return fits and known is not None and known.is_whole and known.integers in EIGHT_BITS
-
-
-def choose_bytes(builder: Builder, kept: Collection[str]) -> InBytes:
-    """Of buffers on a GPU: the tensors that lie in bytes, as what writes and all that read them can have it.
-
-    None is a part of another, nor had as the graph has it.
-    """
-    graph = builder.graph
-    serving = {
-        node.output for node in graph.nodes if node.op in BYTE_OPERATORS and BYTE_OPERATORS[node.op](builder, node)
-    }
-    rounded = (node.output for node in graph.nodes if node.output in serving and _rounds(node))
-    known = (name for name in rounded if name not in {*kept, *graph.outputs} and _is_known(builder, name))
-    return InBytes({}, frozenset(name for name in known if _is_read_by(graph, name, serving)))
-
-
-def _is_read_by(graph: Graph, tensor: str, serving: Collection[str]) -> bool:
-    """Whether nothing reads a tensor but these nodes, by their outputs, as their first input."""
-    readers = graph.consumers(tensor)
-    return all(each.output in serving and tensor not in each.inputs[1:] for each in readers)
 
 
 def roundings(graph: Graph, kept: Collection[str]) -> dict[str, str]:

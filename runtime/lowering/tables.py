@@ -8,6 +8,7 @@ from runtime.graph import Node
 from runtime.lowering.blocks import BlockedOperator, QuantizedOperator
 from runtime.lowering.builder import Builder
 from runtime.registry import collect
+from runtime.target import Target
 
 Lower = Callable[[Builder, Node], None]
 LowerOnImages = Callable[[Builder, Node], str]  # emits the launches, or nothing and returns why images cannot serve
@@ -16,5 +17,10 @@ LOWERINGS: dict[str, Lower] = collect("BUFFER_LOWERINGS")
 IMAGE_LOWERINGS: dict[str, LowerOnImages] = collect("IMAGE_LOWERINGS")
 BLOCKED_OPERATORS: Mapping[str, BlockedOperator] = collect("BLOCKED_OPERATORS")
 QUANTIZED_OPERATORS: Mapping[str, QuantizedOperator] = collect("QUANTIZED_OPERATORS")
-BYTE_OPERATORS: Mapping[str, Callable[[Builder, Node], bool]] = collect("BYTE_OPERATORS")
+BYTE_OPERATORS: Mapping[str, QuantizedOperator] = collect("BYTE_OPERATORS")
 STRIDED_LOWERINGS: Mapping[str, Lower] = collect("STRIDED_LOWERINGS")
+
+
+def byte_operators(target: Target) -> Mapping[str, QuantizedOperator]:
+    """What works on eight bits: in blocks on a CPU, in buffers on a GPU."""
+    return QUANTIZED_OPERATORS if target.memory == "cpu" else BYTE_OPERATORS

@@ -6,6 +6,9 @@ import dataclasses
 import math
 from collections.abc import Collection, Mapping
 
+import numpy as np
+
+from runtime.graph import Array
 from runtime.layout.blocked import blocked_shape, is_blocked_row_major
 from runtime.layout.image import ImageLayout
 from runtime.layout.storage import NHWC, ROW_MAJOR, StorageFormat, TensorStorage, blocked, of_image
@@ -19,6 +22,10 @@ class Steps:
 
     step: float
     zero: int
+
+    def reals(self) -> Array:
+        """What all bytes stand for."""
+        return np.asarray((np.arange(256) - self.zero) * self.step, np.float32)
 
 
 def byte_bounds(steps: Steps, names: str) -> dict[str, float]:
@@ -124,6 +131,12 @@ class Value:
         pixels = self.shape[2] * self.shape[3]
         offset = channel * pixels
         return Value(name, shape, self.storage, self.element, 0, self, offset, block=self.block, steps=self.steps)
+
+    def channels(self, name: str, shape: tuple[int, ...], channel: int) -> Value:
+        """The part of an image in blocks or NHWC from a channel on."""
+        if self.storage == Storage.BLOCKED:
+            return self.blocks(name, shape, channel)
+        return Value(name, shape, self.storage, self.element, self.stride, self, channel, steps=self.steps)
 
     def from_element(self, offset: int) -> Value:
         """The same memory as row-major, from an element on."""

@@ -10,7 +10,7 @@ import pytest
 
 from farm.emulation.played_gpu import played_environment
 from runtime.graph import Array, Graph
-from runtime.lowering.lower import Options, lower
+from runtime.lowering.lower import Options, emit_launches, lower
 from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
@@ -78,7 +78,7 @@ def error_of(plan: Plan, graph: Graph, inputs: dict[str, Array]) -> float:
 def test_convolutions_pass_bytes_on() -> None:
     graph, inputs = chain()
     plan = lower(graph, MOBILE)
-    assert codes(plan) == [1, 5, 5, 5, 5, 4, 4]
+    assert codes(plan) == [5, 5, 5, 5, 4, 0, 4]
     check(Executor(encode_plan(plan), plan.data, default_device()).run(inputs), graph, inputs)
 
 
@@ -92,10 +92,14 @@ def test_bytes_are_as_exact_as_half_floats() -> None:
     assert error_of(in_bytes, graph, inputs) < 1.2 * error_of(in_floats, graph, inputs)
 
 
-def test_what_is_had_as_an_output_stays_in_floats() -> None:
-    graph, _ = chain()
+def test_what_is_had_as_an_output_is_had_in_floats() -> None:
+    graph, inputs = chain()
     kept = graph.nodes[2].output
-    assert codes(lower(graph, MOBILE, Options(keep=(kept,))))[:3] == [1, 4, 1]
+    plan = lower(graph, MOBILE, Options(keep=(kept,)))
+    assert codes(plan)[:3] == [5, 5, 5]
+    found = Executor(encode_plan(plan), plan.data, default_device()).run(inputs)
+    expected = evaluate(dataclasses.replace(graph, outputs=[kept]), inputs)
+    np.testing.assert_allclose(found[kept], expected[kept], atol=1e-5)
 
 
 @pytest.mark.slow
@@ -111,12 +115,15 @@ def in_powers_of_two(graph: Graph) -> Graph:
             node.attrs |= {"alpha": -113 * HALF_UNIT, "beta": 142 * HALF_UNIT}
             known = Quantization((HALF_UNIT,), (113,), None, "uint8")
             graph.tensors[node.output] = dataclasses.replace(graph.tensors[node.output], quantization=known)
-        for name in node.inputs[1:3] if node.op in ("Conv", "FullyConnected") else ():
+        for name in node.inputs[1:2] if node.op in ("Conv", "FullyConnected") else ():
             constant = graph.constants[name]
-            graph.constants[name] = np.clip(np.rint(constant / FINE), -127, 127) * np.float32(FINE)
+            steps = np.clip(np.rint(constant / FINE), -127, 127).reshape(len(constant), -1)
+            steps[:, 0] = 127  # what tells the scale of rows without one
+            graph.constants[name] = steps.reshape(constant.shape) * np.float32(FINE)
             one = Quantization((FINE,) * len(constant), (0,) * len(constant), 0, "int8")
-            if constant.ndim > 1:
-                graph.tensors[name] = dataclasses.replace(graph.tensors[name], quantization=one)
+            graph.tensors[name] = dataclasses.replace(graph.tensors[name], quantization=one)
+        for name in node.inputs[2:3] if node.op in ("Conv", "FullyConnected") else ():
+            graph.constants[name] = np.rint(graph.constants[name] / (FINE * HALF_UNIT)) * np.float32(FINE * HALF_UNIT)
     return graph
 
 
@@ -140,3 +147,55 @@ def test_extensions_name_the_instructions() -> None:
     assert dot_of([khronos, "cl_qcom_dot_product8"], "OpenCL 2.0 Adreno") == Dot.QUALCOMM
     assert dot_of([arm], "OpenCL 2.0 v1") == Dot.ARM
     assert dot_of([khronos, "cl_khr_fp16"], "OpenCL 2.0") == Dot.NONE
+
+
+def whole_network() -> tuple[Graph, dict[str, Array]]:
+    """An image through what MobileNets and ResNets are made of, and a gate and a join, to the scores of classes."""
+    maker = GraphMaker()
+
+    def rounds(op: str, *inputs: str, **attributes: object) -> str:
+        return rounding(maker, maker.add(op, *inputs, **attributes))
+
+    def conv(x: str, out: int, k: int, **attrs: object) -> str:
+        y = maker.conv(x, out, k, activation="fake_quantize", **attrs)
+        maker.graph.nodes[-1].attrs |= rounded(maker, y, step=STEP)
+        return y
+
+    def add(op: str, a: str, b: str) -> str:
+        y = maker.add(op, a, b, activation="fake_quantize")
+        maker.graph.nodes[-1].attrs |= rounded(maker, y, step=STEP)
+        return y
+
+    window = {"kernel": (2, 2), "strides": (2, 2), "pads": (0, 0, 0, 0)}
+    first = conv(rounding(maker, maker.input(1, 3, 16, 16)), 16, 3)
+    block = add("Add", conv(conv(first, 16, 3, group=16), 16, 1), first)
+    pooled = maker.add("MaxPool", block, **window)
+    maker.graph.tensors[pooled] = dataclasses.replace(
+        maker.graph.tensors[pooled], quantization=maker.graph.tensors[block].quantization
+    )
+    pooled = rounding(maker, pooled)
+    gated = add("Mul", pooled, rounds("Sigmoid", pooled))
+    joined = rounds("Concat", gated, conv(pooled, 16, 3), axis=1)
+    mean = rounds(
+        "ReduceMean", rounds("AveragePool", joined, count_include_pad=False, **window), axes=(2, 3), keepdims=True
+    )
+    flat = rounds("Reshape", mean, shape=(1, 32))
+    scores = maker.add("FullyConnected", flat, maker.weights(40, 32), maker.weights(40), activation="fake_quantize")
+    maker.graph.nodes[-1].attrs |= rounded(maker, scores, step=STEP)
+    inputs = {name: 2.5 * values for name, values in maker.noise().items()}
+    return in_powers_of_two(maker.finish(scores)), inputs
+
+
+def test_a_network_stays_in_bytes_from_its_first_to_its_last_layer(
+    cpu: Farmrt, farmrt_program: Path, tmp_path: Path
+) -> None:
+    graph, inputs = whole_network()
+    target = dataclasses.replace(MOBILE, dot=Dot.ARM)
+    assert [each.tensor for each in emit_launches(graph, target, Options()).conversions] == []
+    plan = lower(graph, target)
+    assert [step.defines["BYTES"] for step in plan.steps] == [1, *[5] * (len(plan.steps) - 2), 4]
+    expected = run_on(cpu, lower(graph, Target("host", "host", memory="cpu")), inputs)
+    variables = played_environment(PLAYED[Dot.ARM])
+    with Farmrt(farmrt_program, tmp_path, variables["FARM_OPENCL"], variables) as played:
+        found = run_on(played, plan, inputs)
+    np.testing.assert_array_equal(found[graph.outputs[0]], expected[graph.outputs[0]])

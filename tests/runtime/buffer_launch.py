@@ -106,7 +106,7 @@ def dense_arrays(case: Case, precision: Precision) -> dict[str, Any]:
         # Recurrent weights are small, or the steps would amplify what half precision rounds off.
         values = random.uniform(0.2 if positive(case) else -1, 1, shape) * (0.25 if name == "r" else 1)
         arrays[name] = values.astype(stored).astype(np.float64)
-        if name == "x" and case.defines.get("BYTES", 0) & 4:
+        if element_type(case, name, precision) is np.uint8:
             arrays[name] = random.integers(0, 256, shape).astype(np.float64)
         if name == "w" and "WEIGHT_BITS" in case.defines:
             arrays[name] = integer_weights(shape, case.defines)
@@ -137,7 +137,8 @@ def element_type(case: Case, name: str, precision: Precision) -> type[np.number[
     """A table holds int32, and a copy's sides may be float32, whatever the precision."""
     if name in case.tables:
         return np.int32
-    if case.defines.get("BYTES", 0) & {"x": 4, "zeros": 4, "y": 1}.get(name, 0):
+    operands = {"a": 4, "b": 4} if case.kernel.name == "binary_bytes" else {}
+    if case.defines.get("BYTES", 0) & ({"x": 4, "zeros": 4, "table": 1, "y": 1} | operands).get(name, 0):
         return np.uint8
     wide = precision == Precision.FP32 or case.defines.get({"x": "SRC_F32", "y": "DST_F32"}.get(name, ""), 0)
     return np.float32 if wide else np.float16
@@ -235,7 +236,7 @@ def output_places(case: Case, memory: Memory, shape: tuple[int, ...]) -> Any:
         "reduce": ("y_outer_stride", "y_inner_stride"),
         "softmax": ("y_outer_stride", "y_stride", "y_inner_stride"),
         "copy": tuple(f"ys{axis}" for axis in range(6)),
-        **dict.fromkeys(("unary", "binary", "pad"), tuple(f"ys{axis}" for axis in range(4))),
+        **dict.fromkeys(("unary", "lookup", "binary", "binary_bytes", "pad"), tuple(f"ys{axis}" for axis in range(4))),
     }.get(case.kernel.name)
     if steps is None:
         return memory.index.reshape(-1)

@@ -118,3 +118,9 @@ def test_words_are_read_in_whole_words_and_groups() -> None:
     assert plain is not None and grouped is not None
     assert [plain.in_words(run) for run in (8, 12)] == [True, False]
     assert [grouped.in_words(run) for run in (32, 48)] == [True, False]
+
+
+def test_a_row_whose_greatest_number_divides_128_is_integers_too() -> None:
+    integers = np.random.default_rng(8).integers(-60, 61, (40, 32)).astype(np.float32)
+    integers[:, 0], integers[3, 0] = 127, 64
+    assert integer_rows(integers[None] * np.float32(0.01)) is not None

@@ -7,18 +7,19 @@ import math
 import numpy as np
 
 from runtime.families.convolution.node import Convolution
-from runtime.families.convolution.quantized_lowering import MOST_PRODUCTS, whole_weights
+from runtime.families.convolution.quantized_lowering import pays, whole_weights
 from runtime.families.matrix.buffer_lowering import emit_fully_connected
+from runtime.families.matrix.byte_products import MOST_PRODUCTS, ByteProduct, byte_product, in_steps, output_step
 from runtime.graph import Array, Node
 from runtime.kernels.codes import INPUT_IN_BYTES, OUTPUT_IN_BYTES
 from runtime.kernels.spec import MemoryType
-from runtime.layout.integer_rows import IntegerRows
 from runtime.layout.winograd import transform_filter
 from runtime.lowering.activation import activation_code
-from runtime.lowering.builder import Builder
+from runtime.lowering.blocks import QuantizedOperator
+from runtime.lowering.builder import PIXEL_BYTES, Builder
 from runtime.lowering.launch import Rows, Tensors
 from runtime.lowering.launcher import WEIGHT_SLACK
-from runtime.lowering.value import Steps, Value, byte_bounds
+from runtime.lowering.value import Steps, Value
 from runtime.types import Dot, ElementType, Storage
 
 _INTEGER_UNIT = 128  # by which a depthwise filter's integers are divided: half floats hold these, and their scales
@@ -39,16 +40,10 @@ def lower_conv(builder: Builder, node: Node) -> None:
         )
     elif _has_planes(conv):
         _planes(conv)
-    elif not conv.is_winograd or _winograd(conv):
+    elif conv.builder.reads_bytes(node) or not conv.is_winograd or _winograd(conv):
         emit_convolution(
             conv, "conv2d", "Conv2D", conv.window() | conv.per_group() | {"groups": conv.group}, filter_rows(conv)
         )
-
-
-def takes_bytes(builder: Builder, node: Node) -> bool:
-    """Whether a convolution's kernel reads and writes bytes."""
-    conv = Convolution(builder, node)
-    return conv.is_depthwise or not (conv.is_matrix or conv.is_winograd)
 
 
 def emit_convolution(
@@ -59,70 +54,69 @@ def emit_convolution(
     weights: Value | Rows,
     storage: Storage = Storage.NHWC,
 ) -> None:
-    """Emits a convolution that is one launch and reads its input in this storage."""
+    """Emits a convolution that is one launch and reads its input in this storage, or in bytes."""
     builder, node = conv.builder, conv.node
-    in_bytes, out_bytes = (builder.in_bytes(name) for name in (node.inputs[0], node.output))
+    in_bytes, out_bytes = builder.reads_bytes(node), builder.in_bytes(node.output)
     x = builder.read_bytes(node.inputs[0]) if in_bytes else builder.read(node.inputs[0], storage)
     y = builder.write_bytes(node.output) if out_bytes else builder.write(node.output, Storage.NHWC)
     residual, has_residual = _residual(conv, x)
     code, numbers = activation_code(node.attrs)
     zeros = _zero_points(conv, x.steps) if x.steps else builder.zeros(conv.x_shape[1])
-    tensors: Tensors = {"x": x, "w": weights, "b": _bias(conv), "residual": residual, "zeros": zeros, "y": y}
     defines = {"ACTIVATION": code, "RESIDUAL": has_residual}
-    if in_bytes or out_bytes:
-        defines["BYTES"] = INPUT_IN_BYTES * in_bytes + OUTPUT_IN_BYTES * out_bytes
-    if _in_steps(conv):
-        numbers = byte_bounds(builder.steps_of(node.output), "act_a act_b")
-    if builder.target.dot and _integers(conv):
-        defines["DOT"] = int(builder.target.dot)
+    if product := _byte_product(conv):
+        defines, numbers = defines | product.defines, numbers | product.numbers
+        weights, dims = _integer_rows(conv, product), dims | {"in_c": product.rows.integers.shape[2] // conv.taps}
+    elif in_bytes:
+        defines["BYTES"] = INPUT_IN_BYTES + OUTPUT_IN_BYTES * out_bytes
+        numbers |= in_steps(builder, node)
+    tensors: Tensors = {"x": x, "w": weights, "b": _bias(conv, product), "residual": residual, "zeros": zeros, "y": y}
     builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown)
 
 
-def _bias(conv: Convolution) -> Value:
-    bias, steps = conv.bias_data().astype(np.float64), _input_steps(conv)
-    if steps and not conv.is_depthwise:  # whose kernel takes the zero point from its input
-        scales = whole_weights(conv.builder.graph, conv.node) if _integers(conv) else None
-        weights = conv.filter if scales is None else _whole(conv, scales)
-        totals = weights.sum(axis=(1, 2, 3), dtype=np.float64) * (1 if scales is None else scales)
-        below = 128 if scales is not None and conv.builder.target.dot == Dot.ARM else 0
-        bias = bias - steps.step * totals * (steps.zero - below)
-    return conv.builder.constant(conv.node.input(2) or f"{conv.node.name}:bias", bias / _output_step(conv))
+def takes_bytes(builder: Builder, node: Node) -> bool:
+    """Whether a convolution has bytes to read, and integers to multiply them with.
+
+    Dot products do so faster than Winograd's algorithm saves products of floats.
+    """
+    graph, scales = builder.graph, whole_weights(builder.graph, node)
+    if graph.tensors[node.inputs[0]].quantization is None or scales is None:
+        return False
+    conv = Convolution(builder, node)
+    if conv.is_depthwise:
+        return True
+    in_c = _read_channels(conv)
+    words = in_c % PIXEL_BYTES == 0 and in_c * conv.taps <= MOST_PRODUCTS
+    return words and (not conv.is_winograd or builder.target.dot != Dot.NONE)
 
 
-def _input_steps(conv: Convolution) -> Steps | None:
-    """What bytes of the input stand for, if it lies so."""
-    name = conv.node.inputs[0]
-    return conv.builder.steps_of(name) if conv.builder.in_bytes(name) else None
+def _read_channels(conv: Convolution) -> int:
+    """Channels of a group as the kernel reads bytes: those of a whole pixel."""
+    in_c = conv.per_group()["in_c"]
+    return max(in_c, PIXEL_BYTES) if conv.group == 1 else in_c
 
 
-def _in_steps(conv: Convolution) -> bool:
-    """Whether results are steps of the output's bytes, which `store_result` then rounds as they are."""
-    return bool(_input_steps(conv)) and conv.builder.in_bytes(conv.node.output) and not conv.node.input(3)
-
-
-def _output_step(conv: Convolution) -> float:
-    return conv.builder.steps_of(conv.node.output).step if _in_steps(conv) else 1.0
-
-
-def _of_products(conv: Convolution) -> float:
-    """What a product of the input as it lies and a weight is worth."""
-    steps = _input_steps(conv)
-    return (steps.step if steps else 1.0) / _output_step(conv)
-
-
-def _whole(conv: Convolution, scales: Array) -> Array:
-    return np.asarray(np.rint(conv.filter / scales[:, None, None, None]))
-
-
-def _integers(conv: Convolution) -> IntegerRows | None:
-    """The filter's integers, where they meet bytes and the kernel reads them in words."""
-    scales, in_c = whole_weights(conv.builder.graph, conv.node), conv.filter.shape[1]
-    if scales is None or conv.is_depthwise or not _input_steps(conv) or in_c * math.prod(conv.kernel) > MOST_PRODUCTS:
+def _byte_product(conv: Convolution) -> ByteProduct | None:
+    """Of a convolution of bytes that adds integers; None of one of floats, or of one channel each."""
+    builder, node = conv.builder, conv.node
+    scales = whole_weights(builder.graph, node)
+    if scales is None or conv.is_depthwise or not builder.reads_bytes(node):
         return None
-    shape = (conv.group, conv.y_shape[1] // conv.group, -1)
-    integers = _whole(conv, scales).transpose(0, 2, 3, 1).reshape(shape).astype(np.int8)
-    found = IntegerRows(integers, np.asarray(scales * _of_products(conv), np.float32).reshape(*shape[:2], 1), 0, 8)
-    return found if found.in_words(in_c) else None
+    integers = np.rint(conv.filter / scales[:, None, None, None]).astype(np.int8).transpose(0, 2, 3, 1)
+    more = _read_channels(conv) - integers.shape[3]
+    integers = np.pad(integers, ((0, 0), (0, 0), (0, 0), (0, more)))
+    rows = integers.reshape(conv.group, conv.y_shape[1] // conv.group, -1)
+    return byte_product(builder, node, rows, scales, conv.bias_data())
+
+
+def _integer_rows(conv: Convolution, product: ByteProduct) -> Rows:
+    return Rows(conv.node.inputs[1], product.rows.integers, product.rows)
+
+
+def _bias(conv: Convolution, product: ByteProduct | None = None) -> Value:
+    bias = product.bias if product else conv.bias_data()
+    if conv.is_depthwise and conv.builder.reads_bytes(conv.node):
+        bias = bias.astype(np.float64) / output_step(conv.builder, conv.node)
+    return conv.builder.constant(conv.node.input(2) or f"{conv.node.name}:bias", bias)
 
 
 def _zero_points(conv: Convolution, steps: Steps) -> Value:
@@ -140,17 +134,14 @@ def _residual(conv: Convolution, fallback: Value) -> tuple[Value, int]:
 def filter_rows(conv: Convolution) -> Rows:
     """Returns the filter as rows to pack: [groups, output channels, k_h * k_w * input channels]."""
     channels_last = conv.filter.transpose(0, 2, 3, 1)  # as the activations lie
-    if (unit := _of_products(conv)) != 1:
-        channels_last = channels_last * np.float32(unit)
-    rows = channels_last.reshape(conv.group, conv.y_shape[1] // conv.group, -1)
-    return Rows(conv.node.inputs[1], rows, _integers(conv))
+    return Rows(conv.node.inputs[1], channels_last.reshape(conv.group, conv.y_shape[1] // conv.group, -1))
 
 
 def _has_planes(conv: Convolution) -> bool:
     """Whether the input lies row-major, as a plan's input does, and is read so: bringing few channels to NHWC moves as
     much memory as the convolution itself does. Not where the driver does not build the kernel, which no CPU has."""
     x = conv.builder.home(conv.node.inputs[0])
-    few = conv.group == 1 and conv.x_shape[1] <= MOST_PLANES
+    few = conv.group == 1 and conv.x_shape[1] <= MOST_PLANES and not conv.builder.reads_bytes(conv.node)
     if not few or x.storage != Storage.FLAT or x.element != conv.builder.element or conv.builder.on_cpu:
         return False
     return not conv.builder.refusal("conv2d_planes", MemoryType.BUFFER, conv.window() | conv.per_group())
@@ -165,12 +156,13 @@ def _planes(conv: Convolution) -> None:
 
 def _depthwise(conv: Convolution) -> None:
     """Emits a depthwise convolution; its filters lie as [k_h * k_w][channels], for bytes with what a sum is worth."""
-    taps, scales = conv.filter.reshape(conv.group, -1), whole_weights(conv.builder.graph, conv.node)
-    if _input_steps(conv):
-        worth = np.full(conv.group, _of_products(conv))
-        if scales is not None:
-            taps, worth = _whole(conv, scales).reshape(taps.shape) / _INTEGER_UNIT, worth * scales * _INTEGER_UNIT
-        taps = np.concatenate([taps, worth[:, None]], axis=1)
+    taps, builder, node = conv.filter.reshape(conv.group, -1), conv.builder, conv.node
+    if builder.reads_bytes(node):
+        scales = whole_weights(builder.graph, node)
+        assert scales is not None
+        worth = scales * builder.steps_of(node.inputs[0]).step / output_step(builder, node)
+        integers = np.rint(taps / scales[:, None])
+        taps = np.concatenate([integers / _INTEGER_UNIT, worth[:, None] * _INTEGER_UNIT], axis=1)
     taps = np.ascontiguousarray(taps.T, np.float32)
     weights = conv.builder.constant(conv.node.inputs[1], taps)
     emit_convolution(conv, "depthwise", "DepthwiseConv2d", conv.window() | {"channels": conv.group}, weights)
@@ -179,6 +171,8 @@ def _depthwise(conv: Convolution) -> None:
 def _has_dense_rows(conv: Convolution) -> bool:
     """Whether the rows of input and output follow each other without gaps, or there is only one."""
     builder, node = conv.builder, conv.node
+    if builder.reads_bytes(node):
+        return not (builder.is_part(node.inputs[0]) or builder.is_part(node.output)) and conv.x_shape[1] >= PIXEL_BYTES
     dense_input = builder.read(node.inputs[0], Storage.NHWC).stride == conv.x_shape[1]
     one_row = conv.x_shape[0] == 1
     return (dense_input or (one_row and conv.kernel == (1, 1))) and (one_row or not builder.is_part(node.output))
@@ -186,11 +180,13 @@ def _has_dense_rows(conv: Convolution) -> bool:
 
 def _fully_connected(conv: Convolution) -> None:
     """Emits a convolution whose window covers the whole input: that input, as it lies, is one row of a matrix."""
-    builder, node = conv.builder, conv.node
-    x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
-    tensors: Tensors = {"x": x, "w": filter_rows(conv), "b": _bias(conv), "y": y}
+    builder, node, product = conv.builder, conv.node, _byte_product(conv)
+    x = builder.read_bytes(node.inputs[0]) if product else builder.read(node.inputs[0], Storage.NHWC)
+    y = builder.write_bytes(node.output) if builder.in_bytes(node.output) else builder.write(node.output, Storage.NHWC)
+    weights = _integer_rows(conv, product) if product else filter_rows(conv)
+    tensors: Tensors = {"x": x, "w": weights, "b": _bias(conv, product), "y": y}
     dims = {"rows": conv.x_shape[0], "in_c": math.prod(conv.x_shape[1:]), "out_c": conv.y_shape[1]}
-    emit_fully_connected(builder, node, tensors, dims, conv.shown)
+    emit_fully_connected(builder, node, tensors, dims, conv.shown, product=product)
 
 
 def _winograd(conv: Convolution) -> str:
@@ -233,4 +229,4 @@ def _winograd_rows(name: str, weights: Array, tile: int) -> Rows:
 
 
 BUFFER_LOWERINGS = {"Conv": lower_conv}
-BYTE_OPERATORS = {"Conv": takes_bytes}
+BYTE_OPERATORS = {"Conv": QuantizedOperator(takes_bytes, lower_conv, pays, rounds=False, inputs=1)}

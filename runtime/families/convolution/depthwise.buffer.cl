@@ -7,16 +7,7 @@
 // WINDOW 3 (k_h = k_w = 3, no dilation, stride STRIDE both ways) reads each input of the tile once and keeps the weights
 // in registers; WINDOW 0 takes any window.
 
-#if (BYTES & 4) && VECTOR == 1
-INLINED floats load_input(global const input_storage *p, float zero) { return *p - zero; }
-#elif BYTES & 4
-INLINED floats load_input(global const input_storage *p, float zero)
-{
-    return CONVERT_N(float, VECTOR, LOAD_BYTE_N(VECTOR, p)) - zero;
-}
-#else
-INLINED floats load_input(global const input_storage *p, float zero) { return LOAD_VECTOR(p); }
-#endif
+INLINED floats load_input(global const input_storage *p, float zero) { return load_inputs(p, 1, VECTOR) - zero; }
 
 // sum += products of the window's taps. x: the image's first row; top and
 // left: row and column of the first tap of the tile's first pixel.
@@ -121,7 +112,8 @@ kernel void depthwise(global const input_storage *x, int x_offset, int x_stride,
 #if RESIDUAL
                 v += LOAD_VECTOR(residual + residual_offset + out * residual_stride + channel);
 #endif
-                store_result(ACTIVATE(v, act_a, act_b), y + y_offset + out * y_stride + channel, VECTOR, act_a, act_b);
+                store_result(ACTIVATE(v, act_a, act_b), y + y_offset + out * y_stride + channel, 1, VECTOR, act_a,
+                             act_b);
             }
         }
     }

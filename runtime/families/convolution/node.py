@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 
@@ -46,6 +47,11 @@ class Convolution:
     def kernel(self) -> Shape:
         """Filter (height, width)."""
         return tuple(self.filter.shape[2:])
+
+    @property
+    def taps(self) -> int:
+        """Pixels of the window."""
+        return math.prod(self.kernel)
 
     @property
     def is_depthwise(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE, QUANTIZED_WINOGRAD
 from runtime.families.convolution.block_lowering import algorithm, fits, merged_filters, winograd_rows
 from runtime.families.convolution.node import Convolution
+from runtime.families.matrix.byte_products import MOST_PRODUCTS
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.codes import (
     BYTES_FIXED,
@@ -35,7 +36,6 @@ from runtime.semantics.quantization import EIGHT_BITS
 from runtime.types import ElementType, Storage
 
 _QUAD = 4  # channels of a lane that follow each other (cpu_quantized.h)
-MOST_PRODUCTS = (2**31 - 1) // (255 * 128)
 # Multiply-adds for an input that has to be brought into eight bits first, from which on that is paid back.
 _MIN_MACS = 64
 _MOST_OF_A_PAIR = 128  # that a pair of weights of one sign may sum to, so that 16 bits hold its products with bytes
@@ -58,7 +58,7 @@ def pays(builder: Builder, node: Node) -> bool:
     graph, known = builder.graph, builder.graph.tensors[node.inputs[0]].quantization
     if known is None or not known.is_whole or known.integers not in EIGHT_BITS:
         return False
-    if algorithm(builder, node) == CPU_WINOGRAD:
+    if builder.target.memory == "cpu" and algorithm(builder, node) == CPU_WINOGRAD:
         return False
     macs = math.prod(graph.shape(node.output)) * math.prod(graph.shape(node.inputs[1])[1:])
     return macs >= _MIN_MACS * math.prod(graph.shape(node.inputs[0]))

@@ -95,6 +95,31 @@ BUFFER_KERNELS = (
         variants=ITEM_VARIANTS,
         defaults=ITEM_DEFAULTS,
     ),
+    buffer_kernel(
+        "lookup",
+        "Activation",
+        "x:flat table:weights y:flat",
+        nest_ints(4, "xs ys"),
+        lambda dims, defines: {**nest_shapes(dims, defines, 4, "x y"), "table": (256,)},
+        nest_work_items,
+        source="unary",
+        variants=ITEM_VARIANTS,
+        defaults=ITEM_DEFAULTS,
+        cpu=False,
+    ),
+    buffer_kernel(
+        "binary_bytes",
+        "Eltwise",
+        "a:flat b:flat y:flat",
+        nest_ints(4, "as bs ys"),
+        functools.partial(nest_shapes, rank=4, tensors="a b y"),
+        nest_work_items,
+        source="binary",
+        floats="a_scale a_zero b_scale b_zero act_a act_b",
+        variants=ITEM_VARIANTS,
+        defaults=ITEM_DEFAULTS,
+        cpu=False,
+    ),
 )
 
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from runtime.families.elementwise.block_kernels import QUANTIZED_BINARY, QUANTIZED_LOOKUP
 from runtime.families.elementwise.definition import ACTIVATIONS, BINARY, COMPUTE, UNARY
+from runtime.families.elementwise.translation import nest_dims, strides_in
 from runtime.graph import Array, Node
-from runtime.kernels.codes import Binary
+from runtime.kernels.codes import INPUT_IN_BYTES, OUTPUT_IN_BYTES, Binary
 from runtime.layout.blocked import blocked_shape
 from runtime.lowering.blocks import QuantizedOperator
 from runtime.lowering.builder import IMAGE_RANK, Builder
@@ -28,6 +29,9 @@ _SIGNS = {"Add": 1.0, "Sub": -1.0, "Mul": 1.0}
 
 def emit_lookup(builder: Builder, name: str, op: str, x: Value, y: Value, table: Array, images: int = 0) -> None:
     """Emits a step that writes what a table has of each byte; `images`: elements from one image of y to the next."""
+    if x.storage != Storage.BLOCKED:
+        builder.look_up(name, op, x, y, table)
+        return
     batch, blocks, *sizes = blocked_shape(x.shape, builder.block)
     each = blocks * math.prod(sizes)
     dims = {"runs": batch, "pixels": each // builder.block, "x_stride": each, "y_stride": images or each}
@@ -47,13 +51,8 @@ def requantized(builder: Builder, name: str, x: Value, steps: Steps) -> Value:
 
 def steps_table(x: Value, steps: Steps) -> Array:
     """The bytes in other steps of all bytes of a tensor."""
-    return _bytes(_reals(x), steps)
-
-
-def _reals(x: Value) -> Array:
-    """What all bytes of a tensor stand for."""
     assert x.steps is not None
-    return np.asarray((np.arange(256) - x.steps.zero) * x.steps.step, np.float32)
+    return _bytes(x.steps.reals(), steps)
 
 
 def _bytes(reals: Array, steps: Steps) -> Array:
@@ -82,8 +81,9 @@ def _lower_function(builder: Builder, node: Node) -> None:
     graph = builder.graph
     (name,) = (name for name in node.inputs if not graph.is_constant(name))
     x, y = builder.read_bytes(name), builder.write_bytes(builder.result(node))
-    assert y.steps is not None
-    arguments = [graph.constants[each].reshape(()) if graph.is_constant(each) else _reals(x) for each in node.inputs]
+    assert x.steps and y.steps
+    given = x.steps.reals()
+    arguments = [graph.constants[each].reshape(()) if graph.is_constant(each) else given for each in node.inputs]
     reals = computed(graph, node, arguments)
     if reals is None:
         reals = _function_of(node, arguments)
@@ -131,11 +131,22 @@ def _lower_binary(builder: Builder, node: Node) -> None:
     scales = [sign * x.steps.step for x, (_, sign) in zip((a, b), wide_first, strict=True) if x.steps]
     divisors = (y.steps.step, 1.0 if node.op == "Mul" else y.steps.step)
     numbers = {f"{name}_scale": scale / by for name, scale, by in zip("ab", scales, divisors, strict=True)}
-    numbers |= {"a_zero": float(a.steps.zero), "b_zero": float(b.steps.zero), **byte_bounds(y.steps, "low high")}
+    numbers |= {"a_zero": float(a.steps.zero), "b_zero": float(b.steps.zero)}
+    defines = {"BINARY": int(Binary.MUL if node.op == "Mul" else Binary.ADD)}
+    if builder.target.memory != "cpu":
+        operands, bounds = {"a": a, "b": b, "y": y}, byte_bounds(y.steps, "act_a act_b")
+        dims = nest_dims(node, out, {"as": strides_in(a, out), "bs": strides_in(b, out), "ys": y.strides})
+        defines |= {"BYTES": INPUT_IN_BYTES + OUTPUT_IN_BYTES}
+        shown = ProfileInfo(out)
+        builder.launch(
+            "binary_bytes", node.name, "Eltwise", operands, dims, numbers | bounds, defines, shown, "eight bits"
+        )
+        return
+    numbers |= byte_bounds(y.steps, "low high")
     batch, blocks, height, width, _ = blocked_shape(out, builder.block)
     dims = {"planes": batch * blocks, "pixels": height * width, "b_pixels": b.shape[2] * b.shape[3]}
     dims |= _fixed(builder, node, [name for name, _ in wide_first] != node.inputs)
-    defines = {"BINARY": int(Binary.MUL if node.op == "Mul" else Binary.ADD), "BLOCK": builder.block}
+    defines |= {"BLOCK": builder.block}
     tensors, shown = {"a": a, "b": b, "y": y}, ProfileInfo(out)
     builder.launch(QUANTIZED_BINARY, node.name, "Eltwise", tensors, dims, numbers, defines, shown, "eight bits")
 
@@ -158,3 +169,4 @@ QUANTIZED_OPERATORS = {
     **dict.fromkeys(BINARY, QuantizedOperator(_serves_binary, _lower_binary)),
     "FakeQuantize": QuantizedOperator(_always, _lower_rounding, _always),
 }
+BYTE_OPERATORS = QUANTIZED_OPERATORS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 
 from runtime.graph import Node
 from runtime.kernels.codes import Binary
@@ -13,6 +14,7 @@ from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.images import EXTENTS, emit, extents
 from runtime.lowering.iteration import broadcast_strides, loop_nest, padded
 from runtime.lowering.launch import Tensors
+from runtime.lowering.launcher import NEST_RANK
 from runtime.lowering.value import Value
 from runtime.operators.case import IMAGE, sized
 from runtime.plan.plan import ProfileInfo
@@ -33,15 +35,11 @@ def unary_numbers(node: Node) -> dict[str, float]:
     return {"alpha": node.attrs.get("alpha", 0.0), "beta": node.attrs.get("beta", 0.0)}
 
 
-_RANK = 4
-
-
 def lower_unary(builder: Builder, node: Node) -> None:
     """Emits an operator of one tensor; the output gets the input's storage."""
     x = builder.read_any(node.inputs[0])
     y = builder.write(node.output, x.storage)
-    extents, (xs, ys) = _nest(node, x.shape, [x.strides, y.strides])
-    dims = _dims(extents, {"xs": xs, "ys": ys})
+    dims = nest_dims(node, x.shape, {"xs": x.strides, "ys": y.strides})
     defines = {"UNARY": int(UNARY[node.op])}
     numbers = unary_numbers(node)
     builder.launch("unary", node.name, node.op, {"x": x, "y": y}, dims, numbers, defines, ProfileInfo(y.shape))
@@ -53,9 +51,7 @@ def lower_binary(builder: Builder, node: Node) -> None:
     a, b = _operands(builder, node, out)
     storage = Storage.NHWC if len(out) == 4 and Storage.NHWC in (a.storage, b.storage) else Storage.FLAT
     y = builder.write(node.output, storage)
-    steps = [broadcast_strides(v.shape, v.strides, len(out), out) for v in (a, b)]
-    extents, (as_, bs, ys) = _nest(node, out, [*steps, y.strides])
-    dims = _dims(extents, {"as": as_, "bs": bs, "ys": ys})
+    dims = nest_dims(node, out, {"as": strides_in(a, out), "bs": strides_in(b, out), "ys": y.strides})
     code, numbers = activation_code(node.attrs)
     defines = {"BINARY": int(BINARY[node.op]), "ACTIVATION": code}
     builder.launch(
@@ -71,17 +67,19 @@ def _operands(builder: Builder, node: Node, out: tuple[int, ...]) -> list[Value]
     return [builder.read_any(name) for name in node.inputs]
 
 
-def _nest(node: Node, shape: tuple[int, ...], operands: list[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
-    extents, strides = loop_nest(shape, operands)
-    if len(extents) > _RANK:
-        raise node_error(node, f"operands that need {len(extents)} nested loops; {_RANK} are supported")
-    return extents, strides
+def strides_in(operand: Value, out: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of an operand along the axes of a result, 0 where it repeats."""
+    return tuple(broadcast_strides(operand.shape, operand.strides, len(out), out))
 
 
-def _dims(extents: list[int], operands: dict[str, list[int]]) -> dict[str, int]:
-    dims = {f"d{i}": v for i, v in enumerate(padded(extents, _RANK, 1))}
-    for prefix, strides in operands.items():
-        dims |= {f"{prefix}{i}": v for i, v in enumerate(padded(strides, _RANK, 0))}
+def nest_dims(node: Node, shape: tuple[int, ...], operands: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """The extents of the loops over a shape, and the strides of each operand along them."""
+    extents, strides = loop_nest(shape, list(operands.values()))
+    if len(extents) > NEST_RANK:
+        raise node_error(node, f"operands that need {len(extents)} nested loops; {NEST_RANK} are supported")
+    dims = {f"d{i}": v for i, v in enumerate(padded(extents, NEST_RANK, 1))}
+    for prefix, own in zip(operands, strides, strict=True):
+        dims |= {f"{prefix}{i}": v for i, v in enumerate(padded(own, NEST_RANK, 0))}
     return dims
 
 

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from runtime.families.matrix.byte_products import MOST_PRODUCTS, ByteProduct, byte_product
 from runtime.families.matrix.loops import product_loops
 from runtime.graph import Node
 from runtime.kernels.codes import Residual
+from runtime.layout.integer_rows import integer_rows
 from runtime.lowering.activation import activation_code
-from runtime.lowering.builder import Builder, node_error
+from runtime.lowering.blocks import QuantizedOperator
+from runtime.lowering.builder import PIXEL_BYTES, Builder, node_error
 from runtime.lowering.launch import Rows, Tensors
 from runtime.lowering.value import Value, row_major
 from runtime.plan.plan import ProfileInfo
@@ -24,19 +27,34 @@ MANY_ROWS = 4  # fewer fill no tile
 
 def lower_fully_connected(builder: Builder, node: Node) -> None:
     """Lowers FullyConnected: y[..., o] = activation(sum_k x[..., k] w[o, k] + b[o] (+ or * residual[..., o]))."""
-    x = builder.read(node.inputs[0], Storage.FLAT)
     addend, factor = node.input(3), node.input(4)
-    y = builder.write(node.output, Storage.FLAT)
     weights = builder.graph.constants[node.inputs[1]]
     out_c, in_c = weights.shape
     bias = builder.graph.constants[node.input(2)] if node.input(2) else np.zeros(out_c, np.float32)
-    tensors: Tensors = {"x": x, "w": Rows(node.inputs[1], weights[None]), "y": y}
+    product, rows = None, Rows(node.inputs[1], weights[None])
+    if builder.reads_bytes(node):
+        found = integer_rows(weights[None])
+        assert found
+        product = byte_product(builder, node, found.integers, found.scales.reshape(-1), bias)
+        bias, rows = product.bias, Rows(node.inputs[1], weights[None], product.rows)
+    x = builder.read_bytes(node.inputs[0]) if product else builder.read(node.inputs[0], Storage.FLAT)
+    y = builder.write_bytes(node.output) if builder.in_bytes(node.output) else builder.write(node.output, Storage.FLAT)
+    tensors: Tensors = {"x": x, "w": rows, "y": y}
     if addend or factor:
         tensors["residual"] = builder.read(addend or factor, Storage.FLAT)
     tensors["b"] = builder.constant(node.input(2) or f"{node.name}:bias", bias)
     dims = {"rows": math.prod(x.shape[:-1]), "in_c": in_c, "out_c": out_c}
     joined = Residual.ADD if addend else Residual.MULTIPLY if factor else Residual.NONE
-    emit_fully_connected(builder, node, tensors, dims, ProfileInfo(y.shape, weights.shape), joined)
+    emit_fully_connected(builder, node, tensors, dims, ProfileInfo(y.shape, weights.shape), joined, product)
+
+
+def takes_bytes(builder: Builder, node: Node) -> bool:
+    """Whether rows in bytes meet integers with a scale for each row, with nothing joined to the product."""
+    weights = builder.graph.constants.get(node.inputs[1])
+    if weights is None or any(node.inputs[3:]) or builder.graph.tensors[node.inputs[0]].quantization is None:
+        return False
+    found, in_c = integer_rows(weights[None]), weights.shape[1]
+    return found is not None and not found.group and in_c % PIXEL_BYTES == 0 and in_c <= MOST_PRODUCTS
 
 
 def emit_fully_connected(
@@ -46,6 +64,7 @@ def emit_fully_connected(
     dims: Mapping[str, int],
     shown: ProfileInfo,
     joined: Residual = Residual.NONE,
+    product: ByteProduct | None = None,
 ) -> None:
     """Emits the product of dense rows x with packed rows w, joined with a residual of its shape.
 
@@ -54,6 +73,8 @@ def emit_fully_connected(
     """
     code, numbers = activation_code(node.attrs)
     kernel, defines = "fully_connected", {"ACTIVATION": code, "RESIDUAL": int(joined)}
+    if product:
+        defines, numbers = defines | product.defines, numbers | product.numbers
     tensors = {"residual": tensors["x"]} | tensors
     if dims["rows"] >= MANY_ROWS:
         kernel, widths = "conv1x1", {"x": "in_c", "residual": "out_c" if joined else "in_c", "y": "out_c"}
@@ -96,3 +117,4 @@ def _suits_cpu(dims: Mapping[str, int]) -> bool:
 
 
 BUFFER_LOWERINGS = {"FullyConnected": lower_fully_connected, "MatMul": lower_matmul}
+BYTE_OPERATORS = {"FullyConnected": QuantizedOperator(takes_bytes, lower_fully_connected, rounds=False, inputs=1)}

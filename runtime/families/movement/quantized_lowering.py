@@ -8,7 +8,9 @@ from runtime.families.elementwise.quantized_lowering import emit_lookup, steps_t
 from runtime.families.movement.block_lowering import only_channels
 from runtime.graph import Node
 from runtime.lowering.blocks import QuantizedOperator, is_image
-from runtime.lowering.builder import Builder
+from runtime.lowering.builder import IMAGE_RANK, PIXEL_BYTES, Builder
+from runtime.lowering.value import Value
+from runtime.types import Storage
 
 
 def _joins_blocks(builder: Builder, node: Node) -> bool:
@@ -24,7 +26,7 @@ def _lower_concat(builder: Builder, node: Node) -> None:
     assert y.steps is not None
     for index, name in enumerate(node.inputs):
         x = builder.read_bytes(name)
-        part = y.blocks(name, x.shape, start)
+        part = y.channels(name, x.shape, start)
         if not (x.base is y and x.offset == part.offset):
             images = y.size_bytes // y.shape[0]
             emit_lookup(builder, f"{node.name}:{index}", "Concat", x, part, steps_table(x, y.steps), images)
@@ -52,6 +54,32 @@ def _lower_slice(builder: Builder, node: Node) -> None:
         emit_lookup(builder, node.name, "Slice", part, builder.write_bytes(result), steps_table(part, known))
 
 
+def _joins_channels(builder: Builder, node: Node) -> bool:
+    return is_image(builder.graph, node) and node.attrs["axis"] == 1
+
+
+def _keeps_order(builder: Builder, node: Node) -> bool:
+    """Whether a reshaped tensor lies as it did: channels of single pixels, or rows."""
+    shapes = builder.graph.shape(node.inputs[0]), builder.graph.shape(node.output)
+    return all(len(shape) != IMAGE_RANK or (shape[2:] == (1, 1) and shape[1] >= PIXEL_BYTES) for shape in shapes)
+
+
+def _lower_reshape(builder: Builder, node: Node) -> None:
+    """The same memory; another in other steps."""
+    x, result = builder.read_bytes(node.inputs[0]), builder.result(node)
+    shape, steps = builder.graph.shape(node.output), builder.steps_of(result)
+    storage, stride = (Storage.NHWC, shape[1]) if len(shape) == IMAGE_RANK else (Storage.FLAT, 0)
+    view = Value(result, shape, storage, x.element, stride, x, steps=x.steps)
+    if x.steps == steps and x.is_row_major and not builder.is_part(result):
+        builder.alias(result, view)
+    else:
+        emit_lookup(builder, node.name, "Reshape", view, builder.write_bytes(result), steps_table(x, steps))
+
+
+BYTE_OPERATORS = {
+    "Concat": QuantizedOperator(_joins_channels, _lower_concat),
+    "Reshape": QuantizedOperator(_keeps_order, _lower_reshape, inputs=1),
+}
 QUANTIZED_OPERATORS = {
     "Concat": QuantizedOperator(_joins_blocks, _lower_concat),
     "Slice": QuantizedOperator(_cuts_blocks, _lower_slice),

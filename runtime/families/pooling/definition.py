@@ -62,6 +62,19 @@ BUFFER_KERNELS = (
         variants=VARIANTS,
         defaults=DEFAULTS,
     ),
+    buffer_kernel(
+        "pool_bytes",
+        "Pooling",
+        "x:view y:view",
+        f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad:0-1",
+        image_shapes,
+        window_work_items,
+        source="pool",
+        floats="scale act_a act_b",
+        variants=VARIANTS,
+        defaults=DEFAULTS,
+        cpu=False,
+    ),
 )
 IMAGE_KERNELS = (
     image_kernel(

@@ -9,7 +9,7 @@ import numpy as np
 
 from runtime.families.pooling.definition import BLOCKED_POOL, QUANTIZED_POOL
 from runtime.graph import Graph, Node
-from runtime.kernels.codes import Pooling
+from runtime.kernels.codes import INPUT_IN_BYTES, OUTPUT_IN_BYTES, Pooling
 from runtime.lowering.blocks import BlockedOperator, QuantizedOperator, any_image
 from runtime.lowering.builder import Builder
 from runtime.lowering.images import emit
@@ -69,21 +69,29 @@ def _on_blocks(builder: Builder, node: Node) -> None:
 
 
 def emit_bytes(builder: Builder, node: Node, kind: Pooling, dims: dict[str, int], shown: ProfileInfo) -> None:
-    """One step on blocked activations of eight bits."""
+    """One step on activations of eight bits, in blocks on a CPU."""
     x, y = builder.read_bytes(node.inputs[0]), builder.write_bytes(builder.result(node))
     assert x.steps and y.steps
-    defines = {"POOL": int(kind), "BLOCK": builder.block, "ZERO": x.steps.zero}
-    numbers = {"scale": x.steps.step / y.steps.step, **byte_bounds(y.steps, "low high")}
+    defines, numbers = {"POOL": int(kind), "ZERO": x.steps.zero}, {"scale": x.steps.step / y.steps.step}
+    if builder.target.memory != "cpu":
+        defines["BYTES"], bounds = INPUT_IN_BYTES + OUTPUT_IN_BYTES, byte_bounds(y.steps, "act_a act_b")
+        tensors = {"x": x, "y": y}
+        builder.launch(
+            "pool_bytes", node.name, "Pooling", tensors, dims, numbers | bounds, defines, shown, "eight bits"
+        )
+        return
+    defines["BLOCK"], bounds = builder.block, byte_bounds(y.steps, "low high")
     found = fixed_point_of(builder.graph, node)
     multiplier = shift = np.zeros((), np.int64)
     if found and node.op == "AveragePool":  # of the integers themselves
         zero = -int(np.iinfo(found.target.integers).min)
-        defines["ZERO"], numbers = zero, {**numbers, **byte_bounds(Steps(y.steps.step, zero), "low high")}
+        defines["ZERO"], bounds = zero, byte_bounds(Steps(y.steps.step, zero), "low high")
     elif found:
         multiplier, shift = mean_factor(found, dims["k_h"] * dims["k_w"])
     form = 0 if found is None else _QUOTIENT if node.op == "AveragePool" else _PRODUCT
     dims |= {"fixed": form, "multiplier": int(multiplier), "shift": int(shift)}
-    builder.launch(QUANTIZED_POOL, node.name, "Pooling", {"x": x, "y": y}, dims, numbers, defines, shown, "eight bits")
+    tensors = {"x": x, "y": y}
+    builder.launch(QUANTIZED_POOL, node.name, "Pooling", tensors, dims, numbers | bounds, defines, shown, "eight bits")
 
 
 def _serves_bytes(builder: Builder, node: Node) -> bool:
@@ -106,6 +114,7 @@ BUFFER_LOWERINGS = dict.fromkeys(_POOLS, _on_buffers)
 IMAGE_LOWERINGS = dict.fromkeys(_POOLS, _on_images)
 BLOCKED_OPERATORS = dict.fromkeys(_POOLS, BlockedOperator(any_image, _on_blocks))
 QUANTIZED_OPERATORS = dict.fromkeys(_POOLS, QuantizedOperator(_serves_bytes, _on_bytes))
+BYTE_OPERATORS = dict.fromkeys(_POOLS, QuantizedOperator(lambda builder, node: True, _on_bytes))
 OPBENCH_CASES = (
     _pool("MaxPool", 64, 112, 3, 2, 1),
     _pool("AveragePool", 128, 28, 2, 2, 0),

@@ -98,4 +98,5 @@ BUFFER_LOWERINGS = dict.fromkeys(REDUCTIONS, _on_buffers)
 IMAGE_LOWERINGS = dict.fromkeys(REDUCTIONS, _on_images)
 BLOCKED_OPERATORS = {"ReduceMean": BlockedOperator(_is_global, _on_blocks)}
 QUANTIZED_OPERATORS = dict.fromkeys(("ReduceMean", "ReduceMax"), QuantizedOperator(_serves_bytes, _on_bytes))
+BYTE_OPERATORS = QUANTIZED_OPERATORS
 OPBENCH_CASES = (sized("ReduceMean", (1, 1024, 7, 7), axes=(2, 3), keepdims=True),)

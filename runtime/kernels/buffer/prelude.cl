@@ -185,23 +185,43 @@ INLINED void store_some(floats v, global storage *p, int count) { store_strided(
 
 // Writes the `count` elements of a result that exist.
 #if BYTES & 1
-INLINED void store_result(floats v, global output_storage *p, int count, float act_a, float act_b)
+INLINED void store_result(floats v, global output_storage *p, int stride, int count, float act_a, float act_b)
 {
     lanes u;
     u.vector = rint(v * (255.0f / (act_b - act_a))) - rint(act_a * (255.0f / (act_b - act_a)));
 #if VECTOR > 1
-    if (count >= VECTOR) {
+    if (stride == 1 && count >= VECTOR) {
         STORE_BYTE_N(VECTOR, CONVERT_N(uchar, VECTOR, u.vector), p);
         return;
     }
 #endif
     for (int i = 0; i < VECTOR && i < count; i++)
-        p[i] = (uchar)u.element[i];
+        p[i * stride] = (uchar)u.element[i];
 }
 #else
-INLINED void store_result(floats v, global output_storage *p, int count, float act_a, float act_b)
+INLINED void store_result(floats v, global output_storage *p, int stride, int count, float act_a, float act_b)
 {
-    store_some(v, p, count);
+    store_strided(v, p, stride, count);
+}
+#endif
+
+// VECTOR elements of an input `stride` apart, of which `count` exist.
+#if BYTES & 4
+INLINED floats load_inputs(global const input_storage *p, int stride, int count)
+{
+#if VECTOR > 1
+    if (stride == 1 && count >= VECTOR)
+        return CONVERT_N(float, VECTOR, LOAD_BYTE_N(VECTOR, p));
+#endif
+    lanes v;
+    for (int i = 0; i < VECTOR; i++)
+        v.element[i] = i < count ? p[i * stride] : 0;
+    return v.vector;
+}
+#else
+INLINED floats load_inputs(global const input_storage *p, int stride, int count)
+{
+    return load_strided(p, stride, count);
 }
 #endif
 
@@ -639,7 +659,7 @@ INLINED void write_part(floats sum[PIXELS][VECTORS], global const storage *resid
 #elif RESIDUAL
                     v += load_some(residual + p * residual_stride + first, exist);
 #endif
-                    store_result(ACTIVATE(v, act_a, act_b), y + p * y_stride + first, exist, act_a, act_b);
+                    store_result(ACTIVATE(v, act_a, act_b), y + p * y_stride + first, 1, exist, act_a, act_b);
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -36,7 +37,9 @@ def binary(
 
 def compute_unary(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
     x = nest(arrays["x"], indexed(dims, "d", 4), indexed(dims, "xs", 4))
-    return unary_function(Unary(defines["UNARY"]), x, floats["alpha"], floats["beta"])
+    result = unary_function(Unary(defines["UNARY"]), x, floats["alpha"], floats["beta"])
+    step = (floats["beta"] - floats["alpha"]) / 255
+    return np.rint(result / step) - np.rint(floats["alpha"] / step) if defines.get("BYTES") else result
 
 
 def compute_binary(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
@@ -54,6 +57,28 @@ def compute_binary(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) ->
     return activate(functions[Binary(defines["BINARY"])](a, b), defines, floats)
 
 
+def lookup(code: int, extents: tuple[int, int, int, int], xs: tuple[int, ...] = (), ys: tuple[int, ...] = ()) -> Case:
+    dims = unary(0, extents, xs, ys).dims
+    return Case(TABLE["lookup"], dims, {"BYTES": code})
+
+
+def in_bytes_binary(code: int, extents: tuple[int, int, int, int], right: tuple[int, ...] = ()) -> Case:
+    numbers = {"a_scale": 0.5, "a_zero": 113.0, "b_scale": 0.25 if code == Binary.ADD else 2.0**-7, "b_zero": 100.0}
+    floats = {**numbers, "act_a": -120.0, "act_b": 135.0}
+    return Case(TABLE["binary_bytes"], binary(code, extents, right=right).dims, {"BINARY": code, "BYTES": 5}, floats)
+
+
+def compute_lookup(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    x = nest(arrays["x"], indexed(dims, "d", 4), indexed(dims, "xs", 4))
+    return arrays["table"][x.astype(int)]
+
+
+def compute_binary_bytes(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    reals = {name: (arrays[name] - floats[f"{name}_zero"]) * floats[f"{name}_scale"] for name in "ab"}
+    v = compute_binary(arrays | reals, dims, {**defines, "ACTIVATION": 0}, {"act_a": -np.inf, "act_b": np.inf})
+    return np.rint(np.clip(v, floats["act_a"], floats["act_b"])) - floats["act_a"]
+
+
 CASES: dict[str, Case] = {
     **{f"unary {code.name}": unary(code, (1, 1, 1, 43)) for code in Unary},
     "unary strided": unary(Unary.TANH, (2, 3, 4, 5), (60, 20, 5, 1), (1, 2, 6, 24)),
@@ -65,7 +90,24 @@ CASES: dict[str, Case] = {
     "binary strided": binary(Binary.SUB, (2, 3, 4, 5), (60, 20, 5, 1), (1, 2, 6, 24), (60, 1, 3, 12)),
     "binary view": binary(Binary.MAX, (1, 1, 6, 19), (0, 0, 25, 1), (0, 0, 19, 1), (0, 0, 22, 1), Unary.SIGMOID),
 }
-ORACLES = {"unary": compute_unary, "binary": compute_binary}
+CASES |= {
+    "unary to bytes": dataclasses.replace(
+        unary(Unary.FAKE_QUANTIZE, (2, 3, 4, 19), ys=(304, 76, 19, 1)),
+        defines={"UNARY": int(Unary.FAKE_QUANTIZE), "BYTES": 1},
+        floats={"alpha": -0.5, "beta": 0.7},
+    ),
+    "lookup": lookup(5, (1, 1, 3, 43)),
+    "lookup strided": lookup(5, (2, 3, 4, 5), (60, 20, 5, 1), (60, 1, 15, 3)),
+    "lookup to floats": lookup(4, (2, 3, 4, 5), (60, 1, 15, 3), (60, 20, 5, 1)),
+    "binary_bytes sum": in_bytes_binary(Binary.ADD, (1, 1, 5, 43)),
+    "binary_bytes product of channels": in_bytes_binary(Binary.MUL, (1, 2, 5, 16), right=(0, 16, 0, 1)),
+}
+ORACLES = {
+    "unary": compute_unary,
+    "lookup": compute_lookup,
+    "binary": compute_binary,
+    "binary_bytes": compute_binary_bytes,
+}
 IMAGE_CASES = {
     "binary": (EXTENTS | OPERANDS, UNBOUNDED, {"BINARY": 0, "ACTIVATION": 0}),
     "unary": (EXTENTS, (-0.5, 0.5), {"UNARY": 0}),

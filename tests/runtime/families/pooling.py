@@ -22,13 +22,24 @@ def compute_pool(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> A
     return total / (dims["k_h"] * dims["k_w"] if dims["count_include_pad"] else inside)
 
 
+def pool_bytes(case: Case) -> Case:
+    floats = {"scale": 0.75, "act_a": -100.0, "act_b": 155.0}
+    return Case(TABLE["pool_bytes"], case.dims, {**case.defines, "BYTES": 5, "ZERO": 113}, floats)
+
+
+def compute_pool_bytes(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    mean = compute_pool({"x": arrays["x"] - defines["ZERO"]}, dims, defines, floats)
+    return np.rint(np.clip(mean * floats["scale"], floats["act_a"], floats["act_b"])) - floats["act_a"]
+
+
 CASES: dict[str, Case] = {
     "pool max": pool(19, window((7, 8), (3, 3), (2, 2), pad=SAME, batch=2), Pooling.MAX),
     "pool average": pool(16, window((7, 8), (3, 3), (1, 1), pad=SAME), Pooling.AVERAGE),
     "pool average all": pool(5, window((6, 6), (3, 2), (2, 2), pad=(1, 1, 0, 0)), Pooling.AVERAGE, count_include_pad=1),
     "pool dilation": pool(8, window((7, 9), (2, 2), dilation=(2, 3)), Pooling.MAX),
 }
-ORACLES = {"pool": compute_pool}
+CASES |= {name.replace("pool", "pool_bytes"): pool_bytes(case) for name, case in CASES.items()}
+ORACLES = {"pool": compute_pool, "pool_bytes": compute_pool_bytes}
 IMAGE_CASES = {
     "pool": (SPATIAL | WINDOW | {"channels": 6, "count_include_pad": 0}, (), {"POOL": 0}),
 }
