@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterator
 
 from runtime.graph import Graph, Node
 from runtime.lowering.builder import IMAGE_RANK, Builder
-from runtime.lowering.tables import BYTE_OPERATORS, QUANTIZED_OPERATORS
+from runtime.lowering.tables import BLOCKED_OPERATORS, BYTE_OPERATORS, QUANTIZED_OPERATORS
 from runtime.lowering.value import InBytes
 from runtime.semantics.quantization import EIGHT_BITS
 
 _ROUNDING = "FakeQuantize"
+_MOVING = (_ROUNDING, "Reshape")  # compute nothing from bytes, so that who reads floats is better served with these
 
 
 def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
@@ -40,17 +41,25 @@ def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
 
 
 def _needed(graph: Graph, nodes: dict[str, str], rounded: Collection[str]) -> InBytes:
-    """Without what only rounds for nobody who reads bytes."""
+    """Without what only rounds, or computes on rounded rows, for nobody who reads bytes."""
     read, tensors = set[str](), set[str]()
     for node in reversed(graph.nodes):
         result = nodes.get(node.output, "")
-        if node.op == _ROUNDING and result not in read:
+        if result not in read and (node.op in _MOVING or (result and _is_idle(graph, node))):
             nodes.pop(node.output, None)
         elif result:
             read.update(_inputs(graph, node), filter(None, [node.input(3)]))
             if result in rounded and (result in read or QUANTIZED_OPERATORS[node.op].rounds):
                 tensors.add(result)
     return InBytes(nodes, tensors)
+
+
+def _is_idle(graph: Graph, node: Node) -> bool:
+    """Whether a function whose result nobody reads in bytes reads only what was row-major floats before."""
+    sources = [graph.producer(name) for name in _inputs(graph, node)]
+    rounded = [graph.producer(each.inputs[0]) for each in sources if each is not None and each.op == _ROUNDING]
+    is_plain = all(each is not None and each.op not in BLOCKED_OPERATORS for each in rounded)
+    return QUANTIZED_OPERATORS[node.op].rounds and len(rounded) == len(sources) and is_plain
 
 
 def _inputs(graph: Graph, node: Node) -> Iterator[str]:

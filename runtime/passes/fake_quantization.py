@@ -8,6 +8,7 @@ constants are folded.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -89,6 +90,25 @@ def remove_needless_quantizations(graph: Graph) -> list[str]:
         elif clamp is not None and _is_wider(clamp, limits):
             editor.set_inputs(node, clamp.inputs)
             changes.append(f"{clamp.name} before {node.name}")
+    editor.finish()
+    return changes
+
+
+def round_before_reshapes(graph: Graph) -> list[str]:
+    """Rounds what a Reshape reads instead of what it writes, so that who computes it rounds it, too."""
+    editor = GraphEditor(graph)
+    changes = []
+    for node in editor.nodes("FakeQuantize"):
+        reshape = editor.sole_producer(node.inputs[0], "Reshape")
+        if reshape is None:
+            continue
+        known = graph.tensors[node.output].quantization
+        rounded = editor.insert_before(reshape, node.op, node.name, reshape.inputs, node.attrs)
+        graph.tensors[rounded] = dataclasses.replace(graph.tensors[rounded], quantization=known)
+        node.name = reshape.name
+        editor.rewrite(node, "Reshape", [rounded], reshape.attrs)
+        editor.drop(reshape)
+        changes.append(rounded)
     editor.finish()
     return changes
 

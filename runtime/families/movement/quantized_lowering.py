@@ -1,4 +1,4 @@
-"""Lowers Concat and Slice of channels on activations of eight bits in blocks."""
+"""Lowers Concat and Slice of channels, and Reshape of rows, on activations of eight bits in blocks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from runtime.families.elementwise.quantized_lowering import emit_lookup, steps_t
 from runtime.families.movement.block_lowering import only_channels
 from runtime.graph import Node
 from runtime.lowering.blocks import QuantizedOperator, is_image
-from runtime.lowering.builder import Builder
+from runtime.lowering.builder import IMAGE_RANK, Builder
+from runtime.lowering.value import Value
+from runtime.types import ElementType, Storage
 
 
 def _joins_blocks(builder: Builder, node: Node) -> bool:
@@ -52,7 +54,26 @@ def _lower_slice(builder: Builder, node: Node) -> None:
         emit_lookup(builder, node.name, "Slice", part, builder.write_bytes(result), steps_table(part, known))
 
 
+def _keeps_rows(builder: Builder, node: Node) -> bool:
+    """Whether rows of whole blocks stay what they are."""
+    before, after = (builder.graph.shape(name) for name in (node.inputs[0], node.output))
+    is_rows = IMAGE_RANK not in (len(before), len(after)) and min(len(before), len(after)) > 1
+    return is_rows and before[-1] == after[-1] and after[-1] % builder.block == 0
+
+
+def _lower_reshape(builder: Builder, node: Node) -> None:
+    """The same memory, where the steps are the same."""
+    x, result = builder.read_bytes(node.inputs[0]), builder.result(node)
+    known = builder.steps_of(result)
+    if x.steps == known:
+        same = Value(result, x.shape, Storage.BLOCKED, ElementType.U8, base=x, block=x.block, steps=known)
+        builder.alias(result, same)
+    else:
+        emit_lookup(builder, node.name, "Reshape", x, builder.write_bytes(result), steps_table(x, known))
+
+
 QUANTIZED_OPERATORS = {
     "Concat": QuantizedOperator(_joins_blocks, _lower_concat),
     "Slice": QuantizedOperator(_cuts_blocks, _lower_slice),
+    "Reshape": QuantizedOperator(_keeps_rows, _lower_reshape),
 }
