@@ -27,7 +27,7 @@ def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
     behind = roundings(graph, {*kept, *graph.outputs})
     for node in graph.nodes:
         operator = QUANTIZED_OPERATORS.get(node.op)
-        if operator is None or node.output in rounded:
+        if operator is None or node.output in rounded or node.output in builder.options.cpu.in_floats:
             continue
         is_joined = operator.rounds and not _rounds(node) and node.output in behind
         result = behind[node.output] if is_joined else node.output

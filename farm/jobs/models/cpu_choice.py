@@ -27,8 +27,8 @@ class CpuChoice(pydantic.BaseModel):
     """What tuning chose for a model on a CPU, and what it gained by that.
 
     `winograd` are the convolutions, by output, that are Winograd's; `quantized`: whether what can compute in eight bits
-    does. `threads` and `affinity` are None where the default
-    was best. `valid_for` says which CPU, graph and runtime the choice is for.
+    does, but for the nodes `in_floats`, by output. `threads` and `affinity` are None where the default was best.
+    `valid_for` says which CPU, graph and runtime the choice is for.
     """
 
     model_config = pydantic.ConfigDict(strict=True, frozen=True, extra="forbid")
@@ -38,19 +38,20 @@ class CpuChoice(pydantic.BaseModel):
     block: Literal[8, 16]
     winograd: frozenset[str] = pydantic.Field(strict=False)
     quantized: bool = True
+    in_floats: frozenset[str] = pydantic.Field(default=frozenset(), strict=False)
     threads: Threads | None = None
     affinity: Affinity | None = None
     default_ms: float = 0.0
     tuned_ms: float = 0.0
 
-    @pydantic.field_serializer("winograd")
+    @pydantic.field_serializer("winograd", "in_floats")
     def _in_order(self, layers: frozenset[str]) -> list[str]:
         return sorted(layers)
 
     @property
     def options(self) -> CpuOptions:
         """For the lowering."""
-        return CpuOptions(self.block, dict.fromkeys(self.winograd, CPU_WINOGRAD), self.quantized)
+        return CpuOptions(self.block, dict.fromkeys(self.winograd, CPU_WINOGRAD), self.quantized, self.in_floats)
 
     @property
     def execution(self) -> Execution:
