@@ -38,6 +38,7 @@ WAYS = {
     "minmax, `--correct-bias`": QuantizeOptions(correct_bias=True),
     "minmax, `--per-channel --correct-bias`": QuantizeOptions(per_channel=True, correct_bias=True),
     "`--weights-only int8`": QuantizeOptions(weights_only="int8"),
+    "`--weights-only int8 --rounding adaptive`": QuantizeOptions(weights_only="int8", rounding="adaptive"),
     "`--weights-only int4`": QuantizeOptions(weights_only="int4"),
     "`--weights-only int4 --correct-bias`": QuantizeOptions(weights_only="int4", correct_bias=True),
 }

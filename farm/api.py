@@ -338,6 +338,7 @@ def quantize(
     keep: Sequence[str] = (),
     equalize: bool = False,
     correct_bias: bool = False,
+    rounding: str = "nearest",
     budget_sqnr_db: float | None = None,
     budget_accuracy_percent: float | None = None,
     ranges: File | None = None,
@@ -347,14 +348,16 @@ def quantize(
     """Writes each model in eight bits, as ONNX of QuantizeLinear and DequantizeLinear; a row for each.
 
     `data` is a folder of samples, whose values show each tensor's range; `ranges` a file of ranges instead. `method` is
-    minmax, percentile, entropy or mse; `weights_only` int8 or int4; with `reduce_range` weights have seven bits. The
+    minmax, percentile, entropy or mse; `weights_only` int8 or int4; with `reduce_range` weights have seven bits;
+    `rounding` is nearest or adaptive. The
     layers named in `keep` stay in float, and those that lose most until the budgets hold. `output` is the file, of one
     model; default: below build/.
     """
     weights = per_channel, reduce_range, weights_only or ""
     budget = LossBudget(budget_sqnr_db, budget_accuracy_percent)
     files = _path(ranges), _path(output)
-    options = QuantizeOptions(_path(data), method, *weights, tuple(keep), equalize, correct_bias, budget, *files)
+    changes = equalize, correct_bias, rounding
+    options = QuantizeOptions(_path(data), method, *weights, tuple(keep), *changes, budget, *files)
     return quantize_job(_load(model, given), options)
 
 

@@ -32,6 +32,7 @@ def quantize(
     keep: tuple[str, ...],
     equalize: bool,
     correct_bias: bool,
+    rounding: str,
     budget_sqnr: float | None,
     budget_accuracy: float | None,
     ranges: Path | None,
@@ -44,7 +45,7 @@ def quantize(
     kept = tuple(name.strip() for names in keep for name in names.split(",") if name.strip())
     budget = LossBudget(budget_sqnr, budget_accuracy)
     weights = per_channel, reduce_range, weights_only or ""
-    wanted = QuantizeOptions(data, method, *weights, kept, equalize, correct_bias, budget, ranges, output)
+    wanted = QuantizeOptions(data, method, *weights, kept, equalize, correct_bias, rounding, budget, ranges, output)
     with view.shown(only_slow=True, interrupted=GOES_ON) as progress:
         rows = list(quantize_job(source, wanted, lambda text: progress.stage("host", text)))
     for line in (f"note: {row.model}: {note}" for row in rows for note in row.notes):

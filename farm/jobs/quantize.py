@@ -30,6 +30,7 @@ from farm.quantization.histogram import Histogram
 from farm.quantization.judge import NO_BUDGET, Fidelity, LossBudget, fewest_in_float, fidelity, sqnr_by_tensor
 from farm.quantization.layers import LayerNodes
 from farm.quantization.methods import METHODS, Range, chosen_range
+from farm.quantization.rounding import AdaptiveRounding, RoundedWeight, with_integers
 from farm.quantization.switches import SwitchedModel
 from farm.rows.quantize import QuantizedLayer, QuantizeFigures, QuantizeResult, QuantizeRow
 from farm.rows.result import Conditions, make_row
@@ -45,6 +46,8 @@ MOST_JUDGED = 32  # samples that outputs are compared on
 MOST_ALONE, MOST_TRIALS = 4, 100  # samples that each layer is tried alone on, at most so many runs or one a layer
 MOST_CLIPPED = 0.01
 FAITHFUL_DB = 20.0  # noise of a tenth of an output
+ADAPTIVE = "adaptive"
+ROUNDINGS = ("nearest", ADAPTIVE)
 BARS = 48
 
 
@@ -61,6 +64,7 @@ class QuantizeOptions:
         keep: names of layers that stay in float.
         equalize: weights of neighbouring layers share their channels' ranges (farm/quantization/equalization.py).
         correct_bias: biases take away the mean error of their weights, as the samples show it.
+        rounding: `nearest`, or `adaptive`: weights up or down, as a layer's outputs over the samples are closest.
         ranges: a file of ranges in MACE's form, instead of those that samples show.
         output: the file to write; None: below build/.
     """
@@ -73,6 +77,7 @@ class QuantizeOptions:
     keep: tuple[str, ...] = ()
     equalize: bool = False
     correct_bias: bool = False
+    rounding: str = "nearest"
     budget: LossBudget = NO_BUDGET
     ranges: Path | None = None
     output: Path | None = None
@@ -89,6 +94,10 @@ class QuantizeOptions:
             raise ConfigError("a budget needs --data DIR: the samples that it is measured on")
         if self.data is None and self.correct_bias:
             raise ConfigError("--correct-bias needs --data DIR: the samples that errors are measured on")
+        if self.rounding not in ROUNDINGS:
+            raise ConfigError(f"rounding {self.rounding!r}: there is no such{suggestion(self.rounding, ROUNDINGS)}")
+        if self.data is None and self.rounding == ADAPTIVE:
+            raise ConfigError("--rounding adaptive needs --data DIR: the samples that outputs are compared on")
         if self.ranges and self.equalize:
             raise ConfigError(f"{self.ranges}: --equalize changes what layers compute, so ranges of it no longer hold")
         if self.reduce_range and self.weights_only:
@@ -178,6 +187,7 @@ class _Quantization:
             model_layers.named_layers(self._layers, self._model, options.keep), "kept by --keep"
         )
         self._bias_errors: dict[str, Array] = {}
+        self._rounded: Mapping[str, RoundedWeight] = {}
         self._made: tuple[object, onnx.ModelProto] | None = None
         self._file = options.output or Workspace(prepared.deployment.library_name).quantized_file(prepared.name)
 
@@ -188,6 +198,8 @@ class _Quantization:
         every = [layer for layer in self._layers if layer.name not in self._in_float]
         if not every:
             raise JobError("no layer is left to be quantised")
+        if self._options.rounding == ADAPTIVE:
+            self._rounded = self._adapted(every, ranges)
         if self._options.correct_bias:
             self._tell("biases")
             whole, judged = self._quantized(every, ranges), map(self._read, self._spread(MOST_JUDGED))
@@ -229,6 +241,15 @@ class _Quantization:
         self._tell(f"ranges: {options.method}")
         return {name: chosen_range(options.method, histograms[name]) for name in names}
 
+    def _adapted(self, every: Sequence[LayerNodes], ranges: Mapping[str, Range]) -> dict[str, RoundedWeight]:
+        """The integers of the weights of all layers."""
+        keyed = {_content_key(sample): functools.partial(self._read, sample) for sample in self._spread(MOST_JUDGED)}
+        kept = Workspace(self._prepared.deployment.library_name).quantized_file(self._prepared.name)
+        whole = self._quantized(every, ranges)
+        kept = kept.with_suffix(".rounding.npz")
+        rounding = AdaptiveRounding(self._process, self._model, whole, every, keyed, kept)
+        return rounding.run(lambda text: self._tell(f"rounding: {text}"))
+
     def _measured(self, every: Sequence[LayerNodes], ranges: Mapping[str, Range]) -> _Measured:
         """Tries each layer alone, all together, and without the worst ones; these go to what stays in float."""
         quantised = self._quantized(every, ranges)
@@ -269,14 +290,14 @@ class _Quantization:
 
     def _quantized(self, layers: Sequence[LayerNodes], ranges: Mapping[str, Range]) -> onnx.ModelProto:
         """The last one is kept: where no layer has to stay in float, it is what is written."""
-        key = bool(self._bias_errors), tuple(layer.name for layer in layers)
+        key = bool(self._bias_errors), bool(self._rounded), tuple(layer.name for layer in layers)
         if self._made is None or self._made[0] != key:
             model = with_biases(self._model, layers, self._bias_errors)
             if self._options.weights_only:
                 made = qdq.weights_only(model, layers, self._options.weights_only)
             else:
                 made = qdq.quantized(model, layers, ranges, self._options.per_channel, self._options.reduce_range)
-            self._made = key, made
+            self._made = key, with_integers(made, self._rounded) if self._rounded else made
         return self._made[1]
 
     def _run(self, model: onnx.ModelProto) -> Callable[[Inputs], dict[str, Array]]:
@@ -348,8 +369,14 @@ class _Quantization:
             alone_db=measured.alone_db.get(layer.name),
             before_db=measured.before_db.get(layer.name),
             after_db=measured.after_db.get(layer.name),
+            rounding_db=self._rounding_db(layer),
             histogram=tuple(seen.drawn(BARS)) if seen else (),
         )
+
+    def _rounding_db(self, layer: LayerNodes) -> float | None:
+        """What adaptive rounding gained of the layer's weights."""
+        gains = [self._rounded[name].gain_db for name in sorted(layer.tensors) if name in self._rounded]
+        return min(gains, default=None)
 
     def _saturated(self, ranges: Mapping[str, Range], histograms: Mapping[str, Histogram]) -> Iterator[str]:
         """A line for each tensor whose range clips many values, with the layer that writes it, or reads it first."""

@@ -31,7 +31,7 @@ Run = Callable[[onnx.ModelProto, Mapping[str, Array]], dict[str, Array]]
 
 _INTEGER_OPERATORS = {
     "": ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"),
-    "com.microsoft": ("QGemm", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QLinearSoftmax"),
+    "com.microsoft": ("QAttention", "QGemm", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QLinearSoftmax"),
 }
 
 

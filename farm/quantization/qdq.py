@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -85,8 +86,28 @@ def weights_only(model: onnx.ModelProto, layers: Sequence[LayerNodes], bits: str
     return _finished(made)
 
 
-def dequantized_weights(model: onnx.ModelProto) -> dict[str, Array]:
-    """The weights of a quantised model as floats again, by the names that they had."""
+@dataclasses.dataclass(frozen=True)
+class QuantizedWeight:
+    """A weight of a quantised model.
+
+    Attributes:
+        tensor: the name of its integers.
+        scales, zero: a value for each weight, or ones that broadcast.
+    """
+
+    tensor: str
+    integers: Array
+    scales: Array
+    zero: Array
+
+    @property
+    def centred(self) -> Array:
+        """The integers less the zero point, as floats."""
+        return self.integers.astype(np.float32) - self.zero
+
+
+def integer_weights(model: onnx.ModelProto) -> dict[str, QuantizedWeight]:
+    """The weights of a quantised model, by the names that they had as floats."""
     values = {each.name: each for each in model.graph.initializer}
     found = {}
     for node in added_dequantizations(model):
@@ -94,10 +115,17 @@ def dequantized_weights(model: onnx.ModelProto) -> dict[str, Array]:
             integers, scale, *zero = (numpy_helper.to_array(values[name]) for name in node.input)
             given = {each.name: each.i for each in node.attribute}
             axis, group = given.get("axis", 1), given.get("block_size", 0)
-            wide = [_spread(each.astype(np.float32), axis, group, integers.ndim) for each in (scale, *zero)]
-            whole = integers.astype(np.float32)
-            found[dequantized_name(node.output[0])] = (whole - wide[1] if zero else whole) * wide[0]
+            scales, zeros = (
+                _spread(each.astype(np.float32), axis, group, integers.ndim)
+                for each in (scale, zero[0] if zero else np.zeros_like(scale))
+            )
+            found[dequantized_name(node.output[0])] = QuantizedWeight(node.input[0], integers, scales, zeros)
     return found
+
+
+def dequantized_weights(model: onnx.ModelProto) -> dict[str, Array]:
+    """The weights of a quantised model as floats again, by the names that they had."""
+    return {name: weight.centred * weight.scales for name, weight in integer_weights(model).items()}
 
 
 def _spread(parameter: Array, axis: int, group: int, rank: int) -> Array:

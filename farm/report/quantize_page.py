@@ -35,7 +35,7 @@ def _layer(layer: QuantizedLayer) -> dict[str, Any]:
         "range": range_text(layer.low, layer.high),
         "seen": range_text(layer.lowest, layer.highest),
         "clipped": "-" if layer.clipped_percent is None else f"{layer.clipped_percent:.2f} %",
-        "noise": [decibels(value) for value in (layer.alone_db, layer.before_db, layer.after_db)],
+        "noise": [decibels(value) for value in (layer.alone_db, layer.before_db, layer.after_db, layer.rounding_db)],
         "bars": [round(100 * (count / most) ** 0.5, 1) for count in layer.histogram],
         "band": (low, round(high - low, 2)),
     }

@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from onnx import NodeProto
-
+from runtime.importers.function_text import ShapedText
 from runtime.importers.registry import Handler
 from runtime.registry import collect
 
 HANDLERS: Mapping[str, Handler] = collect("HANDLERS")
-ONNX_FUNCTIONS: Mapping[Any, Callable[[NodeProto], str]] = collect("ONNX_FUNCTIONS")  # by (domain, operator)
+ONNX_FUNCTIONS: Mapping[Any, ShapedText] = collect("ONNX_FUNCTIONS")  # by (domain, operator)
 EXPANSIONS: Mapping[str, Handler] = collect("EXPANSIONS")
 FARM_HANDLERS: Mapping[str, Handler] = collect("FARM_HANDLERS")  # of the domain `farm`

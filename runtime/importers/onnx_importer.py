@@ -207,7 +207,9 @@ class OnnxImport:
         elif domain == "" and node.op in _WITH_BODIES:
             self._import_nodes(_WITH_BODIES[node.op](proto, node, self.builder), {**self.opsets, "": node.opset})
         elif (domain, node.op) in ONNX_FUNCTIONS:
-            self._import_function(onnx.parser.parse_function(ONNX_FUNCTIONS[domain, node.op](proto)), proto, {})
+            shapes = [self.builder.shape(name) if name else () for name in node.inputs]
+            text = ONNX_FUNCTIONS[domain, node.op](proto, shapes)
+            self._import_function(onnx.parser.parse_function(text), proto, {})
         elif other := stand_in(proto):
             self._stand_in(proto, node, other)
         elif domain == "" and moves_integers(node, self.builder):

@@ -299,9 +299,11 @@ class Launcher:
         tensors, floats, row = {"x": source, "y": value}, dict[str, float](), REORDER
         if steps := value.steps or source.steps:
             if source.is_row_major and value.is_row_major and source.shape[1] % self.block == 0:
-                rows = source.shape[0]  # long runs of neighbours
-                dims = {"batch": 1, "channels": 1, "h": rows, "w": source.size // rows}
-                defines |= {"FROM": Order.NCHW, "TO": Order.NCHW}
+                rows, run = source.shape[0], source.size // source.shape[0]  # long runs of neighbours
+                as_pixels = {"batch": 1, "channels": 1, "h": rows, "w": run}
+                dims = {"batch": rows, "channels": run, "h": 1, "w": 1} if value.steps else as_pixels
+                orders = (Order.NHWC, Order.BLOCKED) if value.steps else (Order.NCHW, Order.NCHW)
+                defines |= dict(zip(("FROM", "TO"), orders, strict=True))
             defines |= {"BYTES": int(value.steps is not None), "ZERO": steps.zero}
             floats, row = {"step": steps.step}, QUANTIZED_REORDER
         self.launch(row, name, row.operator, tensors, dims, floats, defines, shown, note)

@@ -15,14 +15,15 @@ class CpuOptions:
 
     `block`: channels of a block of activations, 8 or 16; 0 for the target's. `algorithms`: of convolutions, by output,
     all others are DIRECT; None: what pays as a rule. `quantized`: whether what can compute in eight bits does so, on a
-    target that gains by it. `separable`: outputs of the 1x1 convolutions that are one step with the depthwise ones
-    before them; None: as a rule.
+    target that gains by it, but for the nodes `in_floats`, by output. `separable`: outputs of the 1x1 convolutions that
+    are one step with the depthwise ones before them; None: as a rule.
     """
 
     block: int = 0
     algorithms: Mapping[str, Algorithm] | None = dataclasses.field(default=None, hash=False)
     quantized: bool = True
     separable: Collection[str] | None = dataclasses.field(default=None, hash=False)
+    in_floats: frozenset[str] = frozenset()
 
 
 CPU_DEFAULT = CpuOptions()

@@ -13,12 +13,13 @@ from collections.abc import Collection, Iterator, Mapping
 from runtime.graph import Graph, Node
 from runtime.lowering.blocks import QuantizedOperator
 from runtime.lowering.builder import IMAGE_RANK, Builder
-from runtime.lowering.tables import byte_operators
+from runtime.lowering.tables import BLOCKED_OPERATORS, byte_operators
 from runtime.lowering.value import InBytes
 from runtime.oracle.fixed_point import fixed_point_of
 from runtime.semantics.quantization import EIGHT_BITS
 
 _ROUNDING = "FakeQuantize"
+_MOVING = (_ROUNDING, "Reshape")  # compute nothing from bytes, so that who reads floats is better served with these
 
 
 def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
@@ -33,7 +34,7 @@ def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
 
     for node in graph.nodes:
         operator = operators.get(node.op)
-        if operator is None or node.output in rounded:
+        if operator is None or node.output in rounded or node.output in builder.options.cpu.in_floats:
             continue
         is_joined = operator.rounds and not _rounds(node) and node.output in behind
         result = behind[node.output] if is_joined else node.output
@@ -50,17 +51,27 @@ def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
 def _needed(
     builder: Builder, operators: Mapping[str, QuantizedOperator], nodes: dict[str, str], rounded: Collection[str]
 ) -> InBytes:
-    """Without what only rounds for nobody who reads bytes."""
+    """Without what only rounds, or computes on rounded rows, for nobody who reads bytes."""
     graph, read, tensors = builder.graph, set[str](), set[str]()
     for node in reversed(graph.nodes):
         result = nodes.get(node.output, "")
-        if node.op == _ROUNDING and result not in read:
+        if result not in read and (node.op in _MOVING or (result and _is_idle(builder, node, operators[node.op]))):
             nodes.pop(node.output, None)
         elif result:
             read.update(_inputs(graph, node, operators[node.op]), filter(None, [node.input(3)]))
             if result in rounded and (result in read or operators[node.op].rounds or _is_fixed(builder, node)):
                 tensors.add(result)
     return InBytes(nodes, tensors)
+
+
+def _is_idle(builder: Builder, node: Node, operator: QuantizedOperator) -> bool:
+    """Whether a function whose result nobody reads in bytes reads only what was row-major floats before, on a CPU."""
+    graph = builder.graph
+    sources = [graph.producer(name) for name in _inputs(graph, node, operator)]
+    rounded = [graph.producer(each.inputs[0]) for each in sources if each is not None and each.op == _ROUNDING]
+    is_plain = all(each is not None and each.op not in BLOCKED_OPERATORS for each in rounded)
+    is_alone = builder.target.memory == "cpu" and operator.rounds and not _is_fixed(builder, node)
+    return is_alone and len(rounded) == len(sources) and is_plain
 
 
 def _inputs(graph: Graph, node: Node, operator: QuantizedOperator) -> Iterator[str]:

@@ -114,6 +114,25 @@ def remove_needless_quantizations(graph: Graph) -> list[str]:
     return changes
 
 
+def round_before_reshapes(graph: Graph) -> list[str]:
+    """Rounds what a Reshape reads instead of what it writes, so that who computes it rounds it, too."""
+    editor = GraphEditor(graph)
+    changes = []
+    for node in editor.nodes("FakeQuantize"):
+        reshape = editor.sole_producer(node.inputs[0], "Reshape")
+        if reshape is None:
+            continue
+        known = graph.tensors[node.output].quantization
+        rounded = editor.insert_before(reshape, node.op, node.name, reshape.inputs, node.attrs)
+        graph.tensors[rounded] = dataclasses.replace(graph.tensors[rounded], quantization=known)
+        node.name = reshape.name
+        editor.rewrite(node, "Reshape", [rounded], reshape.attrs)
+        editor.drop(reshape)
+        changes.append(rounded)
+    editor.finish()
+    return changes
+
+
 def _is_quantized(editor: GraphEditor, tensor: str, limits: Limits) -> bool:
     """Whether a tensor holds values that FakeQuantize with these limits does not change."""
     pending, seen = [tensor], set[str]()

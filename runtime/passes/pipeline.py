@@ -10,7 +10,7 @@ from runtime.passes.affine import fold_batch_norms, fuse_biases
 from runtime.passes.attention_fusion import fuse_attention
 from runtime.passes.channel_shuffle import fuse_channel_shuffles
 from runtime.passes.depth_to_space import fuse_depth_to_space
-from runtime.passes.fake_quantization import remove_needless_quantizations
+from runtime.passes.fake_quantization import remove_needless_quantizations, round_before_reshapes
 from runtime.passes.fully_connected import convert_fully_connected
 from runtime.passes.fusion import fuse_activations, fuse_pads, fuse_residuals
 from runtime.passes.gated_activations import fuse_gated_activations
@@ -21,7 +21,13 @@ from runtime.passes.rotary_fusion import fuse_rotary
 from runtime.passes.rounds import repeated
 from runtime.passes.shared_heads import share_heads
 from runtime.passes.shared_products import join_products
-from runtime.passes.simplification import fold_constants, merge_reshapes, remove_dead_code, remove_identities
+from runtime.passes.simplification import (
+    fold_constants,
+    merge_equals,
+    merge_reshapes,
+    remove_dead_code,
+    remove_identities,
+)
 from runtime.passes.squeeze_movement import move_squeezes
 from runtime.passes.transpose_merging import merge_transposes
 from runtime.passes.transpose_movement.movement import move_transposes
@@ -44,10 +50,12 @@ PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
     "hard swish": fuse_hard_swishes,
     "gated activations": fuse_gated_activations,
     "reshape merging": merge_reshapes,
+    "equal nodes": merge_equals,
     "squeeze movement": move_squeezes,
     "batch-norm folding": fold_batch_norms,
     "bias fusion": fuse_biases,
     "pad fusion": fuse_pads,
+    "rounding before reshapes": round_before_reshapes,
     "needless quantisation": remove_needless_quantizations,
     "residual fusion": fuse_residuals,
     "activation fusion": fuse_activations,

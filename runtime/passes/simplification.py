@@ -1,4 +1,4 @@
-"""Constant folding, identity removal, merging of Reshapes, and removal of dead code."""
+"""Constant folding, identity removal, merging of Reshapes and of equal nodes, and removal of dead code."""
 
 from __future__ import annotations
 
@@ -50,6 +50,23 @@ def merge_reshapes(graph: Graph) -> list[str]:
         if first is not None:
             editor.set_inputs(node, first.inputs)
             changes.append(f"{first.name} into {node.name}")
+    editor.finish()
+    return changes
+
+
+def merge_equals(graph: Graph) -> list[str]:
+    """Makes readers of a Reshape or a rounding read an earlier one of the same tensor: exporters write one for each."""
+    editor = GraphEditor(graph)
+    first: dict[object, Node] = {}
+    changes = []
+    for node in editor.nodes("Reshape", "FakeQuantize"):
+        same = first.setdefault((node.op, tuple(node.inputs), tuple(sorted(node.attrs.items()))), node)
+        if same is node or node.output in graph.outputs:
+            continue
+        for reader in list(editor.readers(node.output)):
+            editor.set_inputs(reader, [same.output if name == node.output else name for name in reader.inputs])
+        editor.drop(node)
+        changes.append(f"{node.name} as {same.name}")
     editor.finish()
     return changes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -121,12 +122,15 @@ def network(name: str) -> tuple[Graph, dict[str, Array]]:
 
 
 def rows_network(activation: str, rows: tuple[int, ...] = (3, 11)) -> tuple[Graph, dict[str, Array]]:
-    """Rows, a product that is rounded, a function as a table, and a product in floats."""
+    """Rows, a product that is rounded, a function of other rows as a table, and a product in floats."""
     maker = Maker()
     x = maker.image(*rows, 64)
     y = maker.add("FullyConnected", x, maker.multiples(96, 64, bits=8), maker.weights(96))
     maker.graph.nodes[-1].attrs |= {"activation": "fake_quantize", **rounded(maker, y, step=LAST)}
-    z = maker.last("Gelu", y)
+    flat = (math.prod(rows), 96)
+    z = maker.kept(
+        "Reshape", maker.last("Gelu", maker.kept("Reshape", y, step=LAST, shape=flat)), step=LAST, shape=(*rows, 96)
+    )
     attrs = {"activation": activation, "alpha": 1.0} if activation else {}
     v = maker.add("FullyConnected", z, maker.multiples(48, 96, bits=8), **attrs)
     inputs = {name: 2.5 * values for name, values in maker.noise().items()}
@@ -195,6 +199,13 @@ def test_rows_of_a_product(farmrt: Farmrt, block: int, activation: str, isa: str
         assert names == ["quantized_reorder", "quantized_conv2d", "quantized_lookup", *names[3:]]
         assert sorted(names[3:]) == ["quantized_conv2d", "quantized_reorder"]
         check_plan(farmrt, graph, plan, inputs, isa)
+
+
+def test_rounded_products_of_rows_that_only_functions_read_stay_floats() -> None:
+    maker = Maker()
+    scores = maker.last("MatMul", maker.input(1, 3, 16, 16), maker.input(1, 3, 16, 16))
+    graph = maker.finish(maker.add("Softmax", maker.last("Neg", scores), axis=3))
+    assert not any(step.kernel.name.startswith("quantized") for step in lower(graph, CPU).steps)
 
 
 @pytest.mark.slow

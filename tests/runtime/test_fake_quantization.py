@@ -21,6 +21,7 @@ from tests.runtime.test_quantization import IMAGE, draw, of_channels, quantized
 # Zero is the least of the second, and within the first.
 PARAMETERS = {"s": np.float32(0.05), "z": np.uint8(90), "s2": np.float32(0.03), "z2": np.uint8(0)}
 BOUNDS = {"low": np.float32(0.01), "high": np.float32(255 * 0.03 - 0.01)}
+SHAPE = {"shape": np.array([1, -1], np.int64)}
 WEIGHTS = {**of_channels(6), "wq": draw(np.int8, 6, 4, 3, 3)}
 LOAD = ("DequantizeLinear", "wq ws wz", "w", {"axis": 0})
 
@@ -57,6 +58,14 @@ MODELS: dict[str, tuple[list[tuple[Any, ...]], list[str]]] = {
         [*step("x", "a"), TRANSPOSE, ("Concat", "t t", "j", {"axis": 1}), *step("j", "k"), ("Neg", "k", "y", {})],
         ["FakeQuantize", "Transpose", "Concat", "Neg"],
     ),
+    "behind a reshape": (
+        [*step("x", "a"), LOAD, CONV, ("Reshape", "c shape", "r", {}), *step("r", "k"), ("Neg", "k", "y", {})],
+        ["FakeQuantize", "Conv+fake_quantize", "Reshape", "Neg"],
+    ),
+    "the same of the same": (
+        [*step("x", "a"), *step("x", "b"), ("Neg", "a", "c", {}), ("Exp", "b", "d", {}), ("Add", "c d", "y", {})],
+        ["FakeQuantize", "Neg", "Exp", "Add"],
+    ),
     "another behind what moves": (
         [*step("x", "a"), ("Concat", "a a", "j", {"axis": 1}), *step("j", "y", "s2 z2")],
         ["FakeQuantize", "Concat", "FakeQuantize"],
@@ -67,7 +76,7 @@ MODELS: dict[str, tuple[list[tuple[Any, ...]], list[str]]] = {
 @pytest.mark.parametrize("name", MODELS)
 def test_quantising_and_dequantising_becomes_an_activation(name: str) -> None:
     nodes, expected = MODELS[name]
-    model = quantized(nodes, {**PARAMETERS, **WEIGHTS, **BOUNDS})
+    model = quantized(nodes, {**PARAMETERS, **WEIGHTS, **BOUNDS, **SHAPE})
     graph, _ = convert(model)
     assert operators(graph) == expected
     before = import_onnx(model)

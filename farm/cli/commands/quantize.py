@@ -10,7 +10,8 @@ from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
 from farm.cli.ranges import Number
 
-METHODS = ("minmax", "percentile", "entropy", "mse")  # these two are the job's
+METHODS = ("minmax", "percentile", "entropy", "mse")  # these three are the job's
+ROUNDINGS = ("nearest", "adaptive")
 BITS = ("int8", "int4")
 PAGE = "reports/quantize.html"
 
@@ -43,6 +44,13 @@ PAGE = "reports/quantize.html"
 @click.option("--keep", metavar="NAMES", multiple=True, help="Layers that stay in float, with commas; repeatable.")
 @click.option("--equalize", is_flag=True, help="Scale channels between layers to one range in both their weights.")
 @click.option("--correct-bias", is_flag=True, help="Take the mean error of rounded weights out of the biases.")
+@click.option(
+    "--rounding",
+    type=click.Choice(ROUNDINGS),
+    default="nearest",
+    show_default=True,
+    help="Each weight to the nearest step, or up or down as the layer's outputs are closest (some minutes).",
+)
 @click.option(
     "--budget-sqnr",
     metavar="dB",

@@ -27,9 +27,9 @@ class CpuChoice(pydantic.BaseModel):
     """What tuning chose for a model on a CPU, and what it gained by that.
 
     `winograd` are the convolutions, by output, that are Winograd's; `quantized`: whether what can compute in eight bits
-    does; `separable`: the 1x1 convolutions, by output, that are one step with the depthwise ones before them. That,
-    `threads` and `affinity` are None where the default was best. `valid_for` says which CPU, graph and runtime the
-    choice is for.
+    does, but for the nodes `in_floats`, by output; `separable`: the 1x1 convolutions, by output, that are one step with
+    the depthwise ones before them. That, `threads` and `affinity` are None where the default was best. `valid_for` says
+    which CPU, graph and runtime the choice is for.
     """
 
     model_config = pydantic.ConfigDict(strict=True, frozen=True, extra="forbid")
@@ -40,19 +40,21 @@ class CpuChoice(pydantic.BaseModel):
     winograd: frozenset[str] = pydantic.Field(strict=False)
     quantized: bool = True
     separable: frozenset[str] | None = pydantic.Field(default=None, strict=False)
+    in_floats: frozenset[str] = pydantic.Field(default=frozenset(), strict=False)
     threads: Threads | None = None
     affinity: Affinity | None = None
     default_ms: float = 0.0
     tuned_ms: float = 0.0
 
-    @pydantic.field_serializer("winograd", "separable")
+    @pydantic.field_serializer("winograd", "separable", "in_floats")
     def _in_order(self, layers: frozenset[str] | None) -> list[str] | None:
         return None if layers is None else sorted(layers)
 
     @property
     def options(self) -> CpuOptions:
         """For the lowering."""
-        return CpuOptions(self.block, dict.fromkeys(self.winograd, CPU_WINOGRAD), self.quantized, self.separable)
+        algorithms = dict.fromkeys(self.winograd, CPU_WINOGRAD)
+        return CpuOptions(self.block, algorithms, self.quantized, self.separable, self.in_floats)
 
     @property
     def execution(self) -> Execution:

@@ -1,14 +1,16 @@
 """Searches how a model is best executed on a unit's CPU, by measuring whole models.
 
 First, with blocks of 8 and of 16 channels, each convolution is timed as Winograd's and as the direct one, and depthwise
-ones as one step with their 1x1 convolutions and alone; then a quantised model's plans in eight bits and in floats; then
-the best plan with other numbers of threads, and on the big cores alone where there are others.
+ones as one step with their 1x1 convolutions and alone; then a quantised model's plans in eight bits, in floats, and
+with each operator in the one that is faster, conversions included; then the best plan with other numbers of threads,
+and on the big cores alone where there are others.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import statistics
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -26,7 +28,13 @@ from farm.jobs.tune.cpu_turns import CpuPlan, measure_plans, written
 from runtime.families.convolution.block_kernels import BLOCKED_SEPARABLE, BLOCKED_WINOGRAD, QUANTIZED_WINOGRAD
 from runtime.families.convolution.node import takes_winograd
 from runtime.graph import Graph, Node
+from runtime.kernels.blocked import QUANTIZED_REORDER
 from runtime.layout.blocked import BLOCKS
+from runtime.lowering.builder import Builder
+from runtime.lowering.quantized_choice import choose_quantized
+from runtime.lowering.value import InBytes
+from runtime.plan.plan import Plan
+from runtime.selection.eight_bits import OperatorTimes, floats_of_least_time
 
 TRIAL = Effort(processes=3, turns=2)
 PROFILES, PROFILED_ROUNDS = 3, 3  # of each plan, in turns
@@ -47,13 +55,17 @@ def search_cpu(opened: OpenUnit, prepared: Prepared, data: TestData, folder: Pat
     start_s = time.monotonic()
     opened.progress.stage(f"{prepared.name}: blocks and algorithms")
     plans = [_with_best_algorithms(opened, prepared, block, data, folder) for block in BLOCKS]
-    measured = [*plans, *in_floats(prepared.graph, plans)]
+    floats = in_floats(prepared.graph, plans)
+    both = zip(plans, floats, strict=False)
+    mixed = [_mixed(opened, prepared, ways, data, folder) for ways in both] if floats else []
+    measured = [*plans, *floats, *filter(None, mixed)]
     best = _fastest(opened, prepared, measured, data, folder)
     threads = [*other_threads(prepared.settings.execution, best, opened.probe.cpu)]
     if threads:
         opened.progress.stage(f"{prepared.name}: threads")
         best = _fastest(opened, prepared, [best, *threads], data, folder)
-    return CpuSearch(best, 2 * len(plans) + len(measured) + len(threads), time.monotonic() - start_s)
+    profiled = 2 * (len(plans) + len(floats))
+    return CpuSearch(best, profiled + len(measured) + len(threads), time.monotonic() - start_s)
 
 
 def in_floats(graph: Graph, choices: Sequence[CpuChoice]) -> list[CpuChoice]:
@@ -90,6 +102,42 @@ def step_ns(graph: Graph, node: Node, times: Mapping[str, float], others: Collec
     before = graph.producer(node.inputs[0])
     joined = before is not None and before.name in times and before.name not in others
     return times.get(node.name, 0.0) + (step_ns(graph, before, times, others) if before is not None and joined else 0.0)
+
+
+def _mixed(
+    opened: OpenUnit, prepared: Prepared, ways: tuple[CpuChoice, CpuChoice], data: TestData, folder: Path
+) -> CpuChoice | None:
+    """The cheapest choice for each operator, of plans in eight bits and in floats; None where it is one of these."""
+    target, options = opened.planner.target(prepared, "cpu"), prepared.options()
+    if not target.cpu_quantized:
+        return None
+    in_bytes = choose_quantized(
+        Builder(prepared.graph, target, dataclasses.replace(options, cpu=ways[0].options)), options.keep
+    )
+    made = [written(opened, prepared, way, folder) for way in ways]
+    times = _step_times(opened, made, data)
+    found = floats_of_least_time(
+        prepared.graph, in_bytes, operator_times(prepared.graph, in_bytes, made[0].plan, times)
+    )
+    is_mixed = found and found != in_bytes.nodes.keys()
+    return ways[0].model_copy(update={"in_floats": found}) if is_mixed else None
+
+
+def operator_times(graph: Graph, in_bytes: InBytes, plan: Plan, times: Sequence[Mapping[str, float]]) -> OperatorTimes:
+    """Times by output; `plan`: that in eight bits, `times`: of the steps of both plans, by name, in ns."""
+    names, bytes_ns, floats_ns = {node.output: node.name for node in graph.nodes}, *times
+    rounded = {name: result for name, result in in_bytes.nodes.items() if result != name}
+    floats = {name: floats_ns.get(names[name], 0.0) for name in in_bytes.nodes}
+    floats |= {name: floats[name] + floats_ns.get(names[result], 0.0) for name, result in rounded.items()}
+    spent = [[0.0, 0.0], [0.0, 0.0]]  # ns and elements, into bytes and out of them
+    for step in plan.steps:
+        if step.kernel is QUANTIZED_REORDER and step.name in bytes_ns:
+            way = spent[0 if step.note.endswith("eight bits") else 1]
+            way[0] += bytes_ns[step.name]
+            way[1] += math.prod(step.shown.output_shape)
+    rates = [ns / elements for ns, elements in spent if elements] or [0.0]
+    into, out_of = (ns / elements if elements else max(rates) for ns, elements in spent)
+    return OperatorTimes({name: bytes_ns.get(names[name], 0.0) for name in in_bytes.nodes}, floats, (into, out_of))
 
 
 def _step_times(opened: OpenUnit, ways: Sequence[CpuPlan], data: TestData) -> list[dict[str, float]]:

@@ -82,14 +82,23 @@ static const char *binary_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     }                                              \
     break
 
-/* The operation, then the activation over the result, unless it is none: a clamp without bounds. */
-static void binary_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
-    rt_binary_args d = rt_binary_args_of(call);
-    const float *left = rt_nest_element(&call->tensors[RT_BINARY_A], index, d.as, 4);
-    const float *right = rt_nest_element(&call->tensors[RT_BINARY_B], index, d.bs, 4);
-    float *y = rt_nest_element(&call->tensors[RT_BINARY_Y], index, d.ys, 4);
-    int64_t as = d.as[3], bs = d.bs[3], ys = d.ys[3];
-    switch (call->codes.binary) {
+/* Sums, or products, of neighbours with neighbours, or with one number: loops that become vectors. */
+static void neighbours(bool multiplies, const float *a, const float *b, bool is_one, int64_t count, float *y) {
+    float one = *b;
+    if (multiplies && is_one) {
+        for (int64_t i = 0; i < count; i++) y[i] = a[i] * one;
+    } else if (multiplies) {
+        for (int64_t i = 0; i < count; i++) y[i] = a[i] * b[i];
+    } else if (is_one) {
+        for (int64_t i = 0; i < count; i++) y[i] = a[i] + one;
+    } else {
+        for (int64_t i = 0; i < count; i++) y[i] = a[i] + b[i];
+    }
+}
+
+static void pairs_compute(uint32_t binary, const float *left, int64_t as, const float *right, int64_t bs, int64_t count,
+                          float *y, int64_t ys) {
+    switch (binary) {
         case RT_BINARY_ADD: EACH_PAIR(a + b);
         case RT_BINARY_SUB: EACH_PAIR(a - b);
         case RT_BINARY_MUL: EACH_PAIR(a * b);
@@ -98,6 +107,21 @@ static void binary_piece(const rt_cpu_call *call, const int64_t *index, int64_t 
         case RT_BINARY_MIN: EACH_PAIR(rt_less(a, b));
         case RT_BINARY_POW: EACH_PAIR(powf(a, b));
         default: EACH_PAIR(a < 0.0f ? a * b : a);
+    }
+}
+
+/* The operation, then the activation over the result, unless it is none: a clamp without bounds. */
+static void binary_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
+    rt_binary_args d = rt_binary_args_of(call);
+    const float *left = rt_nest_element(&call->tensors[RT_BINARY_A], index, d.as, 4);
+    const float *right = rt_nest_element(&call->tensors[RT_BINARY_B], index, d.bs, 4);
+    float *y = rt_nest_element(&call->tensors[RT_BINARY_Y], index, d.ys, 4);
+    int64_t as = d.as[3], bs = d.bs[3], ys = d.ys[3];
+    uint32_t binary = call->codes.binary;
+    if ((binary == RT_BINARY_ADD || binary == RT_BINARY_MUL) && as == 1 && (bs == 1 || bs == 0) && ys == 1) {
+        neighbours(binary == RT_BINARY_MUL, left, right, bs == 0, count, y);
+    } else {
+        pairs_compute(binary, left, as, right, bs, count, y, ys);
     }
     float low = d.act_a, high = d.act_b;
     bool none = call->codes.activation == RT_UNARY_CLAMP && low == -INFINITY && high == INFINITY;

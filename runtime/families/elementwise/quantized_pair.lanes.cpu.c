@@ -51,6 +51,14 @@ void NAME(rt_lanes_quantized_pair_)(const rt_quantized_pair *pair) {
     }
 }
 
+void NAME(rt_lanes_quantize_)(const float *x, float per_step, int32_t zero, int64_t count, uint8_t *y) {
+    const lanes low = (lanes){0} - (float)zero, high = low + 255.0f;
+    for (int64_t i = 0; i < count; i += LANES) {
+        lanes v = load(x + i) * per_step;
+        bytes_store(y + i, clamp(choose(v > low, v, low), low, high), -zero);
+    }
+}
+
 /* What a table of 256 bytes has of some bytes at once: AT_ONCE of them, or one by one. */
 #if defined(__AVX2__)
 enum { AT_ONCE = 32 };

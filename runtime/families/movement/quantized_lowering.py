@@ -1,4 +1,4 @@
-"""Lowers Concat and Slice of channels on activations of eight bits in blocks."""
+"""Lowers Concat and Slice of channels, and Reshape of rows, on activations of eight bits in blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runtime.graph import Node
 from runtime.lowering.blocks import QuantizedOperator, is_image
 from runtime.lowering.builder import IMAGE_RANK, PIXEL_BYTES, Builder
 from runtime.lowering.value import Value
-from runtime.types import Storage
+from runtime.types import ElementType, Storage
 
 
 def _joins_blocks(builder: Builder, node: Node) -> bool:
@@ -59,18 +59,30 @@ def _joins_channels(builder: Builder, node: Node) -> bool:
 
 
 def _keeps_order(builder: Builder, node: Node) -> bool:
-    """Whether a reshaped tensor lies as it did: channels of single pixels, or rows."""
+    """Whether a reshaped tensor lies in a GPU's buffers as it did: channels of single pixels, or rows."""
     shapes = builder.graph.shape(node.inputs[0]), builder.graph.shape(node.output)
     return all(len(shape) != IMAGE_RANK or (shape[2:] == (1, 1) and shape[1] >= PIXEL_BYTES) for shape in shapes)
+
+
+def _keeps_rows(builder: Builder, node: Node) -> bool:
+    """Whether rows of whole blocks stay what they are."""
+    before, after = (builder.graph.shape(name) for name in (node.inputs[0], node.output))
+    is_rows = IMAGE_RANK not in (len(before), len(after)) and min(len(before), len(after)) > 1
+    return is_rows and before[-1] == after[-1] and after[-1] % builder.block == 0
 
 
 def _lower_reshape(builder: Builder, node: Node) -> None:
     """The same memory; another in other steps."""
     x, result = builder.read_bytes(node.inputs[0]), builder.result(node)
     shape, steps = builder.graph.shape(node.output), builder.steps_of(result)
-    storage, stride = (Storage.NHWC, shape[1]) if len(shape) == IMAGE_RANK else (Storage.FLAT, 0)
-    view = Value(result, shape, storage, x.element, stride, x, steps=x.steps)
-    if x.steps == steps and x.is_row_major and not builder.is_part(result):
+    stays = x.steps == steps
+    if x.storage == Storage.BLOCKED:
+        view = Value(result, x.shape, Storage.BLOCKED, ElementType.U8, base=x, block=x.block, steps=x.steps)
+    else:
+        storage, stride = (Storage.NHWC, shape[1]) if len(shape) == IMAGE_RANK else (Storage.FLAT, 0)
+        view = Value(result, shape, storage, x.element, stride, x, steps=x.steps)
+        stays = stays and x.is_row_major and not builder.is_part(result)
+    if stays:
         builder.alias(result, view)
     else:
         emit_lookup(builder, node.name, "Reshape", view, builder.write_bytes(result), steps_table(x, steps))
@@ -83,4 +95,5 @@ BYTE_OPERATORS = {
 QUANTIZED_OPERATORS = {
     "Concat": QuantizedOperator(_joins_blocks, _lower_concat),
     "Slice": QuantizedOperator(_cuts_blocks, _lower_slice),
+    "Reshape": QuantizedOperator(_keeps_rows, _lower_reshape),
 }

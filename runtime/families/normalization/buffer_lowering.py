@@ -87,8 +87,9 @@ def lower_lrn(builder: Builder, node: Node) -> None:
 
 def lower_softmax(builder: Builder, node: Node) -> None:
     """Lowers Softmax, exp(x - maximum) / sum of these along one axis, and LogSoftmax, its logarithm."""
-    x = builder.read_any(node.inputs[0])
-    axis = node.attrs["axis"]
+    axis, from_blocks = node.attrs["axis"], builder.home(node.inputs[0]).storage == Storage.BLOCKED
+    # Neighbours are summed fastest, and blocks are reordered in any case.
+    x = builder.read(node.inputs[0], Storage.FLAT) if from_blocks and axis != 1 else builder.read_any(node.inputs[0])
     outer_axes = tuple(other for other in range(len(x.shape)) if other != axis)
     y = builder.write(node.output, x.storage)
     loops = reduced_loops(x, outer_axes, (axis,), tuple(y.strides[other] for other in outer_axes))

@@ -6,31 +6,20 @@ an operand `x` has its scale `xs` and its zero point `xz`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from onnx import NodeProto
 
-DOMAIN = "com.microsoft"
-_OPSET = 21
-
-# A node -> the text of its function, as ONNX's parser reads it.
-FunctionText = Callable[[NodeProto], str]
-
-
-def _has(proto: NodeProto, index: int) -> bool:
-    return index < len(proto.input) and bool(proto.input[index])
-
-
-def _attribute(proto: NodeProto, name: str, default: int) -> int:
-    return next((attribute.i for attribute in proto.attribute if attribute.name == name), default)
-
-
-def _function(proto: NodeProto, reads: str, body: str, attributes: str = "", opset: int = _OPSET) -> str:
-    """The function of a node that writes `y`."""
-    names = reads.split()
-    declared = f"<{', '.join(attributes.split())}>" if attributes else ""
-    head = f'<domain: "{DOMAIN}", opset_import: ["": {opset}]> {proto.op_type} {declared} ({", ".join(names)}) => (y)'
-    return f"{head} {{ {body} }}"
+from runtime.importers.function_text import (
+    DOMAIN,
+    OPSET,
+    FunctionText,
+    ShapedText,
+    function_text,
+    given,
+    is_given,
+    without_shapes,
+)
 
 
 def _load(*operands: str) -> str:
@@ -41,57 +30,57 @@ _STORE = "y = QuantizeLinear (yf, ys, yz)"
 
 
 def _binary(op: str) -> FunctionText:
-    return lambda proto: _function(proto, "a as az b bs bz ys yz", f"{_load('a', 'b')} yf = {op} (af, bf) {_STORE}")
+    return lambda proto: function_text(proto, "a as az b bs bz ys yz", f"{_load('a', 'b')} yf = {op} (af, bf) {_STORE}")
 
 
 def _unary(op: str, attributes: str = "") -> FunctionText:
     """Of one operand; `attributes`: those that the node's own have, with their kinds in the parser's words."""
-    given = ", ".join(f"{kind} = @{kind.split(':')[0]}" for kind in attributes.split())
+    passed = ", ".join(f"{kind} = @{kind.split(':')[0]}" for kind in attributes.split())
     names = " ".join(kind.split(":")[0] for kind in attributes.split())
 
     def text(proto: NodeProto) -> str:
-        call = f"yf = {op} <{given}> (xf)" if given else f"yf = {op} (xf)"
-        if _attribute(proto, "channels_last", 0):
+        call = f"yf = {op} <{passed}> (xf)" if passed else f"yf = {op} (xf)"
+        if given(proto, "channels_last", 0):
             call = f"xt = Transpose <perm = [0, 3, 1, 2]> (xf) {call.replace('yf', 'yt').replace('(xf)', '(xt)')} "
             call += "yf = Transpose <perm = [0, 2, 3, 1]> (yt)"
-        return _function(proto, "x xs xz ys yz", f"{_load('x')} {call} {_STORE}", names)
+        return function_text(proto, "x xs xz ys yz", f"{_load('x')} {call} {_STORE}", names)
 
     return text
 
 
 def _softmax(proto: NodeProto) -> str:
     """`opset`: that whose Softmax it is, which was of two axes before 13."""
-    opset = _OPSET if _attribute(proto, "opset", _OPSET) >= 13 else 11
-    call = f"yf = Softmax <axis = {_attribute(proto, 'axis', -1)}> (xf)"
-    return _function(proto, "x xs xz ys yz", f"{_load('x')} {call} {_STORE}", "axis opset", opset)
+    opset = OPSET if given(proto, "opset", OPSET) >= 13 else 11
+    call = f"yf = Softmax <axis = {given(proto, 'axis', -1)}> (xf)"
+    return function_text(proto, "x xs xz ys yz", f"{_load('x')} {call} {_STORE}", "axis opset", opset)
 
 
 def _gemm(proto: NodeProto) -> str:
     """The bias is in steps of the product of both scales and alpha; without a scale the result stays in floats."""
     body = "af = DequantizeLinear (a, as, az) "
-    body += f"bf = DequantizeLinear <axis = {0 if _attribute(proto, 'transB', 0) else 1}> (b, bs, bz) "
+    body += f"bf = DequantizeLinear <axis = {0 if given(proto, 'transB', 0) else 1}> (b, bs, bz) "
     gemm = "Gemm <alpha: float = @alpha, transA: int = @transA, transB: int = @transB>"
     reads = "af, bf"
-    if _has(proto, 6):
-        alpha = next((attribute.f for attribute in proto.attribute if attribute.name == "alpha"), 1.0)
+    if is_given(proto, 6):
+        alpha = given(proto, "alpha", 1.0)
         body += f"ci = Cast <to = 1> (c) alpha = Constant <value_float = {alpha:.9g}> () "
         body += "scales = Mul (as, bs) steps = Mul (scales, alpha) cf = Mul (ci, steps) "
         reads += ", cf"
-    is_rounded = _has(proto, 7)
+    is_rounded = is_given(proto, 7)
     body += f"{'yf' if is_rounded else 'y'} = {gemm} ({reads}) {_STORE if is_rounded else ''}"
-    return _function(proto, "a as az b bs bz c ys yz", body, "alpha transA transB")
+    return function_text(proto, "a as az b bs bz c ys yz", body, "alpha transA transB")
 
 
 def _concat(proto: NodeProto) -> str:
     count = (len(proto.input) - 2) // 3
     names = [f"x{index}" for index in range(count)]
     body = f"{_load(*names)} yf = Concat <axis: int = @axis> ({', '.join(f'{x}f' for x in names)}) {_STORE}"
-    return _function(proto, " ".join(["ys yz", *(f"{x} {x}s {x}z" for x in names)]), body, "axis")
+    return function_text(proto, " ".join(["ys yz", *(f"{x} {x}s {x}z" for x in names)]), body, "axis")
 
 
 def _where(proto: NodeProto) -> str:
     body = f"{_load('a', 'b')} yf = Where (condition, af, bf) {_STORE}"
-    return _function(proto, "condition a as az b bs bz ys yz", body)
+    return function_text(proto, "condition a as az b bs bz ys yz", body)
 
 
 def _scaled_product(before: str, has_bias: bool) -> str:
@@ -101,17 +90,17 @@ def _scaled_product(before: str, has_bias: bool) -> str:
 
 
 def _integers_to_float(proto: NodeProto) -> str:
-    return _function(proto, "a b as bs az bz bias", _scaled_product("", _has(proto, 6)))
+    return function_text(proto, "a b as bs az bz bias", _scaled_product("", is_given(proto, 6)))
 
 
 def _dynamic_product(proto: NodeProto) -> str:
     before = "a, as, az = DynamicQuantizeLinear (x)"
-    return _function(proto, "x b bs bz bias", _scaled_product(before, _has(proto, 4)))
+    return function_text(proto, "x b bs bz bias", _scaled_product(before, is_given(proto, 4)))
 
 
 _POOL = "auto_pad:string ceil_mode:int count_include_pad:int kernel_shape:ints pads:ints strides:ints"
-ONNX_FUNCTIONS: Mapping[tuple[str, str], FunctionText] = {
-    (DOMAIN, op): text
+ONNX_FUNCTIONS: Mapping[tuple[str, str], ShapedText] = {
+    (DOMAIN, op): without_shapes(text)
     for op, text in {
         "QLinearAdd": _binary("Add"),
         "QLinearMul": _binary("Mul"),

@@ -154,6 +154,19 @@ def test_corrected_biases_leave_no_mean_error(quantize: Any, samples: list[np.nd
     assert errors[1] < step and errors[0] > 3 * errors[1]
 
 
+def test_adaptive_rounding_moves_weights_and_says_what_it_gains(quantize: Any, samples: list[np.ndarray]) -> None:
+    found = []
+    for rounding in ("nearest", "adaptive"):
+        status, row, _ = quantize("-o", f"{rounding}.onnx", "--weights-only", "int4", "--rounding", rounding)
+        assert status == 0
+        found.append([(layer["after_db"], layer["rounding_db"]) for layer in row["layers"]])
+    assert [gain for _, gain in found[0]] == [None, None] and all(gain > 0 for _, gain in found[1])
+    assert found[1][0][0] > found[0][0][0]  # the first one reads what it reads in float
+    Path("float.onnx").write_bytes(tiny_model(batch=1).SerializeToString())
+    real = sqnr_db(outputs("float.onnx", samples), outputs("adaptive.onnx", samples))
+    assert row["after_db"] == pytest.approx(real, abs=0.1)
+
+
 def first_layer(file: str) -> tuple[np.ndarray, np.ndarray]:
     """Filters and bias of the convolution in a quantised file, as floats."""
     model = onnx.load(file)
@@ -280,6 +293,11 @@ def test_bad_samples_are_one_line(quantize: Any, name: str) -> None:
 WRONG = {
     "no data": ([], "", "--data DIR is needed"),
     "a budget without data": (["--weights-only", "int8", "--budget-sqnr", "30"], "", "a budget needs --data DIR"),
+    "rounding without data": (
+        ["--weights-only", "int8", "--rounding", "adaptive"],
+        "",
+        "--rounding adaptive needs --data DIR",
+    ),
     "biases without data": (["--weights-only", "int8", "--correct-bias"], "", "--correct-bias needs --data DIR"),
     "equalised layers with ranges": (
         ["--equalize", "--ranges", "down"],

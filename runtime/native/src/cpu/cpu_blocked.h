@@ -114,6 +114,8 @@ typedef struct {
     void (*quantized_pair)(const struct rt_quantized_pair *pair);
     /* y = table[x] of `count` bytes, of a table of 256 */
     void (*quantized_lookup)(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y);
+    /* y = x * per_step + zero of `count` floats, whole registers of them, rounded to bytes; a NaN becomes the least */
+    void (*quantize)(const float *x, float per_step, int32_t zero, int64_t count, uint8_t *y);
 } rt_blocked_kernels;
 
 /* Those for the instruction set of `tiles` and a block of 8 or 16. */

@@ -77,5 +77,6 @@ void NAME(rt_lanes_winograd4_output_)(const rt_winograd_tile *tile);
 void NAME(rt_lanes_quantized_pool_)(const struct rt_quantized_pool *pool);
 void NAME(rt_lanes_quantized_pair_)(const struct rt_quantized_pair *pair);
 void NAME(rt_lanes_quantized_lookup_)(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y);
+void NAME(rt_lanes_quantize_)(const float *x, float per_step, int32_t zero, int64_t count, uint8_t *y);
 
 #endif

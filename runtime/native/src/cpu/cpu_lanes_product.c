@@ -225,4 +225,5 @@ const rt_blocked_kernels NAME(rt_blocked_kernels_) = {
     .quantized_pool = NAME(rt_lanes_quantized_pool_),
     .quantized_pair = NAME(rt_lanes_quantized_pair_),
     .quantized_lookup = NAME(rt_lanes_quantized_lookup_),
+    .quantize = NAME(rt_lanes_quantize_),
 };

@@ -130,15 +130,10 @@ static void elements_quantize(const float *x, int64_t step, uint8_t *y, int64_t 
     }
 }
 
-/* One block of a line's channels, pixel by pixel, or channel by channel where those lie far apart on either side. */
+/* Channels of a line: whole blocks of them pixel by pixel where they are neighbours on both sides, else channel by
+ * channel. */
 static void block_quantize(const float *x, const line *from, uint8_t *y, const line *to, int64_t width, int64_t count,
                            float per_step, float zero) {
-    if (from->channel == 1 && to->channel == 1) {
-        for (int64_t i = 0; i < width; i++) {
-            elements_quantize(x + i * from->pixel, 1, y + i * to->pixel, 1, count, per_step, zero);
-        }
-        return;
-    }
     for (int64_t c = 0; c < count; c++) {
         elements_quantize(x + c * from->channel, from->pixel, y + c * to->channel, to->pixel, width, per_step, zero);
     }
@@ -152,25 +147,52 @@ static void block_dequantize(const uint8_t *x, const line *from, float *y, const
     }
 }
 
+/* Up to a block of channels of a line. */
+static void block_convert(const rt_cpu_call *call, const rt_quantized_reorder_args *d, const line *from, const line *to,
+                          int64_t count) {
+    int64_t lanes = call->codes.block, missing = call->codes.to == RT_ORDER_BLOCKED ? lanes - count : 0;
+    float zero = (float)call->codes.zero;
+    if (call->codes.bytes) {
+        uint8_t *y = (uint8_t *)call->tensors[Y].data + to->start;
+        block_quantize((const float *)call->tensors[X].data + from->start, from, y, to, d->w, count, 1.0f / d->step, zero);
+        return;
+    }
+    float *y = (float *)call->tensors[Y].data + to->start;
+    block_dequantize((const uint8_t *)call->tensors[X].data + from->start, from, y, to, d->w, count, d->step, zero);
+    for (int64_t i = 0; i < d->w && missing; i++) memset(y + i * lanes + count, 0, (size_t)missing * sizeof *y);
+}
+
+/* Whole blocks of a line where channels are neighbours on both sides: all of them at once where they follow each other,
+ * else the first alone. Returns how many channels they are. */
+static int64_t blocks_quantize(const rt_cpu_call *call, const rt_quantized_reorder_args *d, const line *from, const line *to,
+                               int64_t channels) {
+    int64_t lanes = call->codes.block, count = from->block == lanes && to->block == lanes ? channels / lanes * lanes : lanes;
+    if (channels < lanes || from->channel != 1 || to->channel != 1) return 0;
+    const rt_blocked_kernels *kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
+    const float *x = (const float *)call->tensors[X].data + from->start;
+    uint8_t *y = (uint8_t *)call->tensors[Y].data + to->start;
+    for (int64_t i = 0; i < d->w; i++, x += from->pixel, y += to->pixel) {
+        kernels->quantize(x, 1.0f / d->step, (int32_t)call->codes.zero, count, y);
+    }
+    return count;
+}
+
 static void quantized_turn(const void *context, uint32_t turn, uint32_t worker) {
     const rt_cpu_call *call = context;
     rt_quantized_reorder_args d = rt_quantized_reorder_args_of(call);
     const rt_reorder_args sizes = {d.batch, d.channels, d.h, d.w};
-    int64_t lanes = call->codes.block, image = turn / d.h, row = turn % d.h;
+    int64_t lanes = call->codes.block, image = turn / d.h, row = turn % d.h, count;
     line from = line_of(&sizes, call->codes.from, lanes, image, row), to = line_of(&sizes, call->codes.to, lanes, image, row);
-    float zero = (float)call->codes.zero;
     (void)worker;
-    for (int64_t channel = 0; channel < d.channels; channel += lanes, from.start += from.block, to.start += to.block) {
-        int64_t count = d.channels - channel < lanes ? d.channels - channel : lanes;
-        int64_t missing = call->codes.to == RT_ORDER_BLOCKED ? lanes - count : 0;
-        if (call->codes.bytes) {
-            uint8_t *y = (uint8_t *)call->tensors[Y].data + to.start;
-            block_quantize((const float *)call->tensors[X].data + from.start, &from, y, &to, d.w, count, 1.0f / d.step, zero);
-        } else {
-            float *y = (float *)call->tensors[Y].data + to.start;
-            block_dequantize((const uint8_t *)call->tensors[X].data + from.start, &from, y, &to, d.w, count, d.step, zero);
-            for (int64_t i = 0; i < d.w && missing; i++) memset(y + i * lanes + count, 0, (size_t)missing * sizeof *y);
+    for (int64_t channel = 0; channel < d.channels; channel += count) {
+        int64_t rest = d.channels - channel;
+        count = call->codes.bytes ? blocks_quantize(call, &d, &from, &to, rest) : 0;
+        if (count == 0) {
+            count = rest < lanes ? rest : lanes;
+            block_convert(call, &d, &from, &to, count);
         }
+        int64_t blocks = (count + lanes - 1) / lanes;
+        from.start += blocks * from.block, to.start += blocks * to.block;
     }
 }
 

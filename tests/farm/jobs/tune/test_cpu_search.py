@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from farm.config.execution import Execution
 from farm.farmrt.answers import CpuAnswer
 from farm.jobs.models.cpu_choice import CpuChoice
-from farm.jobs.tune.cpu_search import in_floats, other_threads, step_ns
+from farm.jobs.tune.cpu_search import in_floats, operator_times, other_threads, step_ns
+from runtime.lowering.lower import Options, lower
 from runtime.lowering.options import CpuOptions
+from runtime.target import Target
 from tests.native.test_quantized_convolution import CASES, network
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import residual_block
+from tests.runtime.test_eight_bits import network as quantised_network
 
 BEST = CpuChoice(valid_for="", block=8, winograd=frozenset())
 
@@ -45,3 +52,21 @@ def test_a_step_is_compared_with_all_that_it_computes() -> None:
     assert step_ns(graph, graph.nodes[2], times, {third: 5.0}) == 7.0
     assert step_ns(graph, graph.nodes[2], times, {first: 1.0, third: 5.0}) == 6.0
     assert step_ns(graph, graph.nodes[2], times, times) == 4.0
+
+
+def test_an_operator_s_time_in_floats_has_its_rounding_and_conversions_are_by_element() -> None:
+    graph, choice = quantised_network()
+    plans = [
+        lower(graph, Target("host", "host", memory="cpu", cpu_block=8), Options(cpu=CpuOptions(quantized=quantized)))
+        for quantized in (True, False)
+    ]
+    times = [{step.name: 10.0 + plan for step in steps.steps} for plan, steps in enumerate(plans)]
+    found = operator_times(graph, choice, plans[0], times)
+    joined = [name for name, result in choice.nodes.items() if name != result]
+    assert joined and all(found.in_floats[name] == 22.0 and found.in_bytes[name] == 10.0 for name in joined)
+    (into, elements) = next(
+        (step.name, math.prod(step.shown.output_shape))
+        for step in plans[0].steps
+        if step.kernel.name == "quantized_reorder" and step.note.endswith("eight bits")
+    )
+    assert into in times[0] and found.per_element[0] == pytest.approx(10.0 / elements)
