@@ -69,7 +69,7 @@ def test_outputs_have_less_noise(name: str, bits: str, tmp_path: Path) -> None:
     assert found["w"].gain_db == pytest.approx(10 * np.log10(noise[0] / noise[1]), abs=0.2)
     steps = integer_weights(nearest)["w"].scales
     assert np.abs(dequantized_weights(adapted)["w"] - dequantized_weights(nearest)["w"]).max() <= 15 * steps.max()
-    assert integer_weights(adapted)["w"].integers.dtype == quantized_weights(nearest)["w"].integers.dtype
+    assert integer_weights(adapted)["w"].integers.dtype == integer_weights(nearest)["w"].integers.dtype
 
 
 def test_with_few_weights_it_is_near_the_best_of_all_choices() -> None:
