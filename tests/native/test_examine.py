@@ -100,6 +100,40 @@ def test_memory_that_is_not_there_is_found(farmrt_program: Path, tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
+    ("keys", "records", "is_faster"),
+    [("adreno640", True, True), ("adreno640:recordings=refused", True, False), ("mali-g72", False, False)],
+)
+def test_launches_are_recorded_once_where_the_driver_can(
+    farmrt_program: Path, tmp_path: Path, keys: str, records: bool, is_faster: bool
+) -> None:
+    """From the second round on; a round whose steps are timed, and a driver that refuses, have them one by one."""
+    values = np.arange(COUNT, dtype=np.float32)
+    slow = f"{keys}{',' if ':' in keys else ':'}pace=yes,launch_us=20000,recording_us=1,recorded_us=1"
+    with played(farmrt_program, tmp_path, slow) as farmrt:
+        loaded = farmrt.load(chain(), record=1)
+        assert loaded["ok"] and loaded["record"] is records
+        farmrt.input("x", values)
+        first, second, third = (ns / 20e6 for ns in farmrt.done("run", rounds=3)["wall_ns"])
+        assert first >= STEPS and (max(second, third) < STEPS / 2) is is_faster
+        np.testing.assert_array_equal(farmrt.output("y"), values + STEPS)
+        timed = farmrt.done("run", rounds=1, profile=1)
+        assert len(timed["steps"]) == STEPS and timed["wall_ns"][0] / 20e6 >= STEPS
+        assert farmrt.done("run", rounds=1)["wall_ns"][0] / 20e6 < STEPS / 2 or not is_faster
+        np.testing.assert_array_equal(farmrt.output("y"), values + STEPS)
+        farmrt.input("x", values + 1)
+        farmrt.done("run", rounds=1)
+        np.testing.assert_array_equal(farmrt.output("y"), values + 1 + STEPS)
+
+
+@pytest.mark.slow
+def test_what_a_recorded_launch_costs_is_measured(farmrt_program: Path, tmp_path: Path) -> None:
+    with played(farmrt_program, tmp_path, "adreno640:pace=yes,launch_us=1000,recorded_us=1") as farmrt:
+        answer = farmrt.ask("examine", point="launches")
+    assert 0 < answer["recorded_ns"] < 0.5 * answer["launch_ns"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
     ("profile", "words", "told"),
     [
         ("mali-g72", {}, (16, False)),
