@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 
 from farm.emulation.played_gpu import played_environment
+from farm.jobs.opbench_cases import CASES
+from runtime.lowering.lower import lower
+from runtime.plan.records import StepFlag
+from runtime.target import Target
 from runtime.types import Role
 from tests.native.farmrt import Farmrt
 from tests.native.plans import PlanBuilder, pool
@@ -19,6 +23,7 @@ from tests.native.plans import PlanBuilder, pool
 pytestmark = pytest.mark.opencl
 
 STEPS, COUNT = 5, 1000
+ADRENO = Target("sdm845", "arm64-v8a", gpu_family="adreno")
 ADD_WEIGHTS = """
 kernel void add(global const float *from, global const float *weights, global float *to) {
     const int i = get_global_id(0);
@@ -123,6 +128,43 @@ def test_launches_are_recorded_once_where_the_driver_can(
         farmrt.input("x", values + 1)
         farmrt.done("run", rounds=1)
         np.testing.assert_array_equal(farmrt.output("y"), values + 1 + STEPS)
+
+
+ONE_GROUP = """
+kernel void strides(global const float *from, global float *to) {
+    for (int i = get_local_id(0); i < 1000; i += get_local_size(0)) {
+        to[1000 * get_global_id(1) + i] = get_num_groups(0) == 1 ? from[i] + get_local_size(0) : -1;
+    }
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_dimension_that_is_one_group_shrinks_to_what_the_kernel_allows(farmrt_program: Path, tmp_path: Path) -> None:
+    """To 32 work items of 128 here; a step that says nothing of it is refused, since its items may need each other."""
+    values = np.arange(COUNT, dtype=np.float32)
+    for flags in (StepFlag.ONE_GROUP, StepFlag(0)):
+        plan = PlanBuilder()
+        source, target = plan.scratch(COUNT), plan.scratch(2 * COUNT)
+        plan.step("strides", [pool(source), pool(target)], plan.program(ONE_GROUP), [128, 2], [128, 1], flags=flags)
+        plan.tensor("x", Role.INPUT, source, [COUNT])
+        plan.tensor("y", Role.OUTPUT, target, [2, COUNT])
+        with played(farmrt_program, tmp_path, "mali-g52:registers_kb=1") as farmrt:
+            loaded = farmrt.load(plan)
+            if not flags:
+                assert "the kernel's limit is 32" in loaded["message"]
+                continue
+            assert loaded["ok"] and loaded["smaller_groups"] == 1
+            farmrt.input("x", values)
+            farmrt.done("run", rounds=1)
+            np.testing.assert_array_equal(farmrt.output("y"), np.tile(values + 32, 2))
+
+
+def test_the_kernel_of_a_recurrent_layer_says_that_a_sequence_is_one_group() -> None:
+    layer = next(case for case in CASES if case.op == "RNN")
+    (step,) = (each for each in lower(layer.graph(), ADRENO).steps if each.kernel.name == "recurrent_sequence")
+    assert step.flags & StepFlag.ONE_GROUP and not step.flags & StepFlag.SPLITTABLE
+    assert step.global_size[0] == step.local_size[0] > 1 and step.local_size[1] == 1
 
 
 @pytest.mark.slow
