@@ -12,7 +12,8 @@ Arguments that several functions take:
     units       units, or their names; default: those that the deployment file is for
     tuned       tuned parameters: a file, or "none"; default: what tuning left below build/. `kernels` likewise
     memory      OpenCL memory, buffer or image; default: what suits the GPU
-    num_threads, cpu_affinity_policy, opencl_queue_window_size, gpu_perf_hint, gpu_priority_hint
+    num_threads, cpu_affinity_policy, opencl_queue_window_size, opencl_record_launches, gpu_perf_hint,
+    gpu_priority_hint
                 how plans are executed (farm/config/execution.py); default: what the deployment file says
     fleet       OpenCL library, waiting for units, retries, spreading (FleetOptions)
     store       where the rows are kept (a path or postgresql://...); default: nowhere

@@ -7,6 +7,7 @@ In a deployment file's models, and in the settings of a nightly.yml:
     gpu_perf_hint: high             # how high the GPU shall clock: default, low, normal, high
     gpu_priority_hint: low          # whose work goes first on the GPU: likewise
     opencl_queue_window_size: 16    # launches after which the GPU's queue is flushed; 0, default: as the GPU needs it
+    opencl_record_launches: 1       # launches are recorded once, where the driver can; 0: never; default: where it pays
 
 MACE's numbers mean what they mean there: the affinity 0, 1, 2 is none, big_only, little_only, and a hint 0, 1, 2, 3 is
 default, low, normal, high. So a single CPU is written as a list: 4-4.
@@ -65,6 +66,7 @@ def _as_text(value: Any) -> Any:
 Threads = Annotated[int, Field(ge=1, le=MAX_THREADS)]
 Affinity = Annotated[str, BeforeValidator(_as_text), AfterValidator(check_affinity)]
 GpuHint = Annotated[Hint, BeforeValidator(hint_word)]
+Flag = Annotated[int, Field(ge=0, le=1)]
 QueueWindow = Annotated[int, Field(ge=0, le=MAX_QUEUE_WINDOW)]
 
 
@@ -77,6 +79,7 @@ class Execution:
     gpu_perf_hint: GpuHint | None = None
     gpu_priority_hint: GpuHint | None = None
     opencl_queue_window_size: QueueWindow | None = None
+    opencl_record_launches: Flag | None = None
 
     @property
     def given(self) -> dict[str, int | str]:
@@ -94,6 +97,7 @@ class Execution:
             "perf_hint": self.gpu_perf_hint,
             "priority_hint": self.gpu_priority_hint,
             "flush_every": self.opencl_queue_window_size or None,
+            "record": self.opencl_record_launches,
         }
 
     @property
@@ -128,6 +132,7 @@ class ExecutionKeys(YamlSection):
     gpu_perf_hint: GpuHint | None = None
     gpu_priority_hint: GpuHint | None = None
     opencl_queue_window_size: QueueWindow | None = None
+    opencl_record_launches: Flag | None = None
 
     @property
     def execution(self) -> Execution:

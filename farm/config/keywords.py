@@ -43,6 +43,7 @@ class ExecutionKeywords(HintKeywords, total=False):
     num_threads: int | None
     cpu_affinity_policy: str | None
     opencl_queue_window_size: int | None
+    opencl_record_launches: int | None
 
 
 class MemoryKeywords(TypedDict, total=False):

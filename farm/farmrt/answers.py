@@ -291,6 +291,7 @@ class LaunchesAnswer(Answer):
     """What launches cost, and whether they begin without a flush."""
 
     launch_ns: Count
+    recorded_ns: Count = 0  # a launch in a recording; 0: the driver records none
     needs_flush: bool
     windows: Annotated[list[WindowAnswer], Field(min_length=1, max_length=100)]
 

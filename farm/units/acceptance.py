@@ -35,6 +35,7 @@ class Trust(Record):
 
     Attributes:
         flush_every: launches after which a GPU's queue is flushed; 0: never.
+        record: launches are recorded once and then enqueued together (cl_qcom_recordable_queues).
         zero_copy: a GPU reads weights where the host has them.
         host_times: launches are timed by the host's clock.
         images, fp16: False where kernels on images, or in half arithmetic, are not right.
@@ -45,6 +46,7 @@ class Trust(Record):
     """
 
     flush_every: int | None = None
+    record: bool | None = None
     zero_copy: bool | None = None
     host_times: bool | None = None
     images: bool | None = None
@@ -60,7 +62,7 @@ class Trust(Record):
     @property
     def load_words(self) -> dict[str, object]:
         """The words of farmrt's `load`."""
-        words: dict[str, object] = {"zero_copy": self.zero_copy or None, "host_times": self.host_times or None}
+        words: dict[str, object] = {name: getattr(self, name) or None for name in ("zero_copy", "host_times", "record")}
         return words | {"flush_every": NEVER if self.flush_every == 0 else self.flush_every}
 
     @property

@@ -146,6 +146,7 @@ class Kernel:
         block: packing of the weights for a variant, rows to a block; None where weights need no packing.
         macs: multiply-accumulates of a launch.
         splittable: uses global ids only, so that it may be enqueued in parts.
+        one_group: its first dimension is one work group, of any size.
         tunable: worth tuning.
         cpu: farmrt has a CPU operator of this name and argument list.
         integer_weights: its packed weights may be integers (layout/integer_rows.py).
@@ -171,6 +172,7 @@ class Kernel:
     block: Callable[[Variant], int] | None = None
     macs: Callable[[Dims], int] = no_macs
     splittable: bool = True
+    one_group: bool = False
     tunable: bool = False
     cpu: bool = True
     integer_weights: bool = False

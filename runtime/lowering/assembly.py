@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 
 import numpy as np
 
@@ -67,7 +67,9 @@ class PlacedValues:
         roots = list(spans)
         reuse = builder.options.reuse_memory
         self._laid_out = LaidOutData()
-        self._place_weights([root for root in roots if root.data is not None])
+        gpu = [launch for launch in builder.launches if launch.kind == StepKind.OPENCL]
+        on_device = {value.root for launch in gpu for value, _ in launch.tensors}
+        self._place_weights([root for root in roots if root.data is not None], on_device)
         is_small = len(self._laid_out) <= MOST_IN_MEMORY
         self.data: PlanData = bytes(self._laid_out) if is_small else self._laid_out
         live = [root for root in roots if root.data is None]
@@ -77,23 +79,26 @@ class PlacedValues:
     def __getitem__(self, root: Value) -> _Place:
         return self._places[id(root)]
 
-    def _place_weights(self, roots: Sequence[Value]) -> None:
-        """Puts distinct constants into the data file: buffers in pools within the allocation limit, images alone."""
+    def _place_weights(self, roots: Sequence[Value], on_device: Container[Value]) -> None:
+        """Puts distinct constants into the data file: buffers in pools within the allocation limit, images alone.
+
+        What only CPU steps read needs no memory of the device, whatever its size.
+        """
         placed: dict[Hashable, list[tuple[Constant, _Place]]] = {}
         for root in (r for r in roots if r.storage != Storage.IMAGE):
             assert root.data is not None
+            if root.data.nbytes > (self._limit if root in on_device else _MAX_POOL_BYTES):
+                raise self._too_large(f"weights '{root.name}'", root.data.nbytes)
             same = placed.setdefault(_sample(root.data), [])
             place = next((place for other, place in same if _is_same(root.data, other)), None)
             if place is None:
-                place = self._append_weights(root.name, root.data)
+                place = self._append_weights(root.data)
                 same.append((root.data, place))
             self._places[id(root)] = place
         for root in (r for r in roots if r.storage == Storage.IMAGE):
             self._places[id(root)] = self._append_image(root)
 
-    def _append_weights(self, name: str, content: Constant) -> _Place:
-        if content.nbytes > self._limit:
-            raise self._too_large(f"weights '{name}'", content.nbytes)
+    def _append_weights(self, content: Constant) -> _Place:
         start = self._laid_out.append(content)
         end = len(self._laid_out)
         last = self.pools[-1] if self.pools else None
@@ -104,7 +109,7 @@ class PlacedValues:
         return _Place(len(self.pools) - 1, start - self.pools[-1].data_offset)
 
     def _too_large(self, what: str, size: int) -> UnsupportedError:
-        remedy = "runtime: cpu has no such limit, and data_type: fp16_fp32 needs half of what fp32_fp32 does"
+        remedy = "runtime: cpu has no such limit, cpu+gpu has none for weights, and fp16_fp32 needs half of fp32_fp32"
         return UnsupportedError(f"{what}: {size} bytes; the device allocates {self._limit} at most; {remedy}")
 
     def _append_image(self, root: Value) -> _Place:

@@ -384,7 +384,7 @@ class Launcher:
                 raise UnsupportedError(f"'{name}' ({op}): kernel {kernel.name} has no CPU operator; set runtime: gpu")
             if self.chosen and self.element != ElementType.F32:
                 raise UnsupportedError(f"'{name}' ({op}): the CPU computes in fp32 only")
-            return StepKind.CPU, on_cpu, "CPU: chosen" if self.chosen else ""
+            return StepKind.CPU, on_cpu, self.note or "CPU: chosen" if self.chosen else ""
         variant = kernel.default_variant(dims, self.target, in_integers)
         if variant is not None:
             return StepKind.OPENCL, variant, ""

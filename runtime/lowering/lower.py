@@ -11,6 +11,7 @@ from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.blocked_choice import choose_blocked
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.choice import GraphChoice, NodeChoice, Place
+from runtime.lowering.large_weights import in_parts, too_large
 from runtime.lowering.options import Options
 from runtime.lowering.placement import BlockedNodes, place_inputs, plan_concats
 from runtime.lowering.quantized_choice import choose_quantized
@@ -25,6 +26,7 @@ from runtime.plan.plan import Plan
 from runtime.plan.records import MAX_RANK
 from runtime.semantics.generic_forms import generic_form
 from runtime.target import Target
+from runtime.types import Precision
 
 __all__ = ["Options", "lower"]
 
@@ -41,6 +43,8 @@ def lower(graph: Graph, target: Target, options: Options | None = None) -> Plan:
 def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     """Emits the launches of every node, in order."""
     _check_ranks(graph)
+    if not options.choice:  # which is for the nodes as they are
+        graph = in_parts(graph, target)
     builder, kept = Builder(graph, target, options), frozenset(options.keep).difference(graph.outputs)
     blocked = BlockedNodes()
     if options.choice:
@@ -70,6 +74,8 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
             byte_operators(target)[node.op].lower(builder, node)
         elif node.output in blocked.outputs:
             BLOCKED_OPERATORS[node.op].lower(builder, node)
+        elif target.allow_cpu and (reason := too_large(graph, node, target)):
+            lower_chosen(builder, node, NodeChoice(Place.CPU, precision=Precision.FP32), f"CPU: {reason}")
         else:
             _lower_node(builder, node)
         written = builder.byte_choice.nodes.get(node.output, node.output)
@@ -120,14 +126,14 @@ def places(target: Target) -> tuple[Place, ...]:
     return (Place.BUFFER, *images, *((Place.CPU,) if target.allow_cpu else ()))
 
 
-def lower_chosen(builder: Builder, node: Node, chosen: NodeChoice) -> None:
+def lower_chosen(builder: Builder, node: Node, chosen: NodeChoice, note: str = "") -> None:
     """Emits the launches of a node where it was chosen to run, with the chosen algorithm and in the chosen precision.
 
     Raises:
         UnsupportedError: it cannot run so; names the node and why.
     """
     first = len(builder.launches)
-    builder.chosen = chosen
+    builder.chosen, builder.note = chosen, note
     try:
         with builder.in_precision(chosen.precision):
             _emit_chosen(builder, node, chosen)
@@ -157,7 +163,8 @@ def _lower_node(builder: Builder, node: Node) -> None:
         return
     if node.op not in LOWERINGS:
         raise node_error(node, f"not supported on a device; supported: {', '.join(sorted(LOWERINGS))}")
-    builder.note = ""
+    if not builder.chosen:
+        builder.note = ""
     if builder.target.memory == "image" and not builder.chosen and _has_images(builder.graph, node):
         reason = IMAGE_LOWERINGS[node.op](builder, node) if node.op in IMAGE_LOWERINGS else "no kernel on images"
         if not reason:

@@ -80,6 +80,7 @@ class StepFlag(enum.IntFlag):
     TUNABLE = 2
     FLOAT = 4  # what the step writes, and its weights, are float, whatever the plan's precision
     HALF = 8  # ... are half
+    ONE_GROUP = 32  # its first dimension is one work group, of any size: one that is smaller has a smaller global size
     WORDS = 16  # its packed weights are of four bytes, whatever it writes
 
 

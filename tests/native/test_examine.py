@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 
 from farm.emulation.played_gpu import played_environment
+from farm.jobs.opbench_cases import CASES
+from runtime.lowering.lower import lower
+from runtime.plan.records import StepFlag
+from runtime.target import Target
 from runtime.types import Role
 from tests.native.farmrt import Farmrt
 from tests.native.plans import PlanBuilder, pool
@@ -19,6 +23,7 @@ from tests.native.plans import PlanBuilder, pool
 pytestmark = pytest.mark.opencl
 
 STEPS, COUNT = 5, 1000
+ADRENO = Target("sdm845", "arm64-v8a", gpu_family="adreno")
 ADD_WEIGHTS = """
 kernel void add(global const float *from, global const float *weights, global float *to) {
     const int i = get_global_id(0);
@@ -96,6 +101,77 @@ def test_memory_that_is_not_there_is_found(farmrt_program: Path, tmp_path: Path)
     with played(farmrt_program, tmp_path, "adreno640:memory_mb=64") as farmrt:
         answer = farmrt.ask("examine", point="limits")
     assert answer["tried_allocation_bytes"] == 256 << 20 and 60 << 20 < answer["allocation_bytes"] <= 64 << 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("keys", "records", "is_faster"),
+    [("adreno640", True, True), ("adreno640:recordings=refused", True, False), ("mali-g72", False, False)],
+)
+def test_launches_are_recorded_once_where_the_driver_can(
+    farmrt_program: Path, tmp_path: Path, keys: str, records: bool, is_faster: bool
+) -> None:
+    """From the second round on; a round whose steps are timed, and a driver that refuses, have them one by one."""
+    values = np.arange(COUNT, dtype=np.float32)
+    slow = f"{keys}{',' if ':' in keys else ':'}pace=yes,launch_us=20000,recording_us=1,recorded_us=1"
+    with played(farmrt_program, tmp_path, slow) as farmrt:
+        loaded = farmrt.load(chain(), record=1)
+        assert loaded["ok"] and loaded["record"] is records
+        farmrt.input("x", values)
+        first, second, third = (ns / 20e6 for ns in farmrt.done("run", rounds=3)["wall_ns"])
+        assert first >= STEPS and (max(second, third) < STEPS / 2) is is_faster
+        np.testing.assert_array_equal(farmrt.output("y"), values + STEPS)
+        timed = farmrt.done("run", rounds=1, profile=1)
+        assert len(timed["steps"]) == STEPS and timed["wall_ns"][0] / 20e6 >= STEPS
+        assert farmrt.done("run", rounds=1)["wall_ns"][0] / 20e6 < STEPS / 2 or not is_faster
+        np.testing.assert_array_equal(farmrt.output("y"), values + STEPS)
+        farmrt.input("x", values + 1)
+        farmrt.done("run", rounds=1)
+        np.testing.assert_array_equal(farmrt.output("y"), values + 1 + STEPS)
+
+
+ONE_GROUP = """
+kernel void strides(global const float *from, global float *to) {
+    for (int i = get_local_id(0); i < 1000; i += get_local_size(0)) {
+        to[1000 * get_global_id(1) + i] = get_num_groups(0) == 1 ? from[i] + get_local_size(0) : -1;
+    }
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_dimension_that_is_one_group_shrinks_to_what_the_kernel_allows(farmrt_program: Path, tmp_path: Path) -> None:
+    """To 32 work items of 128 here; a step that says nothing of it is refused, since its items may need each other."""
+    values = np.arange(COUNT, dtype=np.float32)
+    for flags in (StepFlag.ONE_GROUP, StepFlag(0)):
+        plan = PlanBuilder()
+        source, target = plan.scratch(COUNT), plan.scratch(2 * COUNT)
+        plan.step("strides", [pool(source), pool(target)], plan.program(ONE_GROUP), [128, 2], [128, 1], flags=flags)
+        plan.tensor("x", Role.INPUT, source, [COUNT])
+        plan.tensor("y", Role.OUTPUT, target, [2, COUNT])
+        with played(farmrt_program, tmp_path, "mali-g52:registers_kb=1") as farmrt:
+            loaded = farmrt.load(plan)
+            if not flags:
+                assert "the kernel's limit is 32" in loaded["message"]
+                continue
+            assert loaded["ok"] and loaded["smaller_groups"] == 1
+            farmrt.input("x", values)
+            farmrt.done("run", rounds=1)
+            np.testing.assert_array_equal(farmrt.output("y"), np.tile(values + 32, 2))
+
+
+def test_the_kernel_of_a_recurrent_layer_says_that_a_sequence_is_one_group() -> None:
+    layer = next(case for case in CASES if case.op == "RNN")
+    (step,) = (each for each in lower(layer.graph(), ADRENO).steps if each.kernel.name == "recurrent_sequence")
+    assert step.flags & StepFlag.ONE_GROUP and not step.flags & StepFlag.SPLITTABLE
+    assert step.global_size[0] == step.local_size[0] > 1 and step.local_size[1] == 1
+
+
+@pytest.mark.slow
+def test_what_a_recorded_launch_costs_is_measured(farmrt_program: Path, tmp_path: Path) -> None:
+    with played(farmrt_program, tmp_path, "adreno640:pace=yes,launch_us=1000,recorded_us=1") as farmrt:
+        answer = farmrt.ask("examine", point="launches")
+    assert 0 < answer["recorded_ns"] < 0.5 * answer["launch_ns"]
 
 
 @pytest.mark.slow

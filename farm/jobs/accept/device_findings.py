@@ -34,16 +34,20 @@ def clock_finding(answer: ClockAnswer, is_played: bool = False) -> AcceptanceFin
 
 
 def launches_finding(answer: LaunchesAnswer) -> AcceptanceFinding:
-    """How often the queue is best flushed."""
+    """How often the queue is best flushed, and whether launches are better recorded."""
+    record = True if 0 < answer.recorded_ns < CLEARLY * answer.launch_ns else None
     text = f"{answer.launch_ns / US:.0f} us each"
+    text += f", {answer.recorded_ns / US:.0f} in a recording" if answer.recorded_ns else ""
+    recorded = ["launches are recorded once"] if record else []
     if not answer.needs_flush:
-        return AcceptanceFinding(check=LAUNCHES, state="ok", text=f"{text}, begun at once", trust=Trust(flush_every=0))
+        trust, text = Trust(flush_every=0, record=record), f"{text}, begun at once"
+        return AcceptanceFinding(check=LAUNCHES, state="ok", text=text, effect="; ".join(recorded), trust=trust)
     times = {window.every: window.ns for window in answer.windows if window.every > 0}
     best = min(times, key=lambda every: times[every], default=USUAL_WINDOW)
     every = best if times.get(best, 0) < CLEARLY * times.get(USUAL_WINDOW, 0) else USUAL_WINDOW
-    effect = f"the queue is flushed every {every} launches"
-    text = f"{text}, none begins before a flush"
-    return AcceptanceFinding(check=LAUNCHES, state="ok", text=text, effect=effect, trust=Trust(flush_every=every))
+    effect = "; ".join([f"the queue is flushed every {every} launches", *recorded])
+    text, trust = f"{text}, none begins before a flush", Trust(flush_every=every, record=record)
+    return AcceptanceFinding(check=LAUNCHES, state="ok", text=text, effect=effect, trust=trust)
 
 
 def zero_copy_finding(answer: ZeroCopyAnswer) -> AcceptanceFinding:

@@ -90,6 +90,7 @@ typedef struct {
     const void *operators;      /* instead of operators_path: the rt_operator_table of a program that links them */
     uint32_t flush_every;       /* launches after which the queue is flushed; 0: as the GPU's family needs it */
     int zero_copy;              /* 1: a GPU reads weights in the host's memory; 0: copies them (a CPU never does) */
+    int record;                 /* 1: launches are recorded once, and then enqueued together, where the driver can */
     int host_times;             /* 1: times launches one by one by the host's clock, since the GPU's is not right */
 } rt_options;
 

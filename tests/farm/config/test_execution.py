@@ -22,8 +22,16 @@ def test_the_command_line_goes_before_the_file() -> None:
 
 
 def test_what_farmrt_is_told() -> None:
-    told = {"threads": 4, "affinity": "big", "perf_hint": "high", "priority_hint": "low", "flush_every": None}
+    told = {
+        "threads": 4,
+        "affinity": "big",
+        "perf_hint": "high",
+        "priority_hint": "low",
+        "flush_every": None,
+        "record": None,
+    }
     assert FULL.words == told
+    assert Execution(opencl_record_launches=0).words["record"] == 0
     assert Execution(opencl_queue_window_size=8).words["flush_every"] == 8
     assert Execution(opencl_queue_window_size=0).words["flush_every"] is None  # MACE's "no window"
     assert Execution(cpu_affinity_policy="0,2-3").words["affinity"] == "0,2-3"

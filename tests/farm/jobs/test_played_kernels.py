@@ -105,8 +105,8 @@ def faults(opened: OpenUnit, profile: str) -> Iterator[str]:
         for (kernel, variant), case, plan in plans(target, wanted):
             (result,) = CaseRunner(opened).results([case], plan.target)
             text = result.fault
-            # farmrt makes only those groups smaller whose work items do without each other.
-            if text and (kernel.splittable or "the kernel's limit is" not in text):
+            # farmrt makes only those groups smaller whose work items do without each other, or with fewer.
+            if text and (kernel.splittable or kernel.one_group or "the kernel's limit is" not in text):
                 yield f"{kernel.name}/{memory}/{precision.label} {variant.name}, {case.name}: {text}"
 
 

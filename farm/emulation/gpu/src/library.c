@@ -97,8 +97,7 @@ static void table_fill(void) {
 #undef PUT
 }
 
-/* Whether a list of words has this one. */
-static int has_word(const char *list, const char *word) {
+int played_has_word(const char *list, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = list; (at = strstr(at, word)) != NULL; at += length) {
         if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0')) return 1;
@@ -114,7 +113,7 @@ static void extensions_fill(void) {
     strcpy(list, played.profile.extensions);
     for (char *word = strtok_r(list, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
         const int used = strcmp(word, "cl_khr_fp16") == 0 || strcmp(word, "cl_khr_subgroups") == 0;
-        if (computes && used && !has_word(own, word)) continue;
+        if (computes && used && !played_has_word(own, word)) continue;
         if (played.extensions[0] != '\0') strcat(played.extensions, " ");
         strcat(played.extensions, word);
     }
@@ -202,7 +201,7 @@ void *clGetExtensionFunctionAddress(const char *name) {
     platform_ids_function *ids = platform_ids;
     void *address = NULL;
     if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0) memcpy(&address, &ids, sizeof ids);
-    return address;
+    return address != NULL ? address : played_recording_function(name);
 }
 
 cl_int played_GetPlatformIDs(cl_uint room, cl_platform_id *targets, cl_uint *count) {
@@ -295,7 +294,7 @@ static int properties_known(const intptr_t *properties) {
     for (; properties != NULL && properties[0] != 0; properties += 2) {
         if (properties[0] == 0x1084) continue; /* the platform */
         const char *extension = properties[0] == 0x40C2 ? "cl_qcom_perf_hint" : "cl_qcom_priority_hint";
-        if (!has_word(played.extensions, extension)) return 0;
+        if (!played_has_word(played.extensions, extension)) return 0;
     }
     return 1;
 }

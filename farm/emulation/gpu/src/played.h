@@ -94,6 +94,12 @@ extern played_state played;
 /* Our only device. */
 cl_device_id played_device(void);
 
+/* Whether a list of words has this one. */
+int played_has_word(const char *list, const char *word);
+
+/* A function of an extension that the driver behind need not have, by its name; NULL for any other. */
+void *played_recording_function(const char *name);
+
 /* Makes an object of the driver's ours; returns it. */
 void *played_adopt(void *object);
 

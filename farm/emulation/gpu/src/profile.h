@@ -62,6 +62,8 @@ enum { PLAYED_IN_PLACE, PLAYED_COPY, PLAYED_FAILS_LATE };
     X(number, memory_gb_s, "", "15")                                                                                  \
     X(number, group_clocks, "", "100") /* to start a work group on a unit */                                          \
     X(number, launch_us, "", "20")                                                                                    \
+    X(number, recording_us, "", "30") /* to enqueue a recording (cl_qcom_recordable_queues) */                        \
+    X(number, recorded_us, "", "5") /* a launch in it */                                                              \
     X(number, slower, "", "1") /* all times, so that `pace` holds where this machine computes in less */              \
     X(number, noise_percent, "", "0")                                                                                 \
     X(number, hot_after_ms, "", "0") /* of work; 0: never */                                                          \
@@ -73,6 +75,7 @@ enum { PLAYED_IN_PLACE, PLAYED_COPY, PLAYED_FAILS_LATE };
     X(choice, timestamps, "right|zero|reversed", "right")                                                             \
     X(choice, profiling, "right|slow|hangs", "right") /* a queue that profiles */                                     \
     X(choice, host_ptr, "in_place|copy|fails_late", "in_place") /* CL_MEM_USE_HOST_PTR */                             \
+    X(choice, recordings, "right|refused", "right") /* where the extension is listed */                               \
     X(number, dies_after_launches, "", "0") /* the queue, with CL_OUT_OF_RESOURCES */                                 \
     X(number, resets_after_launches, "", "0") /* the GPU: all that the process has is lost */                         \
     X(text, once, "", "") /* a file: these two happen once, while it is not there, which makes it */                  \

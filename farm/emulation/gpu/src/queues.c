@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,9 +30,25 @@ typedef struct command {
     bool hangs;
 } command;
 
+/* A launch of a recording. Its arguments are those that the kernel has when it is enqueued, which is as a driver does it
+ * where kernels keep theirs. */
+typedef struct {
+    cl_kernel kernel;
+    cl_uint rank;
+    bool has_offset, has_local;
+    size_t offset[3], global[3], local[3];
+} recorded_launch;
+
+struct rt_cl_recording {
+    cl_command_queue queue;
+    size_t count;
+    recorded_launch *launches;
+};
+
 typedef struct {
     int references;
-    bool profiles;
+    bool profiles, records;
+    cl_recording recording; /* that takes launches now */
     int context_number;
     cl_int failed; /* what those who wait are told, once the queue is dead */
     command *first, **last; /* those not flushed */
@@ -126,10 +143,14 @@ static cl_int queue_check(const kept_queue *queue) {
 }
 
 static cl_command_queue queue_make(cl_context context, cl_bitfield properties, cl_int *code) {
+    const bool records = (properties & CL_QUEUE_RECORDABLE_QCOM) != 0;
+    const bool known = played_has_word(played.extensions, "cl_qcom_recordable_queues");
+    if (records && (!known || properties != CL_QUEUE_RECORDABLE_QCOM)) return played_refuse(code, CL_INVALID_VALUE);
     cl_command_queue made = played.real.CreateCommandQueue(context, played.real_device, properties & 2, code);
     kept_queue *kept = made != NULL ? played_object_add(played_adopt(made), sizeof *kept) : NULL;
     if (kept == NULL) return made;
     *kept = (kept_queue){.references = 1, .profiles = (properties & CL_QUEUE_PROFILING_ENABLE) != 0};
+    kept->records = records;
     kept->context_number = played.context_number;
     kept->last = &kept->first;
     return made;
@@ -212,9 +233,10 @@ static cl_int launch_count(kept_queue *queue) {
     return CL_OUT_OF_RESOURCES;
 }
 
-cl_int played_EnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint rank, const size_t *offset,
-                                   const size_t *global, const size_t *local, cl_uint count, const cl_event *wait,
-                                   cl_event *event) {
+/* Enqueues a launch that takes so long before its kernel begins. */
+static cl_int launch_add(cl_command_queue queue, double launch_us, cl_kernel kernel, cl_uint rank, const size_t *offset,
+                         const size_t *global, const size_t *local, cl_uint count, const cl_event *wait,
+                         cl_event *event) {
     size_t sizes[3] = {1, 1, 1}, group[3] = {1, 1, 1};
     kept_queue *of = played_object_find(queue);
     const size_t limit = played_kernel_limit(kernel);
@@ -233,9 +255,84 @@ cl_int played_EnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_
     }
     if (code != CL_SUCCESS) return code;
     const played_work work = played_kernel_work(kernel);
-    const double ns = played_launch_ns(&played.profile, &work, sizes, group) + played.profile.launch_us * 1000;
+    const double ns = played_launch_ns(&played.profile, &work, sizes, group) + launch_us * 1000;
     command_add(queue, ns, launch_count(of), event);
     return CL_SUCCESS;
+}
+
+static cl_int launch_record(cl_recording recording, cl_kernel kernel, cl_uint rank, const size_t *offset,
+                            const size_t *global, const size_t *local, cl_event *event) {
+    const size_t bytes = rank * sizeof *global;
+    if (recording == NULL || event != NULL || rank > 3) return CL_INVALID_OPERATION;
+    recorded_launch *grown = realloc(recording->launches, (recording->count + 1) * sizeof *grown);
+    if (grown == NULL) return CL_OUT_OF_HOST_MEMORY;
+    recording->launches = grown;
+    recorded_launch *made = &grown[recording->count++];
+    *made = (recorded_launch){.kernel = kernel, .rank = rank, .has_offset = offset != NULL, .has_local = local != NULL};
+    memcpy(made->global, global, bytes);
+    if (offset != NULL) memcpy(made->offset, offset, bytes);
+    if (local != NULL) memcpy(made->local, local, bytes);
+    return played_RetainKernel(kernel);
+}
+
+cl_int played_EnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint rank, const size_t *offset,
+                                   const size_t *global, const size_t *local, cl_uint count, const cl_event *wait,
+                                   cl_event *event) {
+    const kept_queue *of = played_object_find(queue);
+    if (of != NULL && of->records) return launch_record(of->recording, kernel, rank, offset, global, local, event);
+    return launch_add(queue, played.profile.launch_us, kernel, rank, offset, global, local, count, wait, event);
+}
+
+static cl_recording recording_new(cl_command_queue queue, cl_int *code) {
+    kept_queue *of = played_object_find(queue);
+    cl_recording made = of != NULL && of->records && of->recording == NULL ? calloc(1, sizeof *made) : NULL;
+    if (made == NULL) return played_refuse(code, CL_INVALID_COMMAND_QUEUE);
+    if (played.profile.recordings != 0) return free(made), played_refuse(code, CL_OUT_OF_RESOURCES);
+    made->queue = queue;
+    if (code != NULL) *code = CL_SUCCESS;
+    return of->recording = made;
+}
+
+static cl_int recording_end(cl_recording recording) {
+    kept_queue *of = played_object_find(recording->queue);
+    if (of == NULL || of->recording != recording) return CL_INVALID_OPERATION;
+    of->recording = NULL;
+    return CL_SUCCESS;
+}
+
+static cl_int recording_release(cl_recording recording) {
+    for (size_t i = 0; i < recording->count; i++) played_ReleaseKernel(recording->launches[i].kernel);
+    free(recording->launches);
+    free(recording);
+    return CL_SUCCESS;
+}
+
+/* Without the changes of recorded launches that a real driver takes. */
+static cl_int recording_enqueue(cl_command_queue queue, cl_recording recording, size_t arguments, const void *argument,
+                                size_t offsets, const void *offset, size_t globals, const void *global, size_t locals,
+                                const void *local, cl_uint count, const cl_event *wait, cl_event *event) {
+    cl_int code = queue_check(played_object_find(queue));
+    (void)argument, (void)offset, (void)global, (void)local;
+    if (arguments + offsets + globals + locals > 0 || event != NULL) return CL_INVALID_OPERATION;
+    for (size_t i = 0; i < recording->count && code == CL_SUCCESS; i++) {
+        const recorded_launch *each = &recording->launches[i];
+        const double us = played.profile.recorded_us + (i == 0 ? played.profile.recording_us : 0);
+        code = launch_add(queue, us, each->kernel, each->rank, each->has_offset ? each->offset : NULL, each->global,
+                          each->has_local ? each->local : NULL, i == 0 ? count : 0, i == 0 ? wait : NULL, NULL);
+    }
+    return code;
+}
+
+void *played_recording_function(const char *name) {
+    static const rt_recording_functions own = {recording_new, recording_end, recording_release, recording_enqueue};
+    static const char *const names[] = {"clNewRecordingQCOM", "clEndRecordingQCOM", "clReleaseRecordingQCOM",
+                                        "clEnqueueRecordingQCOM"};
+    const void *const slots[] = {&own.make, &own.end, &own.release, &own.enqueue};
+    void *function = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0) memcpy(&function, slots[i], sizeof function);
+    }
+    return function;
 }
 
 /* What the functions below have in common: a queue that is alive, the driver's own call, times, and waiting where the

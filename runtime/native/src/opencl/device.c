@@ -9,6 +9,7 @@
 #include "../system/allocation.h"
 #include "../system/arithmetic.h"
 #include "../system/errors.h"
+#include "../system/log.h"
 
 void rt_device_text(const rt_opencl *opencl, cl_uint property, char *text, size_t size) {
     if (opencl->cl.GetDeviceInfo(opencl->device, property, size, text, NULL) != CL_SUCCESS) text[0] = '\0';
@@ -44,6 +45,33 @@ static bool shares_memory(const rt_opencl *opencl, bool zero_copy) {
     return (is_cpu || zero_copy) && rt_device_number(opencl, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
 }
 
+/* Whether the device lists the extension; a library may have the functions for other devices. */
+static bool device_records(const rt_opencl *opencl) {
+    enum { EXTENSIONS_BYTES = 1 << 14 };
+    char *extensions = opencl->recording.enqueue != NULL ? rt_memory_allocate(EXTENSIONS_BYTES, 1) : NULL;
+    if (extensions == NULL) return false;
+    rt_device_text(opencl, CL_DEVICE_EXTENSIONS, extensions, EXTENSIONS_BYTES);
+    bool listed = strstr(extensions, "cl_qcom_recordable_queues") != NULL;
+    rt_memory_free(extensions);
+    return listed;
+}
+
+/* A queue that takes launches into recordings; NULL where the driver has none. */
+static cl_command_queue recorder_make(const rt_opencl *opencl, cl_context context) {
+    const cl_queue_properties properties[] = {CL_QUEUE_PROPERTIES, CL_QUEUE_RECORDABLE_QCOM, 0};
+    cl_int code = CL_SUCCESS;
+    cl_command_queue made = NULL;
+    if (!device_records(opencl)) return NULL;
+    if (opencl->queue_with_properties != NULL) { /* some drivers take the property in this call alone */
+        made = opencl->queue_with_properties(context, opencl->device, properties, &code);
+    } else {
+        made = opencl->cl.CreateCommandQueue(context, opencl->device, CL_QUEUE_RECORDABLE_QCOM, &code);
+    }
+    if (code == CL_SUCCESS) return made;
+    rt_log(RT_LOG_INFO, "the driver makes no queue for recordings: %s", rt_opencl_code_name(code));
+    return NULL;
+}
+
 /* Makes the context and both queues; RT_OPENCL. What it makes before it fails is left for rt_device_close. */
 static rt_status context_create(rt_device *device, const rt_device_use *use, rt_error *error) {
     const rt_opencl *opencl = &device->opencl;
@@ -52,6 +80,7 @@ static rt_status context_create(rt_device *device, const rt_device_use *use, rt_
     if (status == RT_OK) status = rt_hints_context(device->hints, opencl, &device->context, error);
     if (status == RT_OK) status = rt_hints_queue(device->hints, opencl, device->context, 0, &device->plain, error);
     if (status != RT_OK) return status;
+    if (use->record) device->recorder = recorder_make(opencl, device->context);
     return rt_hints_queue(device->hints, opencl, device->context, profiling, &device->profiling, error);
 }
 
@@ -82,6 +111,7 @@ void rt_device_close(const rt_device *device) {
     if (device == NULL) return;
     const rt_opencl_functions *cl = rt_device_cl(device);
     if (device->plain != NULL) cl->ReleaseCommandQueue(device->plain);
+    if (device->recorder != NULL) cl->ReleaseCommandQueue(device->recorder);
     bool hangs = device->event_clock != NULL && *device->event_clock == RT_EVENT_CLOCK_HANGS;
     if (device->profiling != NULL && !hangs) cl->ReleaseCommandQueue(device->profiling);
     if (device->context != NULL) cl->ReleaseContext(device->context);

@@ -19,7 +19,7 @@
 typedef struct {
     rt_hint perf, priority;
     uint32_t flush_every;
-    bool zero_copy, host_times;
+    bool zero_copy, host_times, record;
 } rt_device_use;
 
 /* An open device. Written by device.c alone. */
@@ -29,6 +29,7 @@ typedef struct {
     cl_context context;
     cl_command_queue plain;
     cl_command_queue profiling;
+    cl_command_queue recorder; /* for recordings; NULL: nobody wants some, or the driver has none */
     rt_event_clock *event_clock; /* of the queue that profiles; it is not asked before a profile is made */
     char name[256];
     char driver[256];

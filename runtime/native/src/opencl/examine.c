@@ -95,6 +95,34 @@ static uint64_t launches_ns(const bench *now, uint32_t count, uint32_t every) {
     return code == CL_SUCCESS && ended == CL_SUCCESS ? rt_clock_ns() - start_ns : 0;
 }
 
+/* Time of so many launches by one recording of them; 0 where the driver records none. */
+static uint64_t recorded_ns(const bench *now, cl_recording recording) {
+    const rt_recording_functions *own = &now->device->opencl.recording;
+    cl_command_queue queue = now->device->plain;
+    if (recording == NULL) return 0;
+    uint64_t start_ns = rt_clock_ns();
+    cl_int code = own->enqueue(queue, recording, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, NULL);
+    cl_int ended = now->cl->Finish(queue);
+    return code == CL_SUCCESS && ended == CL_SUCCESS ? rt_clock_ns() - start_ns : 0;
+}
+
+/* A recording of so many launches; NULL where the driver makes none. */
+static cl_recording launches_record(const bench *now, uint32_t count) {
+    const rt_recording_functions *own = &now->device->opencl.recording;
+    cl_command_queue queue = now->device->recorder;
+    cl_int code = CL_SUCCESS;
+    cl_recording made = queue != NULL ? own->make(queue, &code) : NULL;
+    if (made == NULL || code != CL_SUCCESS) return NULL;
+    for (uint32_t i = 0; i < count && code == CL_SUCCESS; i++) code = launch(now, queue, NULL);
+    cl_int ended = own->end(made);
+    if (code == CL_SUCCESS && ended == CL_SUCCESS) return made;
+    own->release(made);
+    return NULL;
+}
+
+/* The best of a few times; 0 where there is none. */
+static uint64_t best_of(uint64_t best_ns, uint64_t ns) { return best_ns == 0 || (ns > 0 && ns < best_ns) ? ns : best_ns; }
+
 /* Chooses turns with which a launch takes about LAUNCH_NS, and sets the arguments. */
 static cl_int turns_choose(bench *now) {
     cl_int code = arguments_set(now, now->from, now->turns = 1);
@@ -185,7 +213,7 @@ static cl_int flush_examine(const bench *now, bool *needed) {
     return code == CL_SUCCESS ? ended : code;
 }
 
-/* What a launch costs that does nothing, whether a flush is needed, and what flushing every so often takes: the best of
+/* What a launch costs that does nothing, alone and in a recording, whether a flush is needed, and what flushing every so often takes: the best of
  * a few turns. */
 static cl_int launches_examine(bench *now) {
     static const uint32_t windows[] = {0, 4, 16, 64};
@@ -194,15 +222,23 @@ static cl_int launches_examine(bench *now) {
     enum { TURNS = 5 };
     cl_int code = arguments_set(now, now->from, 0);
     launches_ns(now, 1, 0);
-    uint64_t cost_ns = launches_ns(now, LAUNCHES, 0) / LAUNCHES;
+    uint64_t cost_ns = 0, record_ns = 0;
+    cl_recording recording = code == CL_SUCCESS ? launches_record(now, LAUNCHES) : NULL;
+    recorded_ns(now, recording);
+    for (uint32_t i = 0; i < TURNS && code == CL_SUCCESS; i++) {
+        cost_ns = best_of(cost_ns, launches_ns(now, LAUNCHES, 0) / LAUNCHES);
+        record_ns = best_of(record_ns, recorded_ns(now, recording) / LAUNCHES);
+    }
+    if (recording != NULL) now->device->opencl.recording.release(recording);
     if (code == CL_SUCCESS) code = flush_examine(now, &needed);
     if (code == CL_SUCCESS) code = turns_choose(now);
     for (uint32_t i = 0; i < TURNS * RT_COUNT(windows) && code == CL_SUCCESS; i++) {
         uint64_t ns = launches_ns(now, LAUNCHES, windows[i % RT_COUNT(windows)]);
         uint64_t *best = &best_ns[i % RT_COUNT(windows)];
-        if (*best == 0 || ns < *best) *best = ns;
+        *best = best_of(*best, ns);
     }
     rt_json_unsigned(now->json, "launch_ns", cost_ns);
+    rt_json_unsigned(now->json, "recorded_ns", record_ns);
     rt_json_bool(now->json, "needs_flush", needed);
     rt_json_array_begin(now->json, "windows");
     for (uint32_t i = 0; i < RT_COUNT(windows); i++) {
@@ -415,7 +451,7 @@ void rt_examine_take(rt_examination *wanted, rt_command *command) {
 rt_status rt_examine_run(const rt_examination *wanted, rt_json *json, rt_error *error) {
     rt_opencl opencl;
     const rt_device *device = NULL;
-    const rt_device_use use = {.perf = RT_HINT_DEFAULT};
+    const rt_device_use use = {.perf = RT_HINT_DEFAULT, .record = true};
     rt_status status = rt_opencl_open(&opencl, wanted->opencl_library, error);
     if (status == RT_OK) status = rt_device_open(&device, &opencl, &use, error);
     if (status != RT_OK) return status;

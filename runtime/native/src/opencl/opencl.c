@@ -107,6 +107,26 @@ static bool platform_is_2(const rt_opencl *opencl) {
     return code == CL_SUCCESS && strncmp(version, prefix, sizeof prefix - 1) == 0 && version[sizeof prefix - 1] >= '2';
 }
 
+/* Looks up what Qualcomm's drivers have, which a loader may give by the entry for extensions alone. */
+static void recording_find(rt_opencl *opencl, void *library) {
+    static const char *const names[] = {"clNewRecordingQCOM", "clEndRecordingQCOM", "clReleaseRecordingQCOM",
+                                        "clEnqueueRecordingQCOM"};
+    void *const slots[] = {&opencl->recording.make, &opencl->recording.end, &opencl->recording.release,
+                           &opencl->recording.enqueue};
+    void *(*extension)(const char *) = NULL, *(*of_platform)(cl_platform_id, const char *) = NULL;
+    symbol_store(&extension, function_find(opencl, library, "clGetExtensionFunctionAddress"));
+    symbol_store(&of_platform, function_find(opencl, library, "clGetExtensionFunctionAddressForPlatform"));
+    bool complete = true;
+    for (size_t i = 0; i < RT_COUNT(names); i++) {
+        void *symbol = function_find(opencl, library, names[i]);
+        if (symbol == NULL && of_platform != NULL) symbol = of_platform(opencl->platform, names[i]);
+        if (symbol == NULL && extension != NULL) symbol = extension(names[i]);
+        symbol_store(slots[i], symbol);
+        complete = complete && symbol != NULL;
+    }
+    if (!complete) opencl->recording.enqueue = NULL;
+}
+
 /* Looks up what only newer platforms have. */
 static void newer_functions_find(rt_opencl *opencl, void *library) {
     if (!platform_is_2(opencl)) return;
@@ -172,6 +192,7 @@ static rt_status library_open(rt_opencl *opencl, const char *path, bool *exists,
         return rt_error_set(error, RT_NO_OPENCL, "%s: no OpenCL device", opencl->path);
     }
     newer_functions_find(opencl, library);
+    recording_find(opencl, library);
     return RT_OK;
 }
 

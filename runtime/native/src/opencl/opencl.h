@@ -157,11 +157,25 @@ typedef struct {
 typedef cl_command_queue rt_queue_function(cl_context, cl_device_id, const cl_queue_properties *, cl_int *);
 enum { RT_QUEUE_FUNCTION_INDEX = 123 };
 
+/* Qualcomm's cl_qcom_recordable_queues: launches given to a queue made with this property alone are recorded. Names,
+ * numbers and parameters are those of its cl_ext_qcom.h, where the pairs of a count and a list change arguments, offsets
+ * and sizes of recorded launches. Written by opencl.c alone. */
+#define CL_QUEUE_RECORDABLE_QCOM ((cl_bitfield)1 << 30)
+typedef struct rt_cl_recording *cl_recording;
+typedef struct {
+    cl_recording (*make)(cl_command_queue, cl_int *);
+    cl_int (*end)(cl_recording);
+    cl_int (*release)(cl_recording);
+    cl_int (*enqueue)(cl_command_queue, cl_recording, size_t, const void *, size_t, const void *, size_t, const void *,
+                      size_t, const void *, cl_uint, const cl_event *, cl_event *); /* NULL: the library lacks one */
+} rt_recording_functions;
+
 /* A library and the device chosen from it. It owns nothing: a library stays open until the process ends, since drivers
  * do not survive being closed. Written by opencl.c alone. */
 typedef struct {
     rt_opencl_functions cl;
     rt_queue_function *queue_with_properties; /* NULL where the platform is older than OpenCL 2.0 */
+    rt_recording_functions recording;
     void *(*load)(const char *name);          /* Pixel's entry for functions; NULL in any other library */
     bool is_driver; /* opened as an ICD driver, not through a loader */
     char path[512];

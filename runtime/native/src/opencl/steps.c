@@ -131,12 +131,21 @@ static void group_halve(rt_launch *launch) {
     }
 }
 
-/* Makes a launch's work group as small as its kernel needs it: a kernel that uses global ids only is right in any. */
+/* Makes a launch's work group as small as its kernel needs it: a kernel that uses global ids only is right in any, and
+ * one whose first dimension is one group in a smaller one, as long as it stays one. */
 static void group_fit(const rt_steps *steps, uint32_t step, rt_launch *launch, cl_kernel kernel) {
     uint64_t planned = group_items(launch);
     uint64_t limit = rt_device_kernel_number(steps->parts.device, kernel, CL_KERNEL_WORK_GROUP_SIZE);
-    if (limit == 0 || planned <= limit || !(steps->parts.plan->steps[step].flags & RT_STEP_FLAG_SPLITTABLE)) return;
-    while (group_items(launch) > limit) group_halve(launch);
+    uint32_t flags = steps->parts.plan->steps[step].flags;
+    bool one = (flags & RT_STEP_FLAG_ONE_GROUP) != 0;
+    if (limit == 0 || planned <= limit || !(flags & (RT_STEP_FLAG_SPLITTABLE | RT_STEP_FLAG_ONE_GROUP))) return;
+    while (group_items(launch) > limit && (!one || launch->local_size[0] > 1)) {
+        if (one) {
+            launch->global_size[0] = launch->local_size[0] /= 2;
+        } else {
+            group_halve(launch);
+        }
+    }
     rt_log(RT_LOG_INFO, "step %u: %llu work items a group in place of %llu, the kernel's limit is %llu", step,
            (unsigned long long)group_items(launch), (unsigned long long)planned, (unsigned long long)limit);
 }

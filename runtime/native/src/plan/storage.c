@@ -46,6 +46,18 @@ static uint8_t *plan_content(const rt_storage *storage, uint64_t offset) {
     return (uint8_t *)(uintptr_t)storage->plan->data + offset;
 }
 
+/* Whether a step on the device reads a pool: weights that only CPU steps read need no memory there. */
+static bool device_reads(const rt_plan *plan, uint32_t pool) {
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const rt_step_record *step = &plan->steps[i];
+        const rt_arg_record *args = rt_plan_step_args(plan, step);
+        for (uint32_t k = 0; step->kind == RT_STEP_KIND_OPENCL && k < step->arg_count; k++) {
+            if (args[k].kind == RT_ARG_KIND_POOL && args[k].value == pool) return true;
+        }
+    }
+    return false;
+}
+
 /* Makes a pool of either kind, and counts its bytes. */
 static rt_status pool_create(rt_storage *storage, uint32_t index, rt_error *error) {
     const rt_pool_record *record = &storage->plan->pools[index];
@@ -53,7 +65,7 @@ static rt_status pool_create(rt_storage *storage, uint32_t index, rt_error *erro
     if (record->kind == RT_POOL_KIND_SCRATCH) return scratch_create(storage, index, error);
     made->host = plan_content(storage, record->data_offset);
     storage->sizes.weights_bytes += record->size;
-    if (storage->device == NULL) return RT_OK;
+    if (storage->device == NULL || !device_reads(storage->plan, index)) return RT_OK;
     return rt_device_constant(storage->device, made->host, record->size, true, &made->object, error);
 }
 

@@ -14,9 +14,11 @@
 #include "../system/clock.h"
 #include "../system/errors.h"
 #include "../opencl/launch.h"
+#include "../opencl/recording.h"
 
 struct rt_executor {
     rt_executor_parts parts;
+    rt_recordings *recordings; /* NULL: none are made */
     uint64_t rounds;
 };
 
@@ -28,6 +30,7 @@ typedef struct {
     uint32_t together; /* OpenCL steps to wait for at once; 0: all, at the end */
     uint32_t waiting;  /* enqueued since the last wait */
     uint32_t unflushed; /* since the last flush */
+    rt_recordings *recordings; /* NULL: each launch is enqueued alone */
     rt_queue queue; /* without a device: of its members only the profile */
     rt_error *error;
 } run;
@@ -146,7 +149,7 @@ static rt_status cpu_step(const run *now, uint32_t index) {
 }
 
 /* CPU steps in a row, with the pools that they touch mapped around them. */
-static rt_status cpu_steps(const run *now, uint32_t first, uint32_t last) {
+static rt_status cpu_steps(run *now, uint32_t first, uint32_t last) {
     bool has_device = now->parts->device != NULL;
     rt_status status = has_device ? pools_map(now, first, last) : RT_OK;
     rt_cpu_enter(now->parts->cpu);
@@ -157,11 +160,23 @@ static rt_status cpu_steps(const run *now, uint32_t first, uint32_t last) {
     return status == RT_OK ? unmapped : status;
 }
 
-/* The last of the CPU steps in a row that begins at `first`. */
-static uint32_t last_cpu_step(const rt_plan *plan, uint32_t first, uint32_t last) {
+/* The last of the steps of one kind in a row that begins at `first`. */
+static uint32_t row_end(const rt_plan *plan, uint32_t first, uint32_t last) {
     uint32_t end = first;
-    while (end < last && plan->steps[end + 1].kind == RT_STEP_KIND_CPU) end++;
+    while (end < last && plan->steps[end + 1].kind == plan->steps[first].kind) end++;
     return end;
+}
+
+/* Enqueues OpenCL steps in a row, by a recording where the driver takes one. */
+static rt_status opencl_steps(run *now, uint32_t first, uint32_t last) {
+    rt_status status = RT_OK;
+    progress_tell(now, (int32_t)first); /* some drivers compile when a launch is enqueued */
+    if (now->recordings != NULL && rt_recordings_enqueue(now->recordings, now->parts->steps, first, last)) return RT_OK;
+    for (uint32_t i = first; i <= last && status == RT_OK; i++) {
+        if (i > first) progress_tell(now, (int32_t)i);
+        status = opencl_step(now, i);
+    }
+    return status;
 }
 
 /* --- steps and rounds --- */
@@ -171,13 +186,8 @@ static rt_status steps_enqueue(run *now, uint32_t first, uint32_t last) {
     const rt_plan *plan = now->parts->plan;
     rt_status status = RT_OK;
     for (uint32_t i = first; i <= last && status == RT_OK; i++) {
-        progress_tell(now, (int32_t)i); /* some drivers compile when a launch is enqueued */
-        if (plan->steps[i].kind == RT_STEP_KIND_OPENCL) {
-            status = opencl_step(now, i);
-            continue;
-        }
-        uint32_t end = last_cpu_step(plan, i, last);
-        status = cpu_steps(now, i, end);
+        uint32_t end = row_end(plan, i, last);
+        status = (plan->steps[i].kind == RT_STEP_KIND_OPENCL ? opencl_steps : cpu_steps)(now, i, end);
         i = end;
     }
     return status;
@@ -205,6 +215,7 @@ static rt_status round_run(rt_executor *executor, rt_profile *profile, uint64_t 
     run now = run_of(executor, profile, error);
     uint32_t step_count = executor->parts.plan->step_count;
     now.together = executor->rounds == 0 && now.parts->watchdog != NULL;
+    if (executor->rounds > 0 && profile == NULL) now.recordings = executor->recordings;
     if (profile != NULL) rt_profile_reset(profile);
     uint64_t start_ns = rt_clock_ns();
     rt_status status = step_count > 0 ? steps_run(&now, 0, step_count - 1) : RT_OK;
@@ -246,7 +257,12 @@ rt_status rt_executor_create(rt_executor **executor, const rt_executor_parts *pa
     rt_executor *made = *executor = rt_memory_allocate(1, sizeof *made);
     if (made == NULL) return rt_error_no_memory(error, "the rounds");
     made->parts = *parts;
-    return RT_OK;
+    if (rt_limit_is_set(parts->limit)) return RT_OK; /* launches that are split let others in between */
+    return rt_recordings_create(&made->recordings, parts->device, parts->plan->step_count, error);
 }
 
-void rt_executor_destroy(rt_executor *executor) { rt_memory_free(executor); }
+void rt_executor_destroy(rt_executor *executor) {
+    if (executor == NULL) return;
+    rt_recordings_destroy(executor->recordings);
+    rt_memory_free(executor);
+}

@@ -70,7 +70,7 @@ static rt_status device_load(rt_parts *parts, const rt_options *options, rt_erro
     rt_status status = rt_opencl_open(&opencl, options->opencl_library, error);
     if (status != RT_OK) return status;
     const rt_device_use use = {options->perf_hint, options->priority_hint, options->flush_every,
-                               options->zero_copy != 0, options->host_times != 0};
+                               options->zero_copy != 0, options->host_times != 0, options->record != 0};
     return rt_device_open(&parts->device, &opencl, &use, error);
 }
 

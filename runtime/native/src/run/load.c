@@ -55,6 +55,7 @@ void rt_load_take(rt_options *options, rt_command *command) {
     options->lazy = (int)rt_command_number(command, "lazy", 0, 1);
     options->flush_every = flush_take(command);
     options->zero_copy = (int)rt_command_number(command, "zero_copy", 0, 1);
+    options->record = (int)rt_command_number(command, "record", 0, 1);
     options->host_times = (int)rt_command_number(command, "host_times", 0, 1);
 }
 
@@ -125,6 +126,7 @@ static void launches_write(rt_json *json, const rt_parts *parts) {
     rt_json_unsigned(json, "smaller_groups", rt_steps_smaller_groups(parts->steps));
     rt_json_unsigned(json, "flush_every", every == RT_FLUSH_NEVER ? 0 : every);
     rt_json_bool(json, "zero_copy", parts->device->in_place);
+    rt_json_bool(json, "record", parts->device->recorder != NULL);
 }
 
 /* Bytes of the plan's memory, by what they hold. */

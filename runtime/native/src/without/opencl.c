@@ -12,6 +12,7 @@
 #include "../opencl/event_clock.h"
 #include "../opencl/examine.h"
 #include "../opencl/kernels.h"
+#include "../opencl/recording.h"
 #include "../opencl/kernels_save.h"
 #include "../opencl/launch.h"
 #include "../opencl/programs.h"
@@ -132,6 +133,19 @@ void rt_steps_destroy(rt_steps *steps) { (void)steps; }
 
 rt_status rt_steps_prepare(rt_steps *steps, uint32_t step, rt_error *error) {
     return (void)steps, (void)step, (void)error, RT_OK;
+}
+
+rt_status rt_recordings_create(rt_recordings **recordings, const rt_device *device, uint32_t step_count,
+                               rt_error *error) {
+    (void)device, (void)step_count, (void)error;
+    *recordings = NULL;
+    return RT_OK;
+}
+
+void rt_recordings_destroy(rt_recordings *recordings) { (void)recordings; }
+
+bool rt_recordings_enqueue(rt_recordings *recordings, const rt_steps *steps, uint32_t first, uint32_t last) {
+    return (void)recordings, (void)steps, (void)first, (void)last, false;
 }
 
 uint32_t rt_steps_smaller_groups(const rt_steps *steps) { return (void)steps, 0; }

@@ -82,6 +82,16 @@ def test_the_queue_is_flushed_as_often_as_is_best(
     assert (finding.trust.flush_every, finding.trust.load_words["flush_every"]) == (every, word)
 
 
+@pytest.mark.parametrize(("recorded_ns", "record"), [(0, None), (39_000, None), (5_000, True)])
+def test_launches_are_recorded_where_that_is_faster(recorded_ns: int, record: bool | None) -> None:
+    windows = [WindowAnswer(every=16, ns=1)]
+    for needed in (False, True):
+        answer = LaunchesAnswer(launch_ns=40_000, recorded_ns=recorded_ns, needs_flush=needed, windows=windows)
+        finding = found_of.launches_finding(answer)
+        assert finding.trust.record == finding.trust.load_words["record"] == record
+        assert ("launches are recorded once" in finding.effect) is bool(record)
+
+
 @pytest.mark.parametrize("outcome", ["in place", "copied", "refused", "fails", "wrong", "separate memory"])
 def test_weights_are_in_place_only_where_that_was_seen(outcome: str) -> None:
     finding = found_of.zero_copy_finding(ZeroCopyAnswer(outcome=outcome))
