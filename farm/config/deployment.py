@@ -20,7 +20,7 @@
             input_data_types: [float32]
             output_tensors: [prob]          # further subgraphs: each is a model of its own, farm/config/subgraphs.py
         runtime: cpu+gpu                    # cpu, gpu or both, each validated and measured on its own
-        data_type: fp16_fp32                # storage_arithmetic; a CPU has weights alone in half, and computes in float.
+        data_type: fp16_fp32                # storage_arithmetic; a CPU has weights alone in half, computes in float.
                                             # Of several the first runs until tuning has chosen for a GPU
         round_limit: 300                    # optional: seconds that a round may go without progress
         limit_opencl_kernel_time: 1         # split launches of more than 1 ms, for a GPU that also draws the screen
@@ -360,7 +360,7 @@ class Model(ExecutionKeys):
         return self.model_copy(update=execution.given)
 
     def data_types_on(self, runtime: Runtime) -> tuple[DataType, ...]:
-        """Storage and arithmetic types that are allowed: a CPU computes in float, with weights in half if written so."""
+        """Storage and arithmetic types that are allowed: a CPU computes in float; weights are halves if written so."""
         if runtime == "gpu":
             return self.data_type
         written = self.data_type if "data_type" in self.model_fields_set else ()

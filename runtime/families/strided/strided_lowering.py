@@ -216,8 +216,11 @@ def _index_head(node: Node) -> dict[str, int]:
 
 
 def lower_indexed_read(builder: Builder, node: Node) -> None:
-    """One step."""
+    """One step, which reads a table in half as it is."""
     x, indices = (builder.read(name, Storage.FLAT) for name in node.inputs)
+    table = builder.graph.constants.get(node.inputs[0])
+    if table is not None and x.element == ElementType.F32 and builder.holds_in_half(table):
+        x = builder.constant_later(x.name, table, x.shape, ElementType.F16)
     y = builder.write(node.output, Storage.FLAT)
     views = [View(x, node.attrs["strides"]), View(indices, node.attrs["index_strides"])]
     views.append(View(y, row_major_strides(y.shape)))
