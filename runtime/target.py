@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from runtime.types import Dot, Precision
+from runtime.types import ELEMENT_BYTES, Dot, ElementType, Precision
 
 _GPU_FAMILIES = (
     (r"adreno.*?(\d)\d\d", "adreno-{0}xx"),
@@ -79,9 +79,19 @@ class Target:
         return not self.driver.startswith(NOTHING_COMPUTED)
 
     @property
+    def element(self) -> ElementType:
+        """Type of activations in memory: floats on a CPU, whatever the precision."""
+        return ElementType.F32 if self.memory == "cpu" else self.precision.element
+
+    @property
+    def has_half_weights(self) -> bool:
+        """Whether weights alone lie in memory as halves."""
+        return self.memory == "cpu" and self.precision.stores_half
+
+    @property
     def element_bytes(self) -> int:
-        """Bytes of an activation or weight in memory."""
-        return 2 if self.precision.stores_half else 4
+        """Bytes of an activation in memory."""
+        return ELEMENT_BYTES[self.element]
 
 
 def gpu_family(

@@ -20,8 +20,8 @@
             input_data_types: [float32]
             output_tensors: [prob]          # further subgraphs: each is a model of its own, farm/config/subgraphs.py
         runtime: cpu+gpu                    # cpu, gpu or both, each validated and measured on its own
-        data_type: fp16_fp32                # GPU: storage_arithmetic; a CPU runtime always computes in fp32. Of several
-                                            # (fp32_fp32, fp16_fp32) the first runs until tuning has chosen
+        data_type: fp16_fp32                # storage_arithmetic; a CPU has weights alone in half, computes in float.
+                                            # Of several the first runs until tuning has chosen for a GPU
         round_limit: 300                    # optional: seconds that a round may go without progress
         limit_opencl_kernel_time: 1         # split launches of more than 1 ms, for a GPU that also draws the screen
         num_threads: 4                      # these four, optional: see farm/config/execution.py
@@ -361,8 +361,11 @@ class Model(ExecutionKeys):
         return self.model_copy(update=execution.given)
 
     def data_types_on(self, runtime: Runtime) -> tuple[DataType, ...]:
-        """Storage and arithmetic types that are allowed: what the file says on a GPU, always fp32 on a CPU."""
-        return self.data_type if runtime == "gpu" else ("fp32_fp32",)
+        """Storage and arithmetic types that are allowed: a CPU computes in float; weights are halves if written so."""
+        if runtime == "gpu":
+            return self.data_type
+        written = self.data_type if "data_type" in self.model_fields_set else ()
+        return tuple(each for each in written if each != "fp16_fp16") or ("fp32_fp32",)
 
     def data_type_on(self, runtime: Runtime) -> DataType:
         """The first that is allowed: what runs where tuning has chosen no other."""

@@ -67,7 +67,7 @@ def judge_further(
         if reason:
             ending = Ending(status=Status.WRONG_RESULT, reason=f"{_prefix(case)}{reason}")
             wrong = dataclasses.replace(validation, ending=ending)
-            return with_half_range(wrong, plan.target.precision, TestData(prepared, case.inputs))
+            return with_half_range(wrong, plan.target, TestData(prepared, case.inputs))
     return validation
 
 

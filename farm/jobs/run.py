@@ -313,7 +313,7 @@ def _compared(
     validation = compare_with_reference(loaded.prepared, thresholds, lambda: data.expected, outputs)
     if options.layers:
         validation = _with_layers(opened, loaded, data, options.load, validation)
-    validation = with_half_range(validation, loaded.plan.target.precision, data)
+    validation = with_half_range(validation, loaded.plan.target, data)
     if options.example:
         return validation
     still_there = None if options.layers else loaded.plan

@@ -96,7 +96,7 @@ def run_samples(model: OnUnit, samples: Samples) -> SampledRun:
     report = _report(samples, outcomes)
     if samples.compares:
         worst = _data(model, samples, report.worst)
-        validation = with_half_range(validation, model.plan.target.precision, worst)
+        validation = with_half_range(validation, model.plan.target, worst)
         validation = judge_further(model.opened, model.prepared, worst, validation, model.load)
     journal.remove()
     return SampledRun(first_ms, Latency.of([each.round_ms for each in outcomes]), validation, report, throttling)

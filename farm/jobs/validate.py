@@ -21,7 +21,7 @@ from farm.rows.status import Status
 from runtime.errors import NoReferenceError
 from runtime.graph import Graph
 from runtime.target import Target
-from runtime.types import Precision
+from runtime.types import ElementType, Precision
 
 Array = npt.NDArray[Any]
 
@@ -126,10 +126,10 @@ def _ending_of(verdicts: Mapping[str, metrics.OutputVerdict]) -> Ending:
     return OK
 
 
-def with_half_range(validation: Validation, precision: Precision, data: TestData) -> Validation:
-    """A validation whose reason, where outputs are wrong in half precision, also says what leaves half's range."""
+def with_half_range(validation: Validation, target: Target, data: TestData) -> Validation:
+    """A validation whose reason, where outputs are wrong with tensors in half, also says what leaves half's range."""
     ending = validation.ending
-    if ending.status != Status.WRONG_RESULT or not precision.stores_half or not data.beyond_half:
+    if ending.status != Status.WRONG_RESULT or target.element != ElementType.F16 or not data.beyond_half:
         return validation
     return dataclasses.replace(
         validation, ending=Ending(status=ending.status, reason=f"{ending.reason}; {data.beyond_half}")

@@ -81,7 +81,7 @@ class OutputVerdict:
 DEFAULT_THRESHOLDS = {
     ("cpu", Precision.FP32): Thresholds(0.9999, 60.0, 1e-3),
     ("gpu", Precision.FP32): Thresholds(0.9999, 50.0, 2e-3),
-    ("gpu", Precision.FP16_STORAGE): Thresholds(0.994, 18.0, 0.15),
+    **{(each, Precision.FP16_STORAGE): Thresholds(0.994, 18.0, 0.15) for each in ("cpu", "gpu")},
     ("gpu", Precision.FP16): Thresholds(0.985, 15.0, 0.2),
 }
 
@@ -94,7 +94,7 @@ def default_thresholds(runtime: str, precision: Precision) -> Thresholds:
 # Of what Softmax and its like read. In half: a quarter of the least SQNR that single inputs gave, as power.
 INNER_THRESHOLDS = {
     **DEFAULT_THRESHOLDS,
-    ("gpu", Precision.FP16_STORAGE): Thresholds(0.997, 22.0, 0.1),
+    **{(each, Precision.FP16_STORAGE): Thresholds(0.997, 22.0, 0.1) for each in ("cpu", "gpu")},
     ("gpu", Precision.FP16): Thresholds(0.994, 19.0, 0.14),
 }
 

@@ -92,6 +92,6 @@ OPTIONS: Mapping[str, type[enum.IntEnum] | int] = {
     "GATE": RecurrentFunction,
     "CELL": RecurrentFunction,
     "OUT": RecurrentFunction,
-    "WEIGHT_BITS": 9,  # of integer weights (layout/integer_rows.py); 0: floats
+    "WEIGHT_BITS": 17,  # 4 or 8: of integer weights (layout/integer_rows.py); 16: halves; 0: the plan's floats
     "WEIGHT_GROUP": 2**16,  # columns that share a scale; 0: all of a row
 }

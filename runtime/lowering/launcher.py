@@ -32,10 +32,12 @@ from runtime.plan.records import StepKind
 from runtime.semantics.functions import ElementFunction
 from runtime.semantics.unary import Unary
 from runtime.target import Target
-from runtime.types import ElementType, Precision, Storage
+from runtime.types import ELEMENT_NAMES, ElementType, Precision, Storage
 
 WEIGHT_SLACK = 64  # zeros behind every constant, so that a vector load at its end stays inside
 COPY_RANK, NEST_RANK = 6, 4
+HALF_WEIGHTS = {"WEIGHT_BITS": 16}  # the option of a CPU operator that reads weights in half
+_LARGEST_HALF = float(np.finfo(np.float16).max)
 _EVERYTHING = {"alpha": -math.inf, "beta": math.inf}  # what a clamp lets pass
 _ORDERS = {Storage.FLAT: Order.NCHW, Storage.NHWC: Order.NHWC, Storage.BLOCKED: Order.BLOCKED}
 
@@ -73,32 +75,35 @@ class Launcher:
 
     @property
     def element(self) -> ElementType:
-        """Type of activations and weights in memory."""
-        return self.target.precision.element
+        """Type of activations and, where they have no narrower one, weights in memory."""
+        return self.target.element
 
-    @property
-    def dtype(self) -> type[np.floating]:
-        """NumPy type of activations and weights in memory."""
-        return np.float32 if self.element == ElementType.F32 else np.float16
-
-    def constant(self, name: str, data: Array) -> Value:
-        """Returns a constant, row-major in the plan's element type, with WEIGHT_SLACK zeros behind it."""
-        flat = np.zeros(data.size + WEIGHT_SLACK, self.dtype)
+    def constant(self, name: str, data: Array, element: ElementType | None = None) -> Value:
+        """Returns a constant, row-major with WEIGHT_SLACK zeros behind it; by default in the plan's element type."""
+        element = self.element if element is None else element
+        flat = np.zeros(data.size + WEIGHT_SLACK, ELEMENT_NAMES[element])
         flat[: data.size].reshape(data.shape)[...] = data
-        return Value(name, tuple(data.shape), Storage.FLAT, self.element, data=self._spool.keep(flat))
+        return Value(name, tuple(data.shape), Storage.FLAT, element, data=self._spool.keep(flat))
 
-    def constant_later(self, name: str, view: Array, shape: tuple[int, ...]) -> Value:
+    def constant_later(
+        self, name: str, view: Array, shape: tuple[int, ...], element: ElementType | None = None
+    ) -> Value:
         """The same of what is a view of the graph's constant, which a large one is made of when it is written."""
+        element = self.element if element is None else element
         if self._spool.is_in_memory(view.nbytes):
-            return dataclasses.replace(self.constant(name, view), shape=shape)
-        data = PackedConstant(view, self.dtype, WEIGHT_SLACK)
-        return Value(name, shape, Storage.FLAT, self.element, data=data)
+            return dataclasses.replace(self.constant(name, view, element), shape=shape)
+        data = PackedConstant(view, ELEMENT_NAMES[element], WEIGHT_SLACK)
+        return Value(name, shape, Storage.FLAT, element, data=data)
 
-    def _packed_rows(self, rows: Rows, block: int) -> Value:
+    def holds_in_half(self, weights: Array) -> bool:
+        """Whether weights that an operator of the CPU reads in half too are to lie so: none is beyond half's range."""
+        return self.target.has_half_weights and float(np.abs(weights).max(initial=0)) <= _LARGEST_HALF
+
+    def _packed_rows(self, rows: Rows, block: int, element: ElementType) -> Value:
         view = packed_rows(block).view(rows.weights)
         if np.may_share_memory(view, rows.weights):
-            return self.constant_later(rows.name, view, (view.size,))
-        return self.constant(rows.name, view.reshape(-1))
+            return self.constant_later(rows.name, view, (view.size,), element)
+        return self.constant(rows.name, view.reshape(-1), element)
 
     def constant_bytes(self, name: str, data: Array) -> Value:
         """A constant of whole numbers in signed eight bits, row-major, with WEIGHT_SLACK zeros behind it."""
@@ -115,7 +120,7 @@ class Launcher:
 
     def constant_image(self, name: str, data: Array, layout: ImageLayout) -> Value:
         """Weights as an image in the plan's element type."""
-        pixels = np.ascontiguousarray(to_image(data, layout).astype(self.dtype))
+        pixels = np.ascontiguousarray(to_image(data, layout).astype(ELEMENT_NAMES[self.element]))
         return Value(name, tuple(data.shape), Storage.IMAGE, self.element, data=self._spool.keep(pixels), layout=layout)
 
     def constant_image_bytes(self, name: str, data: Array, layout: ImageLayout) -> Value:
@@ -190,8 +195,12 @@ class Launcher:
                 block = kernel.block(variant) if kernel.block else 1
                 if integers:
                     chosen |= {"WEIGHT_BITS": integers.bits, "WEIGHT_GROUP": integers.group}
+                in_half = kind == StepKind.CPU and kernel.integer_weights and self.holds_in_half(given.weights)
                 if integers and kind == StepKind.CPU:
                     given = self.bytes(given.name, integers.packed(block))
+                elif in_half:
+                    chosen |= HALF_WEIGHTS
+                    given = self._packed_rows(given, block, ElementType.F16)
                 else:
                     weights = integers.words() if integers else given.weights
                     groups, rows, cols = weights.shape
@@ -199,7 +208,7 @@ class Launcher:
                     if integers:
                         given = self.constant_words(given.name, pack_rows(weights, block))
                     else:
-                        given = self._packed_rows(given, block)
+                        given = self._packed_rows(given, block, self.element)
             values.append((given, form))
         key = self._tuning_key(kernel, chosen, dims) if kind == StepKind.OPENCL and kernel.tunable else ""
         numbers = tuple(float((floats or {})[argument]) for argument in kernel.floats)

@@ -50,7 +50,7 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     if options.choice:
         options.choice.check(graph)
         _check_precisions(options.choice, target)
-    elif _runs_blocked(target):
+    elif target.memory == "cpu":
         blocked = BlockedNodes(choose_blocked(graph, builder.block), builder.block)
         if options.cpu.quantized and target.cpu_quantized:
             builder.byte_choice = choose_quantized(builder, options.keep)
@@ -111,11 +111,6 @@ def _check_precisions(choice: GraphChoice, target: Target) -> None:
     if choice.precisions and max(choice.precisions) > target.precision:
         least, plan = (each.label for each in (max(choice.precisions), target.precision))
         raise ModelError(f"nodes were chosen to run in {least}, which is less exact than {plan}, the plan's precision")
-
-
-def _runs_blocked(target: Target) -> bool:
-    """Whether activations lie in blocks of channels: in plans for the CPU alone."""
-    return target.memory == "cpu" and not target.precision.stores_half
 
 
 def places(target: Target) -> tuple[Place, ...]:

@@ -45,7 +45,7 @@ _PER_SET = "cpu_tile.c"  # compiled once for each instruction set
 _PER_BLOCK = ("cpu_lanes_*.c", "*.lanes.cpu.c")  # and these once for each instruction set and block
 _QUANTIZED = "cpu_quantized_lanes.c"  # and this for those that differ in integers, too
 _BLOCKS = (8, 16)
-_AVX2 = ("-mavx2", "-mfma")
+_AVX2 = ("-mavx2", "-mfma", "-mf16c")
 _AVX512 = ("-mavx512f", *_AVX2, "-mprefer-vector-width=512")
 _X86_SETS = {
     "avx2": _AVX2,

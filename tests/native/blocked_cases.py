@@ -51,6 +51,7 @@ class Convolution:
     depthwise: bool = False
     residual: bool = False
     activation: Activated = oracle.NO_ACTIVATION
+    in_half: bool = False
 
     @property
     def dims(self) -> Mapping[str, int]:
@@ -79,7 +80,7 @@ class Convolution:
         expected = oracle.activated(expected, *self.activation)
         tensors = (
             x if self.first else oracle.blocked(x, block, JUNK),
-            self._filters(weights, block),
+            self._filters(weights, block).astype(np.float16 if self.in_half else np.float32),
             oracle.blocked_values(bias, 1 if self.depthwise else groups, block),
             oracle.blocked(residual, block),
         )
@@ -99,6 +100,7 @@ class Convolution:
     def _string(self, block: int) -> str:
         name = "blocked_winograd" if self.winograd else "blocked_depthwise" if self.depthwise else "blocked_conv2d"
         options = f" ACTIVATION={int(self.activation[0])} RESIDUAL={int(self.residual)} BLOCK={block}"
+        options += " WEIGHT_BITS=16" * self.in_half
         return (
             name + options + f" FIRST={int(self.first)}" * self.first + f" WINO={self.winograd}" * bool(self.winograd)
         )
@@ -159,6 +161,12 @@ WINOGRADS = {
         "deep": Convolution((130, 80), (7, 7), pads=SAME, residual=True, activation=SWISH),
         "wide": Convolution((16, 16), (30, 45), pads=SAME, batch=2),
     }.items()
+}
+
+HALVES = {
+    f"{name} in half": dataclasses.replace(case, in_half=True)
+    for name, case in (CONVOLUTIONS | WINOGRADS).items()
+    if not (case.first or case.depthwise)
 }
 
 

@@ -108,6 +108,34 @@ def test_blocked_plans_compute_the_graph(cpu: Farmrt, network: NetworkMaker, blo
         assert_close(values, expected[name], 2e-5)
 
 
+def assert_half_weights_are_those_of_the_graph(cpu: Farmrt, graph: Graph, inputs: dict[str, Array], block: int) -> None:
+    """A graph whose weights are halves is computed as exactly with half of the bytes."""
+    for name, values in graph.constants.items():
+        if values.dtype == np.float32:
+            graph.constants[name] = values.astype(np.float16).astype(np.float32)
+    expected = evaluate(graph, inputs)
+    target, options = dataclasses.replace(CPU, precision=Precision.FP16_STORAGE), CpuOptions(block, algorithms={})
+    for name, values in run_on(cpu, lower(graph, target, Options(cpu=options)), inputs).items():
+        assert_close(values, expected[name], 2e-5)
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
+def test_weights_in_half_compute_the_graph(cpu: Farmrt, network: NetworkMaker) -> None:
+    maker = GraphMaker()
+    graph = network(maker)
+    assert_half_weights_are_those_of_the_graph(cpu, graph, maker.noise(), 8)
+
+
+@pytest.mark.slow
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=random_graphs() | sliced_graphs(), block=st.sampled_from(BLOCKS))
+def test_random_graphs_compute_the_same_of_half_weights(
+    cpu: Farmrt, case: tuple[Graph, GraphMaker], block: int
+) -> None:
+    graph, make = case
+    assert_half_weights_are_those_of_the_graph(cpu, graph, make.noise(), block)
+
+
 @pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=random_graphs() | sliced_graphs(), block=st.sampled_from(BLOCKS))

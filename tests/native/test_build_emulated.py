@@ -17,7 +17,14 @@ from runtime.native.build import build_farmrt
 from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from tests.conftest import require
-from tests.native import qemu, test_build_ahead, test_cpu_blocked, test_quantized_convolution, test_quantized_operators
+from tests.native import (
+    qemu,
+    test_build_ahead,
+    test_cpu_blocked,
+    test_cpu_operators,
+    test_quantized_convolution,
+    test_quantized_operators,
+)
 from tests.native.farmrt import Farmrt
 from tests.native.qemu import Machine
 from tests.native.test_agreement import CPU, NetworkMaker, assert_close, run_on
@@ -112,6 +119,17 @@ def test_cpu_plans_compute_the_graph(farmrt: Farmrt, network: NetworkMaker) -> N
 @pytest.mark.parametrize("name", test_cpu_blocked.CASES)
 def test_operators_on_blocked_tensors(farmrt: Farmrt, name: str, block: int) -> None:
     test_cpu_blocked.check(farmrt, test_cpu_blocked.CASES[name].launch(block), tolerance=2e-4)
+
+
+@pytest.mark.parametrize("name", test_cpu_blocked.HALVES)
+def test_blocked_convolutions_with_weights_in_half(farmrt: Farmrt, name: str) -> None:
+    test_cpu_blocked.check_halves(farmrt, name, 8)
+
+
+def test_products_with_weights_in_half(farmrt: Farmrt) -> None:
+    test_cpu_operators.check_every_half(farmrt)
+    for case in test_cpu_operators.HALF_CASES.values():
+        test_cpu_operators.check(farmrt, case)
 
 
 @pytest.mark.parametrize("isa", ["generic", "dotprod", "i8mm"])

@@ -16,6 +16,7 @@ from runtime.types import Role
 from tests.native import blocked_oracle
 from tests.native.blocked_cases import (
     CONVOLUTIONS,
+    HALVES,
     SEPARABLES,
     WINOGRADS,
     Convolution,
@@ -54,7 +55,8 @@ def farmrt(farmrt_program: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def guarded(values: Floats) -> Floats:
     """The values flat, with NaN before them."""
-    return np.concatenate([np.full(OFFSET, np.nan, np.float32), values.reshape(-1).astype(np.float32)])
+    kept = np.float16 if values.dtype == np.float16 else np.float32
+    return np.concatenate([np.full(OFFSET, np.nan, kept), values.reshape(-1).astype(kept)])
 
 
 def plan_of(launch: Launch) -> tuple[PlanBuilder, dict[str, Floats], int]:
@@ -114,6 +116,40 @@ def test_convolution(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
     check(farmrt, CASES[name].launch(block), isa, tolerance=tolerance_of(CASES[name]))
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(("name", "block"), list(itertools.product(HALVES, BLOCKS)))
+def test_weights_in_half_are_the_floats_of_their_values(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
+    check_halves(farmrt, name, block, isa)
+
+
+def check_halves(farmrt: Farmrt, name: str, block: int, isa: str | None = None) -> None:
+    halves = HALVES[name].launch(block)
+    floats = dataclasses.replace(halves, kernel=halves.kernel.replace(" WEIGHT_BITS=16", ""))
+    floats = dataclasses.replace(floats, tensors=tuple(each.astype(np.float32) for each in halves.tensors))
+    np.testing.assert_array_equal(result(farmrt, halves, isa), result(farmrt, floats, isa))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "problem"),
+    [
+        ("first 7x7", "WEIGHT_BITS=16", "a first layer's weights are floats"),
+        ("3x3", "WEIGHT_BITS=8", "its weights are of a form that it does not read"),
+        ("winograd 4 ", "WEIGHT_BITS=4", "its weights are of a form that it does not read"),
+        ("depthwise", "WEIGHT_BITS=16", "its weights are of a form that it does not read"),
+    ],
+)
+def test_weights_of_other_forms_are_refused(farmrt: Farmrt, name: str, options: str, problem: str) -> None:
+    launch = CASES[name].launch(8)
+    assert problem in refusal(farmrt, dataclasses.replace(launch, kernel=f"{launch.kernel} {options}"))
+
+
+def test_halves_that_exceed_their_pool_are_refused(farmrt: Farmrt) -> None:
+    for case in HALVES.values():
+        launch = case.launch(16)
+        short = tuple(each.reshape(-1)[:-1] if at == 1 else each for at, each in enumerate(launch.tensors))
+        assert "weights exceed their" in refusal(farmrt, dataclasses.replace(launch, tensors=short))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "threads"), list(itertools.product(CASES, (1, 5))))
 def test_convolution_on_other_numbers_of_threads(farmrt: Farmrt, name: str, threads: int) -> None:
@@ -162,6 +198,8 @@ def test_no_access_is_outside_of_memory(tmp_path: Path) -> None:
     with Farmrt(build_farmrt(sanitize=True), tmp_path) as sanitized:
         for launch in launches():
             check(sanitized, launch, threads=3, tolerance=2e-4)
+        for case in HALVES.values():
+            result(sanitized, case.launch(8), threads=3)
 
 
 def refusal(farmrt: Farmrt, launch: Launch) -> str:

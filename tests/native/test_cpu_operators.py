@@ -11,7 +11,9 @@ import pytest
 
 from runtime.kernels.codes import OPTIONS
 from runtime.kernels.spec import INT_RANGE, SIZE, ArgumentForm, Variant, variant
+from runtime.layout.buffer import pack_rows
 from runtime.layout.integer_rows import integer_rows
+from runtime.lowering.launcher import HALF_WEIGHTS
 from runtime.plan.encode import cpu_kernel
 from runtime.plan.plan import Step
 from runtime.plan.records import ArgKind, PoolKind, SectionId, StepKind
@@ -28,6 +30,7 @@ from tests.runtime.kernel_cases import SAME, in_integers, window
 
 CPU_CASES = {name: case for name, case in CASES.items() if case.kernel.cpu and "BYTES" not in case.defines}
 OFFSET, INTEGERS_OFFSET = 37, 40
+HALF_BITS = HALF_WEIGHTS["WEIGHT_BITS"]
 ISAS = ("generic", "avx2", "avx512")
 
 
@@ -44,6 +47,16 @@ INTEGER_CASES = {
     "few windows, 4 bits": in_integers(conv2d(31, 21, 1, window((4, 5), (3, 3))), 4),
     "few pixels": in_integers(conv1x1(5, 70, 40), 8),
     "windows of one pixel, 4 bits in groups": in_integers(conv2d(32, 21, 1, window((1, 1), (3, 3), pad=SAME)), 4, 32),
+}
+
+
+# The same of halves, of which some are subnormal: in registers, and of many pixels as floats.
+HALF_CASES = {
+    "row": in_integers(fully_connected(1, 67, 43), HALF_BITS),
+    "rows": in_integers(fully_connected(5, 66, 43, Unary.TANH), HALF_BITS),
+    "pixels": in_integers(conv1x1(19, 70, 40, residual=1), HALF_BITS),
+    "many pixels": in_integers(conv1x1(131, 33, 40), HALF_BITS),
+    "windows": in_integers(conv2d(11, 21, 2, window((7, 6), (3, 3), pad=SAME)), HALF_BITS),
 }
 
 
@@ -65,8 +78,10 @@ def chosen_variant(case: Case, block: int) -> Variant:
     return variant(BLOCK=block, PIXELS=4) if case.kernel.block else case.kernel.variants[0]
 
 
-def integers_of(case: Case, weights: np.ndarray) -> np.ndarray:
-    """The bytes of integer weights, behind others."""
+def narrow_weights(case: Case, weights: np.ndarray) -> np.ndarray:
+    """The bytes of integer weights, or halves, behind others."""
+    if case.defines["WEIGHT_BITS"] == HALF_BITS:
+        return np.concatenate([np.full(INTEGERS_OFFSET, np.nan, np.float16), pack_rows(weights, 16).astype(np.float16)])
     found = integer_rows(weights.astype(np.float32))
     assert found is not None
     assert (found.bits, found.group) == (case.defines["WEIGHT_BITS"], case.defines["WEIGHT_GROUP"])
@@ -88,7 +103,7 @@ def plan_of(case: Case, block: int) -> tuple[PlanBuilder, dict[str, np.ndarray],
         values = dense[name]
         shape = values.shape
         if name == "w" and "WEIGHT_BITS" in case.defines:
-            args += [pool(plan.weights(integers_of(case, values), tail=0)), integer(INTEGERS_OFFSET)]
+            args += [pool(plan.weights(narrow_weights(case, values), tail=0)), integer(INTEGERS_OFFSET)]
             continue
         if form == ArgumentForm.WEIGHTS and values.ndim == 3:
             packing.append((len(args), shape))
@@ -161,9 +176,47 @@ def test_integer_weights(farmrt: Farmrt, name: str, isa: str) -> None:
     check(farmrt, INTEGER_CASES[name], isa=isa)
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("name", HALF_CASES)
+def test_weights_in_half(farmrt: Farmrt, name: str, isa: str) -> None:
+    check(farmrt, HALF_CASES[name], isa=isa)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_every_half_is_the_float_of_its_value(farmrt: Farmrt, isa: str) -> None:
+    check_every_half(farmrt, isa)
+
+
+def check_every_half(farmrt: Farmrt, isa: str | None = None) -> None:
+    """Subnormal ones, too, with which a CPU may deal otherwise."""
+    bits = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    values = bits[np.isfinite(bits)]
+    weights, zeros = values.reshape(1, -1, 2), np.zeros(values.size // 2, np.float32)
+    case = in_integers(fully_connected(1, 2, weights.shape[1]), HALF_BITS)
+    for column in (0, 1):
+        plan = PlanBuilder()
+        x = np.zeros(2 + 64, np.float32)
+        x[column] = 2.0**10
+        args = []
+        for content in (x, pack_rows(weights, 16), zeros, zeros):
+            args += [pool(plan.weights(content)), integer(0)]
+        place = plan.scratch(weights.shape[1])
+        args += [pool(place), integer(0), *(integer(case.dims[name]) for name in case.kernel.ints)]
+        args += [number(-np.inf), number(np.inf)]
+        string = f"fully_connected ACTIVATION={int(Unary.CLAMP)} BLOCK=16 WEIGHT_BITS={HALF_BITS}"
+        plan.tensor("output", Role.OUTPUT, place, [weights.shape[1]], step=plan.step(string, args))
+        answer = farmrt.load(plan, isa=isa)
+        if answer.get("error") == "unsupported" and "instruction set" in answer["message"]:
+            pytest.skip(answer["message"])
+        assert answer["ok"], answer
+        farmrt.done("run")
+        np.testing.assert_array_equal(farmrt.output("output"), weights[0, :, column].astype(np.float32) * 2**10)
+
+
 @pytest.mark.parametrize(
     ("name", "bits", "problem"),
     [
+        ("deconv2d 2x2 stride 2", HALF_BITS, "its weights are of a form that it does not read"),
         ("deconv2d 2x2 stride 2", 8, "its weights are of a form that it does not read"),
         ("fully_connected 1 row", 5, "its weights are of a form that it does not read"),
         ("fully_connected 1 row", 8, "the weights exceed their pool"),  # their offset is no float's
@@ -179,7 +232,7 @@ def test_integer_weights_that_cannot_be_read_are_refused(farmrt: Farmrt, name: s
 
 
 def test_integer_weights_end_within_their_pool(farmrt: Farmrt) -> None:
-    for name, case in INTEGER_CASES.items():
+    for name, case in [*INTEGER_CASES.items(), *HALF_CASES.items()]:
         plan, _, _ = plan_of(case, 16)
         pools = [row for row in plan.rows[SectionId.POOL] if row["kind"] == PoolKind.WEIGHTS]
         constants = [argument for argument, form in case.kernel.tensors if form == ArgumentForm.WEIGHTS]
@@ -229,7 +282,7 @@ def test_an_option_is_below_its_bound(farmrt: Farmrt, key: str) -> None:
     """The greatest code of each enumeration is taken, and the one behind it is not."""
     codes = OPTIONS[key]
     bound = codes if isinstance(codes, int) else max(codes) + 1
-    case = INTEGER_CASES["row"] if key == "WEIGHT_BITS" else CASES["unary view"]
+    case = HALF_CASES["row"] if key == "WEIGHT_BITS" else CASES["unary view"]
     for value, problem in ((bound - 1, ""), (bound, "an option is out of range")):
         plan, _, _ = plan_of(case, 16)
         kernel = f"{kernel_string(case, chosen_variant(case, 16))} {key}={value}"

@@ -16,12 +16,15 @@ from runtime.lowering.lower import lower
 from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.target import Target
+from runtime.types import Precision
 from tests import opencl
 from tests.native.farmrt import Farmrt
 from tests.native.test_agreement import assert_close
 
 SIZES = {"vit_tiny": 48, "bert_mini": 9, "llama_small_prefill": 9, "llama_small_decode": 21}
 WORDS = 10
+CPU = Target("host", "host", memory="cpu")
+HALF = dataclasses.replace(CPU, precision=Precision.FP16_STORAGE)
 networks = pytest.mark.parametrize("name", SIZES)
 
 
@@ -44,7 +47,7 @@ def outputs_of_onnxruntime(model: onnx.ModelProto, inputs: dict[str, Array]) -> 
     return dict(zip(names, session.run(names, inputs), strict=True))
 
 
-def check(farmrt: Farmrt, name: str, target: Target) -> None:
+def check(farmrt: Farmrt, name: str, target: Target, tolerance: float = 1e-4) -> None:
     model = zoo.build(name, width=0.25, size=SIZES[name], classes=WORDS)
     inputs = noise(model)
     graph, _ = convert(model)
@@ -55,12 +58,24 @@ def check(farmrt: Farmrt, name: str, target: Target) -> None:
         farmrt.input(input_name, values, values.dtype.type)
     farmrt.done("run", rounds=2)
     for output, expected in outputs_of_onnxruntime(model, inputs).items():
-        assert_close(farmrt.output(output).reshape(expected.shape), expected, 1e-4)
+        assert_close(farmrt.output(output).reshape(expected.shape), expected, tolerance)
 
 
 @networks
 def test_the_cpu_computes_the_network(cpu: Farmrt, name: str) -> None:
-    check(cpu, name, Target("host", "host", memory="cpu"))
+    check(cpu, name, CPU)
+
+
+@networks
+def test_the_cpu_computes_the_network_of_weights_in_half(cpu: Farmrt, name: str) -> None:
+    check(cpu, name, HALF, 2e-3)
+
+
+def test_weights_in_half_need_half_of_the_data_file() -> None:
+    """Also the table of words."""
+    graph, _ = convert(zoo.build("llama_small_decode", width=0.5, size=21, classes=1000))
+    sizes = [len(bytes(lower(graph, target).data)) for target in (CPU, HALF)]
+    assert sizes[1] < 0.52 * sizes[0]
 
 
 @pytest.mark.slow

@@ -116,8 +116,12 @@ def dense_arrays(case: Case, precision: Precision) -> dict[str, Any]:
 
 
 def integer_weights(shape: tuple[int, ...], defines: Mapping[str, int]) -> Any:
-    """Weights [groups, rows, cols] that are multiples of a scale, in float64; the greatest integer is everywhere."""
-    random, most = np.random.default_rng(6), {8: 127, 4: 7}[defines["WEIGHT_BITS"]]
+    """Weights [groups, rows, cols] that are multiples of a scale, the greatest integer everywhere, or halves."""
+    random, most = np.random.default_rng(6), {16: 2**15, 8: 127, 4: 7}[defines["WEIGHT_BITS"]]
+    if most > 2**7:  # halves
+        return (
+            (random.uniform(-1, 1, shape) * 2.0 ** random.integers(-24, 1, shape)).astype(np.float16).astype(np.float64)
+        )
     parted = (-1, defines["WEIGHT_GROUP"] or shape[2])
     integers = random.integers(-most, most + 1, shape).reshape(parted)
     integers[:, 0] = most

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -123,10 +124,22 @@ def test_parts_of_whole_blocks_are_written_in_place() -> None:
     assert kernels_of(plan)["copy"] == 0
 
 
-def test_half_precision_keeps_pixels() -> None:
+def test_half_precision_changes_the_weights_alone() -> None:
     graph = aligned_concat(GraphMaker())
-    half = Target("host", "host", memory="cpu", precision=Precision.FP16_STORAGE)
-    assert not any("blocked" in step.kernel.name for step in lower(graph, half).steps)
+    floats, halves = plan_of(graph), lower(graph, dataclasses.replace(CPU, precision=Precision.FP16_STORAGE))
+    assert kernels_of(halves) == kernels_of(floats)
+    for step in halves.steps:
+        is_product = step.kernel.name in ("blocked_conv2d", "blocked_winograd") and not step.defines.get("FIRST")
+        assert step.defines.get("WEIGHT_BITS") == (16 if is_product else None)
+
+
+def test_weights_beyond_half_stay_float() -> None:
+    m = GraphMaker()
+    graph = m.finish(m.conv(m.conv(m.input(1, 20, 6, 6), 24), 24))
+    first = next(node.inputs[1] for node in graph.nodes)
+    graph.constants[first] = graph.constants[first] * np.float32(1e6)
+    steps = lower(graph, dataclasses.replace(CPU, precision=Precision.FP16_STORAGE)).steps
+    assert [step.defines.get("WEIGHT_BITS") for step in steps if "conv" in step.kernel.name] == [None, 16]
 
 
 def test_winograd_is_taken_where_it_pays_unless_tuning_says_no() -> None:

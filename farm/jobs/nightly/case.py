@@ -142,7 +142,7 @@ def _figures(opened: OpenUnit, subject: Subject, loaded: LoadedModel, first: Rou
 def _validated(opened: OpenUnit, subject: Subject, loaded: LoadedModel) -> Validation:
     prepared, data = subject.ready
     validation = compare_outputs(prepared, loaded.plan.target, data.expected, opened.read_outputs(loaded.plan))
-    validation = with_half_range(validation, loaded.plan.target.precision, data)
+    validation = with_half_range(validation, loaded.plan.target, data)
     return judge_further(opened, prepared, data, validation, loaded.keeping(opened), loaded.plan)
 
 

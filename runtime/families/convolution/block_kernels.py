@@ -30,10 +30,10 @@ def _separable_macs(dims: Dims) -> int:
 
 
 BLOCKED_CONV2D = blocked_row(
-    "blocked_conv2d", "Conv2D", "x w b residual y", _CONVOLUTION, "act_a act_b", _convolution_macs
+    "blocked_conv2d", "Conv2D", "x w:weights b residual y", _CONVOLUTION, "act_a act_b", _convolution_macs
 )
 BLOCKED_WINOGRAD = blocked_row(
-    "blocked_winograd", "Conv2D", "x w b residual y", _CONVOLUTION, "act_a act_b", _convolution_macs
+    "blocked_winograd", "Conv2D", "x w:weights b residual y", _CONVOLUTION, "act_a act_b", _convolution_macs
 )
 BLOCKED_DEPTHWISE = blocked_row(
     "blocked_depthwise",

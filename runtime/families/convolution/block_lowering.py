@@ -17,10 +17,11 @@ from runtime.lowering.activation import activation_code
 from runtime.lowering.blocks import BlockedOperator, is_image
 from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Tensors
+from runtime.lowering.launcher import HALF_WEIGHTS
 from runtime.lowering.options import CPU_WINOGRAD
 from runtime.lowering.value import Value
 from runtime.oracle.fixed_point import fixed_point_of
-from runtime.types import Algorithm, Storage
+from runtime.types import Algorithm, ElementType, Storage
 
 # Up to so many channels, a convolution reads the user's row-major image as it lies.
 FIRST_CHANNELS = 4
@@ -110,12 +111,15 @@ def _emit(
     builder, node = conv.builder, conv.node
     x, first = _input(conv) if kernel is BLOCKED_CONV2D else (builder.read(node.inputs[0], Storage.BLOCKED), {})
     residual = builder.read(node.inputs[3], Storage.BLOCKED) if node.input(3) else None
-    weights = builder.constant(node.inputs[1], pack_rows(rows, builder.block))
+    in_half = kernel is not BLOCKED_DEPTHWISE and not first and builder.holds_in_half(rows)
+    packed = pack_rows(rows, builder.block)
+    weights = builder.constant(node.inputs[1], packed, ElementType.F16 if in_half else None)
     bias = builder.constant(node.input(2) or f"{node.name}:bias", conv.bias_data())
     code, numbers = activation_code(node.attrs)
     tensors: Tensors = {"x": x, "w": weights, "b": bias, "residual": residual or x}
     tensors["y"] = builder.write(node.output, Storage.BLOCKED)
     defines = {**defines, **first, "ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block}
+    defines |= HALF_WEIGHTS if in_half else {}
     builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown)
 
 

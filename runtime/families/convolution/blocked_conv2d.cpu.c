@@ -2,7 +2,7 @@
  * zeros. A row-major input is blocked_first.cpu.c's.
  *
  * Weights pass over all tiles of a turn (blocked_turns.c), so many input channels at a time that they stay in the cache,
- * and the sums so far wait in the output.
+ * and the sums so far wait in the output. Weights in half become floats there, in the worker's memory.
  */
 #include <math.h>
 #include <stddef.h>
@@ -22,10 +22,18 @@ typedef struct {
     int64_t chunk; /* channels of a tap that are summed at once */
 } division;
 
+/* The most bytes of the floats that a chunk's weights in half become, UINT64_MAX where they overflow. */
+static uint64_t floats_bytes(const rt_cpu_call *call, const rt_conv_dims *d) {
+    uint64_t block = call->codes.block, taps = rt_product3(d->k_h, d->k_w, 1);
+    uint64_t bytes = rt_product(taps, RT_BLOCKED_BLOCKS * block * block * sizeof(float));
+    return bytes > WEIGHT_BYTES ? bytes : WEIGHT_BYTES;
+}
+
 static const char *conv_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     rt_conv_dims d = rt_blocked_conv2d_args_of(call);
     const char *problem = rt_conv_sizes_check(call, &d);
     if (problem != NULL) return problem;
+    if (call->codes.first && call->codes.weight_bits) return "a first layer's weights are floats";
     if (call->codes.first) return rt_blocked_first_check(call, needs);
     uint64_t images = rt_product((uint64_t)d.batch, (uint64_t)d.groups);
     uint64_t pixels = rt_product((uint64_t)d.in_h, (uint64_t)d.in_w);
@@ -34,18 +42,38 @@ static const char *conv_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     problem = rt_conv_tensors_check(call, &d, rt_product3(d.k_h, d.k_w, d.in_c), needs);
     if (problem != NULL) return problem;
     needs->scratch_bytes = rt_conv_turn_bytes(&d);
+    if (call->codes.weight_bits) needs->scratch_bytes = rt_sum(needs->scratch_bytes, floats_bytes(call, &d));
     return NULL;
 }
 
 /* --- turns --- */
 
-/* Makes a tile that sums only a chunk of the channels, from `first` on. */
-static rt_blocked_tile chunk_tile(const division *all, const rt_blocked_tile *whole, int64_t first) {
+/* Makes floats of the weights of a tile, which lie there without those of other chunks. */
+static void weights_widen(rt_blocked_tile *tile, int64_t block, float *floats) {
+    const uint16_t *halves = tile->halves;
+    int64_t count = tile->channels * block;
+    tile->weights = floats;
+    for (int64_t b = 0; b < tile->blocks; b++, halves += tile->weights_stride) {
+        for (int64_t t = 0; t < tile->taps; t++, floats += count) {
+            tile->tiles->halves_to_floats(halves + t * tile->tap_stride, (uint64_t)count, floats);
+        }
+    }
+    tile->tap_stride = count;
+    tile->weights_stride = tile->taps * count;
+}
+
+/* Makes a tile that sums only a chunk of the channels, from `first` on; `floats`: memory for its weights. */
+static rt_blocked_tile chunk_tile(const division *all, const rt_blocked_tile *whole, int64_t first, float *floats) {
     rt_blocked_tile tile = *whole;
     int64_t rest = all->turns.d.in_c - first, block = all->turns.block;
     tile.channels = (uint32_t)(rest < all->chunk ? rest : all->chunk);
     tile.offset = first / block * all->turns.x_plane;
-    tile.weights += first * block;
+    if (tile.halves == NULL) {
+        tile.weights += first * block;
+    } else {
+        tile.halves += first * block;
+        weights_widen(&tile, block, floats);
+    }
     if (first > 0) tile.bias = NULL, tile.residual = NULL;
     if (rest > all->chunk) tile.activation = RT_UNARY_CLAMP, tile.a = -INFINITY, tile.b = INFINITY;
     return tile;
@@ -70,6 +98,8 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const division *all = context;
     const rt_conv_turns *turns = &all->turns;
     rt_conv_share own = rt_conv_turn_share(turns, turn, worker);
+    uint8_t *scratch = rt_workers_scratch(turns->workers, worker); /* row pointers, then floats */
+    float *floats = (float *)(void *)(scratch + rt_conv_turn_bytes(&turns->d));
     int64_t blocks = own.end_block - own.first_block;
     int64_t passes = (int64_t)rt_ceil_div((uint64_t)blocks, all->kernels->blocks);
     for (int64_t pass = 0, block = own.first_block + own.group * turns->out_blocks; pass < passes; pass++) {
@@ -80,7 +110,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
         whole.tap_stride = turns->d.in_c * turns->block;
         whole.blocks = (uint32_t)(blocks / passes + (pass < blocks % passes));
         for (int64_t channel = 0; channel < turns->d.in_c; channel += all->chunk) {
-            chunk_run(all, &own, chunk_tile(all, &whole, channel));
+            chunk_run(all, &own, chunk_tile(all, &whole, channel, floats));
         }
         block += whole.blocks;
     }
@@ -100,4 +130,4 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
 }
 
 const rt_cpu_operator rt_cpu_blocked_conv2d = {
-    RT_BLOCKED_CONV2D_ROW, .check = conv_check, .run = conv_run};
+    RT_BLOCKED_CONV2D_ROW, .check = conv_check, .run = conv_run, .narrow_weights = RT_READS_HALVES};

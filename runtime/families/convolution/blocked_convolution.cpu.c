@@ -26,8 +26,11 @@ rt_blocked_tile rt_conv_tile(const rt_cpu_call *call, const rt_conv_dims *d, int
     int64_t lanes = call->codes.block, y_plane = (int64_t)d->out_h * d->out_w * lanes;
     int64_t blocks = d->groups * (int64_t)rt_ceil_div((uint64_t)d->out_c, (uint64_t)lanes);
     int64_t plane = (image * blocks + block) * y_plane;
+    const rt_cpu_tensor *w = &call->tensors[RT_CONV_W];
+    bool in_half = call->codes.weight_bits == RT_HALF_BITS;
     return (rt_blocked_tile){
-        .weights = rt_floats(&call->tensors[RT_CONV_W]) + block * depth * lanes,
+        .weights = in_half ? NULL : rt_floats(w) + block * depth * lanes,
+        .halves = in_half ? (const uint16_t *)w->data + block * depth * lanes : NULL,
         .weights_stride = depth * lanes,
         .bias = rt_floats(&call->tensors[RT_CONV_B]) + block * lanes,
         .residual = call->codes.residual ? rt_floats(&call->tensors[RT_CONV_RESIDUAL]) + plane : NULL,

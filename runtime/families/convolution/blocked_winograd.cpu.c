@@ -34,6 +34,7 @@ typedef struct {
 typedef struct {
     int64_t image, first_tile, tiles, first_block, end_block;
     float *inputs, *sums;
+    float *floats; /* that the weights in half of a point become */
 } share;
 
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -69,7 +70,9 @@ static const char *winograd_check(const rt_cpu_call *call, rt_cpu_needs *needs) 
     problem = rt_conv_tensors_check(call, &d, rt_product(points_of(call), depth), needs);
     if (problem != NULL) return problem;
     uint64_t lanes = (rt_ceil_div(depth, block) + RT_BLOCKED_BLOCKS) * block;
-    needs->scratch_bytes = rt_product(points_of(call) * tiles_per_turn(call, &d) * sizeof(float), lanes);
+    uint64_t floats = call->codes.weight_bits ? rt_product(depth, RT_BLOCKED_BLOCKS * block * sizeof(float)) : 0;
+    uint64_t domains = rt_product(points_of(call) * tiles_per_turn(call, &d) * sizeof(float), lanes);
+    needs->scratch_bytes = rt_sum(domains, floats);
     return NULL;
 }
 
@@ -119,6 +122,7 @@ static share turn_share(const division *all, uint32_t turn, uint32_t worker) {
     own.end_block = (int64_t)smaller((uint64_t)(own.first_block + all->blocks_per_turn), (uint64_t)all->out_blocks);
     own.inputs = rt_workers_scratch(all->workers, worker);
     own.sums = own.inputs + all->points * all->in_blocks * own.tiles * all->block;
+    own.floats = own.sums + all->points * all->kernels->blocks * own.tiles * all->block;
     return own;
 }
 
@@ -149,6 +153,17 @@ static void inputs_transform(const division *all, const share *own) {
     }
 }
 
+/* The weights of one point, of `blocks` output blocks from `block` on, in floats. */
+static const float *point_weights(const division *all, const share *own, int64_t point, int64_t block,
+                                  uint32_t blocks) {
+    const rt_cpu_call *call = all->call;
+    int64_t depth = all->d.in_c * all->block, offset = (point * all->out_blocks + block) * depth;
+    if (!call->codes.weight_bits) return rt_floats(&call->tensors[RT_CONV_W]) + offset;
+    const uint16_t *halves = (const uint16_t *)call->tensors[RT_CONV_W].data + offset;
+    call->tiles->halves_to_floats(halves, (uint64_t)(blocks * depth), own->floats);
+    return own->floats;
+}
+
 /* The products of one point: `blocks` output blocks from `block` on, over all tiles of the share. */
 static void point_products(const division *all, const share *own, int64_t point, int64_t block, uint32_t blocks) {
     const float *inputs = own->inputs + point * all->in_blocks * own->tiles * all->block;
@@ -158,7 +173,7 @@ static void point_products(const division *all, const share *own, int64_t point,
                             .taps = 1,
                             .channels = (uint32_t)all->d.in_c,
                             .plane = own->tiles * all->block,
-                            .weights = rt_floats(&all->call->tensors[RT_CONV_W]) + (point * all->out_blocks + block) * depth,
+                            .weights = point_weights(all, own, point, block, blocks),
                             .weights_stride = depth,
                             .blocks = blocks,
                             .bias = zeros,
@@ -222,6 +237,6 @@ static void winograd_run(const rt_cpu_call *call, rt_workers *workers) {
 }
 
 const rt_cpu_operator rt_cpu_blocked_winograd = {
-    RT_BLOCKED_WINOGRAD_ROW, .check = winograd_check, .run = winograd_run};
+    RT_BLOCKED_WINOGRAD_ROW, .check = winograd_check, .run = winograd_run, .narrow_weights = RT_READS_HALVES};
 const rt_cpu_operator rt_cpu_quantized_winograd = {
     RT_QUANTIZED_WINOGRAD_ROW, .check = quantized_check, .run = winograd_run};

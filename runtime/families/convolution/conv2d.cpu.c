@@ -108,6 +108,6 @@ static void conv1x1_run(const rt_cpu_call *call, rt_workers *workers) {
 }
 
 const rt_cpu_operator rt_cpu_conv2d = {
-    RT_CONV2D_ROW, .check = conv2d_check, .run = conv2d_run, .packing = conv2d_packing, .integer_weights = true};
+    RT_CONV2D_ROW, .check = conv2d_check, .run = conv2d_run, .packing = conv2d_packing, .narrow_weights = RT_READS_INTEGERS | RT_READS_HALVES};
 const rt_cpu_operator rt_cpu_conv1x1 = {
-    RT_CONV1X1_ROW, .check = conv1x1_check, .run = conv1x1_run, .packing = conv1x1_packing, .integer_weights = true};
+    RT_CONV1X1_ROW, .check = conv1x1_check, .run = conv1x1_run, .packing = conv1x1_packing, .narrow_weights = RT_READS_INTEGERS | RT_READS_HALVES};

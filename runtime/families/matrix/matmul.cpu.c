@@ -135,5 +135,5 @@ const rt_cpu_operator rt_cpu_fully_connected = {RT_FULLY_CONNECTED_ROW,
                                                 .check = fully_connected_check,
                                                 .run = fully_connected_run,
                                                 .packing = fully_connected_packing,
-                                                .integer_weights = true};
+                                                .narrow_weights = RT_READS_INTEGERS | RT_READS_HALVES};
 const rt_cpu_operator rt_cpu_matmul = {RT_MATMUL_ROW, .check = matmul_check, .run = matmul_run};

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from runtime.families.matrix.buffer_lowering import emit_product
 from runtime.families.strided.strided_kernels import COMPONENTS
 from runtime.graph import Node
@@ -17,7 +19,7 @@ from runtime.lowering.iteration import merge_axes, padded
 from runtime.lowering.value import Value
 from runtime.semantics.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction
 from runtime.semantics.generic import broadcast_view, row_major_strides
-from runtime.types import Storage
+from runtime.types import ElementType, Storage
 
 Strides = Sequence[int]
 Shape = tuple[int, ...]
@@ -216,8 +218,13 @@ def _index_head(node: Node) -> dict[str, int]:
 
 
 def lower_indexed_read(builder: Builder, node: Node) -> None:
-    """One step."""
-    x, indices = (builder.read(name, Storage.FLAT) for name in node.inputs)
+    """One step, which reads a table in half as it is."""
+    name, table = node.inputs[0], builder.graph.constants.get(node.inputs[0])
+    if table is not None and table.dtype == np.float32 and builder.holds_in_half(table):
+        x = builder.constant_later(name, table, table.shape, ElementType.F16)
+    else:
+        x = builder.read(name, Storage.FLAT)
+    indices = builder.read(node.inputs[1], Storage.FLAT)
     y = builder.write(node.output, Storage.FLAT)
     views = [View(x, node.attrs["strides"]), View(indices, node.attrs["index_strides"])]
     views.append(View(y, row_major_strides(y.shape)))

@@ -110,7 +110,7 @@ def test_absent_output_shapes_are_left_to_the_graph(tmp_path: Path) -> None:
 def test_several_data_types_are_allowed_and_the_first_is_the_default(tmp_path: Path, text: str) -> None:
     model = load(tmp_path, VALID.replace("winograd: 2", f"data_type: {text}")).models["net"]
     assert model.data_types_on("gpu") == ("fp32_fp32", "fp16_fp32") and model.data_type_on("gpu") == "fp32_fp32"
-    assert model.data_types_on("cpu") == ("fp32_fp32",)
+    assert model.data_types_on("cpu") == ("fp32_fp32", "fp16_fp32") and model.data_type_on("cpu") == "fp32_fp32"
 
 
 def test_maces_spelling_of_a_cpu_model_is_accepted(tmp_path: Path) -> None:

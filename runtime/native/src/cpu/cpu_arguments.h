@@ -428,7 +428,7 @@ typedef rt_conv2d_args rt_blocked_conv2d_args;
 #define rt_blocked_conv2d_args_of rt_conv2d_args_of
 enum { RT_BLOCKED_CONV2D_X, RT_BLOCKED_CONV2D_W, RT_BLOCKED_CONV2D_B, RT_BLOCKED_CONV2D_RESIDUAL, RT_BLOCKED_CONV2D_Y };
 #define RT_BLOCKED_CONV2D_ROW \
-    .name = "blocked_conv2d", .tensors = "fffff", .int_count = 16, .float_count = 2, .head = 0, \
+    .name = "blocked_conv2d", .tensors = "fwfff", .int_count = 16, .float_count = 2, .head = 0, \
     .ranges = (const rt_cpu_range[]) { \
         {11, 1, INT32_MAX}, \
         {2, 0, INT32_MAX}, \
@@ -440,7 +440,7 @@ typedef rt_conv2d_args rt_blocked_winograd_args;
 #define rt_blocked_winograd_args_of rt_conv2d_args_of
 enum { RT_BLOCKED_WINOGRAD_X, RT_BLOCKED_WINOGRAD_W, RT_BLOCKED_WINOGRAD_B, RT_BLOCKED_WINOGRAD_RESIDUAL, RT_BLOCKED_WINOGRAD_Y };
 #define RT_BLOCKED_WINOGRAD_ROW \
-    .name = "blocked_winograd", .tensors = "fffff", .int_count = 16, .float_count = 2, .head = 0, \
+    .name = "blocked_winograd", .tensors = "fwfff", .int_count = 16, .float_count = 2, .head = 0, \
     .ranges = (const rt_cpu_range[]) { \
         {11, 1, INT32_MAX}, \
         {2, 0, INT32_MAX}, \

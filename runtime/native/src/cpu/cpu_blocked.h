@@ -35,6 +35,7 @@ typedef struct {
     uint32_t taps, channels;
     int64_t offset, plane;              /* elements to the first input block that is summed, and from one to the next */
     const float *weights;               /* [b][t][c][lane] */
+    const uint16_t *halves;             /* what the caller makes floats of first; NULL: nothing */
     int64_t tap_stride, weights_stride; /* elements from one t, and one b, to the next */
     uint32_t pixels, blocks;            /* at least 1, at most what the kernels say */
     const float *bias, *residual;       /* NULL: none; the residual lies like y */

@@ -128,7 +128,9 @@ static uint32_t type_of(const rt_cpu_call *call, uint32_t index) {
     switch (call->operator->tensors[index]) {
         case 'e': return rt_strided_type(call, index);
         case 't': return RT_ELEMENT_TYPE_I32;
-        case 'w': return call->codes.weight_bits && index == RT_CPU_WEIGHTS ? RT_ELEMENT_TYPE_I8 : RT_ELEMENT_TYPE_F32;
+        case 'w':
+            if (index != RT_CPU_WEIGHTS || !call->codes.weight_bits) return RT_ELEMENT_TYPE_F32;
+            return call->codes.weight_bits == RT_HALF_BITS ? RT_ELEMENT_TYPE_F16 : RT_ELEMENT_TYPE_I8;
         case 'b':
         case '1': return RT_ELEMENT_TYPE_U8;
         case '2': return RT_ELEMENT_TYPE_U16;
@@ -219,8 +221,9 @@ static rt_status weights_repack(const maker *make) {
 
 /* Whether the operator reads weights of the form that the codes say. */
 static bool weights_are_known(const rt_cpu_call *call) {
-    uint32_t bits = call->codes.weight_bits;
-    return bits == 0 || (call->operator->integer_weights && (bits == 4 || bits == 8));
+    uint32_t bits = call->codes.weight_bits, reads = call->operator->narrow_weights;
+    if (bits == RT_HALF_BITS) return (reads & RT_READS_HALVES) != 0;
+    return bits == 0 || ((reads & RT_READS_INTEGERS) && (bits == 4 || bits == 8));
 }
 
 /* --- calls --- */

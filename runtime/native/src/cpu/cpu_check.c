@@ -34,17 +34,19 @@ bool rt_packing_fits(const rt_cpu_call *call, const rt_cpu_packing *packing) {
     const rt_cpu_tensor *tensor = &call->tensors[RT_CPU_WEIGHTS];
     uint64_t blocks = rt_product(packing->groups, rt_ceil_div(packing->rows, RT_CPU_BLOCK));
     if (!call->codes.weight_bits) return rt_product(rt_product(blocks, RT_CPU_BLOCK), packing->cols) <= tensor->count;
-    bool is_aligned = tensor->offset % sizeof(float) == 0; /* the scales */
-    return is_aligned && rt_product(blocks, rt_weight_block_bytes(&call->codes, packing->cols)) <= tensor->count;
+    uint64_t bytes = rt_product(blocks, rt_weight_block_bytes(&call->codes, packing->cols));
+    bool is_aligned = call->codes.weight_bits == RT_HALF_BITS || tensor->offset % sizeof(float) == 0; /* the scales */
+    return is_aligned && bytes <= rt_product(tensor->count, tensor->element_bytes);
 }
 
 uint64_t rt_weight_scales(const rt_cpu_codes *codes, uint64_t cols) {
+    if (codes->weight_bits == RT_HALF_BITS) return 0;
     return codes->weight_group ? rt_ceil_div(cols, codes->weight_group) : 1;
 }
 
 uint64_t rt_weight_block_bytes(const rt_cpu_codes *codes, uint64_t cols) {
-    uint64_t integers = codes->weight_bits == 4 ? rt_ceil_div(cols, 2) : cols;
-    uint64_t row_bytes = rt_sum(rt_product(rt_weight_scales(codes, cols), sizeof(float)), integers);
+    uint64_t columns = codes->weight_bits == 4 ? rt_ceil_div(cols, 2) : rt_product(cols, codes->weight_bits / 8);
+    uint64_t row_bytes = rt_sum(rt_product(rt_weight_scales(codes, cols), sizeof(float)), columns);
     return rt_product(row_bytes, RT_CPU_BLOCK);
 }
 

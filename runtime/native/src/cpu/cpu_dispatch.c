@@ -21,7 +21,7 @@ extern const rt_tile_kernels rt_tile_kernels_avx2, rt_tile_kernels_avxvnni;
 extern const rt_tile_kernels rt_tile_kernels_avx512, rt_tile_kernels_avx512vnni;
 
 /* Intel's manual, volume 1, 14.7 and 15.2: bits of cpuid's answers, and of the registers that the system saves. */
-enum { LEAF_1_ECX_FMA = 1 << 12, LEAF_1_ECX_OSXSAVE = 1 << 27, LEAF_7_EBX_AVX2 = 1 << 5, LEAF_7_EBX_AVX512F = 1 << 16 };
+enum { LEAF_1_ECX_FMA = 1 << 12, LEAF_1_ECX_F16C = 1 << 29, LEAF_1_ECX_OSXSAVE = 1 << 27, LEAF_7_EBX_AVX2 = 1 << 5, LEAF_7_EBX_AVX512F = 1 << 16 };
 enum { LEAF_7_ECX_AVX512_VNNI = 1 << 11, LEAF_7_1_EAX_AVX_VNNI = 1 << 4, SAVED_AVX = 0x06, SAVED_AVX512 = 0xE6 };
 static const uint32_t LEAF_7_EBX_AVX512BW_VL = 3u << 30;
 
@@ -39,7 +39,7 @@ static void sets_read(set sets[SETS]) {
     uint32_t a, b, c, d, more_b, more_c, last_a = 0;
     bool avx2 = false, avx512 = false, avxvnni = false, avx512vnni = false;
     if (__get_cpuid(1, &a, &b, &c, &d) && (c & LEAF_1_ECX_OSXSAVE) && (c & LEAF_1_ECX_FMA) &&
-        __get_cpuid_count(7, 0, &a, &more_b, &more_c, &d)) {
+        (c & LEAF_1_ECX_F16C) &&        __get_cpuid_count(7, 0, &a, &more_b, &more_c, &d)) {
         uint32_t saved = saved_registers();
         if (a >= 1) __get_cpuid_count(7, 1, &last_a, &b, &c, &d);
         avx2 = (saved & SAVED_AVX) == SAVED_AVX && (more_b & LEAF_7_EBX_AVX2);

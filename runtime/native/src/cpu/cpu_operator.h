@@ -65,8 +65,8 @@ struct rt_cpu_call {
  *
  * Of WEIGHT_BITS 8 or 4 a block of rows is bytes: [ceil(cols/WEIGHT_GROUP)][RT_CPU_BLOCK] scales in float (of
  * WEIGHT_GROUP 0 once), then [cols][RT_CPU_BLOCK] integers, signed; of 4 bits columns 2i and 2i + 1 share a byte, the
- * first in its low half, with 8 added to each. */
-enum { RT_CPU_WEIGHTS = 1 };
+ * first in its low half, with 8 added to each. Of RT_HALF_BITS they are halves, in place of floats. */
+enum { RT_CPU_WEIGHTS = 1, RT_HALF_BITS = 16 };
 typedef struct {
     uint64_t groups, rows, cols;
 } rt_cpu_packing;
@@ -87,6 +87,7 @@ typedef struct {
  * the needs. `run` may set the fault where the values of the tensors make no sense. It divides its work among the
  * workers and waits for them. `packing`: of the weights, NULL where they are not packed; it is called before `check`.
  */
+enum { RT_READS_INTEGERS = 1, RT_READS_HALVES = 2 };
 struct rt_cpu_operator {
     const char *name;
     const char *tensors;
@@ -95,7 +96,7 @@ struct rt_cpu_operator {
     const char *(*check)(const rt_cpu_call *call, rt_cpu_needs *needs);
     void (*run)(const rt_cpu_call *call, rt_workers *workers);
     rt_cpu_packing (*packing)(const rt_cpu_call *call);
-    bool integer_weights; /* whether it reads them */
+    uint32_t narrow_weights; /* which of them it reads: RT_READS_... */
 };
 
 /* --- what checks are made of (cpu_check.c); sizes may be as large as they like --- */
@@ -123,7 +124,7 @@ bool rt_flat_fits(const rt_cpu_tensor *tensor, uint64_t elements);
 /* Whether a call's packed weights of these sizes lie within their tensor. */
 bool rt_packing_fits(const rt_cpu_call *call, const rt_cpu_packing *packing);
 
-/* Scales of a row of integer weights, and bytes of a block of rows; UINT64_MAX where they overflow. */
+/* Scales of a row of narrow weights, and bytes of a block of rows; UINT64_MAX where they overflow. */
 uint64_t rt_weight_scales(const rt_cpu_codes *codes, uint64_t cols);
 uint64_t rt_weight_block_bytes(const rt_cpu_codes *codes, uint64_t cols);
 

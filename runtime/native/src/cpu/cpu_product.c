@@ -11,7 +11,7 @@
 /* Inputs of the tiles of one turn should stay in a core's cache while the weights pass by. */
 enum { INPUT_BYTES = 256 << 10, MIN_TILES = 2, MAX_TILES = 16, TURNS_PER_WORKER = 3 };
 
-/* From so many pixels on, integer weights become floats before they are multiplied. */
+/* From so many pixels on, narrow weights become floats before they are multiplied. */
 enum { DIRECT_PIXELS = 48, DIRECT_PIXELS_OF_4 = 8 };
 
 /* A job with its division into turns: ranges of tiles x ranges of blocks x groups. */
@@ -27,7 +27,7 @@ typedef struct {
     uint64_t group, first_pixel, tiles, first_block, end_block;
     uint64_t width, wider; /* pixels of a tile; how many of the first tiles have one more */
     const float **rows;
-    float *completed; /* the last block of weights that are not packed, or the floats of integers */
+    float *completed; /* the last block of weights that are not packed, or the floats of narrow ones */
 } share;
 
 /* Tiles whose inputs fill the cache, within bounds. */
@@ -67,13 +67,13 @@ void rt_product_pack(rt_product_job *job, const rt_cpu_call *call) {
         job->weights = rt_floats(weights);
         return;
     }
-    job->integers = (rt_integer_weights){.data = weights->data,
+    job->narrow = (rt_narrow_weights){.data = weights->data,
                                          .columns = columns,
                                          .group = call->codes.weight_group ? call->codes.weight_group : columns,
                                          .scales = rt_weight_scales(&call->codes, columns),
                                          .block_bytes = rt_weight_block_bytes(&call->codes, columns),
                                          .bits = call->codes.weight_bits};
-    job->block_stride = (int64_t)job->integers.block_bytes;
+    job->block_stride = (int64_t)job->narrow.block_bytes;
 }
 
 bool rt_product_is_countable(uint64_t groups, uint64_t pixels, uint64_t channels, uint64_t taps) {
@@ -83,8 +83,8 @@ bool rt_product_is_countable(uint64_t groups, uint64_t pixels, uint64_t channels
 
 uint64_t rt_product_scratch_bytes(const rt_cpu_call *packed, uint64_t taps, uint64_t depth) {
     uint64_t block = RT_CPU_BLOCK * sizeof(float);
-    uint64_t integers = rt_product(rt_product(taps, depth), RT_TILE_BLOCKS * block);
-    uint64_t completed = packed == NULL ? rt_product(depth, block) : packed->codes.weight_bits ? integers : 0;
+    uint64_t floats = rt_product(rt_product(taps, depth), RT_TILE_BLOCKS * block);
+    uint64_t completed = packed == NULL ? rt_product(depth, block) : packed->codes.weight_bits ? floats : 0;
     return rt_sum(rows_bytes(taps, depth), completed);
 }
 
@@ -163,27 +163,27 @@ static void block_complete(const rt_product_job *job, const float *weights, uint
     }
 }
 
-/* The integer weights of the group from a block on. */
-static rt_integer_weights block_integers(const rt_product_job *job, const share *own, uint64_t block) {
-    rt_integer_weights weights = job->integers;
+/* The narrow weights of the group from a block on. */
+static rt_narrow_weights narrow_block(const rt_product_job *job, const share *own, uint64_t block) {
+    rt_narrow_weights weights = job->narrow;
     weights.data += (int64_t)own->group * job->group_weights + (int64_t)block * job->block_stride;
     return weights;
 }
 
-/* Makes floats of the integer weights of a tile. */
-static void integers_complete(const rt_product_job *job, const share *own, uint64_t block, rt_tile *tile) {
+/* Makes floats of the narrow weights of a tile. */
+static void narrow_complete(const rt_product_job *job, const share *own, uint64_t block, rt_tile *tile) {
     tile->weights = own->completed;
-    tile->block_stride = (int64_t)(job->integers.columns * RT_CPU_BLOCK);
+    tile->block_stride = (int64_t)(job->narrow.columns * RT_CPU_BLOCK);
     for (uint32_t i = 0; i < tile->blocks; i++) {
-        rt_integer_weights weights = block_integers(job, own, block + i);
-        job->tiles->integers_to_floats(&weights, own->completed + i * tile->block_stride);
+        rt_narrow_weights weights = narrow_block(job, own, block + i);
+        job->tiles->narrow_to_floats(&weights, own->completed + i * tile->block_stride);
     }
 }
 
-/* Whether a job's integer weights are read as they are: the floats that they become are shared by a tile then, else by
+/* Whether a job's narrow weights are read as they are: the floats that they become are shared by a tile then, else by
  * all pixels of a turn, which pays for fewer of them where there are few bits to take apart. */
 static bool is_direct(const rt_product_job *job) {
-    return job->weights == NULL && job->pixels < (job->integers.bits == 4 ? DIRECT_PIXELS_OF_4 : DIRECT_PIXELS);
+    return job->weights == NULL && job->pixels < (job->narrow.bits == 4 ? DIRECT_PIXELS_OF_4 : DIRECT_PIXELS);
 }
 
 /* The tile at a block, for any pixels: one block, or two where the kernel takes two and both are there. */
@@ -199,7 +199,7 @@ static rt_tile block_tile(const division *all, const share *own, uint64_t block)
     tile.channels = smaller(rest, (uint64_t)tile.blocks * RT_CPU_BLOCK);
     tile.weights_stride = job->weights_stride;
     if (job->weights == NULL) {
-        if (!is_direct(job)) integers_complete(job, own, block, &tile);
+        if (!is_direct(job)) narrow_complete(job, own, block, &tile);
         return tile;
     }
     tile.weights = job->weights + (int64_t)own->group * job->group_weights + (int64_t)block * job->block_stride;
@@ -221,11 +221,11 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     share_rows_fill(all, &own);
     for (uint64_t block = own.first_block; block < own.end_block;) {
         rt_tile tile = block_tile(all, &own, block);
-        rt_integer_weights integers = block_integers(job, &own, block);
+        rt_narrow_weights narrow = narrow_block(job, &own, block);
         tile.epilogue = &epilogue;
         for (uint64_t i = 0; i < own.tiles; i++) {
             tile_place(all, &own, i, &tile);
-            is_direct(job) ? job->tiles->integer_product(&tile, &integers) : job->tiles->product(&tile);
+            is_direct(job) ? job->tiles->narrow_product(&tile, &narrow) : job->tiles->product(&tile);
         }
         block += tile.blocks;
     }

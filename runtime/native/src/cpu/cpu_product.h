@@ -16,9 +16,9 @@ typedef struct {
     rt_window window; /* of the first group's inputs */
     uint64_t taps, depth;
     uint64_t groups, pixels, channels; /* of a group's output */
-    const float *weights;              /* of the first group; NULL: `integers` */
-    rt_integer_weights integers;
-    int64_t weights_stride, block_stride; /* of integers: bytes */
+    const float *weights;              /* of the first group; NULL: `narrow` */
+    rt_narrow_weights narrow;
+    int64_t weights_stride, block_stride; /* of narrow ones: bytes */
     bool packed; /* else the last block of weights may be incomplete */
     int64_t column_stride; /* from one channel to the next, of weights that are not packed */
     /* elements from one group to the next; residual and bias lie like the outputs */

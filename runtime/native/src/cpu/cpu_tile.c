@@ -255,6 +255,33 @@ static void product(const rt_tile *tile) {
 }
 #undef SUMS
 
+/* A register of halves as floats. */
+INLINE lanes load_halves(const uint16_t *halves) {
+#if LANES == 16
+    return (lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)halves));
+#elif LANES == 8
+    return (lanes)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)halves));
+#elif defined(__aarch64__)
+    return (lanes)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(halves)));
+#else
+    const mask bits = {halves[0], halves[1], halves[2], halves[3]}, size = bits & 0x7fff;
+    const lanes subnormal = __builtin_convertvector(size, lanes) * 0x1p-24f;
+    const mask bias = {0x38000000, 0x38000000, 0x38000000, 0x38000000}; /* 112: once more of what is not finite */
+    const mask normal = (size << 13) + bias + ((size >= 0x7c00) & bias);
+    return (lanes)((mask)choose(size < 0x400, subnormal, (lanes)normal) | (bits & 0x8000) << 16);
+#endif
+}
+
+/* rt_tile_kernels.halves_to_floats. */
+static void halves_to_floats(const uint16_t *halves, uint64_t count, float *target) {
+    uint64_t i = 0;
+    for (; i + LANES <= count; i += LANES) store(target + i, load_halves(halves + i));
+    for (uint16_t last[LANES] = {0}; i < count; i++) {
+        last[0] = halves[i];
+        target[i] = load_halves(last)[0];
+    }
+}
+
 /* RT_CPU_BLOCK integers as floats. */
 INLINE void integers_widen(const int8_t *integers, lanes values[PARTS]) {
 #if LANES == 16
@@ -285,59 +312,69 @@ INLINE void integers_widen(const int8_t *integers, lanes values[PARTS]) {
 #endif
 }
 
-/* The integers of one column of a block, as floats. */
-INLINE void column_load(const uint8_t *integers, uint32_t bits, uint64_t column, lanes values[PARTS]) {
+/* Bytes of a block's columns before one. */
+INLINE uint64_t bytes_before(uint32_t bits, uint64_t column) { return column * bits / 8 * RT_CPU_BLOCK; }
+
+/* One column of a block, its integers or halves as floats. */
+INLINE void column_load(const uint8_t *columns, uint32_t bits, uint64_t column, lanes values[PARTS]) {
     typedef uint8_t bytes __attribute__((vector_size(RT_CPU_BLOCK)));
     typedef uint16_t pairs __attribute__((vector_size(RT_CPU_BLOCK))); /* few CPUs shift bytes */
     bytes own;
-    memcpy(&own, integers + (bits == 4 ? column / 2 : column) * RT_CPU_BLOCK, sizeof own);
+    columns += bytes_before(bits, column);
+    if (bits == RT_HALF_BITS) {
+        const uint16_t *halves = (const uint16_t *)(const void *)columns;
+        for (int i = 0; i < PARTS; i++) values[i] = load_halves(halves + i * LANES);
+        return;
+    }
+    memcpy(&own, columns, sizeof own);
     if (bits == 4) own = ((bytes)((pairs)own >> (uint16_t)(column % 2 * 4)) & 15) - 8;
     integers_widen((const int8_t *)&own, values);
 }
 
 /* Where the columns that share a scale with `column` end, within `end`. */
-INLINE uint64_t group_end(const rt_integer_weights *weights, uint64_t column, uint64_t end) {
+INLINE uint64_t group_end(const rt_narrow_weights *weights, uint64_t column, uint64_t end) {
     uint64_t next = (column / weights->group + 1) * weights->group;
     return next < end ? next : end;
 }
 
-/* Their scales in a block. */
-INLINE const float *group_scales(const rt_integer_weights *weights, uint64_t column) {
+/* Their scales in a block of integers. */
+INLINE const float *group_scales(const rt_narrow_weights *weights, uint64_t column) {
     return (const float *)(const void *)weights->data + column / weights->group * RT_CPU_BLOCK;
 }
 
-/* The first column's integers of a block. */
-INLINE const uint8_t *first_integers(const rt_integer_weights *weights) {
+/* The first column of a block. */
+INLINE const uint8_t *first_column(const rt_narrow_weights *weights) {
     return weights->data + weights->scales * RT_CPU_BLOCK * sizeof(float);
 }
 
 /* Adds the products of columns `from` to `end`, which share a scale, with x[0], x[1], ... Several sums do not wait for
  * each other. */
-INLINE void columns_add(const rt_integer_weights *weights, uint32_t bits, const float *x, uint64_t from, uint64_t end,
+INLINE void columns_add(const rt_narrow_weights *weights, uint32_t bits, const float *x, uint64_t from, uint64_t end,
                         lanes total[PARTS]) {
     enum { SUMS = 4 };
-    const uint8_t *integers = first_integers(weights);
+    const uint8_t *columns = first_column(weights);
     const float *scales = group_scales(weights, from);
     lanes sum[SUMS][PARTS] = {0}, values[PARTS];
     uint64_t column = from;
     for (; column % 2 == 0 && column + SUMS <= end; column += SUMS) {
-        const uint8_t *own = integers + (bits == 4 ? column / 2 : column) * RT_CPU_BLOCK;
+        const uint8_t *own = columns + bytes_before(bits, column);
         for (uint32_t k = 0; k < SUMS; k++) {
             column_load(own, bits, k, values);
             for (int i = 0; i < PARTS; i++) sum[k][i] += values[i] * x[column - from + k];
         }
     }
     for (; column < end; column++) {
-        column_load(integers, bits, column, values);
+        column_load(columns, bits, column, values);
         for (int i = 0; i < PARTS; i++) sum[0][i] += values[i] * x[column - from];
     }
     for (int i = 0; i < PARTS; i++) {
-        total[i] += (sum[0][i] + sum[1][i] + (sum[2][i] + sum[3][i])) * load(scales + i * LANES);
+        lanes all = sum[0][i] + sum[1][i] + (sum[2][i] + sum[3][i]);
+        total[i] += bits == RT_HALF_BITS ? all : all * load(scales + i * LANES);
     }
 }
 
-/* rt_tile_kernels.integer_product, of a constant number of bits. */
-INLINE void integers_sum(const rt_tile *tile, const rt_integer_weights *weights, uint32_t bits) {
+/* rt_tile_kernels.narrow_product, of a constant number of bits. */
+INLINE void narrow_sum(const rt_tile *tile, const rt_narrow_weights *weights, uint32_t bits) {
     for (uint32_t p = 0; p < tile->pixels; p++) {
         float sums[RT_CPU_BLOCK] __attribute__((aligned(64)));
         lanes total[PARTS] = {0};
@@ -354,36 +391,37 @@ INLINE void integers_sum(const rt_tile *tile, const rt_integer_weights *weights,
     }
 }
 
-/* Adds the products of a column with each pixel's input; its integers become floats once for all pixels. `scale`: NULL
+/* Adds the products of a column with each pixel's input; which becomes floats once for all pixels. `scale`: NULL
  * where one of each row is for all columns. */
-INLINE void pixels_add(const uint8_t *integers, uint32_t bits, uint64_t column, const lanes *scale,
+INLINE void pixels_add(const uint8_t *columns, uint32_t bits, uint64_t column, const lanes *scale,
                        const float *const x[PIXELS], uint64_t at, lanes sum[PIXELS][PARTS]) {
     lanes values[PARTS];
-    column_load(integers, bits, column, values);
+    column_load(columns, bits, column, values);
     UNROLLED for (int i = 0; i < PARTS && scale != NULL; i++) values[i] *= scale[i];
     UNROLLED for (int p = 0; p < PIXELS; p++) {
         UNROLLED for (int i = 0; i < PARTS; i++) sum[p][i] += values[i] * x[p][at];
     }
 }
 
-/* The same as integers_sum of all pixels of a tile together; `many`: a row has several scales. */
-INLINE void integers_sum_together(const rt_tile *tile, const rt_integer_weights *weights, uint32_t bits, bool many) {
+/* The same as narrow_sum of all pixels of a tile together; `many`: a row has several scales. */
+INLINE void narrow_sum_together(const rt_tile *tile, const rt_narrow_weights *weights, uint32_t bits, bool many) {
     float sums[PIXELS * RT_CPU_BLOCK] __attribute__((aligned(64)));
     lanes sum[PIXELS][PARTS] = {0}, scale[PARTS];
-    const uint8_t *integers = first_integers(weights);
+    const uint8_t *columns = first_column(weights);
     for (uint32_t tap = 0; tap < tile->taps; tap++) {
         const float *x[PIXELS];
         uint64_t first = (uint64_t)tap * tile->depth, end = first + tile->depth;
         for (int p = 0; p < PIXELS; p++) x[p] = tile->rows[tap * RT_TILE_PIXELS + (uint32_t)p];
         for (uint64_t column = first, next; column < end; column = next) {
             next = many ? group_end(weights, column, end) : end;
-            for (int i = 0; i < PARTS; i++) scale[i] = load(group_scales(weights, column) + i * LANES);
-            for (uint64_t c = column; c < next; c++) pixels_add(integers, bits, c, many ? scale : NULL, x, c - first, sum);
+            for (int i = 0; i < PARTS && many; i++) scale[i] = load(group_scales(weights, column) + i * LANES);
+            for (uint64_t c = column; c < next; c++) pixels_add(columns, bits, c, many ? scale : NULL, x, c - first, sum);
         }
     }
     for (int p = 0; p < PIXELS; p++) {
         for (int i = 0; i < PARTS; i++) {
-            lanes total = many ? sum[p][i] : sum[p][i] * load(group_scales(weights, 0) + i * LANES);
+            bool scaled = many || bits == RT_HALF_BITS;
+            lanes total = scaled ? sum[p][i] : sum[p][i] * load(group_scales(weights, 0) + i * LANES);
             store(sums + p * RT_CPU_BLOCK + i * LANES, total);
         }
     }
@@ -393,29 +431,37 @@ INLINE void integers_sum_together(const rt_tile *tile, const rt_integer_weights 
 enum { FEW_PIXELS = 2 }; /* of which each is faster alone */
 
 /* Of a constant number of bits. */
-INLINE void integer_product_compute(const rt_tile *tile, const rt_integer_weights *weights, uint32_t bits) {
+INLINE void narrow_product_compute(const rt_tile *tile, const rt_narrow_weights *weights, uint32_t bits) {
     if (tile->pixels <= FEW_PIXELS) {
-        integers_sum(tile, weights, bits);
-    } else if (weights->scales > 1) {
-        integers_sum_together(tile, weights, bits, true);
+        narrow_sum(tile, weights, bits);
+    } else if (bits != RT_HALF_BITS && weights->scales > 1) {
+        narrow_sum_together(tile, weights, bits, true);
     } else {
-        integers_sum_together(tile, weights, bits, false);
+        narrow_sum_together(tile, weights, bits, false);
     }
 }
 
-static void integer_product(const rt_tile *tile, const rt_integer_weights *weights) {
-    weights->bits == 4 ? integer_product_compute(tile, weights, 4) : integer_product_compute(tile, weights, 8);
+static void narrow_product(const rt_tile *tile, const rt_narrow_weights *weights) {
+    switch (weights->bits) {
+        case 4: narrow_product_compute(tile, weights, 4); break;
+        case 8: narrow_product_compute(tile, weights, 8); break;
+        default: narrow_product_compute(tile, weights, RT_HALF_BITS); break;
+    }
 }
 
-/* rt_tile_kernels.integers_to_floats. */
-static void integers_to_floats(const rt_integer_weights *weights, float *target) {
-    const uint8_t *integers = first_integers(weights);
+/* rt_tile_kernels.narrow_to_floats. */
+static void narrow_to_floats(const rt_narrow_weights *weights, float *target) {
+    const uint8_t *columns = first_column(weights);
+    if (weights->bits == RT_HALF_BITS) {
+        halves_to_floats((const uint16_t *)(const void *)columns, weights->columns * RT_CPU_BLOCK, target);
+        return;
+    }
     for (uint64_t column = 0, end; column < weights->columns; column = end) {
         const float *scales = group_scales(weights, column);
         end = group_end(weights, column, weights->columns);
         for (uint64_t c = column; c < end; c++, target += RT_CPU_BLOCK) {
             lanes values[PARTS];
-            column_load(integers, weights->bits, c, values);
+            column_load(columns, weights->bits, c, values);
             for (int i = 0; i < PARTS; i++) store(target + i * LANES, values[i] * load(scales + i * LANES));
         }
     }
@@ -470,8 +516,8 @@ static void depthwise(const rt_depthwise_tile *tile) {
 #define TABLE(isa)                                                             \
     const rt_tile_kernels NAME(rt_tile_kernels_, isa) = {                      \
         TEXT(isa),     PIXELS,       BLOCKS,             DEPTHWISE_PIXELS,     \
-        product,       integer_product, integers_to_floats, depthwise,         \
-        apply,         greatest,     exponentials,       sum,                  \
+        product,       narrow_product, narrow_to_floats,  halves_to_floats,  \
+        depthwise,     apply,         greatest,     exponentials,       sum,                  \
         squares,       affine,       dots};
 TABLE(RT_ISA)
 RT_EXTENSIONS(TABLE)

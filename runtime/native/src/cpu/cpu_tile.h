@@ -37,13 +37,13 @@ typedef struct {
     const rt_epilogue *epilogue;
 } rt_tile;
 
-/* Integer weights of one group (rt_cpu_packing), from a block of rows on. A value. */
+/* Weights of one group that are no floats (rt_cpu_packing), from a block of rows on. A value. */
 typedef struct {
     const uint8_t *data;
     uint64_t columns, group; /* group: columns that share a scale */
-    uint64_t scales, block_bytes; /* scales of a row */
+    uint64_t scales, block_bytes; /* scales of a row; none of halves */
     uint32_t bits;
-} rt_integer_weights;
+} rt_narrow_weights;
 
 /* All channels of some pixels of a depthwise convolution, row pointers as above. A value. */
 typedef struct {
@@ -62,10 +62,11 @@ struct rt_tile_kernels {
     /* the best size of a tile, at most RT_TILE_PIXELS and RT_TILE_BLOCKS */
     uint32_t pixels, blocks, depthwise_pixels;
     void (*product)(const rt_tile *tile);
-    /* the same of one block of integer weights, which a pixel reads as they are: for few pixels */
-    void (*integer_product)(const rt_tile *tile, const rt_integer_weights *weights);
-    /* the floats that integer weights stand for: a block of them, [columns][RT_CPU_BLOCK] */
-    void (*integers_to_floats)(const rt_integer_weights *weights, float *target);
+    /* the same of one block of narrow weights, which a pixel reads as they are: for few pixels */
+    void (*narrow_product)(const rt_tile *tile, const rt_narrow_weights *weights);
+    /* the floats that narrow weights stand for: a block of them, [columns][RT_CPU_BLOCK] */
+    void (*narrow_to_floats)(const rt_narrow_weights *weights, float *target);
+    void (*halves_to_floats)(const uint16_t *halves, uint64_t count, float *target);
     void (*depthwise)(const rt_depthwise_tile *tile);
     /* v = function(v, a, b) of each value (RT_UNARY_...) */
     void (*apply)(uint32_t function, float a, float b, float *values, uint64_t count);
