@@ -87,6 +87,11 @@ class Family:
         return sum(task.weight * self.ranking.best_over_default(task.key, task.default) for task in self.tasks)
 
     @property
+    def runs_by_default(self) -> bool:
+        """Whether the default of each task gives a right result."""
+        return all(math.isfinite(self.ranking.ns(task.key, task.default)) for task in self.tasks)
+
+    @property
     def least_ns(self) -> float:
         """Time that they take at the least, by the device's peaks as far as no launch has disproved these; else 0."""
         for task in self.tasks:

@@ -1,7 +1,7 @@
 """Schedules families: next is always the one expected to save most of the models' time per second of device time.
 
 What a rung may save is at most what the family's launches take above what the device's peaks allow. A family that is at
-the peaks is left, as long as these hold: they may be disproved later.
+the peaks is left, as long as these hold: they may be disproved later. So is one whose first rungs have shown nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tuner.trial_runner import TrialRunner
 _FIRST_GAIN = 0.3  # of a family's time: what its first rung is expected to save
 _NEXT_GAIN = 0.5  # of what the last rung saved, is what the next is expected to
 _LEAST_GAIN = 0.005  # of a family's time: what a rung may save that follows one without success
+_SIGN = 0.02  # of a family's time: less may be saved by noise alone, and shows nothing
 _PROGRAM_S = 0.1  # a program's device time, as long as none is known
 
 
@@ -32,13 +33,16 @@ class Strategy(Protocol):
         """About how many programs `explore` will try."""
 
 
-def explore_families(families: Iterable[Family], strategy: Strategy, runner: TrialRunner) -> Iterator[Family]:
+def explore_families(
+    families: Iterable[Family], strategy: Strategy, runner: TrialRunner, patience: float = math.inf
+) -> Iterator[Family]:
     """Explores all families to their end, rung by rung; yields each rung's family before exploring it.
 
-    Where others search too, chance decides as well, so that they are not all at the same family.
+    A family that runs by default, and has saved nothing in its first `patience` rungs, is left. Where others search
+    too, chance decides as well, so that they are not all at the same family.
     """
-    unfinished = [_ScheduledFamily(family, strategy, runner) for family in families]
-    while worthwhile := [scheduled for scheduled in unfinished if not scheduled.is_at_peak]:
+    unfinished = [_ScheduledFamily(family, strategy, runner, patience) for family in families]
+    while worthwhile := [scheduled for scheduled in unfinished if not scheduled.is_left]:
         gains = [scheduled.gain_per_device_second for scheduled in worthwhile]
         if runner.has_company and sum(gains) > 0:
             (best,) = random.choices(worthwhile, gains)
@@ -52,8 +56,9 @@ def explore_families(families: Iterable[Family], strategy: Strategy, runner: Tri
 class _ScheduledFamily:
     """A family that waits for its next rung, with the gain and the cost expected of it."""
 
-    def __init__(self, family: Family, strategy: Strategy, runner: TrialRunner) -> None:
+    def __init__(self, family: Family, strategy: Strategy, runner: TrialRunner, patience: float) -> None:
         self.family = family
+        self._patience, self._default_ns = patience, family.time_ns
         self._rungs = strategy.explore(family)
         self._runner = runner
         self._expected_ns = _FIRST_GAIN * family.time_ns
@@ -62,9 +67,11 @@ class _ScheduledFamily:
         self._cost_s: float | None = None
 
     @property
-    def is_at_peak(self) -> bool:
-        """Returns whether the family's launches are so near the device's peaks that next to nothing can be saved."""
-        return self._savable_ns <= NEAR * self.family.time_ns
+    def is_left(self) -> bool:
+        """Returns whether next to nothing can be saved, by the device's peaks or by what the first rungs have shown."""
+        has_saved = self.family.time_ns <= (1.0 - _SIGN) * self._default_ns
+        is_hopeless = self._patience <= 0 and not has_saved and self.family.runs_by_default
+        return is_hopeless or self._savable_ns <= NEAR * self.family.time_ns
 
     @property
     def _savable_ns(self) -> float:
@@ -82,6 +89,7 @@ class _ScheduledFamily:
         before_ns, before_s = self.family.time_ns, self._runner.spent_s
         if next(self._rungs, self) is self:
             return False
+        self._patience -= 1
         gain_ns = before_ns - self.family.time_ns
         self._expected_ns = max(_NEXT_GAIN * gain_ns, _LEAST_GAIN * before_ns)
         self._cost_s = max(self._runner.spent_s - before_s, math.ulp(1.0))

@@ -46,6 +46,7 @@ class SearchLevel:
         minor: below this share of the models' time a launch gets no build of its own.
         budget_s: device time for each model, unless the user says otherwise.
         stops_at_peak: whether a kernel is left whose launches are as fast as the device's peaks allow.
+        patience: after so many turns a kernel is left that has saved nothing.
     """
 
     strategy: Strategy
@@ -53,13 +54,19 @@ class SearchLevel:
     minor: float
     budget_s: float
     stops_at_peak: bool = True
+    patience: float = math.inf
+
+    @property
+    def of_chosen_defaults(self) -> SearchLevel:
+        """The level on drivers on which the kernels' defaults were chosen: less is left to find there."""
+        return dataclasses.replace(self, patience=self.patience / 2)
 
 
 _QUICK = Halving(keep=0.34, first=1, last=8)
 _NORMAL = Halving(keep=0.5, first=2, last=16)
 
 LEVELS: Mapping[str, SearchLevel] = {
-    "quick": SearchLevel(_QUICK, Retest(finalists=2, rounds=7), minor=0.002, budget_s=18.0),
+    "quick": SearchLevel(_QUICK, Retest(finalists=2, rounds=7), minor=0.002, budget_s=18.0, patience=2),
     "normal": SearchLevel(_NORMAL, Retest(finalists=4, rounds=8), minor=0.0002, budget_s=180.0),
     "exhaustive": SearchLevel(
         Exhaustive(_NORMAL), Retest(finalists=8, rounds=10), minor=0.0, budget_s=math.inf, stops_at_peak=False
@@ -206,7 +213,7 @@ class _Search:
         explored = self._done + sum(self._level.strategy.estimate(family) for family in families)
         self._planned = explored + _RETEST_UNITS * len(tasks)
         with contextlib.suppress(BudgetSpent):
-            for family in explore_families(families, self._level.strategy, self._runner):
+            for family in explore_families(families, self._level.strategy, self._runner, self._level.patience):
                 self._stage = family.name
         self._advance(max(explored - self._done, 0.0))
 

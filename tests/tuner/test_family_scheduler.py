@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,7 @@ class FakeFamily:
         variants: int = 4,
         least_ns: float = 0.0,
     ) -> None:
-        self.least_ns = least_ns
+        self.least_ns, self.runs_by_default = least_ns, True
         self.name, self.time_ns, self.tasks, self.build_s = name, time_ns, ["task"], 0.0
         self._runner, self._rungs, self._variants = runner, rungs, variants
 
@@ -35,9 +36,9 @@ class FakeFamily:
             yield
 
 
-def order(runner: Any, *families: Any) -> list[str]:
+def order(runner: Any, *families: Any, patience: float = math.inf) -> list[str]:
     strategy: Any = SimpleNamespace(explore=FakeFamily.play)
-    return [family.name for family in explore_families(families, strategy, runner)]
+    return [family.name for family in explore_families(families, strategy, runner, patience)]
 
 
 def new_runner() -> Any:
@@ -95,3 +96,14 @@ def test_a_family_is_taken_up_again_when_a_peak_is_disproved() -> None:
     strategy: Any = SimpleNamespace(explore=play)
     explored = [family.name for family in explore_families([left, other], strategy, runner)]  # type: ignore[list-item]
     assert explored[:2] == ["other", "other"] and "left" in explored[2:]
+
+
+def test_a_family_is_left_that_has_saved_nothing_for_so_long_unless_a_default_of_it_fails() -> None:
+    runner = new_runner()
+    rungs = [(0.0, 1.0)] * 4
+    noise, gains = (FakeFamily(runner, str(first), 100.0, [(first, 1.0), *rungs]) for first in (1.0, 3.0))
+    failing = FakeFamily(runner, "failing", 100.0, rungs)
+    failing.runs_by_default = False
+    explored = order(runner, noise, gains, failing, patience=2)
+    counts = {family.name: explored.count(family.name) for family in (noise, gains, failing)}
+    assert counts == {"1.0": 2, "3.0": 6, "failing": 5}, "each rung, and the call that finds none left"

@@ -99,6 +99,32 @@ def test_half_the_time_of_a_quick_search_makes_good_what_bad_defaults_lose(
     assert math.exp(found / 6) < behind
 
 
+def with_best_defaults(recording: Recording) -> None:
+    """A driver for which the kernels' defaults were chosen, as nearly as can be."""
+    best = recording.best
+    recording.launches = tuple(
+        dataclasses.replace(each, variant=best[each.key].variant, local_size=best[each.key].local_size)
+        for each in recording.launches
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", [SLOW_TO_BUILD, SLOW_TO_BUILD.with_name("squeezenet_v11_pypi.json.gz")])
+def test_where_nothing_is_left_to_gain_the_search_ends_early_and_elsewhere_it_finds_the_same(data: Path) -> None:
+    patient = dataclasses.replace(LEVELS["quick"], patience=math.inf)
+    took_s, found = list[float](), list[float]()
+    for prepare in (with_best_defaults, lambda _: None):
+        for level in (patient, LEVELS["quick"].of_chosen_defaults):
+            recording = Recording(data)
+            prepare(recording)
+            runner = TrialRunner(pool_of_one(recording), Journal(None, "recorded"), Budget(level.budget_s, grows=True))
+            outcome = search(recording.launches, recording.expand, runner, level)
+            took_s.append(sum(outcome.device_s.values()))
+            found.append(recording.model_ns(chosen(outcome)))
+    assert found[1] <= 1.001 * found[0] and found[3] < 1.005 * found[2]
+    assert took_s[1] < 0.5 * took_s[0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("data", [DATA, SLOW_TO_BUILD, SLOW_TO_BUILD.with_name("squeezenet_v11_pypi.json.gz")])
 def test_a_peak_does_no_harm_whatever_it_was_read_as(data: Path) -> None:

@@ -19,6 +19,7 @@ from farm.artifacts import LaunchRecord, ModelRecord, SetRecord
 from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
+from farm.jobs.tune.built_programs import BUILT_PROGRAMS
 from farm.jobs.tune.search import ModelTuning
 from farm.jobs.tune.trials import use_name
 from farm.rows.row import versions
@@ -247,7 +248,10 @@ def _launch_record(verdict: LaunchVerdict, models: Sequence[ModelTuning]) -> Lau
 
 
 def _compiled(opened: OpenUnit, models: Sequence[ModelTuning], tuned: TunedSet) -> KernelSet:
-    """Programs of all tuned models, each after a run, so that a driver that compiles late has compiled them."""
+    """Programs of all tuned models, each after a run, so that a driver that compiles late has compiled them.
+
+    Those that the trial plans have built are not built again.
+    """
     with TemporaryDirectory() as folder:
         tuned_file = Path(folder, "tuned.bin")
         tuned_file.write_bytes(encode_tuned([tuned]))
@@ -259,7 +263,8 @@ def _compiled(opened: OpenUnit, models: Sequence[ModelTuning], tuned: TunedSet) 
 def _saved(opened: OpenUnit, model: ModelTuning, tuned_file: Path, local: Path) -> KernelSet:
     settings = model.prepared.settings
     limited, execution = settings.limit_opencl_kernel_time, settings.execution
-    opened.load(model.plan_file, tuned_file, limit_kernel_time=limited, execution=execution)
+    built = BUILT_PROGRAMS.of(opened)
+    opened.load(model.plan_file, tuned_file, built.file, limit_kernel_time=limited, execution=execution)
     opened.write_inputs(TestData(model.prepared, {}).inputs)
     opened.first_round()
     opened.write("save_kernels", file=local.name)

@@ -31,7 +31,7 @@ from tuner.build_ahead import BuildAhead, BuildAheadUse
 from tuner.device_pool import DevicePool
 from tuner.journal import Journal, foreign_trials
 from tuner.relatives import relatives_of
-from tuner.search import LEVELS, Expand, SearchResult, search
+from tuner.search import LEVELS, Expand, SearchLevel, SearchResult, search
 from tuner.speed_states import SpeedStates
 from tuner.trial_runner import TrialRunner
 from tuner.verdict import LaunchVerdict
@@ -305,7 +305,7 @@ def _led(
             trials.surroundings,
             options.build_ahead_on(target),
         )
-        level, expand = LEVELS[options.level], _expansion(target)
+        level, expand = search_level(options.level, target), _expansion(target)
         peaks = next((tuned.chosen.peaks for tuned in group if tuned.chosen), NOT_MEASURED)
         outcome = search(trials.launches, expand, runner, level, opened.progress.search, relatives, peaks)
     needed_s = trials.prepare_s + max(outcome.needed_s, 0.0 if outcome.needed_s else covering_s)
@@ -328,6 +328,12 @@ def _led(
         )
         for tuned in found
     ]
+
+
+def search_level(name: str, target: Target) -> SearchLevel:
+    """The level on a target: the kernels' defaults were chosen on drivers for CPUs."""
+    level = LEVELS[name]
+    return level.of_chosen_defaults if runs_on_cpu(target.gpu_family) else level
 
 
 def _expansion(target: Target) -> Expand:

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from farm import artifacts, cli
+from farm.farmrt.answers import LoadAnswer
 from farm.jobs.compare.interleaved import DEFAULTS, Effort, PlanMeasurement, TunedFiles, measure_in_turns
-from farm.jobs.tune import job, proof
+from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.tune import built_programs, job, proof
 from farm.jobs.tune.search import ModelTuning, search_models
 from farm.rows.row import Throttling
 from runtime.errors import DeviceLostError, JobError
@@ -101,6 +103,26 @@ def test_a_first_table_that_wins_is_in_force(planted: Planted, capsys: pytest.Ca
     assert (row["outcome"], row["outcome_reason"]) == ("new", "")
     assert row["gain_percent"] == pytest.approx(20.0) and row["incumbent_ms"] is None
     assert local_sizes() == {OTHER_SIZE}
+
+
+def test_programs_that_the_trial_plan_built_are_not_built_again_for_the_artifacts(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the local sizes are others here. PoCL stands for a driver that remembers no programs."""
+    monkeypatch.setattr(built_programs, "_REMEMBERS", "none")
+    answers: list[LoadAnswer] = []
+
+    def load(opened: OpenUnit, *files: Any, **options: Any) -> LoadAnswer:
+        answers.append(load_on_unit(opened, *files, **options))
+        return answers[-1]
+
+    load_on_unit = OpenUnit.load
+    monkeypatch.setattr(OpenUnit, "load", load)
+    planted.new_ms = 8.0
+    assert tune(capsys)["outcome"] == "new" and artifacts.find()
+    of_trials, of_draft = answers[:2]
+    assert of_trials.kernels and of_draft.kernels
+    assert of_draft.kernels.built == 0 and of_draft.kernels.loaded > 0
 
 
 def test_a_first_table_that_gains_nothing_leaves_the_defaults(
