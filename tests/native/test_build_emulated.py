@@ -17,7 +17,14 @@ from runtime.native.build import build_farmrt
 from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from tests.conftest import require
-from tests.native import qemu, test_build_ahead, test_cpu_blocked, test_quantized_convolution, test_quantized_operators
+from tests.native import (
+    qemu,
+    test_build_ahead,
+    test_cpu_blocked,
+    test_fixed_point,
+    test_quantized_convolution,
+    test_quantized_operators,
+)
 from tests.native.farmrt import Farmrt
 from tests.native.qemu import Machine
 from tests.native.test_agreement import CPU, NetworkMaker, assert_close, run_on
@@ -119,6 +126,12 @@ def test_operators_on_blocked_tensors(farmrt: Farmrt, name: str, block: int) -> 
 @pytest.mark.parametrize("name", test_quantized_convolution.CASES)
 def test_convolutions_in_eight_bits(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
     test_quantized_convolution.check(farmrt, test_quantized_convolution.CASES[name], block, isa)
+
+
+@pytest.mark.parametrize("isa", ["generic", "dotprod", "i8mm"])
+@pytest.mark.parametrize("name", test_fixed_point.CASES)
+def test_eight_bits_by_fixed_point(farmrt: Farmrt, name: str, isa: str) -> None:
+    test_fixed_point.check(farmrt, name, 8, isa)
 
 
 @pytest.mark.parametrize("name", test_quantized_operators.CASES)
