@@ -1,6 +1,6 @@
 """What is left of networks of the zoo in eight bits, for each way to choose ranges, and how fast they are, as tables.
 
-python -m benchmarks.quantisation                                     # writes both into docs/quantisation.md
+python -m benchmarks.quantisation                                     # writes all into docs/quantisation.md
 python -m benchmarks.quantisation --table speed --turns 5             # one of them
 python -m benchmarks.quantisation --print --networks 'resnet50'       # to standard output
 
@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from benchmarks import quantised_speed
+from benchmarks import quantised_instructions, quantised_speed
 from farm.config.deployment import Deployment
 from farm.config.given_model import GivenModel
 from farm.jobs.quantize import QuantizeOptions, quantize_job
@@ -26,7 +26,7 @@ from farm.rows.quantize import QuantizeRow
 from runtime import zoo
 
 PAGE = Path(__file__).parents[1] / "docs" / "quantisation.md"
-TABLES = ("speed", "sqnr")
+TABLES = ("speed", "instructions", "sqnr")
 NETWORKS = ("mobilenet_v1?width=0.25&size=64",)
 IMAGES = 8
 WAYS = {
@@ -97,13 +97,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--print", dest="printed", action="store_true", help="leave docs/quantisation.md as it is")
     parser.add_argument("--networks", help="of the zoo, separated by commas")
-    parser.add_argument("--table", choices=TABLES, help="one of the tables; both where it is left out")
+    parser.add_argument("--table", choices=TABLES, help="one of the tables; all where it is left out")
     parser.add_argument("--turns", type=int, default=15, help="of each engine, for the speed")
     given = parser.parse_args()
     networks = given.networks.split(",") if given.networks else None
     for name in (given.table,) if given.table else TABLES:
         if name == "speed":
             lines = quantised_speed.table(networks or quantised_speed.default_networks(), given.turns)
+        elif name == "instructions":
+            lines = quantised_instructions.table(networks or list(quantised_instructions.NETWORKS))
         else:
             lines = table({each: measured(each) for each in networks or NETWORKS})
         text = "".join(f"{line}\n" for line in lines)

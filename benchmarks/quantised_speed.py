@@ -59,7 +59,7 @@ def table(networks: list[str], turns: int) -> Iterator[str]:
     yield f"| --- |{' ---: |' * (len(COLUMNS) - 1)}"
     for network in networks:
         with TemporaryDirectory() as folder:
-            make = _applications if network.endswith(LITERT) else _models
+            make = _applications if network.endswith(LITERT) else zoo_models
             floats, whole, litert = make(network, Path(folder))
             for threads in THREADS:
                 (own, *beside), size = _measured(floats, whole, litert, threads, turns)
@@ -94,7 +94,7 @@ def _applications(network: str, folder: Path) -> Models:
     return made[0], made[1], folder / f"{name}_8bit.tflite"
 
 
-def _models(network: str, folder: Path) -> Models:
+def zoo_models(network: str, folder: Path) -> Models:
     """A network in float and in QDQ, with ranges of its validation inputs."""
     source = zoo.from_url(f"zoo://{network}")
     floats = _prepared(source, folder / f"{network}.onnx")

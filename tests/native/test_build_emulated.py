@@ -22,6 +22,7 @@ from tests.native import (
     test_build_ahead,
     test_cpu_blocked,
     test_cpu_operators,
+    test_fixed_point,
     test_quantized_convolution,
     test_quantized_operators,
 )
@@ -137,6 +138,12 @@ def test_products_with_weights_in_half(farmrt: Farmrt) -> None:
 @pytest.mark.parametrize("name", test_quantized_convolution.CASES)
 def test_convolutions_in_eight_bits(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
     test_quantized_convolution.check(farmrt, test_quantized_convolution.CASES[name], block, isa)
+
+
+@pytest.mark.parametrize("isa", ["generic", "dotprod", "i8mm"])
+@pytest.mark.parametrize("name", test_fixed_point.CASES)
+def test_eight_bits_by_fixed_point(farmrt: Farmrt, name: str, isa: str) -> None:
+    test_fixed_point.check(farmrt, name, 8, isa)
 
 
 @pytest.mark.parametrize("name", test_quantized_operators.CASES)

@@ -486,7 +486,9 @@ INLINE void depthwise_compute(const void *quantized_rows, const taps *at, int64_
         }
     }
     if (end.bytes & RT_BYTES_FIXED) {
-        fixed_store(&end, sum, pixels, part, out * RT_BLOCK + part, RT_BLOCK, end.bias, false);
+        ints held[WINDOW_PIXELS]; /* sums whose address is given away stay in memory */
+        UNROLLED for (int p = 0; p < pixels; p++) held[p] = sum[p];
+        fixed_store(&rows->end, held, pixels, part, out * RT_BLOCK + part, RT_BLOCK, rows->end.bias, false);
         return;
     }
     lanes scale = load(end.scales + part), bias = load(end.bias + part), v[WINDOW_PIXELS];
