@@ -68,10 +68,11 @@ class Target:
 
     @property
     def moves_bytes(self) -> bool:
-        """Whether tensors of eight bits lie as bytes between its kernels: a driver for CPUs loses more by making floats
-        of them than it gains, and half arithmetic takes the zero point from sums that have lost its last bits."""
-        in_half = self.precision.computes_in_half
-        return self.memory == "buffer" and not in_half and not runs_on_cpu(self.gpu_family)
+        """Whether tensors of eight bits lie as bytes between its kernels: most drivers for CPUs lose more by making
+        floats of them than they gain, and half arithmetic takes the zero point from sums that have lost its last bits.
+        """
+        gains = self.dot == Dot.AVX2 or not runs_on_cpu(self.gpu_family)
+        return self.memory == "buffer" and not self.precision.computes_in_half and gains
 
     @property
     def computes(self) -> bool:
@@ -128,8 +129,10 @@ def has_subgroups(extensions: Collection[str]) -> bool:
     return not {"cl_khr_subgroups", "cl_khr_subgroup_extended_types"}.isdisjoint(extensions)
 
 
-def dot_of(extensions: Collection[str], version: str) -> Dot:
+def dot_of(extensions: Collection[str], version: str, family: str = "", cpu_features: Collection[str] = ()) -> Dot:
     """The instructions that a device of this version has for products of bytes. Khronos' are of OpenCL C 3.0."""
+    if wider_family(family) == "pocl" and "avx2" in cpu_features and "avx512f" not in cpu_features:
+        return Dot.AVX2
     if "cl_khr_integer_dot_product" in extensions and version.startswith("OpenCL 3"):
         return Dot.KHRONOS
     if "cl_arm_integer_dot_product_accumulate_int8" in extensions:
@@ -193,6 +196,6 @@ def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Ta
             "image2d_max_height": device["image2d_max_height"],
             "fp16": device["fp16"],
             "subgroups": has_subgroups(device.get("extensions", ())),
-            "dot": dot_of(device.get("extensions", ()), device["version"]),
+            "dot": dot_of(device.get("extensions", ()), device["version"], family, features),
         }
     return Target(**(fields | settings))

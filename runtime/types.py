@@ -173,6 +173,7 @@ class Dot(enum.IntEnum):
     KHRONOS = 1  # cl_khr_integer_dot_product, of OpenCL C 3.0
     QUALCOMM = 2  # cl_qcom_dot_product8: signed with unsigned bytes
     ARM = 3  # cl_arm_integer_dot_product_accumulate_int8: both signed
+    AVX2 = 4  # PoCL's compiler on such a CPU, whose instructions add two products of 16 bits
 
 
 class ImageFormat(enum.IntEnum):

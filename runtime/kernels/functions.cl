@@ -29,6 +29,7 @@
 #define DOT_KHRONOS 1
 #define DOT_QUALCOMM 2
 #define DOT_ARM 3
+#define DOT_AVX2 4
 
 // Macros take scalars and vectors alike and evaluate their arguments several times.
 #define UNARY_CLAMP(v, a, b) ((v) < (a) ? (a) : (v) > (b) ? (b) : (v))

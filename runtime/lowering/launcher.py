@@ -421,6 +421,9 @@ def _integers(kernel: Kernel, tensors: Mapping[str, Value | Rows]) -> IntegerRow
 def _nest_dims(source: Value, value: Value) -> dict[str, int]:
     """The four loops over all elements of two values of one shape."""
     extents, strides = loop_nest(value.shape, [source.strides, value.strides])
+    longest = extents.index(max(extents))  # the innermost, where vectors are
+    for order in (extents, *strides):
+        order.append(order.pop(longest))
     dims = {f"d{i}": size for i, size in enumerate(padded(extents, NEST_RANK, 1))}
     for prefix, steps in zip(("xs", "ys"), strides, strict=True):
         dims |= {f"{prefix}{i}": step for i, step in enumerate(padded(steps, NEST_RANK, 0))}

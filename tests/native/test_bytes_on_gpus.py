@@ -35,6 +35,7 @@ PLAYED = {
     Dot.QUALCOMM: "adreno618:extensions=cl_khr_byte_addressable_store cl_qcom_dot_product8",
     Dot.ARM: "mali-g78",
 }
+HAS_AVX2 = "avx2" in Path("/proc/cpuinfo").read_text()
 
 
 def chain() -> tuple[Graph, dict[str, Array]]:
@@ -147,6 +148,8 @@ def test_extensions_name_the_instructions() -> None:
     assert dot_of([khronos, "cl_qcom_dot_product8"], "OpenCL 2.0 Adreno") == Dot.QUALCOMM
     assert dot_of([arm], "OpenCL 2.0 v1") == Dot.ARM
     assert dot_of([khronos, "cl_khr_fp16"], "OpenCL 2.0") == Dot.NONE
+    assert dot_of([], "OpenCL 3.0 PoCL", "pocl-3.1", ["avx2"]) == Dot.AVX2
+    assert dot_of([], "OpenCL 3.0 PoCL", "pocl-3.1-avx512", ["avx2", "avx512f"]) == Dot.NONE
 
 
 def whole_network() -> tuple[Graph, dict[str, Array]]:
@@ -186,16 +189,24 @@ def whole_network() -> tuple[Graph, dict[str, Array]]:
     return in_powers_of_two(maker.finish(scores)), inputs
 
 
+@pytest.mark.parametrize(
+    ("dot", "family"),
+    [
+        (Dot.ARM, "mali-valhall"),
+        pytest.param(Dot.AVX2, "pocl-3.1", marks=pytest.mark.skipif(not HAS_AVX2, reason="no AVX2")),
+        pytest.param(Dot.AVX2, "pocl", marks=pytest.mark.skipif(not HAS_AVX2, reason="no AVX2")),
+    ],
+)
 def test_a_network_stays_in_bytes_from_its_first_to_its_last_layer(
-    cpu: Farmrt, farmrt_program: Path, tmp_path: Path
+    cpu: Farmrt, farmrt_program: Path, tmp_path: Path, dot: Dot, family: str
 ) -> None:
     graph, inputs = whole_network()
-    target = dataclasses.replace(MOBILE, dot=Dot.ARM)
+    target = dataclasses.replace(MOBILE, dot=dot, gpu_family=family)
     assert [each.tensor for each in emit_launches(graph, target, Options()).conversions] == []
     plan = lower(graph, target)
     assert [step.defines["BYTES"] for step in plan.steps] == [1, *[5] * (len(plan.steps) - 2), 4]
     expected = run_on(cpu, lower(graph, Target("host", "host", memory="cpu")), inputs)
-    variables = played_environment(PLAYED[Dot.ARM])
+    variables = played_environment(PLAYED[Dot.ARM])  # computes by PoCL
     with Farmrt(farmrt_program, tmp_path, variables["FARM_OPENCL"], variables) as played:
         found = run_on(played, plan, inputs)
     np.testing.assert_array_equal(found[graph.outputs[0]], expected[graph.outputs[0]])

@@ -83,10 +83,7 @@ def finish(v: Array, arrays: Arrays, defines: Dims, floats: Floats) -> Array:
     if residual := defines.get("RESIDUAL"):
         v = v * arrays["residual"] if residual == Residual.MULTIPLY else v + arrays["residual"]
     result = activate(v, defines, floats)
-    if defines.get("BYTES", 0) & 1:
-        step = (floats["act_b"] - floats["act_a"]) / 255
-        return np.rint(result / step) - np.rint(floats["act_a"] / step)
-    return result
+    return np.rint(result) - floats["act_a"] if defines.get("BYTES", 0) & 1 else result
 
 
 def nest(array: Array, extents: list[int], strides: list[int]) -> Array:

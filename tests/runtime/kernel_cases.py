@@ -74,11 +74,9 @@ def fused(name: str, dims: dict[str, int], activation: int = 0, residual: int = 
 
 
 def in_bytes(case: Case, code: int) -> Case:
-    """The case with its input (4), its output (1), or both in bytes; the output is rounded to steps."""
-    floats = {"act_a": -100.0, "act_b": 155.0} if code & 4 else {"act_a": -0.7, "act_b": 1.3}
-    rounded = {"ACTIVATION": int(Unary.FAKE_QUANTIZE)} if code & 1 else {}
-    defines = dict(case.defines) | rounded | {"BYTES": code}
-    return dataclasses.replace(case, defines=defines, floats=floats if code & 1 else case.floats)
+    """The case with its input (4), or its output (1) too in bytes, of steps from act_a to act_b."""
+    floats = {"act_a": -100.0, "act_b": 155.0} if code & 1 else case.floats
+    return dataclasses.replace(case, defines=dict(case.defines) | {"BYTES": code}, floats=floats)
 
 
 def by_dots(case: Case, dot: Dot) -> Case:

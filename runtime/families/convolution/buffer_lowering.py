@@ -9,9 +9,8 @@ import numpy as np
 from runtime.families.convolution.node import Convolution
 from runtime.families.convolution.quantized_lowering import pays, whole_weights
 from runtime.families.matrix.buffer_lowering import emit_fully_connected
-from runtime.families.matrix.byte_products import MOST_PRODUCTS, ByteProduct, byte_product, in_steps, output_step
+from runtime.families.matrix.byte_products import MOST_PRODUCTS, ByteProduct, byte_options, byte_product, output_step
 from runtime.graph import Array, Node
-from runtime.kernels.codes import INPUT_IN_BYTES, OUTPUT_IN_BYTES
 from runtime.kernels.spec import MemoryType
 from runtime.layout.winograd import transform_filter
 from runtime.lowering.activation import activation_code
@@ -67,8 +66,8 @@ def emit_convolution(
         defines, numbers = defines | product.defines, numbers | product.numbers
         weights, dims = _integer_rows(conv, product), dims | {"in_c": product.rows.integers.shape[2] // conv.taps}
     elif in_bytes:
-        defines["BYTES"] = INPUT_IN_BYTES + OUTPUT_IN_BYTES * out_bytes
-        numbers |= in_steps(builder, node)
+        own, bounds = byte_options(builder, node)
+        defines, numbers = defines | own, numbers | bounds
     tensors: Tensors = {"x": x, "w": weights, "b": _bias(conv, product), "residual": residual, "zeros": zeros, "y": y}
     builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown)
 
@@ -79,7 +78,7 @@ def takes_bytes(builder: Builder, node: Node) -> bool:
     Dot products do so faster than Winograd's algorithm saves products of floats.
     """
     graph, scales = builder.graph, whole_weights(builder.graph, node)
-    if graph.tensors[node.inputs[0]].quantization is None or scales is None:
+    if graph.tensors[node.inputs[0]].quantization is None or scales is None or node.input(3):
         return False
     conv = Convolution(builder, node)
     if conv.is_depthwise:

@@ -6,7 +6,7 @@
 // (pixel / PIXELS, channel / BLOCK) in ORDER.
 kernel void conv2d_planes(global const storage *x, int x_offset, global const storage *w, int w_offset,
                           global const storage *b, int b_offset, global const storage *zeros, int zeros_offset,
-                          global const storage *residual, int residual_offset, int residual_stride, global output_storage *y,
+                          global const storage *residual, int residual_offset, int residual_stride, global storage *y,
                           int y_offset, int y_stride, int batch, int in_h, int in_w, int in_c, int out_h, int out_w,
                           int out_c, int k_h, int k_w, int stride_h, int stride_w, int pad_t, int pad_l, int dil_h,
                           int dil_w, float act_a, float act_b)

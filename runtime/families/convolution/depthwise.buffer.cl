@@ -112,8 +112,7 @@ kernel void depthwise(global const input_storage *x, int x_offset, int x_stride,
 #if RESIDUAL
                 v += LOAD_VECTOR(residual + residual_offset + out * residual_stride + channel);
 #endif
-                store_result(ACTIVATE(v, act_a, act_b), y + y_offset + out * y_stride + channel, 1, VECTOR, act_a,
-                             act_b);
+                store_result(ACTIVATE(v, act_a, act_b), y + y_offset + out * y_stride + channel, 1, VECTOR, act_a);
             }
         }
     }

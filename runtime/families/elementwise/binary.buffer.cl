@@ -42,7 +42,7 @@ kernel void binary_bytes(global const uchar *a, int a_offset, global const uchar
         const floats left = (load_inputs(a + i3 * as3, as3, d3 - i3) - a_zero) * a_scale;
         const floats right = (load_inputs(b + i3 * bs3, bs3, d3 - i3) - b_zero) * b_scale;
         const floats v = clamp(APPLY_BINARY(left, right), act_a, act_b);
-        store_result(v, y + i3 * ys3, ys3, d3 - i3, act_a, act_b);
+        store_result(v, y + i3 * ys3, ys3, d3 - i3, act_a);
     }
 }
 #endif

@@ -1,5 +1,6 @@
 // Element-wise function UNARY (runtime/semantics/unary.py) of a tensor along four nested loops:
 // y[i0*ys0 + ... + i3*ys3] = f(x[i0*xs0 + ... + i3*xs3]; alpha, beta), i0 < d0 ... i3 < d3.
+// In bytes (BYTES) the output is rounded to 255 steps from alpha to beta.
 // One work item computes ITEMS vectors of the last loop: ids (i3 / (VECTOR*ITEMS), i2, i0*d1 + i1).
 #ifdef UNARY
 IN_VECTORS
@@ -15,16 +16,16 @@ kernel void unary(global const storage *x, int x_offset, global output_storage *
     y += y_offset + i0 * ys0 + i1 * ys1 + i2 * ys2;
     for (int i3 = first; i3 < end; i3 += VECTOR) {
         const floats v = load_strided(x + i3 * xs3, xs3, d3 - i3);
-        store_result(APPLY_UNARY(v, alpha, beta), y + i3 * ys3, ys3, d3 - i3, alpha, beta);
+#if BYTES & 1
+        const float steps = 255.0f / (beta - alpha), low = rint(alpha * steps);
+        store_result(clamp(v * steps, low, low + 255.0f), y + i3 * ys3, ys3, d3 - i3, low);
+#else
+        store_strided(APPLY_UNARY(v, alpha, beta), y + i3 * ys3, ys3, d3 - i3);
+#endif
     }
 }
 #else
 // The same of bytes, by a table of what becomes of each: bytes, or floats.
-typedef union {
-    JOIN(uchar, VECTOR) vector;
-    uchar element[VECTOR];
-} byte_lanes;
-
 IN_VECTORS
 kernel void lookup(global const uchar *x, int x_offset, global const output_storage *table, int table_offset,
                    global output_storage *y, int y_offset, int d0, int d1, int d2, int d3, int xs0, int xs1, int xs2,

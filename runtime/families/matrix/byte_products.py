@@ -11,6 +11,7 @@ from runtime.kernels.codes import INPUT_IN_BYTES, OUTPUT_IN_BYTES
 from runtime.layout.integer_rows import IntegerRows
 from runtime.lowering.builder import Builder
 from runtime.lowering.value import byte_bounds
+from runtime.semantics.unary import Unary
 from runtime.types import Dot
 
 MOST_PRODUCTS = (2**31 - 1) // (255 * 128)  # of an output, so that 32 bits hold their sum
@@ -33,15 +34,19 @@ class ByteProduct:
 
 
 def output_step(builder: Builder, node: Node) -> float:
-    """What a unit of the results is worth: a step where they are bytes, unless floats are added to them."""
-    stores = builder.in_bytes(node.output) and not node.input(3)
-    return builder.steps_of(node.output).step if stores else 1.0
+    """What a unit of the results is worth: a step where they are bytes."""
+    return builder.steps_of(node.output).step if builder.in_bytes(node.output) else 1.0
 
 
-def in_steps(builder: Builder, node: Node) -> dict[str, float]:
-    """The bounds of results that are steps of the output's bytes, which the kernel rounds as they are."""
-    stores = builder.in_bytes(node.output) and not node.input(3)
-    return byte_bounds(builder.steps_of(node.output), "act_a act_b") if stores else {}
+def byte_options(builder: Builder, node: Node) -> tuple[dict[str, int], dict[str, float]]:
+    """The options and floats of a launch that reads bytes, where they differ from those of floats.
+
+    Results that are bytes are clamped to these, in steps.
+    """
+    if not builder.in_bytes(node.output):
+        return {"BYTES": INPUT_IN_BYTES}, {}
+    defines = {"BYTES": INPUT_IN_BYTES + OUTPUT_IN_BYTES, "ACTIVATION": int(Unary.CLAMP)}
+    return defines, byte_bounds(builder.steps_of(node.output), "act_a act_b")
 
 
 def byte_product(builder: Builder, node: Node, integers: Array, scales: Array, bias: Array) -> ByteProduct:
@@ -55,7 +60,7 @@ def byte_product(builder: Builder, node: Node, integers: Array, scales: Array, b
     totals = integers.sum(axis=2, dtype=np.int64).reshape(-1)
     bias = bias.astype(np.float64) - of_sums * totals * (steps.zero - 128 * (dot == Dot.ARM))
     worth = np.asarray(of_sums / unit, np.float32).reshape(*integers.shape[:2], 1)
-    defines = {"BYTES": INPUT_IN_BYTES + OUTPUT_IN_BYTES * builder.in_bytes(node.output)}
+    defines, numbers = byte_options(builder, node)
     if dot:
         defines["DOT"] = int(dot)
-    return ByteProduct(IntegerRows(integers, worth, 0, 8), bias / unit, defines, in_steps(builder, node))
+    return ByteProduct(IntegerRows(integers, worth, 0, 8), bias / unit, defines, numbers)

@@ -46,7 +46,7 @@ INLINED void pool_pixel(global const input_storage *x, int x_stride, global outp
 #elif POOL == POOLING_AVERAGE
     result /= divisor;
 #endif
-    store_result(result, y + (row * out_w + column) * y_stride + channel, 1, exist, act_a, act_b);
+    store_result(result, y + (row * out_w + column) * y_stride + channel, 1, exist, act_a);
 }
 
 #if !BYTES

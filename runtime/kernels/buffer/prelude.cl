@@ -93,8 +93,8 @@ typedef float real;
 #define TO_FLOAT_N(n, v) (v)
 #endif
 
-// BYTES, a sum of: 1 the output, 4 the input lies in unsigned eight bits. Of an output that is rounded to 255 steps
-// between act_a and act_b (fake quantisation) these are the steps above act_a.
+// BYTES, a sum of: 1 the output, 4 the input lies in unsigned eight bits. Results that are stored so are steps, from
+// act_a to act_b.
 #ifndef BYTES
 #define BYTES 0
 #endif
@@ -130,6 +130,20 @@ typedef union {
     floats vector;
     float element[VECTOR];
 } lanes;
+#if VECTOR == 1
+typedef union {
+    uchar vector, element[1];
+} byte_lanes;
+#define AS_INTS(v) as_int(v)
+#define BYTES_OF(v) (uchar)(v)
+#else
+typedef union {
+    JOIN(uchar, VECTOR) vector;
+    uchar element[VECTOR];
+} byte_lanes;
+#define AS_INTS(v) JOIN(as_int, VECTOR)(v)
+#define BYTES_OF(v) CONVERT_N(uchar, VECTOR, v)
+#endif
 
 // Before `kernel` where there are branches: what it computes in. Without it Intel's driver for CPUs makes masked vectors
 // of 16 work items instead, an instruction for each element of each vector: up to twice the time.
@@ -183,23 +197,24 @@ INLINED void store_strided(floats v, global storage *p, int stride, int count)
 
 INLINED void store_some(floats v, global storage *p, int count) { store_strided(v, p, 1, count); }
 
-// Writes the `count` elements of a result that exist.
+// Writes the `count` elements of a result that exist; in bytes those of steps, of which `low` is the least, rounded.
 #if BYTES & 1
-INLINED void store_result(floats v, global output_storage *p, int stride, int count, float act_a, float act_b)
+INLINED void store_result(floats v, global output_storage *p, int stride, int count, float low)
 {
-    lanes u;
-    u.vector = rint(v * (255.0f / (act_b - act_a))) - rint(act_a * (255.0f / (act_b - act_a)));
+    byte_lanes u;
+    const float shift = 12582912.0f; // 1.5 * 2^23: the last bit of a sum with it counts ones
+    u.vector = BYTES_OF(AS_INTS(v + shift) - (0x4B400000 + (int)low));
 #if VECTOR > 1
     if (stride == 1 && count >= VECTOR) {
-        STORE_BYTE_N(VECTOR, CONVERT_N(uchar, VECTOR, u.vector), p);
+        STORE_BYTE_N(VECTOR, u.vector, p);
         return;
     }
 #endif
     for (int i = 0; i < VECTOR && i < count; i++)
-        p[i * stride] = (uchar)u.element[i];
+        p[i * stride] = u.element[i];
 }
 #else
-INLINED void store_result(floats v, global output_storage *p, int stride, int count, float act_a, float act_b)
+INLINED void store_result(floats v, global output_storage *p, int stride, int count, float low)
 {
     store_strided(v, p, stride, count);
 }
@@ -305,6 +320,20 @@ typedef floats sums;
 #elif DOT == DOT_ARM
 #pragma OPENCL EXTENSION cl_arm_integer_dot_product_accumulate_int8 : enable
 #define ADD_DOT(integers, bytes, sum) arm_dot_acc(as_char4(integers), as_char4((bytes) ^ 0x80808080u), sum)
+#elif DOT == DOT_AVX2
+#define PAIR_FUNCTION(words, pairs, multiply_add)                                                                      \
+    INLINED words add_pairs(words sum, words integers, uint bytes, const bool odd)                                     \
+    {                                                                                                                  \
+        const pairs both = JOIN(as_, pairs)(integers), splat = JOIN(as_, pairs)((words)((int)bytes));                  \
+        const pairs values = odd ? JOIN(as_, pairs)(JOIN(as_u, pairs)(splat) >> (ushort)8) : splat & (short)255;       \
+        return sum + multiply_add((odd ? both : both << (short)8) >> (short)8, values);                                \
+    }
+// Of bytes 0 and 2 of each word, or of bytes 1 and 3, in 16 bits each.
+#if VECTOR == 4
+PAIR_FUNCTION(int4, short8, __builtin_ia32_pmaddwd128)
+#else
+PAIR_FUNCTION(int8, short16, __builtin_ia32_pmaddwd256)
+#endif
 #endif
 
 // The weights of the first column for a channel that starts a block.
@@ -560,10 +589,24 @@ typedef union {
     int element[VECTOR];
 } words;
 
+#if DOT == DOT_AVX2
+// Of two of four bytes, since there are registers for the integers of no more.
+INLINED ints add_half(ints sum, ints integers, uint bytes, const bool odd)
+{
+#if VECTOR == 16
+    return (ints)(add_pairs(sum.lo, integers.lo, bytes, odd), add_pairs(sum.hi, integers.hi, bytes, odd));
+#else
+    return add_pairs(sum, integers, bytes, odd);
+#endif
+}
+#endif
+
 // sum += the products of four bytes with four integers of each channel.
 INLINED ints add_dots(ints sum, ints integers, uint bytes)
 {
-#if DOT == DOT_NONE
+#if DOT == DOT_AVX2
+    return add_half(add_half(sum, integers, bytes, false), integers, bytes, true);
+#elif DOT == DOT_NONE
     UNROLLED for (int i = 0; i < 4; i++)
         sum += (integers << (24 - 8 * i) >> 24) * (int)(bytes >> 8 * i & 255);
     return sum;
@@ -584,11 +627,18 @@ INLINED void add_dot_columns(sums sum[PIXELS][VECTORS], global const input_stora
         ints integers[VECTORS];
         UNROLLED for (int k = 0; k < VECTORS; k++)
             integers[k] = load_four(w + k * VECTOR, c);
+#if DOT == DOT_AVX2
+        UNROLLED for (int odd = 0; odd < 2; odd++)
+            UNROLLED for (int p = 0; p < PIXELS; p++)
+                UNROLLED for (int k = 0; k < VECTORS; k++)
+                    sum[p][k] = add_half(sum[p][k], integers[k], as_uint(LOAD_BYTE_N(4, pixel[p] + c)), odd);
+#else
         UNROLLED for (int p = 0; p < PIXELS; p++) {
             const uint bytes = as_uint(LOAD_BYTE_N(4, pixel[p] + c));
             UNROLLED for (int k = 0; k < VECTORS; k++)
                 sum[p][k] = add_dots(sum[p][k], integers[k], bytes);
         }
+#endif
     }
 }
 #endif
@@ -659,7 +709,7 @@ INLINED void write_part(floats sum[PIXELS][VECTORS], global const storage *resid
 #elif RESIDUAL
                     v += load_some(residual + p * residual_stride + first, exist);
 #endif
-                    store_result(ACTIVATE(v, act_a, act_b), y + p * y_stride + first, 1, exist, act_a, act_b);
+                    store_result(ACTIVATE(v, act_a, act_b), y + p * y_stride + first, 1, exist, act_a);
                 }
             }
         }

@@ -150,7 +150,6 @@ CASES: dict[str, Case] = {
     "conv1x1 4 bits in groups": in_integers(conv1x1(9, 64, 40), 4, 16),
     "conv1x1 from bytes": in_bytes(in_integers(conv1x1(19, 72, 40), 8), 4),
     "conv1x1 of bytes": in_bytes(in_integers(conv1x1(14, 24, 112), 8), 5),
-    "conv1x1 to bytes": in_bytes(conv1x1(20, 12, 125, residual=1), 1),
     "conv2d of bytes": in_bytes(in_integers(conv2d(20, 37, 1, window((5, 7), (3, 3), pad=SAME)), 8), 5),
     "conv1x1 whole sums": in_bytes(in_integers(conv1x1(19, 1032, 44), 8), 5),
     **{f"conv1x1 dots {dot.name}": by_dots(in_bytes(in_integers(conv1x1(14, 72, 112), 8), 5), dot) for dot in _DOTS},
@@ -161,10 +160,8 @@ CASES: dict[str, Case] = {
         for dot in _DOTS
     },
     "conv2d from bytes": in_bytes(conv2d(5, 17, 1, window((6, 5), (3, 3), (2, 2), pad=SAME)), 4),
-    "conv2d planes to bytes": in_bytes(conv2d_planes(3, 32, window((11, 9), (3, 3), (2, 2), pad=SAME)), 1),
     "depthwise of bytes": in_bytes(depthwise(19, window((7, 9), (3, 3), pad=SAME, batch=2)), 5),
     "depthwise from bytes": in_bytes(depthwise(16, window((10, 11), (5, 3), (2, 2), pad=(2, 1, 2, 1))), 4),
-    "depthwise to bytes": in_bytes(depthwise(5, window((10, 11), (3, 3), (2, 2), pad=SAME)), 1),
     "depthwise 3x3 same": depthwise(19, window((7, 9), (3, 3), pad=SAME, batch=2), residual=1),
     "depthwise 3x3 blocks": depthwise(32, window((14, 14), (3, 3), pad=SAME), Unary.LEAKY_RELU),
     "depthwise 3x3 stride 2": depthwise(16, window((10, 11), (3, 3), (2, 2), pad=(0, 0, 1, 1))),
