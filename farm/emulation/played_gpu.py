@@ -23,7 +23,7 @@ _FOLDER = Path(__file__).parent / "gpu"
 _COSTS = _FOLDER / "kernels.costs"
 _DOT_PRODUCTS = _FOLDER / "dot_products.cl"
 _INCLUDES = Path(toolchains.__file__).parent / "src"
-_NAME = "libplayed_gpu.so"
+_NAME, _PIXEL = "libplayed_gpu.so", "libOpenCL-pixel.so"  # an ICD driver; a library with the entries of Pixel's loader
 _FLAGS = (
     "-std=c11",
     "-D_GNU_SOURCE",
@@ -55,7 +55,8 @@ def played_environment(given: str) -> dict[str, str]:
         BuildError: no compiler, or it failed.
     """
     profile, _, keys = given.partition(":")
-    path, library = _find_profile(profile), build_library()
+    path = _find_profile(profile)
+    library = build_library(_PIXEL if _is_pixel(path, keys) else _NAME)
     if problem := _problem(library, path, keys):
         raise ConfigError(f"--gpu: {problem}")
     return {
@@ -66,16 +67,24 @@ def played_environment(given: str) -> dict[str, str]:
     }
 
 
-def build_library() -> Path:
-    """The library, compiled if its sources changed; raises BuildError."""
+def _is_pixel(profile: Path, keys: str) -> bool:
+    """Whether the profile, or a key that overrides it, wants Pixel's loader; what is wrong is told later."""
+    lines = (*profile.read_text(errors="replace").splitlines(), *keys.split(","))
+    pairs = (line.partition("#")[0].split("=", 1) for line in lines)
+    found = [pair[1].strip() for pair in pairs if pair[0].strip() == "loader" and len(pair) > 1]
+    return found[-1:] == ["pixel"]
+
+
+def build_library(name: str = _NAME) -> Path:
+    """The library of a name, compiled if its sources changed; raises BuildError."""
     toolchain = find_toolchain("host")
     folder = default_output_dir().with_name("played_gpu")
-    stamp, library, digest = folder / "stamp", folder / _NAME, _digest(toolchain)
+    stamp, library, digest = folder / f"{name}.stamp", folder / name, _digest(toolchain)
     with writable_folder(folder), locked_folder(folder):
         if not library.is_file() or not stamp.is_file() or stamp.read_text() != digest:
             with scratch_folder(folder) as scratch:
-                run_compiler(_command(toolchain, scratch / _NAME))
-                (scratch / _NAME).replace(library)
+                run_compiler(_command(toolchain, scratch / name))
+                (scratch / name).replace(library)
             stamp.write_text(digest)
     return library
 
@@ -86,7 +95,8 @@ def _sources() -> list[Path]:
 
 def _command(toolchain: Toolchain, output: Path) -> list[str]:
     sources = [str(path) for path in _sources() if path.suffix == ".c"]
-    defines = (f'-DPLAYED_COSTS="{_COSTS}"', f'-DPLAYED_DOT_PRODUCTS="{_DOT_PRODUCTS}"', f"-I{_INCLUDES}")
+    paths = (f'-DPLAYED_COSTS="{_COSTS}"', f'-DPLAYED_DOT_PRODUCTS="{_DOT_PRODUCTS}"', f"-I{_INCLUDES}")
+    defines = (*paths, *(["-DPLAYED_PIXEL"] if output.name == _PIXEL else []))
     return [*toolchain.compiler, *_FLAGS, *defines, "-shared", "-o", str(output), *sources, *_LIBRARIES]
 
 

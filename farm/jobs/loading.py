@@ -160,8 +160,21 @@ class _LoweredModel:
 def ready_model(
     opened: OpenUnit, prepared: Prepared, runtime: Runtime, target: Target, options: LoadOptions
 ) -> ReadyModel:
-    """Lowers a model, and finds the files of tuning that fit it."""
-    return _lowered_model(opened, prepared, runtime, target, options).with_kernels(options)
+    """Lowers a model, and finds the files of tuning that fit it, for a process that cannot tell why it ends.
+
+    So a GPU's model is loaded here once, which shows what the driver refuses, and unloaded.
+    """
+
+    def make() -> _LoweredModel:
+        return _lowered_model(opened, prepared, runtime, opened.planner.without_refused(target), options)
+
+    def use(model: _LoweredModel) -> ReadyModel:
+        ready = model.with_kernels(options)
+        model.load(kernels=ready.chosen.file)
+        opened.session.command("unload")
+        return ready
+
+    return make().with_kernels(options) if runtime == "cpu" else refused_kernels.used_without(opened, make, use)
 
 
 def _lowered_model(

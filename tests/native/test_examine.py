@@ -182,6 +182,7 @@ def test_what_a_recorded_launch_costs_is_measured(farmrt_program: Path, tmp_path
         ("mali-g72", {"flush_every": 4}, (4, False)),
         ("mali-g72", {"flush_every": "never"}, (0, False)),
         ("powervr-ge8320", {}, (16, False)),
+        ("mali-g78:loader=pixel", {}, (16, False)),
         ("adreno640", {}, (0, False)),
         ("adreno640", {"flush_every": 2, "zero_copy": 1}, (2, True)),
         ("mali-g72:timestamps=reversed", {"host_times": 1}, (16, False)),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from runtime.kernels.image.pixels import EXTENTS, pixel_items, same_images
 from runtime.kernels.image.spec import (
+    SHARING,
+    SHARING_DEFAULTS,
     Images,
     argument_image,
     blocks_of,
-    default_image_local_size,
     image_kernel,
+    sharing_cost,
+    sharing_local_size,
 )
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, variant
 from runtime.layout.image import LANES
@@ -29,10 +32,8 @@ def _rule(dims: Dims, chosen: Variant, target: Target) -> str:
     return ""
 
 
-def _local_size(items: WorkItems, chosen: Variant, target: Target) -> WorkItems:
-    if chosen["LANES"] == 1:
-        return default_image_local_size(items, target)
-    return min(chosen["LANES"], target.max_work_group_size, target.max_work_item_sizes[0]), 1, 1
+def _softmax_items(dims: Dims, chosen: Variant) -> WorkItems:
+    return chosen["LANES"], dims["width"], dims["batch"] * dims["height"]
 
 
 def _scaled_images(dims: Dims, defines: Defines) -> Images:
@@ -49,10 +50,10 @@ IMAGE_KERNELS = (
         _scaled_images,
         _work_items,
         floats="epsilon act_a act_b",
-        variants=tuple(variant(LANES=lanes) for lanes in (1, 16, 64)),
+        variants=SHARING,
         defaults={"": variant(LANES=16), "nvidia": variant(LANES=64), "pocl": variant(LANES=1)},
         rule=_rule,
-        local=_local_size,
+        local=sharing_local_size,
         splittable=False,
         tunable=True,
     ),
@@ -71,7 +72,12 @@ IMAGE_KERNELS = (
         "x y",
         EXTENTS,
         same_images,
-        lambda dims, chosen: (1, dims["width"], dims["batch"] * dims["height"]),
+        _softmax_items,
+        variants=SHARING,
+        defaults=SHARING_DEFAULTS,
+        cost=sharing_cost(_softmax_items),
+        local=sharing_local_size,
+        tunable=True,
     ),
     image_kernel(
         "lrn",

@@ -21,8 +21,17 @@ from runtime.kernels.buffer.vectors import (
     rows_alone,
 )
 from runtime.kernels.image.pixels import EXTENTS, image_of
-from runtime.kernels.image.spec import Images, activation_image, blocks_of, image_kernel
-from runtime.kernels.spec import Defines, Dims
+from runtime.kernels.image.spec import (
+    SHARING,
+    SHARING_DEFAULTS,
+    Images,
+    activation_image,
+    blocks_of,
+    image_kernel,
+    sharing_cost,
+    sharing_local_size,
+)
+from runtime.kernels.spec import Defines, Dims, Variant, WorkItems
 from runtime.operators.row import AttributeKind, Operator, transposable
 from runtime.oracle.shared import Compute, first_input
 from runtime.semantics.quantization import QuantizationRule, moved, not_carried
@@ -94,6 +103,10 @@ def _reduce_images(dims: Dims, defines: Defines) -> Images:
     return {"x": image_of(dims), "y": activation_image(dims["batch"], dims["channels"], 1, 1)}
 
 
+def _image_items(dims: Dims, chosen: Variant) -> WorkItems:
+    return chosen["LANES"], blocks_of(dims["channels"]), dims["batch"]
+
+
 IMAGE_KERNELS = (
     image_kernel(
         "reduce",
@@ -101,7 +114,11 @@ IMAGE_KERNELS = (
         "x y",
         EXTENTS,
         _reduce_images,
-        lambda dims, chosen: (blocks_of(dims["channels"]), 1, dims["batch"]),
+        _image_items,
+        variants=SHARING,
+        defaults=SHARING_DEFAULTS,
+        cost=sharing_cost(_image_items),
+        local=sharing_local_size,
         tunable=True,
     ),
 )

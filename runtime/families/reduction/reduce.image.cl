@@ -1,5 +1,7 @@
 // Reduction of a channel-major image over height and width to one pixel: REDUCE: mean, sum, maximum, minimum.
-// One work item computes a block of channels of one image: ids (block, 0, n).
+// LANES 1: a work item computes a block of channels of one image. Else the work items of a work group share it, and join
+// what they have in local memory. ids (lane, block, n). Any number of them gives the same.
+#define MOST_ITEMS 512
 
 #if REDUCE == REDUCE_MAX
 #define START (-INFINITY)
@@ -12,15 +14,32 @@
 #define TAKE(result, pixel) ((result) + (pixel))
 #endif
 
+#if LANES > 1
+float4 joined(float4 value, local float4 *shared) JOIN_LANES(float4, TAKE)
+#endif
+
 kernel void reduce(read_only image2d_t x, write_only image2d_t y, int batch, int channels, int height, int width)
 {
-    const int block = get_global_id(0), n = get_global_id(2);
-    if (block >= blocks_of(channels) || get_global_id(1) > 0 || n >= batch)
+    const int block = min((int)get_global_id(1), blocks_of(channels) - 1), n = min((int)get_global_id(2), batch - 1);
+    const bool writes = get_global_id(0) == 0 && get_global_id(1) < blocks_of(channels) && get_global_id(2) < batch;
+#if LANES > 1
+    local float4 shared[MOST_ITEMS];
+    const bool alone = get_local_size(0) * get_local_size(1) * get_local_size(2) > MOST_ITEMS;
+    const int first = alone ? 0 : get_local_id(0), step = alone ? 1 : get_local_size(0);
+#else
+    const int first = 0, step = 1;
+    if (!writes)
         return;
+#endif
     float4 result = (float4)(START);
-    for (int h = 0; h < height; h++)
-        for (int w = 0; w < width; w++)
-            result = TAKE(result, READ(x, block * width + w, n * height + h));
+    for (int v = first; v < height * width; v += step)
+        result = TAKE(result, READ(x, block * width + v % width, n * height + v / width));
+#if LANES > 1
+    if (!alone)
+        result = joined(result, shared);
+    if (!writes)
+        return;
+#endif
 #if REDUCE == REDUCE_MEAN
     result /= (float)(height * width);
 #endif

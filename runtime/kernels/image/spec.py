@@ -17,8 +17,10 @@ from runtime.kernels.spec import (
     always_fits,
     ceil_div,
     needs_half,
+    no_cost,
     no_macs,
     ranged_ints,
+    variant,
 )
 from runtime.layout.arrangement import Shape
 from runtime.layout.image import LANES, ImageLayout, image_size
@@ -53,7 +55,8 @@ def image_kernel(
     source: str = "",
     floats: str = "",
     variants: tuple[Variant, ...] = (Variant(),),
-    defaults: Mapping[str, Variant] | None = None,
+    defaults: Mapping[str, Variant | tuple[Variant, ...]] | None = None,
+    cost: Callable[[Dims, Variant], float] = no_cost,
     rule: Rule = always_fits,
     local: Callable[[WorkItems, Variant, Target], WorkItems] | None = None,
     splittable: bool = True,
@@ -78,7 +81,8 @@ def image_kernel(
         floats=tuple(floats.split()),
         work_items=work_items,
         variants=variants,
-        defaults={family: (chosen,) for family, chosen in (defaults or {}).items()},
+        defaults={family: each if isinstance(each, tuple) else (each,) for family, each in (defaults or {}).items()},
+        cost=cost,
         fits=lambda dims, chosen, target: (
             needs_half(chosen, target) or rule(dims, chosen, target) or _exceeded_limit(images(dims, {}), target)
         ),
@@ -94,6 +98,32 @@ def image_kernel(
         integer_weights=integer_weights,
         images=images,
     )
+
+
+# Lanes of a work group that share what is summed, or joined otherwise.
+SHARING = tuple(variant(LANES=lanes) for lanes in (1, 16, 64))
+SHARING_DEFAULTS: Mapping[str, Variant | tuple[Variant, ...]] = {
+    "": (SHARING[1], SHARING[0]),
+    "nvidia": (SHARING[2], SHARING[0]),
+    "pocl": SHARING[0],
+}
+_MOST_SHARED = 64  # sums; beyond, work items enough to fill a mobile GPU
+
+
+def sharing_cost(work_items: Callable[[Dims, Variant], WorkItems]) -> Callable[[Dims, Variant], float]:
+    """Prefers a work item for each sum where there are many; the first of `work_items` are the lanes."""
+
+    def cost(dims: Dims, chosen: Variant) -> float:
+        return float(chosen["LANES"] > 1 and math.prod(work_items(dims, chosen)[1:]) > _MOST_SHARED)
+
+    return cost
+
+
+def sharing_local_size(items: WorkItems, chosen: Variant, target: Target) -> WorkItems:
+    """The work items that share a sum make a work group; those that work alone are grouped as any others."""
+    if chosen["LANES"] == 1:
+        return default_image_local_size(items, target)
+    return min(chosen["LANES"], target.max_work_group_size, target.max_work_item_sizes[0]), 1, 1
 
 
 def default_image_local_size(grid: WorkItems, target: Target) -> WorkItems:

@@ -83,6 +83,16 @@ def probe(profile: str) -> Any:
     return probe_of(profile)["opencl"]
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
+def test_a_gpu_may_have_the_loader_of_pixels() -> None:
+    """By keys or by its profile; the last word counts."""
+    found = probe_of("mali-g78:loader=pixel")["opencl"]
+    assert Path(found["library"]).name == "libOpenCL-pixel.so"
+    assert found["device"] == probe("mali-g78")["device"]
+    assert Path(probe_of("mali-g78:loader=pixel,loader=driver")["opencl"]["library"]).name == "libplayed_gpu.so"
+
+
 # --- the profile ---
 
 

@@ -302,6 +302,15 @@ def test_operators_have_times_whatever_the_clock_of_events_tells(
 
 @pytest.mark.slow
 @pytest.mark.opencl
+def test_a_process_of_its_own_runs_without_what_a_driver_refuses(farm: CallFarm, play: Any) -> None:
+    """The example application does not tell why a program is not built; so a farmrt has loaded the model before."""
+    play("mali-g72:max_registers=40")
+    row = row_of(farm("run", "small.yml", "--example", "--round", "1", "--warmup", "0", "--json"))
+    assert row["status"] == "ok", row["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
 @pytest.mark.parametrize("profile", ["mali-g72", "adreno640"])
 @pytest.mark.parametrize(
     ("network", "size", "limit_mb", "what"),

@@ -195,6 +195,36 @@ static cl_int platform_ids(cl_uint room, cl_platform_id *targets, cl_uint *count
     return CL_SUCCESS;
 }
 
+#ifdef PLAYED_PIXEL
+
+/* Pixel's loader has no other entries, and gives nothing before it was enabled. */
+EXPORT void enableOpenCL(void);
+EXPORT void *loadOpenCLPointer(const char *name);
+
+static int enabled;
+
+void enableOpenCL(void) {
+    pthread_once(&once, open_all);
+    enabled = failure[0] == '\0';
+}
+
+void *loadOpenCLPointer(const char *name) {
+    static const struct {
+        const char *name;
+        int index;
+    } entries[] = {
+#define ENTRY(index, name, result, parameters) {"cl" #name, index},
+        RT_OPENCL_FUNCTIONS(ENTRY) PLAYED_MORE(ENTRY)
+#undef ENTRY
+    };
+    for (size_t i = 0; enabled && i < sizeof entries / sizeof *entries; i++) {
+        if (strcmp(name, entries[i].name) == 0) return played.table[entries[i].index];
+    }
+    return enabled ? played_recording_function(name) : NULL;
+}
+
+#else
+
 EXPORT void *clGetExtensionFunctionAddress(const char *name);
 
 void *clGetExtensionFunctionAddress(const char *name) {
@@ -203,6 +233,8 @@ void *clGetExtensionFunctionAddress(const char *name) {
     if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0) memcpy(&address, &ids, sizeof ids);
     return address != NULL ? address : played_recording_function(name);
 }
+
+#endif
 
 cl_int played_GetPlatformIDs(cl_uint room, cl_platform_id *targets, cl_uint *count) {
     return platform_ids(room, targets, count);

@@ -18,6 +18,7 @@ typedef double played_number;
 enum { PLAYED_COMPUTING, PLAYED_TIMING };
 enum { PLAYED_RIGHT, PLAYED_ZERO, PLAYED_REVERSED };
 enum { PLAYED_PROFILING_RIGHT, PLAYED_PROFILING_SLOW, PLAYED_PROFILING_HANGS };
+enum { PLAYED_DRIVER, PLAYED_PIXEL_LOADER };
 enum { PLAYED_IN_PLACE, PLAYED_COPY, PLAYED_FAILS_LATE };
 
 /* X(type, key, words of a choice or "", value where the file has none) */
@@ -30,6 +31,7 @@ enum { PLAYED_IN_PLACE, PLAYED_COPY, PLAYED_FAILS_LATE };
     X(text, version, "", "OpenCL 2.0")                                                                                \
     X(text, driver, "", "1.0")                                                                                        \
     X(text, extensions, "", "cl_khr_byte_addressable_store")                                                          \
+    X(choice, loader, "driver|pixel", "driver") /* pixel: a library like Pixel's, which those who start it choose */  \
     X(number, platforms, "", "1") /* 2: the second one has no device */                                               \
     /* limits */                                                                                                      \
     X(number, compute_units, "", "4")                                                                                 \
