@@ -20,6 +20,7 @@ from runtime.plan.records import StepKind
 from runtime.selection.costs import CostOrigin, LaunchCosts, cost_key, least_ms, moved_bytes
 
 LEAST_SPREAD = math.log(3.0)  # how far single launches are off the model, at the least, as a logarithm
+ENOUGH = 4  # launches of a group, until the least that they take of the peaks says what the others will
 _DEVIATION = 1.4826  # a standard deviation, in median absolute deviations from the median
 
 
@@ -29,6 +30,15 @@ class ModelledKind(enum.StrEnum):
     BUFFER = "buffer"
     IMAGE = "image"
     CPU = "cpu"
+
+
+Group = tuple[ModelledKind, bool]
+"""Launches that come as near to the peaks as each other: by where they run, and whether they multiply."""
+
+
+def group_of(launch: Launch) -> Group:
+    """The group of a launch."""
+    return kind_of(launch), launch.macs > 0
 
 
 def kind_of(launch: Launch) -> ModelledKind:
@@ -59,6 +69,20 @@ def model_scales(
     scales = {kind: model_scale(of_kind) for kind, of_kind in ratios.items()}
     gpu = [scales[kind] for kind in (ModelledKind.BUFFER, ModelledKind.IMAGE) if kind in scales]
     return dict.fromkeys((ModelledKind.BUFFER, ModelledKind.IMAGE), gpu[0]) | scales if gpu else scales
+
+
+def times_of_least(
+    launches: Mapping[str, Launch], measured: Mapping[str, float], peaks: MeasuredPeaks
+) -> dict[Group, float]:
+    """How many times what the peaks allow the launches of a group have taken at the least, where ENOUGH are measured.
+
+    `measured`: times in ms by key.
+    """
+    ratios: dict[Group, list[float]] = {}
+    for key in launches.keys() & measured.keys():
+        if 0.0 < (least := least_ms(launches[key], peaks)) < math.inf:
+            ratios.setdefault(group_of(launches[key]), []).append(measured[key] / least)
+    return {group: min(of_group) for group, of_group in ratios.items() if len(of_group) >= ENOUGH}
 
 
 def with_beaten(peaks: MeasuredPeaks, launches: Mapping[str, Launch], measured: Mapping[str, float]) -> MeasuredPeaks:
@@ -110,14 +134,19 @@ class ScaledCosts:
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """Costs that are never longer than the least that measured peaks allow, where these are known."""
+    """Costs that are never longer than the least that measured peaks allow, where these are known.
+
+    `times`: by what that least is multiplied, for groups that are far from the peaks; 1 for the others.
+    """
 
     costs: LaunchCosts
     peaks: MeasuredPeaks
+    times: Mapping[Group, float] = dataclasses.field(default_factory=dict)
 
     def milliseconds(self, launch: Launch) -> float:
         """The launch's time."""
-        return min(self.costs.milliseconds(launch), least_ms(launch, self.peaks))
+        least = self.times.get(group_of(launch), 1.0) * least_ms(launch, self.peaks)
+        return min(self.costs.milliseconds(launch), least)
 
     def origin(self, launch: Launch) -> CostOrigin:
         """Where that time comes from."""

@@ -8,18 +8,23 @@ import random
 
 import pytest
 
+from farm.jobs.choices.costs import KnownCosts
+from runtime import zoo
 from runtime.convert import convert
 from runtime.lowering.launch import Launch
 from runtime.lowering.options import Options
 from runtime.peaks import NOT_MEASURED, MeasuredPeaks, PeakFigure, peaks_of
 from runtime.selection.calibration import (
+    ENOUGH,
     Bound,
     ModelledKind,
     ScaledCosts,
     by_key,
+    group_of,
     kind_of,
     model_scale,
     model_scales,
+    times_of_least,
     with_beaten,
 )
 from runtime.selection.costs import least_ms, modelled_costs
@@ -75,6 +80,28 @@ def test_the_bound_is_never_above_what_a_launch_takes_if_the_peaks_are_true() ->
         calibrated = ScaledCosts(model, model_scales(every, timed, model))
         bound = Bound(ScaledCosts(calibrated, dict.fromkeys(ModelledKind, 1 / 3)), MEASURED)
         assert all(bound.milliseconds(launch) <= truth[key] for key, launch in gpu.items())
+
+
+def test_what_is_far_from_the_peaks_wherever_it_was_timed_is_bounded_by_that() -> None:
+    """On images a device takes 30 to 60 times what its peaks allow, as a driver for CPUs does."""
+    chance, size = random.Random(4), 64
+    graph, _ = convert(zoo.build("squeezenet_v11", width=0.5, size=size), {"input": (1, 3, size, size)})
+    every = by_key(find_candidates(graph, GPU_AND_CPU, Options()).launches())
+    gpu = {key: launch for key, launch in every.items() if kind_of(launch) != ModelledKind.CPU}
+    factors = {
+        key: (30.0 if kind_of(launch) == ModelledKind.IMAGE else 1.0) * 2 ** chance.random()
+        for key, launch in gpu.items()
+    }
+    truth = {key: least_ms(launch, MEASURED) * factors[key] for key, launch in gpu.items()}
+    of_slow = [key for key, launch in gpu.items() if group_of(launch) == (ModelledKind.IMAGE, True)]
+    few = {key: truth[key] for key in of_slow[: ENOUGH - 1]}
+    assert times_of_least(every, few, MEASURED) == {}
+    timed = {key: truth[key] for key in [*of_slow[:ENOUGH], *(gpu.keys() - set(of_slow))]}
+    known = KnownCosts(GPU_AND_CPU, timed, peaks=MEASURED).calibrated(every)
+    bound = known.bound(3.0)
+    assert all(bound.milliseconds(launch) <= truth[key] for key, launch in gpu.items() if key not in timed)
+    others = [key for key in of_slow if key not in timed]
+    assert others and all(bound.milliseconds(gpu[key]) >= 4 * least_ms(gpu[key], MEASURED) for key in others)
 
 
 @pytest.mark.parametrize("factor", [1000.0, 0.001])

@@ -16,7 +16,15 @@ from runtime.errors import FormatError
 from runtime.lowering.launch import Launch
 from runtime.peaks import NOT_MEASURED, MeasuredPeaks
 from runtime.plan.artifacts import fingerprint_of
-from runtime.selection.calibration import Bound, ModelledKind, ScaledCosts, model_scales, with_beaten
+from runtime.selection.calibration import (
+    Bound,
+    Group,
+    ModelledKind,
+    ScaledCosts,
+    model_scales,
+    times_of_least,
+    with_beaten,
+)
 from runtime.selection.costs import CostOrigin, LaunchCosts, MeasuredCosts, modelled_costs
 from runtime.selection.peak_probes import measured_peaks
 from runtime.target import Target, wider_family
@@ -38,7 +46,8 @@ class KnownCosts:
     """Costs by key in ms: `measured` on the device itself, `family` on another one, which `family_source` names.
 
     `peaks`: what the device was measured to do at most, for the model of all else. `best_ms`: fastest repetitions by
-    key, which show these. `scales`: by what the model is multiplied, see `calibrated`. `refused`: journals that could
+    key, which show these. `scales`: by what the model is multiplied, `times_of_least`: how many times what the
+    peaks allow launches take at the least, see `calibrated`. `refused`: journals that could
     not be used, each with the reason.
     """
 
@@ -50,6 +59,7 @@ class KnownCosts:
     peaks: MeasuredPeaks = NOT_MEASURED
     best_ms: Mapping[str, float] = dataclasses.field(default_factory=dict)
     scales: Mapping[ModelledKind, float] = dataclasses.field(default_factory=dict)
+    times_of_least: Mapping[Group, float] = dataclasses.field(default_factory=dict)
 
     def costs(self, scale: float = 1.0) -> LaunchCosts:
         """Each launch's cost by the best source that knows it; what the device has not measured is multiplied."""
@@ -58,9 +68,11 @@ class KnownCosts:
     def bound(self, doubt: float) -> LaunchCosts:
         """Optimistic times of what the device has not measured: expected ones, divided by `doubt`.
 
-        Nor are they longer than the measured peaks allow, as far as these are known.
+        Nor are they longer than the measured peaks allow, as far as these are known: where launches of a group have
+        all been far from those, than `doubt` times nearer than any.
         """
-        return Bound(self._unmeasured(1.0 / doubt), self.peaks)
+        times = {group: max(times / doubt, 1.0) for group, times in self.times_of_least.items()}
+        return Bound(self._unmeasured(1.0 / doubt), self.peaks, times)
 
     def _unmeasured(self, scale: float) -> LaunchCosts:
         """What launches cost by all that others measured and the model says, multiplied by a factor."""
@@ -83,7 +95,8 @@ class KnownCosts:
         """
         times = {key: ms for key, ms in self.measured.items() if ms < NEVER_MS}
         true = dataclasses.replace(self, peaks=with_beaten(self.peaks, launches, times))
-        return dataclasses.replace(true, scales=model_scales(launches, times, true._model))
+        scales, least = model_scales(launches, times, true._model), times_of_least(launches, times, true.peaks)
+        return dataclasses.replace(true, scales=scales, times_of_least=least)
 
 
 def known_costs(target: Target, execution: Execution = DEFAULT) -> KnownCosts:

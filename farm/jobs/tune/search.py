@@ -21,6 +21,7 @@ from farm.jobs.tune.shared_search import SharedSearch
 from farm.jobs.tune.trials import UnitTrials, trials_on, use_name
 from farm.workspace import journal_file
 from runtime.errors import UnsupportedError
+from runtime.lowering.launch import Launch
 from runtime.lowering.lower import Options
 from runtime.peaks import NOT_MEASURED
 from runtime.plan.plan import Plan
@@ -182,7 +183,8 @@ def search_models(
     """
     lowered = [tuned for model in models if (tuned := _lowered(opened, model, options.memory))]
     if options.selects:
-        lowered = [_chosen(opened, tuned, options, schedule, choices or ChoiceOnce()) for tuned in lowered]
+        made, launches = choices or ChoiceOnce(), dict[str, Launch]()
+        lowered = [_chosen(opened, tuned, options, schedule, made, launches) for tuned in lowered]
     groups: dict[Key, list[ModelTuning]] = {}
     for tuned in lowered:
         key = (tuned.target, tuned.options, tuned.prepared.settings.execution)
@@ -204,7 +206,12 @@ def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> ModelTuni
 
 
 def _chosen(
-    opened: OpenUnit, tuned: ModelTuning, options: SearchOptions, schedule: TuningSchedule, choices: ChoiceOnce
+    opened: OpenUnit,
+    tuned: ModelTuning,
+    options: SearchOptions,
+    schedule: TuningSchedule,
+    choices: ChoiceOnce,
+    launches: dict[str, Launch],
 ) -> ModelTuning:
     """A model with the plan that is worth tuning: the cheapest one, where it is no slower than the one in force."""
     measuring, proof = schedule.selection()
@@ -213,9 +220,8 @@ def _chosen(
     in_force = opened.planner.artifact_files(tuned.prepared.deployment.library_name)
     tuned_file, kernels_file = (path if path.is_file() else None for path in in_force)
     files = TunedFiles(tuned_file, kernels_file)
-    selecting = Selecting(
-        opened, tuned.prepared, tuned.target, tuned.in_force, files, budget, proof, options.fresh, options.shared
-    )
+    way = (options.fresh, options.shared, launches)
+    selecting = Selecting(opened, tuned.prepared, tuned.target, tuned.in_force, files, budget, proof, *way)
     key = (id(tuned.prepared), tuned.target, tuned.in_force.choice)
     return dataclasses.replace(tuned, chosen=choices.made(key, selecting.chosen))
 

@@ -147,7 +147,9 @@ class ChoiceOnce:
 class Selecting:
     """A model on a unit, with the plan in force there and the artifacts that this is loaded with.
 
-    `budget` is for measuring candidates, `proof` when the proof of what was chosen must have ended.
+    `budget` is for measuring candidates, `proof` when the proof of what was chosen must have ended. `launches` are
+    those of earlier models that may be chosen, by key: what is known of them tells how far off the model is. Those of
+    this model are added.
     """
 
     opened: OpenUnit
@@ -159,6 +161,7 @@ class Selecting:
     proof: Deadline = NO_DEADLINE
     fresh: bool = False
     shared: Path | None = None
+    launches: dict[str, Launch] = dataclasses.field(default_factory=dict)
 
     def chosen(self) -> SelectionOutcome:
         """Measures the peaks, then as `_chosen` says."""
@@ -308,7 +311,7 @@ class Selecting:
 
         At last come the launches of the plan in force, for a prediction to compare with.
         """
-        launches = by_key(launch for each in candidates.values() for launch in each.launches())
+        self.launches.update(by_key(launch for each in candidates.values() for launch in each.launches()))
         with self._journal(self.prepared.settings.execution) as journal:
             trials = {precisions: self._trials(precisions, journal, known) for precisions in candidates}
 
@@ -324,7 +327,7 @@ class Selecting:
                 each.left_s = lambda: granted().left_s(total().device_s)
             asked: set[str] = set()
             while True:
-                known = known.calibrated(launches)
+                known = known.calibrated(self.launches)
                 precisions, new = self._needed(candidates, known, asked)
                 if not new or trials[precisions].is_over():
                     break
@@ -337,7 +340,7 @@ class Selecting:
             for start in range(0, len(unknown) if in_force in candidates else 0, BATCH):
                 trials[in_force].time(nodes_with(unknown[start : start + BATCH], candidates[in_force]))
                 known = known.with_measured(trials[in_force].ms)
-        known = known.calibrated(launches)
+        known = known.calibrated(self.launches)
         return known, dataclasses.replace(total(), left=len(new), granted_s=granted().device_s)
 
     def _trials(self, precisions: Precisions, journal: Journal, known: KnownCosts) -> CandidateTrials:
