@@ -23,7 +23,7 @@ from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
 from runtime.target import Target
 
-NETWORKS = ("mobilenet_v1?size=128", "resnet50?size=64")  # of small images: qemu writes a line for each block it runs
+NETWORKS = ("mobilenet_v1?size=64", "resnet50?size=32")  # of small images: qemu writes a line for each block it runs
 CPUS = {"SDOT": ("neoverse-n1", "dotprod"), "I8MM": ("max", "i8mm")}  # qemu's CPU, and farmrt's instruction set
 TARGET = Target("arm64", "arm64", memory="cpu")
 LIBRARIES = Path("/usr/aarch64-linux-gnu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,8 +40,6 @@ def _known(
     builder: GraphBuilder, tensor: str, scale: str, zero_point: str, axis: int, fixed_point: bool = False
 ) -> Quantization | None:
     """What the integers of a tensor stand for, where scale and zero point are constant; `axis` is that of several."""
-    if known := builder.graph.tensors[tensor].quantization:
-        return known
     scales, zeros = builder.constant(scale), builder.constant(zero_point)
     if scales is None or (zero_point and zeros is None):
         return None
@@ -49,7 +48,9 @@ def _known(
         return None  # one for each place of several axes
     numbers = tuple(np.broadcast_to(scales.reshape(-1), (count,)).tolist())
     whole = (0,) * count if zeros is None else tuple(np.broadcast_to(zeros.reshape(-1), (count,)).tolist())
-    return Quantization(numbers, whole, axis if count > 1 else None, builder.dtype(tensor).name, fixed_point)
+    found = Quantization(numbers, whole, axis if count > 1 else None, builder.dtype(tensor).name, fixed_point)
+    written = builder.graph.tensors[tensor].quantization
+    return written if written == dataclasses.replace(found, fixed_point=True) else found
 
 
 def _is_fixed_point(builder: GraphBuilder, tensor: str) -> bool:
