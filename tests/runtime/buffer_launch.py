@@ -75,12 +75,14 @@ def precisions(device: Any) -> list[Precision]:
 
 @functools.lru_cache(maxsize=64)
 def program(device: Any, kernel: BufferKernel, options: str) -> Any:
-    return cl.Program(context_of(device), source_of(kernel)).build(options=options.split())
+    has_dots = "cl_khr_integer_dot_product" in device.extensions
+    wanted = [each for each in options.split() if has_dots or not each.startswith("-cl-std")]
+    return cl.Program(context_of(device), dot_products(options) + program_source(kernel)).build(options=wanted)
 
 
-def source_of(kernel: BufferKernel) -> str:
-    """The program's source, behind what the driver may not have of instructions that it uses."""
-    return _DOT_PRODUCTS + program_source(kernel)
+def dot_products(options: str) -> str:
+    """What a program begins with that uses instructions which the driver may not have."""
+    return _DOT_PRODUCTS if "-DDOT=" in options else ""
 
 
 def entry(device: Any, kernel: BufferKernel, options: str) -> Any:
@@ -292,7 +294,9 @@ def check_all(kernel: BufferKernel, launches: list[Launch], device: Any) -> None
     built = (
         None
         if EXHAUSTIVE
-        else joined.entries(context_of(device), kernel, program_source(kernel), options, _DOT_PRODUCTS)
+        else joined.entries(
+            context_of(device), kernel, program_source(kernel), options, dot_products(" ".join(options))
+        )
     )
     faults = [fault for each in launches if (fault := _fault(each, device, built))]
     assert not faults, "\n".join(faults)
