@@ -119,7 +119,7 @@ def test_targets_follow_runtime_data_type_and_memory(tmp_path: Path) -> None:
     assert (gpu.memory, gpu.precision, gpu.allow_cpu) == ("image", Precision.FP16_STORAGE, True)
     assert choose_target(HOST, probe(), found, "gpu", "buffer").memory == "buffer"
     cpu = choose_target(HOST, probe(), found, "cpu")
-    assert (cpu.memory, cpu.precision) == ("cpu", Precision.FP32)
+    assert (cpu.memory, cpu.precision) == ("cpu", Precision.FP16_STORAGE)
 
 
 def test_a_gpu_only_model_may_not_fall_back(tmp_path: Path) -> None:

@@ -31,8 +31,13 @@ def test_a_model_is_converted_with_the_files_shapes_and_settings(tmp_path: Path)
 
 
 def test_precision_follows_runtime_and_data_type(tmp_path: Path) -> None:
-    found = prepared(write_deployment(tmp_path, data_type="fp16_fp32"))
-    assert (found.precision("cpu"), found.precision("gpu")) == (Precision.FP32, Precision.FP16_STORAGE)
+    for written, on_cpu, on_gpu in (
+        ("fp16_fp32", Precision.FP16_STORAGE, Precision.FP16_STORAGE),
+        ("fp16_fp16", Precision.FP32, Precision.FP16),
+        ("fp32", Precision.FP32, Precision.FP32),
+    ):
+        found = prepared(write_deployment(tmp_path, data_type=written))
+        assert (found.precision("cpu"), found.precision("gpu")) == (on_cpu, on_gpu)
 
 
 def test_check_tensors_are_outputs_only_where_they_are_compared(tmp_path: Path) -> None:
