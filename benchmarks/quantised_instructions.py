@@ -71,4 +71,6 @@ def _counted(command: list[str]) -> int:
             runs.update(_RUN.findall(text + b"\n"))
             for lines in _TRANSLATED.findall(text + b"\n"):
                 sizes[int(lines.partition(b":")[0], 16)] = lines.count(b"\n")
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
     return sum(count * sizes.get(int(place, 16), 0) for place, count in runs.items())
