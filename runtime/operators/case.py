@@ -11,17 +11,20 @@ import numpy as np
 
 from runtime.graph import Array, Graph, Node, TensorInfo
 from runtime.operators.table import infer_shape
+from runtime.semantics.quantization import Quantization
 from runtime.semantics.shape_functions import Shape
 from runtime.types import Algorithm
 
 SEED = 7
+_STEP = 1 / 32
 IMAGE = (1, 64, 56, 56)  # of a network's middle
 
 
 @dataclasses.dataclass(frozen=True)
 class OperatorCase:
     """A graph of one operator; `algorithm` of a convolution, `conversions`: benchmark the boundary too, `weight_bits`:
-    the weights are integers of so many, times a scale for each output (0: floats)."""
+    the weights are integers of so many, times a scale for each output (0: floats), `in_bytes`: inputs and output are
+    whole steps of eight bits."""
 
     name: str
     op: str
@@ -31,6 +34,7 @@ class OperatorCase:
     algorithm: Algorithm = Algorithm.DIRECT
     conversions: bool = False
     weight_bits: int = 0
+    in_bytes: bool = False
 
     def graph(self) -> Graph:
         """The graph, with seeded weights."""
@@ -42,9 +46,23 @@ class OperatorCase:
         if self.weight_bits:
             values[0] = _whole_steps(values[0], self.weight_bits)
         constants = [graph.add_constant(f"w{index}", value.astype(np.float32)) for index, value in enumerate(values)]
-        graph.nodes.append(Node(self.op, self.name, [*graph.inputs, *constants], ["y"], dict(self.attrs)))
-        graph.tensors["y"] = TensorInfo(infer_shape(self.op, [*self.inputs, *self.weights], self.attrs))
+        inputs, result = [*graph.inputs], "y"
+        if self.in_bytes:
+            inputs, result = [_rounded(graph, name, f"{name}_steps") for name in inputs], "y_floats"
+        graph.nodes.append(Node(self.op, self.name, [*inputs, *constants], [result], dict(self.attrs)))
+        graph.tensors[result] = TensorInfo(infer_shape(self.op, [*self.inputs, *self.weights], self.attrs))
+        if self.in_bytes:
+            _rounded(graph, result, "y")
         return graph
+
+
+def _rounded(graph: Graph, source: str, target: str) -> str:
+    """Rounds a tensor to steps that floats count exactly."""
+    limits = {"alpha": -128 * _STEP, "beta": 127 * _STEP}
+    graph.nodes.append(Node("FakeQuantize", target, [source], [target], limits))
+    steps = Quantization((_STEP,), (0,), None, "int8")
+    graph.tensors[target] = dataclasses.replace(graph.tensors[source], quantization=steps)
+    return target
 
 
 def _whole_steps(weights: Array, bits: int) -> Array:
@@ -56,6 +74,11 @@ def _whole_steps(weights: Array, bits: int) -> Array:
 def sized(op: str, *inputs: Shape, detail: str = "", weights: tuple[Shape, ...] = (), **attrs: Any) -> OperatorCase:
     """A case named by the shape of its first input, and a detail that tells it from others of that shape."""
     return OperatorCase(f"{op}_{shape_text(inputs[0])}{detail and f'_{detail}'}", op, inputs, weights, attrs)
+
+
+def in_bytes(case: OperatorCase) -> OperatorCase:
+    """The case in a quantised model."""
+    return dataclasses.replace(case, name=f"{case.name}_bytes", in_bytes=True)
 
 
 def shape_text(shape: Shape) -> str:

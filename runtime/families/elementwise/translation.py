@@ -16,7 +16,7 @@ from runtime.lowering.iteration import broadcast_strides, loop_nest, padded
 from runtime.lowering.launch import Tensors
 from runtime.lowering.launcher import NEST_RANK
 from runtime.lowering.value import Value
-from runtime.operators.case import IMAGE, sized
+from runtime.operators.case import IMAGE, in_bytes, sized
 from runtime.plan.plan import ProfileInfo
 from runtime.semantics.unary import Unary
 from runtime.types import Storage
@@ -124,4 +124,6 @@ OPBENCH_CASES = (
     sized("Sigmoid", IMAGE),
     sized("Add", IMAGE, IMAGE),
     sized("Mul", IMAGE, (1, 64, 1, 1), detail="1x64x1x1"),
+    in_bytes(sized("HardSwish", IMAGE)),
+    in_bytes(sized("Add", IMAGE, IMAGE)),
 )

@@ -14,7 +14,7 @@ from runtime.lowering.blocks import BlockedOperator, QuantizedOperator, any_imag
 from runtime.lowering.builder import Builder
 from runtime.lowering.images import emit
 from runtime.lowering.value import Steps, byte_bounds
-from runtime.operators.case import OperatorCase, shape_text
+from runtime.operators.case import OperatorCase, in_bytes, shape_text
 from runtime.oracle.fixed_point import fixed_point_of, mean_factor
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
@@ -118,4 +118,5 @@ BYTE_OPERATORS = dict.fromkeys(_POOLS, QuantizedOperator(lambda builder, node: T
 OPBENCH_CASES = (
     _pool("MaxPool", 64, 112, 3, 2, 1),
     _pool("AveragePool", 128, 28, 2, 2, 0),
+    in_bytes(_pool("MaxPool", 64, 112, 3, 2, 1)),
 )
