@@ -1,4 +1,4 @@
-"""Joins graphs of one node each to one graph, so that one plan tries them all."""
+"""Joins graphs of single operators to one graph, so that one plan tries them all."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ def joined_graph(title: str, parts: Iterable[tuple[str, str, Graph]]) -> Graph:
 
     Args:
         title: the graph's name.
-        parts: the name that a node and its output get, the prefix of the tensors that it reads, and its graph; those
-            of one prefix read the same tensors.
+        parts: the name that an operator and its output get, the prefix of the inputs and constants that it reads, and
+            its graph, whose node of the graph's own name it is; those of one prefix read the same.
     """
     merged = Graph(title, [], [], [], {}, {})
     for name, prefix, single in parts:
-        (node,) = single.nodes
-        node.inputs = [f"{prefix}:{read}" if read else "" for read in node.inputs]
-        node.name, node.outputs = name, [name]
-        merged.nodes.append(node)
+        given = {each: f"{prefix}:{each}" for each in (*single.inputs, *single.constants)}
+        made = {each: name if each == "y" else f"{name}:{each}" for node in single.nodes for each in node.outputs}
+        renamed = {"": "", **given, **made}
+        for node in single.nodes:
+            node.inputs = [renamed[read] for read in node.inputs]
+            node.outputs = [renamed[written] for written in node.outputs]
+            node.name = name if node.name == single.name else f"{name}:{node.name}"
+            merged.nodes.append(node)
         merged.outputs.append(name)
-        read = [f"{prefix}:{each}" for each in single.inputs]
-        merged.inputs += [each for each in read if each not in merged.tensors]
-        named = {f"{prefix}:{each}": info for each, info in single.tensors.items() if each != "y"}
-        merged.tensors |= {**named, name: single.tensors["y"]}
-        merged.constants |= {f"{prefix}:{each}": value for each, value in single.constants.items()}
+        merged.inputs += [given[each] for each in single.inputs if given[each] not in merged.tensors]
+        merged.tensors |= {renamed[each]: info for each, info in single.tensors.items()}
+        merged.constants |= {given[each]: value for each, value in single.constants.items()}
     return merged

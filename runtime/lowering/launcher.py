@@ -186,6 +186,8 @@ class Launcher:
         integers = _integers(kernel, tensors)
         in_words = integers is not None and integers.in_words(dims["in_c"])
         kind, variant, reason = self._place(kernel, name, op, dims, in_words)
+        if kind == StepKind.CPU and self.target.memory != "cpu" and (defines or {}).get("BYTES"):
+            raise UnsupportedError(f"'{name}' ({op}): {reason}, and no CPU operator reads such bytes", kernel.name)
         integers = integers if in_words or kind == StepKind.CPU else None
         values: list[tuple[Value, ArgumentForm]] = []
         packed, chosen = [], dict(defines or {})

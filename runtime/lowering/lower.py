@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Collection
 
@@ -41,7 +42,14 @@ def lower(graph: Graph, target: Target, options: Options | None = None) -> Plan:
 
 
 def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
-    """Emits the launches of every node, in order."""
+    """Emits the launches of every node, in order; in floats alone where a GPU lacks a kernel for what lies in bytes."""
+    if target.moves_bytes and not options.choice:
+        with contextlib.suppress(UnsupportedError):
+            return _emit(graph, target, options, in_bytes=True)
+    return _emit(graph, target, options, in_bytes=False)
+
+
+def _emit(graph: Graph, target: Target, options: Options, in_bytes: bool) -> Builder:
     _check_ranks(graph)
     if not options.choice:  # which is for the nodes as they are
         graph = in_parts(graph, target)
@@ -56,7 +64,7 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
             builder.byte_choice = choose_quantized(builder, options.keep)
             blocked = BlockedNodes(blocked.outputs | builder.byte_choice.nodes.keys(), builder.block)
         builder.joined = _joined(builder, blocked.outputs, kept)
-    elif target.moves_bytes:
+    elif in_bytes:
         builder.byte_choice = choose_quantized(builder, options.keep)
     joined = frozenset(builder.byte_choice.nodes.values()) - builder.byte_choice.nodes.keys()
     if options.choice or target.memory != "image":

@@ -222,7 +222,7 @@ def test_a_phone_that_becomes_slow_under_load_rests_until_it_is_fast(
         return read(transport)
 
     monkeypatch.setattr(load, "read_sensors", look)
-    monkeypatch.setattr(load, "LONG_S", 0.5)
+    monkeypatch.setattr(load, "LONG_S", 3.0)  # further readings behind the fault
     monkeypatch.setattr(load, "AS_BEFORE", 3.0)  # this machine has other work
     with open_unit(phone.unit) as opened:
         monkeypatch.setattr(opened, "sleep", lambda _: phone.emulated.clear_faults())
