@@ -244,9 +244,8 @@ class _Quantization:
     def _adapted(self, every: Sequence[LayerNodes], ranges: Mapping[str, Range]) -> dict[str, RoundedWeight]:
         """The integers of the weights of all layers."""
         keyed = {_content_key(sample): functools.partial(self._read, sample) for sample in self._spread(MOST_JUDGED)}
-        kept = Workspace(self._prepared.deployment.library_name).quantized_file(self._prepared.name)
-        whole = self._quantized(every, ranges)
-        kept = kept.with_suffix(".rounding.npz")
+        file = Workspace(self._prepared.deployment.library_name).quantized_file(self._prepared.name)
+        whole, kept = self._quantized(every, ranges), file.with_suffix(".rounding.npz")
         rounding = AdaptiveRounding(self._process, self._model, whole, every, keyed, kept)
         return rounding.run(lambda text: self._tell(f"rounding: {text}"))
 

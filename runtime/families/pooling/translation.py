@@ -95,7 +95,9 @@ def emit_bytes(builder: Builder, node: Node, kind: Pooling, dims: dict[str, int]
 
 
 def _serves_bytes(builder: Builder, node: Node) -> bool:
-    return math.prod(node.attrs["kernel"]) <= _MOST_OF_QUOTIENT or not fixed_point_of(builder.graph, node)
+    """Fixed point is for windows of a CPU that are not too large."""
+    is_small = builder.target.memory != "cpu" or math.prod(node.attrs["kernel"]) <= _MOST_OF_QUOTIENT
+    return is_small or not fixed_point_of(builder.graph, node)
 
 
 def _on_bytes(builder: Builder, node: Node) -> None:
@@ -114,7 +116,7 @@ BUFFER_LOWERINGS = dict.fromkeys(_POOLS, _on_buffers)
 IMAGE_LOWERINGS = dict.fromkeys(_POOLS, _on_images)
 BLOCKED_OPERATORS = dict.fromkeys(_POOLS, BlockedOperator(any_image, _on_blocks))
 QUANTIZED_OPERATORS = dict.fromkeys(_POOLS, QuantizedOperator(_serves_bytes, _on_bytes))
-BYTE_OPERATORS = dict.fromkeys(_POOLS, QuantizedOperator(lambda builder, node: True, _on_bytes))
+BYTE_OPERATORS = QUANTIZED_OPERATORS
 OPBENCH_CASES = (
     _pool("MaxPool", 64, 112, 3, 2, 1),
     _pool("AveragePool", 128, 28, 2, 2, 0),
