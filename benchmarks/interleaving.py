@@ -24,6 +24,20 @@ class Contender(Protocol):
         """Wall time of each round in ms, those of the warm-up left out."""
 
 
+class Late:
+    """A contender that is made for its first turn: one that refuses the model fails alone."""
+
+    def __init__(self, name: str, make: Callable[[], Contender]) -> None:
+        self.name = name
+        self._make = make
+        self._made: Contender | None = None
+
+    def turn(self, rounds: int, warmup: int) -> list[float]:
+        """See Contender."""
+        self._made = self._made or self._make()
+        return self._made.turn(rounds, warmup)
+
+
 class ContenderTimes:
     """A contender's times so far, in ms, turn by turn; `reason` says why they ended early, if they did."""
 

@@ -108,11 +108,11 @@ def main() -> None:
             lines = quantised_instructions.table(networks or list(quantised_instructions.NETWORKS))
         else:
             lines = table({each: measured(each) for each in networks or NETWORKS})
-        text = "".join(f"{line}\n" for line in lines)
         if given.printed:
-            print(text, end="")
+            for line in lines:
+                print(line, flush=True)
         else:
-            _put(name, text)
+            _put(name, "".join(f"{line}\n" for line in lines))
 
 
 def _put(name: str, text: str) -> None:

@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 
 import onnx
 
-from benchmarks.engines import Farmrt, OnnxRuntime, cores, test_inputs
+from benchmarks.engines import ONNX_RUNTIME, Farmrt, OnnxRuntime, cores, test_inputs
 from benchmarks.framework_networks import make_apart
-from benchmarks.interleaving import ContenderTimes, measure_interleaved
+from benchmarks.interleaving import ContenderTimes, Late, measure_interleaved
 from benchmarks.litert import LiteRt
 from benchmarks.machine import Others, machine
 from benchmarks.scratch import scratch
@@ -140,11 +140,14 @@ def _measured(
         ]
         others = [LiteRt(litert, inputs, threads)] if litert else []
         size = len(ours[0].plan.data) / len(ours[1].plan.data)
-        theirs = [OnnxRuntime(whole.source, inputs, threads, exact) for exact in (False, True)]
+        theirs = [
+            Late(ONNX_RUNTIME, functools.partial(OnnxRuntime, whole.source, inputs, threads, exact))
+            for exact in (False, True)
+        ]
         return measure_interleaved([*ours, *theirs, *others], turns, LIMIT_S), size
 
 
 def _over(own: ContenderTimes, other: ContenderTimes) -> str:
     own_ms, other_ms = ([statistics.median(turn) for turn in lane.turns] for lane in (own, other))
     ratio = ratio_of_pairs(own_ms, other_ms)
-    return f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else other.reason or "-"
+    return f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else "refused" if other.reason else "-"
