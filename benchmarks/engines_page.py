@@ -48,8 +48,7 @@ Made = contextlib.AbstractContextManager[Deployment]
 @contextlib.contextmanager
 def of_zoo(name: str) -> Iterator[Deployment]:
     """A network of the zoo, on CPU and GPU."""
-    with zoo_networks([name]) as (network,):
-        network.content["models"][name]["runtime"] = "cpu+gpu"
+    with zoo_networks([name], "cpu+gpu") as (network,):
         yield network.deployment()
 
 

@@ -89,7 +89,7 @@ def measured(models: Sequence[str], origins: Sequence[str], options: Options, li
     others = machine.Others()
     found = _found_drivers(origins)
     known = list(_described(found, failures))
-    with networks.zoo_networks(models) as zoo_networks:
+    with networks.zoo_networks(models, "gpu") as zoo_networks:
         runs = [_said(network, driver, options) for network in zoo_networks for driver in found]
     return Report(
         command=shlex.join(["python", "benchmarks/models.py", *sys.argv[1:]]),

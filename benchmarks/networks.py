@@ -58,10 +58,12 @@ def zoo_names() -> list[str]:
 
 
 @contextlib.contextmanager
-def zoo_networks(names: Sequence[str]) -> Iterator[list[Network]]:
-    """Networks of the zoo by name."""
+def zoo_networks(names: Sequence[str], runtime: str | None = None) -> Iterator[list[Network]]:
+    """Networks of the zoo by name, on another runtime than their samples name where one is given."""
     with TemporaryDirectory(prefix="farm-benchmark.") as folder:
         contents = {name: yaml.safe_load((samples.FOLDER / f"{name}.yml").read_text()) for name in names}
+        for name, content in contents.items():
+            content["models"][name]["runtime"] = runtime or content["models"][name]["runtime"]
         yield [Network(name, content, Path(folder)) for name, content in contents.items()]
 
 
