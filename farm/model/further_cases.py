@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import functools
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,8 @@ from runtime.types import Precision
 Array = npt.NDArray[Any]
 
 STEPS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "Round", "Floor", "Ceil"})
+FLOAT_NUDGE = 2.0**-24  # half a step of float32, as NUDGE is of half precision
+LINEAR_NOISE = 1e-3  # up to here noise grows with the nudge; a normalised constant has as much of it from any nudge
 NUDGE_MARGIN = 16  # noise of rounding within the model over that of rounding its input alone
 OWN = ""
 
@@ -41,16 +45,16 @@ OWN = ""
 class FurtherTensor:
     """A tensor as the reference has it.
 
-    `what`: how it is called; `inner`: it is no output, but what a squashing operator reads. `nudge_noise`: how much it
-    moves, as a share of its power, where the input moves by half a step of half precision. `steps`: it does not move by
-    less where the input does, since the model rounds within.
+    `what`: how it is called; `inner`: it is no output, but what a squashing operator reads. `half_noise`,
+    `float_noise`: how much it moves, as a share of its power, where the input moves by half a step of half precision,
+    or of float32.
     """
 
     what: str
     value: Array
     inner: bool
-    nudge_noise: float = 0.0
-    steps: bool = False
+    half_noise: float = 0.0
+    float_noise: float = 0.0
 
     def is_evidence(self, precision: Precision, allowed_noise: float) -> bool:
         """Whether a right plan of the precision must compute it: not where rounding the input alone moves it as far.
@@ -59,8 +63,8 @@ class FurtherTensor:
         """
         if self.inner and precision.stores_half and not float(np.abs(self.value).max()) <= LARGEST_HALF:
             return False
-        step = 1.0 if precision.stores_half or self.steps else 2.0**-24 / NUDGE
-        return NUDGE_MARGIN * self.nudge_noise * step**2 <= allowed_noise
+        noise = self.half_noise if precision.stores_half else self.float_noise
+        return NUDGE_MARGIN * noise <= allowed_noise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,9 +106,9 @@ def further_cases(
     if graph.padded or any(node.domain == DOMAIN for node in source.graph.node):
         return FurtherCases(graph)
     reference = _Reference(source, graph, custom)
-    found = [_case(reference, OWN, own, nudged(tensors, own, ()))] if reference.kept else []
+    found = [_case(reference, OWN, own, functools.partial(nudged, tensors, own, ()))] if reference.kept else []
     for name, inputs in further_inputs(tensors, own, given).items():
-        found.append(_case(reference, name, inputs, nudged(tensors, inputs, given)))
+        found.append(_case(reference, name, inputs, functools.partial(nudged, tensors, inputs, given)))
     cases = tuple(case for case in found if case.expected)
     return FurtherCases(reference.graph, reference.kept, reference.apart, cases)
 
@@ -159,16 +163,25 @@ class _Reference:
         return bool(np.isfinite(value).all()) and bool((value != value.flat[0]).any())
 
 
-def _case(reference: _Reference, name: str, inputs: Inputs, moved: Inputs) -> FurtherCase:
-    """The outputs of a model's own inputs are compared anyway, and are not in its case."""
-    values, after = reference.values(inputs), reference.values(moved)
-    compared = (at for at, each in values.items() if at in after and (each.inner or name != OWN))
+def _case(reference: _Reference, name: str, inputs: Inputs, move: Callable[[float], Inputs]) -> FurtherCase:
+    """The outputs of a model's own inputs are compared anyway, and are not in its case.
+
+    `move`: the inputs, moved by a share of the largest value.
+    """
+    values, after = reference.values(inputs), reference.values(move(NUDGE))
+    compared = {
+        at: _noise(each.value, after[at].value)
+        for at, each in values.items()
+        if at in after and (each.inner or name != OWN) and each.value.dtype.kind == "f"
+    }
+    floats = {at: noise * (FLOAT_NUDGE / NUDGE) ** 2 for at, noise in compared.items()}
+    if reference.steps:  # the model rounds within: a smaller nudge moves it as far
+        floats = compared
+    elif max(compared.values(), default=0.0) > LINEAR_NOISE:
+        finely = reference.values(move(FLOAT_NUDGE))
+        floats = {at: _noise(values[at].value, finely[at].value) if at in finely else math.inf for at in compared}
     expected = {
-        at: dataclasses.replace(
-            values[at], nudge_noise=_noise(values[at].value, after[at].value), steps=reference.steps
-        )
-        for at in compared
-        if values[at].value.dtype.kind == "f"
+        at: dataclasses.replace(values[at], half_noise=noise, float_noise=floats[at]) for at, noise in compared.items()
     }
     return FurtherCase(name, inputs, expected)
 

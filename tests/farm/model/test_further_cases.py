@@ -66,6 +66,15 @@ def test_what_is_chaos_where_the_input_is_constant_is_no_evidence() -> None:
     assert evidence["normal noise"] and not evidence["the highest values"]
 
 
+def test_what_is_chaos_from_one_rounding_of_a_float_is_no_evidence_in_floats() -> None:
+    """Large equal values are normalised to their rounding; a smaller nudge moves them as far as a large one."""
+    constants = {"large": np.full(3, 1e5), "scale": np.ones(3), "shift": np.array([0.0, 1.0, 2.0])}
+    inputs = {"Mul_inputs": ["large"], "LayerNormalization_inputs": ["scale", "shift"]}
+    found = cases_of("Mul", "LayerNormalization", constants=constants, **inputs)
+    evidence = {case.name: case.expected["y"].is_evidence(Precision.FP32, 1e-6) for case in found.cases}
+    assert evidence["normal noise"] and not evidence["the highest values"]
+
+
 def test_what_is_no_number_or_the_same_everywhere_is_left_out() -> None:
     """The logarithm of what is negative; of what is constant."""
     assert [case.name for case in cases_of("Log").cases] == []
