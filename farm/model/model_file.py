@@ -16,7 +16,7 @@ from farm.config.platforms import PLATFORMS
 from farm.config.suggestion import suggestion
 from farm.config.yaml_source import WrittenSource
 from farm.model.fetch import Fetcher
-from farm.model.own_values import IMAGE_RANK, own_tensors, question, usual_shape
+from farm.model.own_values import IMAGE_RANK, of_one_sample, own_tensors, question, usual_shape
 from farm.safe_text import one_line
 from runtime.errors import ConfigError
 from runtime.frameworks.model_tensors import ModelTensor, ModelTensors
@@ -183,13 +183,13 @@ def _sweeps(given: GivenModel, own: ModelTensors) -> dict[str, list[Shape]]:
 
 
 def _filled(given: GivenModel, own: ModelTensors, shapes: Shapes) -> Shapes:
-    """These shapes, and those of the other inputs; sizes of one name are one size."""
+    """These shapes, and those of the other inputs: sizes of one name are one size, and samples one."""
     sizes = dict(_named_sizes(own.inputs, shapes))
     tensors = [_with_sizes(tensor, sizes) for tensor in own.inputs if tensor.name not in shapes]
-    if open_ones := [tensor for tensor in tensors if tensor.is_open]:
+    if open_ones := [tensor for tensor in tensors if of_one_sample(tensor).is_open]:
         asked = " ".join(f"--shape {_word(tensor)}" for tensor in open_ones)
         raise ConfigError(f"{given.path}: {question(open_ones)} {given.asking.format(asked)}")
-    return {**shapes, **{tensor.name: tensor.fixed_shape for tensor in tensors}}
+    return {**shapes, **{tensor.name: of_one_sample(tensor).fixed_shape for tensor in tensors}}
 
 
 def _word(tensor: ModelTensor) -> str:

@@ -22,6 +22,7 @@ from runtime.importers.onnx_tensors import element_name
 IMAGE_RANK = 4
 USUAL_SIZE = {IMAGE_RANK: 224}  # of an open axis behind the first, by rank; else that of a sequence
 USUAL_LENGTH = 128
+BATCH = frozenset({"n", "b", "bs", "batch", "batch_size", "batchsize"})  # names of an open first axis: samples at once
 
 
 def own_tensors(source: Deployment, name: str, fetcher: Fetcher) -> ModelTensors:
@@ -51,13 +52,13 @@ def completed(settings: Model, own: ModelTensors) -> Model:
     }
     if not given.input_shapes:
         tensors = [_own_tensor(settings.platform, name, at, own) for at, name in enumerate(names)]
-        if open_ones := [tensor for tensor in tensors if tensor.is_open]:
+        if open_ones := [tensor for tensor in tensors if of_one_sample(tensor).is_open]:
             shapes = ", ".join(f'"{usual_shape(tensor)}"' for tensor in tensors)
             raise ConfigError(f"{question(open_ones)} with input_shapes: [{shapes}]")
         formats = given.input_data_formats or _as_they_are(settings.platform)
         keys["input_data_formats"] = formats
         spread = formats * len(tensors) if len(formats) == 1 else formats
-        pairs = zip(tensors, spread, strict=False)
+        pairs = zip(map(of_one_sample, tensors), spread, strict=False)
         keys["input_shapes"] = tuple(_in_format(tensor, wanted, settings.platform) for tensor, wanted in pairs)
     return settings.model_copy(update={"subgraphs": (_checked(keys),)})
 
@@ -92,6 +93,13 @@ def question(tensors: Sequence[ModelTensor]) -> str:
     """Asks for the shapes of inputs that the model leaves open; how to say them follows."""
     listed = " and ".join(f"input {tensor.name!r} is {tensor.text}" for tensor in tensors)
     return f"{listed}: say {'its shape' if len(tensors) == 1 else 'their shapes'}"
+
+
+def of_one_sample(tensor: ModelTensor) -> ModelTensor:
+    """The tensor with one sample where its name says that the model leaves their number open."""
+    first, *others = tensor.shape or ("",)
+    is_open = isinstance(first, str) and first.lower() in BATCH
+    return dataclasses.replace(tensor, shape=(1, *others)) if is_open else tensor
 
 
 def usual_shape(tensor: ModelTensor) -> str:

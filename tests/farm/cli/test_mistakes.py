@@ -9,7 +9,7 @@ import pytest
 
 from farm import cli
 from farm.units import discovery
-from tests.farm.model.tiny_model import deployment_text, write_deployment
+from tests.farm.model.tiny_model import deployment_text, tiny_model, write_deployment
 
 START = "; `farm run zoo://squeezenet_v11` needs none, `farm zoo deployment NAME` writes one to start from"
 HELP = " (see farm {} --help)"
@@ -102,7 +102,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     there = tmp_path_factory.mktemp("mistakes")
     write_deployment(there)
     content = (there / "tiny.onnx").read_bytes()
-    (there / "open.onnx").write_bytes(content)
+    (there / "open.onnx").write_bytes(tiny_model(batch="frames").SerializeToString())
     (there / "half.onnx").write_bytes(content[: len(content) // 2])
     for name, text in FILES.items():
         (there / name).parent.mkdir(exist_ok=True)

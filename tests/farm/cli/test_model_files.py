@@ -17,10 +17,10 @@ from tests.farm.model.tiny_model import tiny_model
 @pytest.fixture(autouse=True)
 def in_a_folder_with_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("tiny.onnx").write_bytes(tiny_model().SerializeToString())
+    Path("tiny.onnx").write_bytes(tiny_model(batch="frames").SerializeToString())
 
 
-ASKED = "error: tiny.onnx: input 'x' is (N, 3, 8, 8): say its shape with --shape x=1,3,8,8\n"
+ASKED = "error: tiny.onnx: input 'x' is (frames, 3, 8, 8): say its shape with --shape x=1,3,8,8\n"
 COMMANDS = ("run", "benchmark", "tune", "forecast", "inspect", "convert", "init", "build")
 
 
@@ -89,7 +89,7 @@ def test_one_runtime_is_asked_for_whatever_the_file_says(capsys: pytest.CaptureF
 def test_what_is_written_runs_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.call(["init", "tiny.onnx", "--shape", "2,3,8,8"]) == 0
     assert capsys.readouterr().out == "tiny.yml: next, `farm run tiny.yml`\n"
-    assert "# (N, 3, 8, 8)" in Path("tiny.yml").read_text()
+    assert "# (frames, 3, 8, 8)" in Path("tiny.yml").read_text()
     assert deployment.load(Path("tiny.yml")).models["tiny"].subgraph.inputs[0].shape == (2, 3, 8, 8)
     assert {row["status"] for row in rows_of(capsys, "convert", "tiny.yml", "--device", "host")} == {"ok"}
 

@@ -76,6 +76,11 @@ def test_a_model_file_is_a_deployment(tmp_path: Path) -> None:
     assert prepared.graph.shape("y") == (2, 5)
 
 
+def test_an_open_number_of_samples_is_one() -> None:
+    (x,) = deployments.of_path(written("net.onnx")).models["net"].subgraph.inputs
+    assert x.shape == (1, 3, 8, 8)
+
+
 def test_a_fixed_model_needs_nothing_and_an_ending_means_nothing() -> None:
     assert list(deployments.of_path(written("net.bin", tiny_model(batch=1))).models) == ["net"]
 

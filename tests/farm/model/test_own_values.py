@@ -85,10 +85,14 @@ def test_an_inner_tensor_needs_a_shape(tmp_path: Path) -> None:
 
 
 def test_open_sizes_are_asked_for_in_one_line(tmp_path: Path) -> None:
-    said = refusal(tmp_path, two_inputs("batch"))
-    assert said == 'input \'ids\' is (batch, 3): say its shape with input_shapes: ["1,3", "3,4"]'
-    said = refusal(tmp_path, tiny_model(), "input_tensors: [x]")
-    assert said == "input 'x' is (N, 3, 8, 8): say its shape with input_shapes: [\"1,3,8,8\"]"
+    said = refusal(tmp_path, two_inputs("words"))
+    assert said == 'input \'ids\' is (words, 3): say its shape with input_shapes: ["1,3", "3,4"]'
+    said = refusal(tmp_path, tiny_model(batch="frames"), "input_tensors: [x]")
+    assert said == "input 'x' is (frames, 3, 8, 8): say its shape with input_shapes: [\"1,3,8,8\"]"
+
+
+def test_an_open_number_of_samples_is_one(tmp_path: Path) -> None:
+    assert [tensor.shape for tensor in prepared(tmp_path, two_inputs("batch"), "").inputs] == [(1, 3), (3, 4)]
 
 
 def test_a_shape_that_is_left_out_has_the_order_of_the_file(tmp_path: Path) -> None:
