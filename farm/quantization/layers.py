@@ -42,7 +42,7 @@ class LayerNodes:
 
 
 def float_model(source: onnx.ModelProto, process: ReferenceProcess, opset: int = LEAST_OPSET) -> onnx.ModelProto:
-    """The model with batch normalisations folded, a name for each node, and the type of each tensor.
+    """The model with batch normalisations folded, a name for each node, biases of its own, and the type of each tensor.
 
     Raises:
         ModelError: it is quantised already.
@@ -60,7 +60,22 @@ def float_model(source: onnx.ModelProto, process: ReferenceProcess, opset: int =
     for node in model.graph.node:
         node.name = unused_name(node.name or node.output[0], taken)
         taken.add(node.name)
+    _unshare_vectors(model.graph)
     return onnx.shape_inference.infer_shapes(model)
+
+
+def _unshare_vectors(graph: onnx.GraphProto) -> None:
+    """Gives each node constant vectors of its own: a bias has its node's scale, and exporters share those of zeros."""
+    vectors = {each.name: each for each in graph.initializer if len(each.dims) == 1}
+    read, taken = set[str](), {name for node in graph.node for name in (*node.input, *node.output)}
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            if name in vectors and name in read:
+                node.input[place] = unused_name(f"{name}/{node.name}", taken)
+                taken.add(node.input[place])
+                graph.initializer.add().CopyFrom(vectors[name])
+                graph.initializer[-1].name = node.input[place]
+            read.add(name)
 
 
 def layers_of(model: onnx.ModelProto, operators: Sequence[str] = OPERATORS) -> list[LayerNodes]:

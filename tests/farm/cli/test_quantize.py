@@ -364,3 +364,15 @@ def test_maces_option_says_which_command_it_is(capsys: pytest.CaptureFixture[str
     assert "`farm quantize MODEL.yml --data DIR` finds the ranges" in capsys.readouterr().err
     assert cli.call(["quantize", "tiny.yml", "--quantize_stat", "--input_dir", "data", "-o", "q.onnx"]) == 0
     assert Path("q.ranges").is_file()
+
+
+@pytest.mark.slow
+def test_layers_may_share_a_bias(quantize: Any) -> None:
+    """As exporters write zeros: once. Each layer's bias then has a scale of its own."""
+    model = uneven_model(batch=1)
+    (gemm,) = (node for node in model.graph.node if node.name == "g")
+    gemm.input[2] = "b3"
+    write_deployment(Path(), model, runtime="cpu")
+    status, row, said = quantize("-o", "q.onnx")
+    assert status == 0, said
+    assert {"c", "g"} <= {layer["name"] for layer in row["layers"]} and row["after_db"] > 5
