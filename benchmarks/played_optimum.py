@@ -1,7 +1,8 @@
 """The quick search on played GPUs, whose best candidate of every launch is known: how near to it is what it finds?
 
 python -m benchmarks.played_optimum              # every shipped profile, and ten GPUs drawn at random
-python -m benchmarks.played_optimum --drawn 30 --size 224 adreno640
+python -m benchmarks.played_optimum --drawn 30 --seed 700 --size 224 adreno640
+python -m benchmarks.played_optimum --constant   # what it would gain that weights lie in constant memory
 
 Times are those of the model (docs/emulation.md): what it shows is the search, not a phone.
 """
@@ -40,6 +41,7 @@ NOISE = 0.02  # of a repetition
 BUILD_S, TRIAL_S = 0.15, 0.01  # what a program takes to build, and a trial beside its launches
 CLOSE = 1.03  # the aim: of the best table, in the median over profiles and networks
 NS_PER_S = 1e9
+CONSTANT = " -DCONSTANT=1"  # the model's word for weights in constant memory
 NETWORKS = ("squeezenet_v11", "mobilenet_v1")
 FULL_SIZE, SMALL_SIZE = 224, 128
 
@@ -52,9 +54,9 @@ class PlayedTrials:
         self._random, self._built = random.Random(1), set[str]()
         self.count = 0
 
-    def true_ns(self, launch: TrialLaunch, candidate: Candidate) -> float:
-        """What the launch takes, infinite where the GPU refuses it."""
-        options = launch.options(candidate.variant)
+    def true_ns(self, launch: TrialLaunch, candidate: Candidate, further: str = "") -> float:
+        """What the launch takes, infinite where the GPU refuses it; `further`: options that no variant has."""
+        options = launch.options(candidate.variant) + further
         sizes = (launch.global_size(candidate.variant, candidate.local_size), candidate.local_size)
         kernel = launch.kernel
         return self._launch_ns + self._model.launch_ns(kernel.name, kernel.memory, options, launch.dims, *sizes)
@@ -111,24 +113,42 @@ class Found:
         return self.chosen_ns / self.best_ns
 
 
+def played_trials(profile: str) -> tuple[PlayedTrials, Target, int]:
+    """What times launches on a profile, the target that it is, and its wave."""
+    environment = played_environment(profile)
+    wave, launch_us = (number(environment, key) for key in ("wave", "launch_us"))
+    target = target_from_probe(_probe(environment), "host")
+    return PlayedTrials(PlayedModel(environment), int(wave), launch_us * 1000), target, int(wave)
+
+
 def found(profile: str, network: str, size: int = SMALL_SIZE) -> Found:
     """What the quick search finds on a profile, beside the best of all its candidates."""
-    environment = played_environment(profile)
-    told = _probe(environment)
-    wave, launch_us = (number(environment, key) for key in ("wave", "launch_us"))
-    target = target_from_probe(told, "host")
-    trials = PlayedTrials(PlayedModel(environment), int(wave), launch_us * 1000)
+    trials, target, wave = played_trials(profile)
     launches, level = launches_of(network, target, size), LEVELS["quick"]
     runner = TrialRunner(pool_of_one(trials), Journal(None, "played"), Budget(level.budget_s))
     outcome = search(launches, lambda launch, multiple: candidate_costs(launch, target, multiple), runner, level)
     chosen = {verdict.launch.key: verdict.chosen for verdict in outcome.verdicts}
     best = {
-        launch.key: min(candidate_costs(launch, target, int(wave)), key=functools.partial(trials.true_ns, launch))
+        launch.key: min(candidate_costs(launch, target, wave), key=functools.partial(trials.true_ns, launch))
         for launch in launches
     }
     default = {launch.key: default_candidate(launch) for launch in launches}
     default_ns, chosen_ns, best_ns = (total_ns(trials, each, launches) for each in (default, chosen, best))
     return Found(default_ns, chosen_ns, best_ns, trials.count)
+
+
+def gain_by_constants(profile: str, network: str, size: int = SMALL_SIZE) -> tuple[float, str, float]:
+    """Of the best round, what it takes where weights that fit lie in constant memory if that is faster; where most."""
+    trials, target, wave = played_trials(profile)
+    usual_ns, kept_ns, shares = 0.0, 0.0, {}
+    for launch in launches_of(network, target, size):
+        candidates = list(candidate_costs(launch, target, wave))
+        usual, kept = (min(trials.true_ns(launch, each, further) for each in candidates) for further in ("", CONSTANT))
+        usual_ns += usual * len(launch.uses)
+        kept_ns += min(usual, kept) * len(launch.uses)
+        shares[f"{launch.kernel.name} {launch.dims}"] = kept / usual
+    most = min(shares, key=lambda name: shares[name])
+    return kept_ns / usual_ns, most, shares[most]
 
 
 def _probe(environment: Mapping[str, str]) -> Any:
@@ -169,10 +189,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("profiles", nargs="*", default=profile_names(), help="default: all that are shipped")
     parser.add_argument("--drawn", type=int, default=10, help="GPUs drawn at random beside them")
+    parser.add_argument("--seed", type=int, default=0, help="of the first of them")
+    parser.add_argument("--constant", action="store_true", help="only what constant memory would gain")
     parser.add_argument("--size", type=int, default=SMALL_SIZE, help=f"of the images; from {FULL_SIZE} in full width")
     given = parser.parse_args()
-    groups = {"shipped": given.profiles, "drawn": [drawn(seed) for seed in range(given.drawn)]}
     print("all times are played")
+    if given.constant:
+        for profile, network in ((profile, network) for profile in given.profiles for network in NETWORKS):
+            share, most, least = gain_by_constants(profile, network, given.size)
+            print(f"{profile} {network}: {share:.4f} of the best; {least:.3f} in {most}", flush=True)
+        return 0
+    seeds = range(given.seed, given.seed + given.drawn)
+    groups = {"shipped": given.profiles, "drawn": [drawn(seed) for seed in seeds]}
     reached = [_group(name, profiles, given.size) for name, profiles in groups.items() if profiles]
     return 0 if all(reached) else 1
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import threading
 from pathlib import Path
 from typing import Any, Literal
@@ -59,6 +60,10 @@ class Trust(Record):
     rest_s: float | None = None
     wakes: bool | None = None
 
+    def joined(self, other: Trust) -> Trust:
+        """Both; where they differ, as the other says."""
+        return self.model_copy(update={name: getattr(other, name) for name in other.model_dump(exclude_defaults=True)})
+
     @property
     def load_words(self) -> dict[str, object]:
         """The words of farmrt's `load`."""
@@ -75,7 +80,8 @@ class Trust(Record):
 class AcceptanceFinding(Record):
     """What one check found: `effect` says in words what farm does for it, `trust` does it.
 
-    A unit with a finding that `failed` goes into quarantine; `skipped`: there is nothing to check.
+    A unit with a finding that `failed` goes into quarantine; `skipped`: there is nothing to check. `late`: operators
+    for which there was no time, and that the next acceptance tries.
     """
 
     check: str
@@ -83,6 +89,7 @@ class AcceptanceFinding(Record):
     text: str
     effect: str = ""
     trust: Trust = Trust()
+    late: tuple[str, ...] = ()
 
 
 class Acceptance(Record):
@@ -102,10 +109,7 @@ class Acceptance(Record):
     @property
     def trust(self) -> Trust:
         """What all findings together let farm do."""
-        merged: dict[str, Any] = {}
-        for finding in self.findings:
-            merged |= finding.trust.model_dump(exclude_defaults=True)
-        return Trust(**merged)
+        return functools.reduce(Trust.joined, (finding.trust for finding in self.findings), Trust())
 
     def finding(self, check: str) -> AcceptanceFinding | None:
         """What a check found; None where it did not run."""

@@ -134,7 +134,7 @@ class PlacedValues:
     def _place_images(self, roots: Sequence[Value], spans: dict[Value, tuple[int, int]], reuse: bool) -> None:
         sizes = [image_size_of(root) for root in roots]
         needs = [ImageLifetime(*s, _format(r), *spans[r]) for r, s in zip(roots, sizes, strict=True)]
-        chosen, slots = plan_images(needs, reuse)
+        chosen, slots = plan_images(needs, self._limit, reuse)
         first = len(self.images)
         self.images += [Image(width, height, ImageFormat(form)) for width, height, form in slots]
         for root, slot in zip(roots, chosen, strict=True):

@@ -51,14 +51,14 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
 
 def _emit(graph: Graph, target: Target, options: Options, in_bytes: bool) -> Builder:
     _check_ranks(graph)
-    if not options.choice:  # which is for the nodes as they are
-        graph = in_parts(graph, target)
-    builder, kept = Builder(graph, target, options), frozenset(options.keep).difference(graph.outputs)
-    blocked = BlockedNodes()
     if options.choice:
         options.choice.check(graph)
         _check_precisions(options.choice, target)
-    elif target.memory == "cpu":
+    graph, choice = in_parts(graph, target, options.choice)
+    options = dataclasses.replace(options, choice=choice)
+    builder, kept = Builder(graph, target, options), frozenset(options.keep).difference(graph.outputs)
+    blocked = BlockedNodes()
+    if target.memory == "cpu" and not choice:
         blocked = BlockedNodes(choose_blocked(graph, builder.block), builder.block)
         if options.cpu.quantized and target.cpu_quantized:
             builder.byte_choice = choose_quantized(builder, options.keep)
@@ -67,8 +67,8 @@ def _emit(graph: Graph, target: Target, options: Options, in_bytes: bool) -> Bui
     elif in_bytes:
         builder.byte_choice = choose_quantized(builder, options.keep)
     joined = frozenset(builder.byte_choice.nodes.values()) - builder.byte_choice.nodes.keys()
-    if options.choice or target.memory != "image":
-        placed = plan_concats(graph, blocked, options.choice)
+    if choice or target.memory != "image":
+        placed = plan_concats(graph, blocked, choice)
         builder.plan_views({name: place for name, place in placed.items() if _is_alike(builder, name, place[0])})
     placed = place_inputs(graph)
     for name in graph.inputs:
@@ -76,8 +76,8 @@ def _emit(graph: Graph, target: Target, options: Options, in_bytes: bool) -> Bui
     for node in graph.nodes:
         if node.output in joined or node.output in builder.joined:
             continue
-        if options.choice:
-            lower_chosen(builder, node, options.choice.of(node))
+        if choice:
+            lower_chosen(builder, node, choice.of(node))
         elif node.output in builder.byte_choice.nodes:
             byte_operators(target)[node.op].lower(builder, node)
         elif node.output in blocked.outputs:

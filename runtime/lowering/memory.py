@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from runtime.plan.container import align
+from runtime.plan.plan import PIXEL_BYTES
+from runtime.types import ImageFormat
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,8 +91,12 @@ class _Slot:
     free_after: int
 
 
-def plan_images(needs: Sequence[ImageLifetime], reuse: bool = True) -> tuple[list[int], list[tuple[int, int, int]]]:
+def plan_images(
+    needs: Sequence[ImageLifetime], limit: int, reuse: bool = True
+) -> tuple[list[int], list[tuple[int, int, int]]]:
     """Assigns each need an image; an image serves several needs in turn and is as wide and high as they ask.
+
+    None becomes larger by that than `limit` bytes, what a device allocates at once.
 
     Returns:
         The image of each need, and (width, height, format) of each image.
@@ -99,7 +105,9 @@ def plan_images(needs: Sequence[ImageLifetime], reuse: bool = True) -> tuple[lis
     chosen = [0] * len(needs)
     for index in sorted(range(len(needs)), key=lambda i: needs[i].first):
         need = needs[index]
+        most = limit // PIXEL_BYTES[ImageFormat(need.format)]
         free = [s for s in slots if reuse and s.format == need.format and s.free_after < need.first]
+        free = [s for s in free if _pixels(s, need) <= most]
         slot = min(free, key=lambda s: _growth(s, need), default=None)
         if slot is None:
             slot = _Slot(need.width, need.height, need.format, need.last)
@@ -110,6 +118,10 @@ def plan_images(needs: Sequence[ImageLifetime], reuse: bool = True) -> tuple[lis
     return chosen, [(slot.width, slot.height, slot.format) for slot in slots]
 
 
+def _pixels(slot: _Slot, need: ImageLifetime) -> int:
+    return max(slot.width, need.width) * max(slot.height, need.height)
+
+
 def _growth(slot: _Slot, need: ImageLifetime) -> int:
-    grown = max(slot.width, need.width) * max(slot.height, need.height)
+    grown = _pixels(slot, need)
     return grown - slot.width * slot.height + (grown - need.width * need.height) // 8

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from runtime.lowering.memory import BufferLifetime, ImageLifetime, plan_arenas, plan_images
 from runtime.plan.container import align
+from runtime.plan.plan import PIXEL_BYTES
+from runtime.types import ImageFormat
 
 spans = st.tuples(st.integers(0, 30), st.integers(0, 8))
 needs = st.lists(
@@ -60,9 +62,16 @@ image_needs = st.lists(
 
 
 @pytest.mark.slow
-@given(image_needs)
-def test_images_are_shared_only_in_turn(wanted: list[ImageLifetime]) -> None:
-    chosen, slots = plan_images(wanted)
+@given(image_needs, st.integers(0, 1 << 20))
+def test_images_are_shared_only_in_turn(wanted: list[ImageLifetime], limit: int) -> None:
+    """And become no larger by that than a device allocates."""
+    chosen, slots = plan_images(wanted, limit)
+    own = [
+        max((each.width * each.height for each, slot in zip(wanted, chosen, strict=True) if slot == i), default=0)
+        for i in range(len(slots))
+    ]
+    for (width, height, form), least in zip(slots, own, strict=True):
+        assert width * height <= max(least, limit // PIXEL_BYTES[ImageFormat(form)])
     for i, (need, slot) in enumerate(zip(wanted, chosen, strict=True)):
         width, height, form = slots[slot]
         assert need.width <= width and need.height <= height and need.format == form

@@ -25,7 +25,7 @@ from farm.jobs.fleet.health_check import check_basics
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
 from farm.units import acceptance, facts_cache, health, health_check, tried_kernels
-from farm.units.acceptance import AcceptanceFinding, Trust
+from farm.units.acceptance import Acceptance, AcceptanceFinding, Trust
 from farm.units.facts import read_facts
 from runtime.errors import ConfigError, DeviceLostError, FarmError, ProcessEndedError
 
@@ -54,10 +54,17 @@ class UnitFinding:
 
 @dataclasses.dataclass(frozen=True)
 class UnitTrial:
-    """A unit that is being accepted. `is_quick`: seconds under load in place of minutes."""
+    """A unit that is being accepted. `is_quick`: seconds under load in place of minutes. `before`: what is in force."""
 
     opened: OpenUnit
     is_quick: bool
+    before: Acceptance | None = None
+
+    @property
+    def unfinished(self) -> AcceptanceFinding | None:
+        """What was found of kernels where there was no time for some of them."""
+        known = self.before.finding(KERNELS) if self.before else None
+        return known if known and known.late and known.state != "failed" else None
 
     @functools.cached_property
     def load(self) -> load.LoadRun:
@@ -128,12 +135,14 @@ def _unreached(unit: Unit, error: FarmError) -> UnitFinding:
 
 def _findings(opened: OpenUnit, is_quick: bool) -> Iterator[UnitFinding]:
     """The findings of one unit: those in force, and the others anew."""
-    unit, trial = opened.unit, UnitTrial(opened, is_quick)
+    unit = opened.unit
     facts_cache.update(unit, read_facts(opened.transport))
     before = acceptance.in_force(unit)
+    trial = UnitTrial(opened, is_quick, before)
     for check in CHECKS:
         known = before.finding(check.name) if before else None
-        if known and before and known.state != "failed" and (is_quick or not before.quick):
+        is_whole = known is not None and known.state != "failed" and not known.late
+        if known and before and is_whole and (is_quick or not before.quick):
             yield UnitFinding(unit.name, known, kept=True)
             continue
         opened.progress.stage(check.name)
@@ -259,7 +268,7 @@ CHECKS = (
         failing=AcceptanceFinding(check=found_of.ZERO_COPY, state="limited", text="", effect=found_of.COPIES),
     ),
     AcceptCheck(found_of.LIMITS, _limits, needs_gpu=True),
-    AcceptCheck(KERNELS, lambda trial: kernels_finding(trial.opened, trial.is_quick), needs_gpu=True),
+    AcceptCheck(KERNELS, lambda trial: kernels_finding(trial.opened, trial.is_quick, trial.unfinished), needs_gpu=True),
     AcceptCheck(load.SENSORS, lambda trial: load.sensors_finding(trial.load)),
     AcceptCheck(load.THROTTLING, lambda trial: load.throttling_finding(trial.load)),
     AcceptCheck(AWAKE, _awake),

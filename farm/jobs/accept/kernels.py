@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from farm.jobs.accept.case_batch import CaseResult, CaseRunner, cases_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.opbench_cases import CASES
-from farm.units.acceptance import AcceptanceFinding, Trust
+from farm.units.acceptance import AcceptanceFinding, State, Trust
 from runtime.errors import FarmError, UnsupportedError
 from runtime.families.recurrent.buffer_lowering import WIDEST_SEQUENCE
 from runtime.kernels.spec import Kernel
@@ -32,7 +32,7 @@ KERNELS = "kernels"
 MOST_ELEMENTS = 70_000  # of weights: larger cases of a kernel take long in the oracle, and show nothing else
 SMALL = 13  # height and width that larger ones are cut to: odd, so that tiles end within
 SHOWN = 3
-BATCH = 12  # cases in a plan
+BATCH = 24  # cases in a plan
 BUDGET_S = 240.0
 MOST_TRIED = 6  # variants of a kernel in place of a wrong one
 # What most networks have, most used first; all others follow.
@@ -162,13 +162,17 @@ class KernelCheck:
         return needed
 
 
-def kernels_finding(opened: OpenUnit, is_quick: bool = False) -> AcceptanceFinding:
+def kernels_finding(
+    opened: OpenUnit, is_quick: bool = False, before: AcceptanceFinding | None = None
+) -> AcceptanceFinding:
     """All kernels of all memories and precisions; what is wrong on images or in half arithmetic alone is not used.
 
-    A case is left out where others have tried all of its programs; in a quick check, all of its kernels.
+    A case is left out where others have tried all of its programs; in a quick check, all of its kernels. `before`: a
+    finding to go on with, by the operators for which there was no time.
     """
     check, left = KernelCheck(opened, is_quick), dict[str, OperatorCase]()
-    for cases, target in itertools.product(_batches(small_cases()), _targets(opened)):
+    wanted = [case for case in small_cases() if not before or case.op in before.late]
+    for cases, target in itertools.product(_batches(wanted), _targets(opened)):
         opened.progress.stage(f"kernels: {cases[0].op} and more in {target.memory}s, {target.precision.label}")
         left |= {case.name: case for case in check.check(cases, target)}
     on_gpu = len(check.checked)
@@ -176,7 +180,7 @@ def kernels_finding(opened: OpenUnit, is_quick: bool = False) -> AcceptanceFindi
     for case in left.values() if refused else ():
         if case.name not in check.right:
             _check_on_cpu(check, case, opened)
-    return judged(check.faults, on_gpu, refused, check.wrong, check.late)
+    return judged(check.faults, on_gpu, refused, check.wrong, tuple(dict.fromkeys(check.late)), before)
 
 
 def _gpu_steps(plan: Plan) -> list[Step]:
@@ -214,7 +218,8 @@ def judged(
     checked: int,
     refused: Mapping[str, str] | None = None,
     wrong: Sequence[WrongVariant] = (),
-    late: Sequence[str] = (),
+    late: tuple[str, ...] = (),
+    before: AcceptanceFinding | None = None,
 ) -> AcceptanceFinding:
     """What follows from faults, of so many kernels in a memory and precision that were checked.
 
@@ -222,24 +227,32 @@ def judged(
         refused: variants that do not work with the driver, with what was seen.
         wrong: those of them that compute wrongly, and what is used in their place.
         late: operators for which there was no time.
+        before: what was found of other operators.
     """
+    earlier = f"{before.text.removesuffix(_late_text(before.late))}; then " if before else ""
     told = [f"{checked} right (kernel, memory and precision)"] if not faults else []
     told += [fault.line for fault in faults[:SHOWN]]
     told += [f"and {len(faults) - SHOWN} more"] if len(faults) > SHOWN else []
     told += [each.line for each in wrong[:SHOWN]]
     told += [_refused_text(refused)] if refused else []
-    told += [f"no time was left for {', '.join(dict.fromkeys(late))}"] if late else []
-    without = [f"plans do without {len(refused)} variants of kernels"] if refused else []
-    without += ["other kernels are used untried"] if late else []
-    found = AcceptanceFinding(check=KERNELS, state="limited", text="; ".join(told))
-    if not faults and checked:
-        return found.model_copy(update={"state": "limited" if without else "ok", "effect": "; ".join(without)})
-    if faults and all(fault.memory == "image" for fault in faults):
-        return found.model_copy(update={"effect": "; ".join(["no images", *without]), "trust": Trust(images=False)})
-    if faults and all(fault.precision == Precision.FP16 for fault in faults):
-        effect = "; ".join(["no half arithmetic (fp16)", *without])
-        return found.model_copy(update={"effect": effect, "trust": Trust(fp16=False)})
-    return found.model_copy(update={"state": "failed"})
+    text = earlier + "; ".join(told) + _late_text(late)
+    is_of_images = bool(faults) and all(fault.memory == "image" for fault in faults)
+    is_of_half = bool(faults) and all(fault.precision == Precision.FP16 for fault in faults)
+    is_nothing_right = not (faults or checked or before)
+    if is_nothing_right or (faults and not is_of_images and not is_of_half):
+        return AcceptanceFinding(check=KERNELS, state="failed", text=text, late=late)
+    trust = Trust(images=False) if is_of_images else Trust(fp16=False) if is_of_half else Trust()
+    trust = before.trust.joined(trust) if before else trust
+    effects = ["no images"] if trust.images is False else []
+    effects += ["no half arithmetic (fp16)"] if trust.fp16 is False else []
+    effects += [f"plans do without {len(refused)} variants of kernels"] if refused else []
+    effects += ["the others are used untried; `farm accept` goes on with them"] if late else []
+    state: State = "limited" if effects else "ok"
+    return AcceptanceFinding(check=KERNELS, state=state, text=text, effect="; ".join(effects), trust=trust, late=late)
+
+
+def _late_text(late: Sequence[str]) -> str:
+    return f"; no time was left for {', '.join(late)}" if late else ""
 
 
 def _refused_text(refused: Mapping[str, str]) -> str:

@@ -43,7 +43,7 @@ def _decoding(keys: int, groups: int, members: int, depth: int) -> OperatorCase:
     return sized("Attention", x, kept, kept, detail=f"{members * groups}_decode", **attrs)
 
 
-def _attention(places: int, heads: int, depth: int, causal: bool = False) -> OperatorCase:
+def attention_case(places: int, heads: int, depth: int, causal: bool = False) -> OperatorCase:
     """Heads side by side in each place."""
     x, row = (1, places, heads * depth), heads * depth
     attrs: dict[str, Any] = {"extents": (1, heads, places, places, depth, depth), "shape": x, "offsets": (0, 0, 0)}
@@ -53,8 +53,8 @@ def _attention(places: int, heads: int, depth: int, causal: bool = False) -> Ope
 
 
 OPBENCH_CASES = (
-    _attention(197, 3, 64),
-    _attention(128, 4, 64),
-    _attention(128, 12, 64, causal=True),
+    attention_case(197, 3, 64),
+    attention_case(128, 4, 64),
+    attention_case(128, 12, 64, causal=True),
     _decoding(513, 2, 4, 64),
 )

@@ -453,6 +453,17 @@ def test_a_launch_whose_lanes_lie_idle_is_slower(model: PlayedModel) -> None:
     assert at((4, 8, 2)) < at((1, 1, 1)) / 4
 
 
+def test_weights_in_constant_memory_are_read_beside_the_cache_where_a_wave_reads_the_same(model: PlayedModel) -> None:
+    def at(local: tuple[int, int, int], options: str = "", channels: int = 64) -> float:
+        arguments = {"rows": 56, "width": 56, "in_c": channels, "out_c": 128}
+        return model.launch_ns("conv1x1", "image", OPTIONS.format(2, 1) + options, arguments, (16, 56, 56), local)
+
+    constant = " -DCONSTANT=1"
+    assert at((1, 8, 8), constant) < at((1, 8, 8))
+    assert at((16, 4, 1), constant) > at((16, 4, 1)), "address by address"
+    assert at((1, 8, 8), constant, 4096) == at((1, 8, 8), "", 4096), "there is no room"
+
+
 def test_every_tuned_kernel_has_its_costs() -> None:
     described = {tuple(name.split()) for name in described_kernels()}
     generic = {"unary", "binary", "copy", "pad", "scale_shift", "resize_nearest", "resize_bilinear", "normalization"}

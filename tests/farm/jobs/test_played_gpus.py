@@ -320,13 +320,16 @@ def test_a_process_of_its_own_runs_without_what_a_driver_refuses(farm: CallFarm,
 def test_a_tensor_above_the_largest_allocation_is_refused_in_one_line(
     farm: CallFarm, play: Any, profile: str, network: str, size: int, limit_mb: float, what: str
 ) -> None:
-    """And runs on the CPU of the same device; a plan whose tensors fit is split over allocations."""
+    """And runs on the CPU of the same device; on images only the layers with too many weights do."""
     deployment = zoo_deployment(network, size).replace("runtime: gpu", "runtime: cpu+gpu")
     play(f"{profile}:max_allocation_mb={limit_mb}", deployment)
     words = ("--round", "1", "--warmup", "0", "--validate", "--json")
     rows = {row["runtime"]: row for row in json.loads(farm("run", "small.yml", *words)[1])["rows"]}
     assert rows["cpu"]["status"] == "ok", rows["cpu"]["reason"]
     reason = rows["gpu"]["reason"]
+    if (profile, what) == ("adreno640", "weights"):
+        assert rows["gpu"]["status"] == "ok", reason
+        return
     assert rows["gpu"]["status"] == "unsupported" and what in reason and "\n" not in reason
     assert f"the device allocates {int(limit_mb * 2**20)} at most" in reason and "runtime: cpu" in reason
 

@@ -21,6 +21,7 @@ from farm.jobs.opbench_cases import CASES
 from farm.units import lookup
 from farm.units.selection import Selection
 from runtime.errors import UnsupportedError
+from runtime.families.attention.translation import attention_case
 from runtime.kernels.spec import Kernel, MemoryType, Variant
 from runtime.kernels.table import KERNELS
 from runtime.lowering.lower import Options, lower
@@ -42,8 +43,12 @@ PROGRAMS: list[Program] = [(kernel, variant) for kernel in KERNELS for variant i
 
 @functools.cache
 def cases() -> Sequence[OperatorCase]:
-    """Those of the fewest products first: work items that wait for each other take PoCL long."""
-    return sorted((*small_cases(), *CASES), key=lambda case: plan.macs if (plan := lowered(case, WIDE)) else 0)
+    """Those of the fewest products first: work items that wait for each other take PoCL long.
+
+    Some with heads as narrow as a vector, since PoCL compiles each barrier between the sums of a head's values.
+    """
+    heads = [attention_case(5, 2, elements) for elements in (4, 8, 16)]
+    return sorted((*small_cases(), *CASES, *heads), key=lambda case: plan.macs if (plan := lowered(case, WIDE)) else 0)
 
 
 def lowered(case: OperatorCase, target: Target) -> Plan | None:
@@ -75,11 +80,6 @@ def plan_with(case: OperatorCase, target: Target, program: Program) -> Plan | No
     return plan if has_it else None
 
 
-def slow_on_pocl(program: Program) -> bool:
-    """Barriers between the sums of a head's values: PoCL compiles for minutes. Other tests have smaller heads."""
-    return program[0].name == "attention" and program[1].get("LANES") > 1
-
-
 def of_turn(profile: str) -> Iterator[tuple[MemoryType, Precision, list[Program]]]:
     """The programs whose turn it is on a profile, by memory and precision, which take turns too."""
     precisions = device_precisions(False)
@@ -92,7 +92,6 @@ def of_turn(profile: str) -> Iterator[tuple[MemoryType, Precision, list[Program]
                     program
                     for number, program in enumerate(PROGRAMS)
                     if program[0].memory == memory
-                    and not slow_on_pocl(program)
                     and profile in opencl.turn(number, PROFILES)
                     and (opencl.EXHAUSTIVE or (number + opencl.TURN) // len(PROFILES) % len(precisions) == place)
                 ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 import time
@@ -247,6 +248,13 @@ def test_cached_facts_are_reported_for_an_absent_unit() -> None:
     unplugged = survey.report_from_cache(UnitEntry(MI8, UnitState.NOT_CONNECTED, "not there"))
     assert (unplugged.unit.soc, unplugged.state, unplugged.reason) == ("sdm845", UnitState.NOT_CONNECTED, "not there")
     assert survey.report_from_cache(UnitEntry(MI8)).state == UnitState.READY
+
+
+def test_a_phone_of_32_bits_says_what_is_missing_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANDROID_NDK_HOME", raising=False)
+    phone = dataclasses.replace(MI8, abis=("armeabi-v7a",))
+    report = survey.report_from_cache(UnitEntry(phone))
+    assert report.state == UnitState.READY and report.reason.startswith("armeabi-v7a needs the Android NDK: set ")
 
 
 def test_another_phone_of_the_same_name_has_no_cached_facts() -> None:

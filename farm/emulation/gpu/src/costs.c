@@ -62,8 +62,9 @@ static bool operand_read(const char *key, const played_values *values, played_op
     if (sscanf(key, "%7s %7s %255[^\n]", way, place, axes) != 3) return false;
     operand->write = strcmp(way, "write") == 0;
     operand->near = strcmp(place, "near") == 0;
+    operand->weights = strcmp(way, "weights") == 0;
     operand->first_axis = -1;
-    if (!operand->write && strcmp(way, "read") != 0) return false;
+    if (!operand->write && !operand->weights && strcmp(way, "read") != 0) return false;
     if (!operand->near && strcmp(place, "far") != 0) return false;
     for (char *word = strtok_r(axes, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest)) {
         double axis;
@@ -110,6 +111,7 @@ bool played_costs_of(const char *kernel, bool image, played_values *values, play
     played_values_set(values, "joining", 7, lanes <= 1 ? 0 : by_waves ? log2(lanes) : lanes + 2 * barrier_macs);
     played_values_set(values, "dots", 4, played_values_get(values, "DOT", 3, 0) > 0 ? 4 : 1);
     *work = (played_work){.image = image, .half = precision > 1, .registers = 16, .access = 16};
+    work->constant = played_values_get(values, "CONSTANT", 8, 0) > 0;
     work->fma = (int)played_values_get(values, "FMA", 3, 0);
     snprintf(section, sizeof section, "%s %s", kernel, image ? "image" : "buffer");
     if (!section_apply(section, values, work, &found, error, size)) return false;

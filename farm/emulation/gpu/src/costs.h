@@ -7,6 +7,7 @@
  *     read near 1,2 = in_c * PIXELS * element  bytes of a work item, which are others' along axes 1 and 2 only
  *     write far 0,1,2 = ...
  *
+ * `weights` in place of `read`: constants of the model, which with -DCONSTANT lie in constant memory where that has room.
  * `near`: neighbours on the first of the axes lie beside each other in memory; `far`: each in a line of its own. Names
  * in expressions are the program's options, the kernel's int arguments, `element` (bytes of a stored number) and `real`
  * (bytes of a number in arithmetic), and `joining`: what it costs the LANES work items of a group to join a value, in
@@ -24,7 +25,7 @@ enum { PLAYED_OPERANDS = 8 };
 
 /* What a work item reads or writes. */
 typedef struct {
-    bool write, near;
+    bool write, near, weights;
     int first_axis; /* -1: none */
     bool axis[3]; /* whether work items that differ there have other bytes */
     double bytes;
@@ -32,7 +33,7 @@ typedef struct {
 
 /* What one work item of a launch does. A value. */
 typedef struct {
-    bool image, half;
+    bool image, half, constant; /* constant: its weights are declared so */
     int fma; /* 0: a*b+c, else a form of its own */
     double macs, registers, access;
     played_operand operands[PLAYED_OPERANDS];

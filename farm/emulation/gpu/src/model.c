@@ -59,6 +59,22 @@ static double line_use(const launch *now, const played_operand *operand) {
     return lines * p->line_bytes <= p->cache_kb * 1024 ? 1 : access / p->line_bytes;
 }
 
+/* Whether a unit keeps an operand apart from its cache. */
+static bool is_kept(const launch *now, const played_operand *operand) {
+    const double room = now->profile->constant_kb * 1024;
+    return now->work->constant && operand->weights && distinct_bytes(operand, now->global) <= room;
+}
+
+/* What a wave reads of that, address by address, while its cache is at work. */
+static double constant_clocks(const launch *now) {
+    double bytes = 0;
+    for (size_t i = 0; i < now->work->count; i++) {
+        const played_operand *operand = &now->work->operands[i];
+        bytes += is_kept(now, operand) ? distinct_bytes(operand, now->in_wave) : 0;
+    }
+    return bytes / now->profile->constant_bytes_per_clock;
+}
+
 static double compute_clocks(const launch *now) {
     const played_profile *p = now->profile;
     const double rate = p->macs_per_clock * (now->work->half ? p->half_rate : 1);
@@ -73,6 +89,7 @@ static double cache_clocks(const launch *now) {
     for (size_t i = 0; i < now->work->count; i++) {
         const played_operand *operand = &now->work->operands[i];
         const double bytes = distinct_bytes(operand, now->in_wave);
+        if (is_kept(now, operand)) continue;
         if (now->work->image) {
             clocks += bytes / p->image_bytes_per_clock;
         } else {
@@ -82,13 +99,15 @@ static double cache_clocks(const launch *now) {
     return clocks;
 }
 
-/* Bytes that all groups bring into their units, each for itself. */
+/* Bytes that all groups bring into their units, each for itself; constants once for all groups of a unit. */
 static double l2_bytes(const launch *now) {
     double bytes = 0;
     for (size_t i = 0; i < now->work->count; i++) {
         const played_operand *operand = &now->work->operands[i];
         const double use = now->work->image ? 1 : line_use(now, operand);
-        bytes += distinct_bytes(operand, now->local) * now->groups / use;
+        const bool kept = is_kept(now, operand);
+        bytes += kept ? distinct_bytes(operand, now->global) * now->profile->compute_units
+                      : distinct_bytes(operand, now->local) * now->groups / use;
     }
     return bytes;
 }
@@ -107,7 +126,8 @@ double played_launch_ns(const played_profile *profile, const played_work *work, 
     const double clock_ghz = profile->clock_mhz / 1000;
     const double rounds = ceil(now.groups / profile->compute_units);
     const double hidden = fmin(1, now.resident_waves / profile->hide_waves);
-    const double wave_clocks = fmax(compute_clocks(&now), cache_clocks(&now)) / hidden;
+    const double work_clocks = fmax(compute_clocks(&now), fmax(cache_clocks(&now), constant_clocks(&now)));
+    const double wave_clocks = work_clocks / hidden;
     const double unit_ns = rounds * (now.waves * wave_clocks + profile->group_clocks / now.resident_groups) / clock_ghz;
     const double l2_ns = l2_bytes(&now) / profile->l2_bytes_per_clock / clock_ghz;
     const double memory_ns = memory_bytes(&now) / profile->memory_gb_s;

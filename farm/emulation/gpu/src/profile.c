@@ -115,6 +115,7 @@ static bool whole(const played_profile *p, const char *path, char *error, size_t
                   {"cache_kb", p->cache_kb}, {"line_bytes", p->line_bytes}, {"timestamp_ns", p->timestamp_ns},
                   {"buffer_bytes_per_clock", p->buffer_bytes_per_clock},
                   {"image_bytes_per_clock", p->image_bytes_per_clock},
+                  {"constant_bytes_per_clock", p->constant_bytes_per_clock},
                   {"l2_bytes_per_clock", p->l2_bytes_per_clock}, {"memory_gb_s", p->memory_gb_s},
                   {"hot_clock_percent", p->hot_clock_percent}, {"slower", p->slower}};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {

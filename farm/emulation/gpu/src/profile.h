@@ -60,6 +60,8 @@ enum { PLAYED_IN_PLACE, PLAYED_COPY, PLAYED_FAILS_LATE };
     X(number, line_bytes, "", "64")                                                                                   \
     X(number, buffer_bytes_per_clock, "", "32")                                                                       \
     X(number, image_bytes_per_clock, "", "64")                                                                        \
+    X(number, constant_kb, "", "0") /* of constant memory that a unit keeps; 0: it lies as any other */                \
+    X(number, constant_bytes_per_clock, "", "16") /* for a wave, of one address */                                    \
     X(number, l2_bytes_per_clock, "", "64") /* of the whole GPU */                                                    \
     X(number, memory_gb_s, "", "15")                                                                                  \
     X(number, group_clocks, "", "100") /* to start a work group on a unit */                                          \

@@ -62,7 +62,7 @@ def few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
         ("mali-g72:timestamps=reversed", "clock of events", "limited", Trust(host_times=True)),
         ("adreno640:timestamps=zero", "clock of events", "limited", Trust(host_times=True)),
         ("adreno640:profiling=hangs", "clock of events", "limited", Trust(host_times=True)),
-        ("adreno640", "launches", "ok", Trust(flush_every=0)),
+        ("adreno640:recordings=refused", "launches", "ok", Trust(flush_every=0)),  # else this machine's times decide
         ("adreno640:dies_after_launches=3", "launches", "failed", Trust()),
         ("adreno640", "zero copy", "ok", Trust(zero_copy=True)),
         ("mali-g72", "zero copy", "ok", Trust()),
@@ -154,6 +154,26 @@ def test_what_no_time_is_left_for_is_named(monkeypatch: pytest.MonkeyPatch, find
     monkeypatch.setattr(kernels, "BUDGET_S", 0.0)
     finding = find("mali-g72:image_width=0", "kernels")
     assert finding.state == "limited" and finding.text.endswith("no time was left for Add, Relu"), finding.text
+
+
+@pytest.mark.usefixtures("few_kernels")
+def test_what_no_time_was_left_for_is_tried_the_next_time(
+    monkeypatch: pytest.MonkeyPatch, farm: CallFarm, own_folder: Path
+) -> None:
+    for name, value in played_environment("mali-g72:image_width=0").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(kernels, "BATCH", 1)
+    monkeypatch.setattr(kernels, "BUDGET_S", 0.0)
+
+    def found() -> dict[str, Any]:
+        findings = json.loads(farm("accept", "host", "--quick", "--json")[1])["findings"]
+        return next(each for each in findings if each["check"] == "kernels")
+
+    assert found()["late"] == ["Add", "Relu"]
+    monkeypatch.setattr(kernels, "BUDGET_S", 600.0)
+    last = found()
+    assert (last["state"], last["late"], last["kept"]) == ("ok", [], False) and "; then " in last["text"]
+    assert found()["kept"]
 
 
 @dataclasses.dataclass(frozen=True)

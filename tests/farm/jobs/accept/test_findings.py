@@ -156,8 +156,18 @@ def test_a_variant_that_computes_wrongly_is_told_with_the_one_in_its_place() -> 
 
 
 def test_operators_for_which_there_was_no_time_are_named() -> None:
-    told = judged([], 10, late=["LSTM", "GRU", "LSTM"])
+    told = judged([], 10, late=("LSTM", "GRU"))
     assert told.state == "limited" and told.text.endswith("no time was left for LSTM, GRU")
+
+
+def test_what_is_found_later_joins_what_was_found_before() -> None:
+    before = judged([fault("image", Precision.FP32)], 10, late=("LSTM", "GRU"))
+    told = judged([], 3, before=before)
+    assert told.text.endswith("; then 3 right (kernel, memory and precision)") and "no time" not in told.text
+    assert (told.trust, told.effect, told.late) == (Trust(images=False), "no images", ())
+    assert judged([], 3, before=judged([], 10, late=("LSTM",))).state == "ok"
+    assert judged([], 0, before=judged([], 10, late=("LSTM",))).state == "ok", "the device has no kernel of it"
+    assert judged([fault("buffer", Precision.FP32)], 3, before=before).state == "failed"
 
 
 def test_every_case_is_small() -> None:
