@@ -61,7 +61,19 @@ def float_model(source: onnx.ModelProto, process: ReferenceProcess, opset: int =
         node.name = unused_name(node.name or node.output[0], taken)
         taken.add(node.name)
     _unshare_vectors(model.graph)
+    _rename_fused_shapes(model.graph)
     return onnx.shape_inference.infer_shapes(model)
+
+
+def _rename_fused_shapes(graph: onnx.GraphProto) -> None:
+    """Frees the names that onnxruntime gives shapes of a fused product: it refuses a model that has them already."""
+    shapes = [each for each in graph.initializer if each.name.startswith(("gemm_input_shape", "gemm_output_shape"))]
+    renamed = {each.name: f"fused/{each.name}" for each in shapes}
+    for each in shapes:
+        each.name = renamed[each.name]
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            node.input[place] = renamed.get(name, name)
 
 
 def _unshare_vectors(graph: onnx.GraphProto) -> None:

@@ -17,7 +17,7 @@ from farm.engines.executorch import ExecuTorch
 from farm.engines.litert import LiteRt
 from farm.engines.mnn import Mnn
 from farm.engines.ncnn import Ncnn
-from farm.engines.onnxruntime import OnnxRuntime
+from farm.engines.onnxruntime import OnnxRuntime, OnnxRuntimeProgram
 from farm.engines.python_engine import PythonEngine
 from farm.farmrt.unit_file_store import UnitFileStore
 from farm.transport.local import LocalTransport
@@ -209,3 +209,10 @@ def test_forms_are_made_once_and_one_of_another(tmp_path: Path) -> None:
     assert model.made("net.twice", make) == model.made("net.twice", make) and len(made) == 1
     assert (tmp_path / "net.twice").stat().st_size == 2 * len(model.onnx)
     assert json.loads(model.names_file.read_text()) == {"inputs": ["x"], "outputs": ["y"]}
+
+
+@pytest.mark.parametrize(("flags", "overflow"), [("sse2 avx2", True), ("avx2 avx_vnni", False), ("avx512_vnni", False)])
+def test_onnx_runtime_adds_bytes_exactly_where_the_cpu_would_not(tmp_path: Path, flags: str, overflow: bool) -> None:
+    facts = tmp_path / "cpuinfo"
+    facts.write_text(f"flags\t\t: {flags}\n")
+    assert OnnxRuntimeProgram.bytes_overflow(str(facts)) is overflow

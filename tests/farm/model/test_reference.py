@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from farm import cli
 from farm.model.oracle import Oracle
 from farm.model.reference_process import ReferenceProcess
+from farm.quantization.layers import float_model
 from runtime.errors import NoReferenceError
 from tests.runtime.onnx_models import one_op, onnx_model, random_array
 
@@ -40,6 +41,27 @@ def test_a_model_that_needs_more_memory_than_there_may_be_is_told() -> None:
     model = onnx_model(nodes, {"x": (1,)}, ["y"], {"shape": [1 << 30]})
     with pytest.raises(NoReferenceError, match=r"ONNX Runtime, the reference, (refuses|ended)"):
         ReferenceProcess(memory_bytes=3 << 30).run(model.SerializeToString(), {"x": np.ones(1, np.float32)})
+
+
+def saved_by_onnxruntime() -> onnx.ModelProto:
+    """A product and a sum, which ONNX Runtime joins, and a shape under the name that it gives one then."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["product"]),
+        helper.make_node("Add", ["product", "bias"], ["sum"]),
+        helper.make_node("Reshape", ["sum", "gemm_input_shape"], ["y"]),
+    ]
+    constants = {"w": np.ones((4, 3), np.float32), "bias": np.zeros(3, np.float32), "gemm_input_shape": [1, 18]}
+    return onnx_model(nodes, {"x": (1, 6, 4)}, ["y"], constants)
+
+
+def test_a_model_that_was_saved_after_a_fusion_runs() -> None:
+    found = ReferenceProcess().run(saved_by_onnxruntime().SerializeToString(), X)["y"]
+    np.testing.assert_allclose(found, np.repeat(X["x"].sum(2), 3, axis=1).reshape(1, 18), rtol=1e-5)
+
+
+def test_a_float_model_leaves_names_to_the_next_fusion() -> None:
+    once = float_model(saved_by_onnxruntime(), ReferenceProcess())
+    assert not [each.name for each in once.graph.initializer if each.name.startswith("gemm_")]
 
 
 def test_a_model_that_takes_too_long_is_stopped() -> None:
