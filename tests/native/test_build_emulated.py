@@ -127,6 +127,12 @@ def test_blocked_convolutions_with_weights_in_half(farmrt: Farmrt, name: str) ->
     test_cpu_blocked.check_halves(farmrt, name, 8)
 
 
+@pytest.mark.parametrize("block", test_cpu_blocked.BLOCKS)
+@pytest.mark.parametrize("name", [name for name, case in test_cpu_blocked.HALVES.items() if not case.winograd])
+def test_blocked_convolutions_in_half(farmrt: Farmrt, name: str, block: int) -> None:
+    test_cpu_blocked.check_half_sums(farmrt, name, block)
+
+
 def test_products_with_weights_in_half(farmrt: Farmrt) -> None:
     test_cpu_operators.check_every_half(farmrt)
     for case in test_cpu_operators.HALF_CASES.values():

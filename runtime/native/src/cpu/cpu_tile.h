@@ -86,4 +86,7 @@ struct rt_tile_kernels {
  * it. */
 const rt_tile_kernels *rt_tile_kernels_choose(const char *name);
 
+/* Whether this CPU adds and multiplies registers of halves. */
+bool rt_cpu_has_halves(void);
+
 #endif
