@@ -66,12 +66,12 @@ typedef struct {
     uint32_t tap, channel;
 } cursor;
 
-#ifdef __ARM_FEATURE_MATMUL_INT8
-/* Inputs lie in pairs of pixels, two quads of each in turn: where the quad of channel c does. */
+/* Where the quad of channel c lies; in pairs of pixels two quads of each follow each other in turn. */
 INLINE element *quad_place(element buffer[TILE_PIXELS][ROW], uint32_t pixel, uint32_t c) {
-    return buffer[pixel / 2 * 2] + c / 8 * 16 + pixel % 2 * 8 + c % 8;
+    return IN_PAIRS ? buffer[pixel / 2 * 2] + c / 8 * 16 + pixel % 2 * 8 + c % 8 : buffer[pixel] + c;
 }
 
+#ifdef __ARM_FEATURE_MATMUL_INT8
 /* One block of one pixel, from channel c of the buffer on. */
 INLINE void block_take(const uint8_t *x, element buffer[TILE_PIXELS][ROW], uint32_t pixel, uint32_t c) {
     if (c % 8 == 0) {
@@ -83,7 +83,7 @@ INLINE void block_take(const uint8_t *x, element buffer[TILE_PIXELS][ROW], uint3
 #else
 /* One block of one pixel, from channel c of the buffer on. */
 INLINE void block_take(const uint8_t *x, element buffer[TILE_PIXELS][ROW], uint32_t pixel, uint32_t c) {
-    element *target = buffer[pixel] + c;
+    element *target = quad_place(buffer, pixel, c);
     typedef uint8_t block_bytes __attribute__((vector_size(RT_BLOCK)));
     block_bytes value;
     memcpy(&value, x, sizeof value);
@@ -110,9 +110,31 @@ INLINE void block_take(const uint8_t *x, element buffer[TILE_PIXELS][ROW], uint3
 }
 #endif
 
+#ifdef DOT
+/* The same as inputs_take of so few channels that a tap is a quad. */
+static uint32_t quads_take(const rt_quantized_tile *tile, cursor *at, element buffer[TILE_PIXELS][ROW]) {
+    uint32_t taken = 0;
+    for (; at->tap < tile->taps && taken + RT_BLOCK <= CHUNK; at->tap++, taken += RT_QUAD) {
+        const void *const *rows = tile->rows + at->tap * RT_BLOCKED_PIXELS;
+        for (uint32_t p = 0; p < tile->pixels; p++) {
+            uint32_t quad;
+            memcpy(&quad, rows[p], sizeof quad);
+#ifdef SIGNED
+            quad ^= 0x80808080;
+#endif
+            memcpy(quad_place(buffer, p, taken), &quad, sizeof quad);
+        }
+    }
+    return taken;
+}
+#endif
+
 /* Takes channels of taps, in whole blocks, until the rows of the buffer are full, or all is taken; returns how many
  * channels they have, each tap rounded up to quads. */
 static uint32_t inputs_take(const rt_quantized_tile *tile, cursor *at, element buffer[TILE_PIXELS][ROW]) {
+#ifdef DOT
+    if (tile->channels <= RT_QUAD) return quads_take(tile, at, buffer);
+#endif
     uint32_t taken = 0;
     while (at->tap < tile->taps && taken + RT_BLOCK <= CHUNK) {
         const void *const *rows = tile->rows + at->tap * RT_BLOCKED_PIXELS;
