@@ -24,9 +24,9 @@ enum { HALVES = 8, PARTS_OF_SUMS = RT_BLOCK / HALVES, BLOCKS = REGISTERS / PARTS
     __asm__ volatile("" : "+w"(sum[0][0]) : : "memory"); /* keeps further weights from being loaded before */
 
 /* Adds the products of as many channels as a register holds, from c on. */
-INLINE void channels_add(float16x8_t sum[PIXELS][REGISTERS], const float *const *x, uint32_t c, const float16_t *w,
+INLINE void channels_add(float16x8_t sum[RT_TILE_PIXELS][REGISTERS], const float *const *x, uint32_t c, const float16_t *w,
                          int64_t stride, int pixels, int blocks) {
-    float16x8_t inputs[PIXELS];
+    float16x8_t inputs[RT_TILE_PIXELS];
     UNROLLED for (int p = 0; p < pixels; p++) {
         inputs[p] = vcvt_high_f16_f32(vcvt_f16_f32(vld1q_f32(x[p] + c)), vld1q_f32(x[p] + c + LANES));
     }
@@ -41,7 +41,7 @@ INLINE void channels_add(float16x8_t sum[PIXELS][REGISTERS], const float *const 
 }
 
 /* Those of channel c. */
-INLINE void channel_add(float16x8_t sum[PIXELS][REGISTERS], const float *const *x, uint32_t c, const float16_t *w,
+INLINE void channel_add(float16x8_t sum[RT_TILE_PIXELS][REGISTERS], const float *const *x, uint32_t c, const float16_t *w,
                         int64_t stride, int pixels, int blocks) {
     UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
         float16x8_t weight = vld1q_f16(w + i / PARTS_OF_SUMS * stride + i % PARTS_OF_SUMS * HALVES);
@@ -52,7 +52,7 @@ INLINE void channel_add(float16x8_t sum[PIXELS][REGISTERS], const float *const *
 }
 
 /* Those of all channels of a tap. */
-INLINE void tap_add(const rt_blocked_tile *tile, float16x8_t sum[PIXELS][REGISTERS], uint32_t t, int pixels, int blocks) {
+INLINE void tap_add(const rt_blocked_tile *tile, float16x8_t sum[RT_TILE_PIXELS][REGISTERS], uint32_t t, int pixels, int blocks) {
     const void *const *rows = tile->rows + t * RT_BLOCKED_PIXELS;
     const float16_t *w = (const float16_t *)(const void *)(tile->halves + t * tile->tap_stride);
     int64_t offset = tile->offset, stride = tile->weights_stride;
@@ -80,7 +80,7 @@ INLINE void sums_store(const rt_blocked_tile *tile, lanes sum, int64_t at, int c
 /* A tile of constant size. */
 INLINE void tile_compute(const rt_blocked_tile *given, int pixels, int blocks) {
     const rt_blocked_tile tile = *given; /* stores could change it, for all that the compiler knows */
-    float16x8_t sum[PIXELS][REGISTERS];
+    float16x8_t sum[RT_TILE_PIXELS][REGISTERS];
     UNROLLED for (int p = 0; p < pixels; p++) {
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) sum[p][i] = vdupq_n_f16(0);
     }
@@ -118,8 +118,47 @@ static void product(const rt_blocked_tile *tile) {
     }
 }
 
+/* --- rows of a matrix --- */
+
+#if RT_BLOCK == 16
+/* Those of a constant number of pixels. */
+INLINE void rows_sum(const rt_tile *tile, const float16_t *w, float *sums, int pixels) {
+    memset(sums, 0, (size_t)pixels * RT_BLOCK * sizeof *sums);
+    for (uint32_t t = 0; t < tile->taps; t++) {
+        const float *x[RT_TILE_PIXELS];
+        UNROLLED for (int p = 0; p < pixels; p++) x[p] = tile->rows[t * RT_TILE_PIXELS + (uint32_t)p];
+        for (uint32_t c = 0; c < tile->depth;) {
+            uint32_t end = tile->depth - c < RT_HALF_PRODUCTS ? tile->depth : c + RT_HALF_PRODUCTS;
+            float16x8_t sum[RT_TILE_PIXELS][REGISTERS];
+            UNROLLED for (int p = 0; p < pixels; p++) sum[p][0] = sum[p][1] = vdupq_n_f16(0);
+            for (; c + HALVES <= end; c += HALVES, w += HALVES * RT_BLOCK) channels_add(sum, x, c, w, 0, pixels, 1);
+            for (; c < end; c++, w += RT_BLOCK) channel_add(sum, x, c, w, 0, pixels, 1);
+            UNROLLED for (int i = 0; i < pixels * PARTS_OF_SUMS; i++) {
+                float *own = sums + i * HALVES;
+                float16x8_t added = sum[i / PARTS_OF_SUMS][i % PARTS_OF_SUMS];
+                store(own, load(own) + (lanes)vcvt_f32_f16(vget_low_f16(added)));
+                store(own + LANES, load(own + LANES) + (lanes)vcvt_high_f32_f16(added));
+            }
+        }
+    }
+}
+
+/* rt_half_kernels.rows */
+static void rows(const rt_tile *tile, const uint16_t *halves, float *sums) {
+    const float16_t *w = (const float16_t *)(const void *)halves;
+    switch (tile->pixels) {
+        case 3: rows_sum(tile, w, sums, 3); break;
+        case 4: rows_sum(tile, w, sums, 4); break;
+        case 5: rows_sum(tile, w, sums, 5); break;
+        default: rows_sum(tile, w, sums, 6); break;
+    }
+}
+#else
+#define rows NULL
+#endif
+
 extern const rt_half_kernels NAME(rt_half_kernels_);
-const rt_half_kernels NAME(rt_half_kernels_) = {PIXELS, BLOCKS, product};
+const rt_half_kernels NAME(rt_half_kernels_) = {PIXELS, BLOCKS, product, rows};
 
 #if defined(__clang__)
 #pragma clang attribute pop
