@@ -29,7 +29,6 @@ import click
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is searched for imports, the tree is not
 
 from benchmarks import networks
-from runtime.graph import Graph
 from runtime.lowering.lower import lower
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
@@ -57,19 +56,19 @@ def main(models: str, abis: str) -> None:
         for network in found:
             graph, macs = network.prepared().graph, describe(network.name).macs
             for abi in abis.split(","):
-                number = of_a_round(abi, graph)
+                target = Target(soc="any", abi=abi, memory="cpu", cpu_block=BLOCK)
+                number = of_a_round(abi, lower(graph, target))
                 click.echo(f"{network.name}, {abi}: {number / MILLION:.1f} million, {number / macs:.3f} a multiply-add")
 
 
-def of_a_round(abi: str, graph: Graph) -> int:
-    """Instructions that one more round takes."""
-    plan = lower(graph, Target(soc="any", abi=abi, memory="cpu", cpu_block=BLOCK))
+def of_a_round(abi: str, plan: Plan, cpu: str = "", isa: str = "") -> int:
+    """Instructions that one more round takes; `cpu`: qemu's name of it, `isa`: farmrt's of an instruction set."""
     alike = Counter(map(_kind, plan.steps))
     distinct = {_kind(step): step for step in plan.steps}
     total = 0
     for times in sorted(set(alike.values())):
         steps = tuple(step for kind, step in distinct.items() if alike[kind] == times)
-        total += times * _of_plan(abi, dataclasses.replace(plan, steps=steps, tensors=()))
+        total += times * _of_plan(abi, dataclasses.replace(plan, steps=steps, tensors=()), cpu, isa)
     return total
 
 
@@ -78,14 +77,15 @@ def _kind(step: Step) -> Hashable:
     return step.kernel.name, step.variant, tuple(sorted(step.defines.items())), tuple(sorted(step.dims.items()))
 
 
-def _of_plan(abi: str, plan: Plan) -> int:
+def _of_plan(abi: str, plan: Plan, cpu: str, isa: str) -> int:
     """Instructions of a round of a plan."""
     with TemporaryDirectory(prefix="farm-instructions.") as folder:
         files = Path(folder, "plan"), Path(folder, "data")
         for path, content in zip(files, (encode_plan(plan), bytes(plan.data)), strict=True):
             path.write_bytes(content)
         words = [str(build_farmrt(abi)), "run", *(f"{path.name}={path}" for path in files), "threads=1", "warmup=0"]
-        return _of_program(abi, [*words, "rounds=1"]) - _of_program(abi, [*words, "rounds=0"])
+        words += [f"isa={isa}"] if isa else []
+        return _of_program(abi, cpu, [*words, "rounds=1"]) - _of_program(abi, cpu, [*words, "rounds=0"])
 
 
 def count(pieces: Iterable[bytes]) -> int:
@@ -126,8 +126,9 @@ def _pieces(reading: int) -> Iterator[bytes]:
         time.sleep(PAUSE_S)
 
 
-def _of_program(abi: str, words: list[str]) -> int:
+def _of_program(abi: str, cpu: str, words: list[str]) -> int:
     emulator, *options = EMULATORS[abi]
+    options += ["-cpu", cpu] if cpu else []
     if not shutil.which(emulator):
         raise click.ClickException(f"{emulator} is missing: apt install qemu-user-static libc6-arm64-cross")
     reading, writing = os.pipe()

@@ -168,6 +168,11 @@ def gains_by_bytes(features: Collection[str]) -> bool:
     return "asimddp" in features or "avx512_vnni" in features or ("avx2" in features and "avx512f" not in features)
 
 
+def multiplies_halves(features: Collection[str]) -> bool:
+    """Whether a CPU with these features multiplies registers of halves."""
+    return "asimdhp" in features
+
+
 def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Target:
     """The target that a farmrt probe describes (docs/farmrt.md); `settings` override single fields."""
     opencl = probe["opencl"]

@@ -65,7 +65,7 @@ class Precision(enum.IntEnum):
 
     FP32 = 0
     FP16_STORAGE = 1  # half in memory, float arithmetic
-    FP16 = 2  # half in memory, half arithmetic (needs cl_khr_fp16)
+    FP16 = 2  # half in memory, half arithmetic (needs cl_khr_fp16; on a CPU asimdhp, for products alone)
 
     @property
     def label(self) -> str:

@@ -361,11 +361,9 @@ class Model(ExecutionKeys):
         return self.model_copy(update=execution.given)
 
     def data_types_on(self, runtime: Runtime) -> tuple[DataType, ...]:
-        """Storage and arithmetic types that are allowed: a CPU computes in float; weights are halves if written so."""
-        if runtime == "gpu":
-            return self.data_type
-        written = self.data_type if "data_type" in self.model_fields_set else ()
-        return tuple(each for each in written if each != "fp16_fp16") or ("fp32_fp32",)
+        """Storage and arithmetic types that are allowed: those written, else a CPU computes in float."""
+        is_written = runtime == "gpu" or "data_type" in self.model_fields_set
+        return self.data_type if is_written else ("fp32_fp32",)
 
     def data_type_on(self, runtime: Runtime) -> DataType:
         """The first that is allowed: what runs where tuning has chosen no other."""

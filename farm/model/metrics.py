@@ -82,7 +82,7 @@ DEFAULT_THRESHOLDS = {
     ("cpu", Precision.FP32): Thresholds(0.9999, 60.0, 1e-3),
     ("gpu", Precision.FP32): Thresholds(0.9999, 50.0, 2e-3),
     **{(each, Precision.FP16_STORAGE): Thresholds(0.994, 18.0, 0.15) for each in ("cpu", "gpu")},
-    ("gpu", Precision.FP16): Thresholds(0.985, 15.0, 0.2),
+    **{(each, Precision.FP16): Thresholds(0.985, 15.0, 0.2) for each in ("cpu", "gpu")},
 }
 
 
@@ -95,7 +95,7 @@ def default_thresholds(runtime: str, precision: Precision) -> Thresholds:
 INNER_THRESHOLDS = {
     **DEFAULT_THRESHOLDS,
     **{(each, Precision.FP16_STORAGE): Thresholds(0.997, 22.0, 0.1) for each in ("cpu", "gpu")},
-    ("gpu", Precision.FP16): Thresholds(0.994, 19.0, 0.14),
+    **{(each, Precision.FP16): Thresholds(0.994, 19.0, 0.14) for each in ("cpu", "gpu")},
 }
 
 

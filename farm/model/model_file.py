@@ -72,7 +72,7 @@ models:
 """
 _RUNTIME = """\
     runtime: cpu+gpu  # each on its own; what has no kernel for the GPU runs on the CPU. Or cpu, or gpu
-    data_type: fp32_fp32  # fp16_fp32 keeps half floats in memory (a CPU: weights); fp16_fp16 computes in them on a GPU
+    data_type: fp32_fp32  # fp16_fp32 keeps half floats in memory (a CPU: weights); fp16_fp16 computes in them
 """
 
 

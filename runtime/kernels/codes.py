@@ -93,5 +93,6 @@ OPTIONS: Mapping[str, type[enum.IntEnum] | int] = {
     "CELL": RecurrentFunction,
     "OUT": RecurrentFunction,
     "WEIGHT_BITS": 17,  # 4 or 8: of integer weights (layout/integer_rows.py); 16: halves; 0: the plan's floats
+    "HALF_SUMS": 2,  # 1: weights in half are multiplied in half, where the CPU has such arithmetic
     "WEIGHT_GROUP": 2**16,  # columns that share a scale; 0: all of a row
 }

@@ -99,6 +99,10 @@ class Launcher:
         """Whether weights that an operator of the CPU reads in half too are to lie so: none is beyond half's range."""
         return self.target.has_half_weights and float(np.abs(weights).max(initial=0)) <= _LARGEST_HALF
 
+    def half_options(self) -> dict[str, int]:
+        """The options of a CPU's product whose weights lie in half."""
+        return HALF_WEIGHTS | ({"HALF_SUMS": 1} if self.target.precision.computes_in_half else {})
+
     def _packed_rows(self, rows: Rows, block: int, element: ElementType) -> Value:
         view = packed_rows(block).view(rows.weights)
         if np.may_share_memory(view, rows.weights):
@@ -201,7 +205,7 @@ class Launcher:
                 if integers and kind == StepKind.CPU:
                     given = self.bytes(given.name, integers.packed(block))
                 elif in_half:
-                    chosen |= HALF_WEIGHTS
+                    chosen |= self.half_options()
                     given = self._packed_rows(given, block, ElementType.F16)
                 else:
                     weights = integers.words() if integers else given.weights

@@ -44,6 +44,7 @@ _EXACT = ".exact.cpu.c"  # ends the names of files where a rounding more or less
 _PER_SET = "cpu_tile.c"  # compiled once for each instruction set
 _PER_BLOCK = ("cpu_lanes_*.c", "*.lanes.cpu.c")  # and these once for each instruction set and block
 _QUANTIZED = "cpu_quantized_lanes.c"  # and this for those that differ in integers, too
+_HALVES = "cpu_half_lanes.c"  # in place of it, for one that computes in half
 _BLOCKS = (8, 16)
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")
 _AVX512 = ("-mavx512f", *_AVX2, "-mprefer-vector-width=512")
@@ -54,8 +55,12 @@ _X86_SETS = {
     "avx512vnni": (*_AVX512, "-mavx512bw", "-mavx512vl", "-mavx512vnni"),
 }
 _X86_PAIRS = {"avx2pairs": (*_AVX2, "-DRT_PAIRS")}  # AVX2 again, for weights with which it may sum pairs in 16 bits
-_ARM_SETS = {"dotprod": ("-mcpu=generic+dotprod",), "i8mm": ("-mcpu=generic+dotprod+i8mm",)}
-_EXTENDED = {"avxvnni": "avx2", "avx512vnni": "avx512", "dotprod": "generic", "i8mm": "generic"}  # same in floats
+_ARM_SETS = {
+    "fp16": (),  # its source says what it needs: compilers have several names for it
+    "dotprod": ("-mcpu=generic+dotprod",),
+    "i8mm": ("-mcpu=generic+dotprod+i8mm",),
+}
+_EXTENDED = {"avxvnni": "avx2", "avx512vnni": "avx512", **dict.fromkeys(_ARM_SETS, "generic")}  # the same in floats
 _LIBRARIES = ("-lpthread", "-ldl", "-lm")
 _BIONIC_LIBRARIES = ("-ldl", "-lm")  # threads are part of its libc
 
@@ -107,7 +112,8 @@ def default_output_dir() -> Path:
 
 def sources(features: Features = EVERYTHING) -> list[TranslationUnit]:
     """Lists the sources of the library without its innermost loops, which are compiled once per instruction set."""
-    paths = (path for path in features.sources() if not any(map(path.match, (_PER_SET, *_PER_BLOCK, _QUANTIZED))))
+    repeated = (_PER_SET, *_PER_BLOCK, _QUANTIZED, _HALVES)
+    paths = (path for path in features.sources() if not any(map(path.match, repeated)))
     return [_unit(path, flags=features.flags(path)) for path in paths]
 
 
@@ -221,7 +227,8 @@ def _tile_units(target: Abi) -> list[TranslationUnit]:
             continue  # a block fills half a register; avx2 serves it
         told = (f"-DRT_ISA={name}", f"-DRT_BLOCK={block}", *flags)
         paths = [] if name in (*_EXTENDED, *_X86_PAIRS) else floats
-        paths = paths if name == "avx512" else [*paths, folder / _QUANTIZED]
+        own = _HALVES if name == "fp16" else _QUANTIZED
+        paths = paths if name == "avx512" else [*paths, folder / own]
         units += [_unit(path, f"{name}_{block}", told) for path in paths]
     return units
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import instructions
+from runtime.lowering.lower import lower
+from runtime.target import Target
+from runtime.types import Precision
 from tests.conftest import require
 from tests.native import qemu
 from tests.runtime.graphs import GraphMaker
@@ -32,5 +35,7 @@ def test_a_block_that_is_translated_again_counts_as_it_was_before() -> None:
 def test_a_round_on_arm64() -> None:
     require("qemu", qemu.missing("arm64"))
     maker = GraphMaker()
-    graph = maker.finish(maker.conv(maker.input(1, 8, 6, 6), 8))
-    assert 1_000 < instructions.of_a_round("arm64", graph) < 10_000_000
+    graph = maker.finish(maker.conv(maker.input(1, 64, 6, 6), 64, k=1))
+    plan = lower(graph, Target("any", "arm64", memory="cpu", precision=Precision.FP16))
+    floats, halves = (instructions.of_a_round("arm64", plan, "neoverse-n1", isa) for isa in ("generic", "fp16"))
+    assert 1_000 < halves < floats < 10_000_000

@@ -128,6 +128,7 @@ CONVOLUTIONS = {
     "3x3": Convolution((20, 50), (9, 11), pads=SAME, activation=RELU6),
     "3x3 unlike pads": Convolution((16, 64), (8, 6), pads=(0, 2, 1, 0), residual=True),
     "3x3 stride 2": Convolution((32, 96), (13, 14), stride=(2, 2), pads=(0, 0, 1, 1)),
+    "3x3 of few channels": Convolution((3, 40), (9, 11), pads=SAME, stride=(2, 2)),
     "3x3 deep": Convolution((192, 80), (7, 7), pads=SAME, residual=True, activation=SWISH),
     "3x3 dilated": Convolution((8, 16), (12, 10), pads=(2, 2, 2, 2), dilation=(2, 2)),
     "5x1": Convolution((18, 130), (17, 9), (5, 1), pads=(2, 0, 2, 0)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from runtime.native import build
 from runtime.native.build import build_farmrt
 from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
+from runtime.types import Precision
 from tests.conftest import require
 from tests.native import (
     qemu,
@@ -127,10 +129,33 @@ def test_blocked_convolutions_with_weights_in_half(farmrt: Farmrt, name: str) ->
     test_cpu_blocked.check_halves(farmrt, name, 8)
 
 
+@pytest.mark.parametrize("block", test_cpu_blocked.BLOCKS)
+@pytest.mark.parametrize("name", [name for name, case in test_cpu_blocked.HALVES.items() if not case.winograd])
+def test_blocked_convolutions_in_half(farmrt: Farmrt, name: str, block: int) -> None:
+    test_cpu_blocked.check_half_sums(farmrt, name, block)
+
+
 def test_products_with_weights_in_half(farmrt: Farmrt) -> None:
     test_cpu_operators.check_every_half(farmrt)
     for case in test_cpu_operators.HALF_CASES.values():
         test_cpu_operators.check(farmrt, case)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 131])
+def test_products_in_half(machine: Machine, farmrt: Farmrt, rows: int) -> None:
+    """Few rows are bound by memory, and multiplied in floats; weights lie in half in any case."""
+    maker = GraphMaker()
+    y = maker.add(
+        "FullyConnected", maker.input(rows, 301), maker.weights(43, 301), maker.weights(43), activation="relu"
+    )
+    graph, inputs = maker.finish(y), maker.noise()
+    expected = evaluate(graph, inputs)[y]
+    made = {}
+    for precision in (Precision.FP16_STORAGE, Precision.FP16):
+        made[precision] = run_on(farmrt, lower(graph, dataclasses.replace(CPU, precision=precision)), inputs)[y]
+        assert_close(made[precision], expected, 1e-2)
+    differs = (made[Precision.FP16] != made[Precision.FP16_STORAGE]).any()
+    assert differs == (rows > 2 and machine.abi != "armhf")
 
 
 @pytest.mark.parametrize("isa", ["generic", "dotprod", "i8mm"])

@@ -129,9 +129,20 @@ def check_halves(farmrt: Farmrt, name: str, block: int, isa: str | None = None) 
     np.testing.assert_array_equal(result(farmrt, halves, isa), result(farmrt, floats, isa))
 
 
+def check_half_sums(farmrt: Farmrt, name: str, block: int) -> None:
+    """Multiplied in half: as exact as that, and other sums than floats of the very weights have."""
+    halves = HALVES[name].launch(block)
+    in_half = dataclasses.replace(halves, kernel=f"{halves.kernel} HALF_SUMS=1")
+    check(farmrt, in_half, "fp16", tolerance=5e-2)
+    floats = result(farmrt, in_half, "generic")
+    np.testing.assert_array_equal(floats, result(farmrt, halves, "generic"))
+    assert (result(farmrt, in_half, "fp16") != floats).any()
+
+
 @pytest.mark.parametrize(
     ("name", "options", "problem"),
     [
+        ("3x3", "HALF_SUMS=1", "it multiplies in half, and its weights are floats"),
         ("first 7x7", "WEIGHT_BITS=16", "a first layer's weights are floats"),
         ("3x3", "WEIGHT_BITS=8", "its weights are of a form that it does not read"),
         ("winograd 4 ", "WEIGHT_BITS=4", "its weights are of a form that it does not read"),

@@ -161,6 +161,12 @@ def test_weights_that_are_no_whole_steps_stay_in_floats() -> None:
     assert kernels.count("blocked_conv2d") == kernels.count("quantized_conv2d") == 1
 
 
+@pytest.mark.parametrize(("size", "steps"), [(22, 2), (23, 1)])
+def test_depthwise_sums_that_floats_do_not_hold_stay_in_floats(size: int, steps: int) -> None:
+    graph, _ = network(Convolution((8, 8), (30, 30), (size, size), depthwise=True))
+    assert quantized_steps(lower(graph, CPU, Options(cpu=CpuOptions(8, algorithms={})))) == steps
+
+
 def test_cpus_that_multiply_floats_as_fast_keep_floats() -> None:
     assert gains_by_bytes(("avx2",))
     assert gains_by_bytes(("asimd", "asimddp"))

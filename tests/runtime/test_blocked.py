@@ -124,13 +124,16 @@ def test_parts_of_whole_blocks_are_written_in_place() -> None:
     assert kernels_of(plan)["copy"] == 0
 
 
-def test_half_precision_changes_the_weights_alone() -> None:
+@pytest.mark.parametrize("precision", [Precision.FP16_STORAGE, Precision.FP16])
+def test_half_precision_changes_the_weights_and_direct_products_alone(precision: Precision) -> None:
     graph = aligned_concat(GraphMaker())
-    floats, halves = plan_of(graph), lower(graph, dataclasses.replace(CPU, precision=Precision.FP16_STORAGE))
+    floats, halves = plan_of(graph), lower(graph, dataclasses.replace(CPU, precision=precision))
     assert kernels_of(halves) == kernels_of(floats)
     for step in halves.steps:
-        is_product = step.kernel.name in ("blocked_conv2d", "blocked_winograd") and not step.defines.get("FIRST")
+        is_direct = step.kernel.name == "blocked_conv2d" and not step.defines.get("FIRST")
+        is_product = is_direct or step.kernel.name == "blocked_winograd"
         assert step.defines.get("WEIGHT_BITS") == (16 if is_product else None)
+        assert step.defines.get("HALF_SUMS") == (1 if is_direct and precision.computes_in_half else None)
 
 
 def test_weights_beyond_half_stay_float() -> None:

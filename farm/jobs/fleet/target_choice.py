@@ -7,7 +7,8 @@ from farm.config.inventory import Unit
 from farm.farmrt.answers import DeviceAnswer, OpenClAnswer, ProbeAnswer
 from farm.jobs.models.prepare import Prepared
 from runtime.errors import UnsupportedError
-from runtime.target import Target
+from runtime.target import Target, multiplies_halves
+from runtime.types import Precision
 
 
 def choose_target(
@@ -19,7 +20,10 @@ def choose_target(
         UnsupportedError: the unit cannot run it so; the text says what could be changed.
     """
     if runtime == "cpu":
-        return probe.target(unit.soc, memory="cpu", precision=prepared.precision(runtime))
+        precision = prepared.precision(runtime)
+        if precision.computes_in_half and not multiplies_halves(probe.cpu.features):
+            precision = Precision.FP16_STORAGE
+        return probe.target(unit.soc, memory="cpu", precision=precision)
     device = _usable_device(unit, probe.opencl, memory)
     precisions = prepared.precisions(has_half=device.fp16)
     if not precisions:

@@ -119,7 +119,8 @@ def _emit(
     tensors: Tensors = {"x": x, "w": weights, "b": bias, "residual": residual or x}
     tensors["y"] = builder.write(node.output, Storage.BLOCKED)
     defines = {**defines, **first, "ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block}
-    defines |= HALF_WEIGHTS if in_half else {}
+    if in_half:
+        defines |= builder.half_options() if kernel is BLOCKED_CONV2D else HALF_WEIGHTS
     builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown)
 
 

@@ -2,13 +2,15 @@
  * zeros. A row-major input is blocked_first.cpu.c's.
  *
  * Weights pass over all tiles of a turn (blocked_turns.c), so many input channels at a time that they stay in the cache,
- * and the sums so far wait in the output. Weights in half become floats there, in the worker's memory.
+ * and the sums so far wait in the output. Weights in half become floats there, in the worker's memory, unless the CPU is
+ * to multiply in half, and can (HALF_SUMS).
  */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "../../native/src/system/arithmetic.h"
+#include "../../native/src/cpu/cpu_half.h"
 #include "blocked_convolution.h"
 
 enum { WEIGHT_BYTES = 48 << 10 };
@@ -18,7 +20,9 @@ static const float zeros[16];
 /* A call with its division into turns. */
 typedef struct {
     rt_conv_turns turns;
-    const rt_blocked_kernels *kernels;
+    void (*product)(const rt_blocked_tile *tile);
+    int64_t tile_blocks;
+    bool in_half;  /* the product reads weights in half */
     int64_t chunk; /* channels of a tap that are summed at once */
 } division;
 
@@ -34,6 +38,7 @@ static const char *conv_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     const char *problem = rt_conv_sizes_check(call, &d);
     if (problem != NULL) return problem;
     if (call->codes.first && call->codes.weight_bits) return "a first layer's weights are floats";
+    if (call->codes.half_sums && !call->codes.weight_bits) return "it multiplies in half, and its weights are floats";
     if (call->codes.first) return rt_blocked_first_check(call, needs);
     uint64_t images = rt_product((uint64_t)d.batch, (uint64_t)d.groups);
     uint64_t pixels = rt_product((uint64_t)d.in_h, (uint64_t)d.in_w);
@@ -72,7 +77,7 @@ static rt_blocked_tile chunk_tile(const division *all, const rt_blocked_tile *wh
         tile.weights += first * block;
     } else {
         tile.halves += first * block;
-        weights_widen(&tile, block, floats);
+        if (!all->in_half) weights_widen(&tile, block, floats);
     }
     if (first > 0) tile.bias = NULL, tile.residual = NULL;
     if (rest > all->chunk) tile.activation = RT_UNARY_CLAMP, tile.a = -INFINITY, tile.b = INFINITY;
@@ -87,7 +92,7 @@ static void chunk_run(const division *all, const rt_conv_share *own, rt_blocked_
     if (tile.residual != NULL) tile.residual += own->first_pixel * block;
     for (int64_t i = 0; i < own->tiles; i++, tile.rows += all->turns.taps * RT_BLOCKED_PIXELS) {
         tile.pixels = (uint32_t)(own->width + (i < own->wider));
-        all->kernels->product(&tile);
+        all->product(&tile);
         tile.y += tile.pixels * block;
         if (tile.residual != NULL) tile.residual += tile.pixels * block;
     }
@@ -101,7 +106,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     uint8_t *scratch = rt_workers_scratch(turns->workers, worker); /* row pointers, then floats */
     float *floats = (float *)(void *)(scratch + rt_conv_turn_bytes(&turns->d));
     int64_t blocks = own.end_block - own.first_block;
-    int64_t passes = (int64_t)rt_ceil_div((uint64_t)blocks, all->kernels->blocks);
+    int64_t passes = (int64_t)rt_ceil_div((uint64_t)blocks, (uint64_t)all->tile_blocks);
     for (int64_t pass = 0, block = own.first_block + own.group * turns->out_blocks; pass < passes; pass++) {
         rt_blocked_tile whole = rt_conv_tile(turns->call, &turns->d, own.image, block, turns->taps * turns->d.in_c);
         whole.zeros = zeros;
@@ -121,11 +126,16 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
         rt_blocked_first_run(call, workers);
         return;
     }
-    division all = {.kernels = rt_blocked_kernels_of(call->tiles, call->codes.block)};
+    const rt_blocked_kernels *kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
+    const rt_half_kernels *half = call->codes.half_sums ? rt_half_kernels_of(call->tiles, call->codes.block) : NULL;
+    division all = {.product = kernels->product, .tile_blocks = kernels->blocks, .in_half = half != NULL};
+    if (all.in_half) all.product = half->product, all.tile_blocks = half->blocks;
     const rt_conv_input x = {call->tensors[RT_CONV_X].data, zeros, sizeof(float), false};
-    all.turns = rt_conv_turns_divide(call, workers, x, all.kernels->pixels, all.kernels->blocks);
-    int64_t block = all.turns.block, bytes = all.turns.taps * all.kernels->blocks * block * block * (int64_t)sizeof(float);
+    uint32_t tile_pixels = all.in_half ? half->pixels : kernels->pixels;
+    all.turns = rt_conv_turns_divide(call, workers, x, tile_pixels, (uint32_t)all.tile_blocks);
+    int64_t block = all.turns.block, bytes = all.turns.taps * all.tile_blocks * block * block * (int64_t)sizeof(float);
     all.chunk = (WEIGHT_BYTES / bytes > 1 ? WEIGHT_BYTES / bytes : 1) * block;
+    if (all.in_half) all.chunk = (int64_t)rt_ceil_div(RT_HALF_PRODUCTS, (uint64_t)(all.turns.taps * block)) * block;
     rt_workers_run(workers, rt_conv_turns_count(&all.turns), turn_run, &all);
 }
 

@@ -32,11 +32,12 @@ typedef struct {
 /* What all turns of a depthwise convolution share. */
 typedef struct {
     const rt_cpu_call *call;
-    const rt_quantized_kernels *kernels;
+    const rt_blocked_kernels *kernels;
     rt_workers *workers;
     rt_blocked_window window;
     rt_plane_turns turns;
     rt_quantized_end end; /* at the tensors' begin */
+    uint64_t padded_bytes; /* a worker's scratch: padded rows, sums of an output row, weights as floats */
     int64_t blocks;
 } job;
 
@@ -84,17 +85,26 @@ static const char *conv_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     return tensors_check(call, x, y, rt_product(channels, depth), channels, d.act_a, d.act_b);
 }
 
+static rt_blocked_window window_of(const rt_cpu_call *call) {
+    rt_quantized_depthwise_args d = rt_quantized_depthwise_args_of(call);
+    return (rt_blocked_window){d.in_h,     d.in_w,     d.out_h, d.out_w, d.k_h,   d.k_w,
+                               d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h, d.dil_w};
+}
+
 static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     rt_blocked_depthwise_args d = rt_blocked_depthwise_args_of(call);
     if (!rt_block_is_known(call)) return "its block is neither 8 nor 16";
     uint32_t block = call->codes.block;
     uint64_t images = (uint64_t)d.batch, channels = (uint64_t)d.channels;
     uint64_t taps = rt_product((uint64_t)d.k_h, (uint64_t)d.k_w);
-    if (taps > MOST_PRODUCTS) return "too many products of an output";
+    if (taps > RT_QUANTIZED_TAPS) return "too many products of an output";
     uint64_t x = rt_blocked_elements(images, channels, rt_product((uint64_t)d.in_h, (uint64_t)d.in_w), block);
     uint64_t y = rt_blocked_elements(images, channels, rt_product((uint64_t)d.out_h, (uint64_t)d.out_w), block);
     uint64_t lanes = rt_blocked_elements(1, channels, 1, block);
-    needs->scratch_bytes = taps * block * 2 * sizeof(int16_t);
+    rt_blocked_window window = window_of(call);
+    uint64_t others = rt_product(rt_sum((uint64_t)d.out_w, taps), block * sizeof(float));
+    needs->scratch_bytes = rt_sum(rt_padded_rows_bytes(&window, block), others);
+    if (needs->scratch_bytes > INT32_MAX) return "its window is out of range";
     needs->work = rt_product(y, taps);
     return tensors_check(call, x, y, rt_product(lanes, taps), lanes, d.act_a, d.act_b);
 }
@@ -175,33 +185,36 @@ static void depthwise_turn(const void *context, uint32_t turn, uint32_t worker) 
     const rt_cpu_call *call = all->call;
     const rt_blocked_window *window = &all->window;
     rt_plane_turn own = rt_plane_turn_at(&all->turns, turn);
-    int64_t lanes = call->codes.block, channel = own.plane % all->blocks * lanes, line = window->k_w * lanes;
-    int64_t count = window->k_h * line, behind = count - line;
+    int64_t lanes = call->codes.block, channel = own.plane % all->blocks * lanes;
+    int64_t count = window->k_h * window->k_w * lanes;
     const int8_t *w = (const int8_t *)call->tensors[W].data + own.plane % all->blocks * count;
-    int16_t *weights = rt_workers_scratch(all->workers, worker);
-    for (int64_t i = 0; i < count; i++) weights[2 * i] = w[i], weights[2 * i + 1] = i < behind ? w[i + line] : 0;
+    void *padded = rt_workers_scratch(all->workers, worker);
+    float *sums = (float *)(void *)((char *)padded + all->padded_bytes), *weights = sums + window->out_w * lanes;
+    for (int64_t i = 0; i < count; i++) weights[i] = w[i];
     const rt_quantized_rows rows = {
         .window = window,
         .x = (const uint8_t *)call->tensors[X].data + own.plane * window->in_h * window->in_w * lanes,
-        .zero = (int32_t)call->codes.zero,
+        .zero = (uint8_t)call->codes.zero,
         .weights = weights,
+        .padded = padded,
+        .sums = sums,
         .first_row = own.first_row,
         .end_row = own.end_row,
         .end = end_move(all->end, channel, own.plane * window->out_h * window->out_w * lanes),
     };
-    all->kernels->depthwise(&rows);
+    all->kernels->quantized_depthwise(&rows);
 }
 
 static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_quantized_depthwise_args d = rt_quantized_depthwise_args_of(call);
     job all = {
         .call = call,
-        .kernels = rt_quantized_kernels_of(call->tiles, call->codes.block, 0),
+        .kernels = rt_blocked_kernels_of(call->tiles, call->codes.block),
         .workers = workers,
-        .window = {d.in_h, d.in_w, d.out_h, d.out_w, d.k_h, d.k_w, d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h,
-                   d.dil_w},
+        .window = window_of(call),
         .blocks = (int64_t)rt_ceil_div((uint64_t)d.channels, call->codes.block),
     };
+    all.padded_bytes = rt_padded_rows_bytes(&all.window, call->codes.block);
     all.end = end_of(call, all.blocks * call->codes.block, d.act_a, d.act_b, d.residual_scale);
     all.turns = rt_plane_turns_divide(workers, d.batch * all.blocks, d.out_h, d.out_w);
     rt_workers_run(workers, rt_plane_turns_count(&all.turns), depthwise_turn, &all);

@@ -36,6 +36,7 @@ from runtime.semantics.quantization import EIGHT_BITS
 from runtime.types import ElementType, Storage
 
 _QUAD = 4  # channels of a lane that follow each other (cpu_quantized.h)
+_MOST_TAPS = 2**24 // (255 * 128)  # of a depthwise window, so that floats hold a sum of its products as it is
 # Multiply-adds for an input that has to be brought into eight bits first, from which on that is paid back.
 _MIN_MACS = 64
 _MOST_OF_A_PAIR = 128  # that a pair of weights of one sign may sum to, so that 16 bits hold its products with bytes
@@ -49,6 +50,8 @@ def serves(builder: Builder, node: Node) -> bool:
     if algorithm(builder, node) == CPU_WINOGRAD:
         return not node.input(3)
     channels, *window = graph.shape(node.inputs[1])[1:]
+    if Convolution(builder, node).is_depthwise and math.prod(window) > _MOST_TAPS:
+        return False
     products = math.prod(window) * (channels * (1 if node.attrs["group"] == 1 else 4) + _QUAD)
     return products <= MOST_PRODUCTS and whole_weights(graph, node) is not None
 

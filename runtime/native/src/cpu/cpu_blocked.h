@@ -16,6 +16,7 @@
 
 struct rt_quantized_pool;
 struct rt_quantized_pair;
+struct rt_quantized_rows;
 
 enum { RT_BLOCKED_PIXELS = 6, RT_BLOCKED_BLOCKS = 4, RT_WINOGRAD_ALPHA = 6 };
 
@@ -35,7 +36,8 @@ typedef struct {
     uint32_t taps, channels;
     int64_t offset, plane;              /* elements to the first input block that is summed, and from one to the next */
     const float *weights;               /* [b][t][c][lane] */
-    const uint16_t *halves;             /* what the caller makes floats of first; NULL: nothing */
+    const uint16_t *halves;             /* weights in half, of which the caller makes floats first, unless the loops
+                                         * compute in half; NULL: none */
     int64_t tap_stride, weights_stride; /* elements from one t, and one b, to the next */
     uint32_t pixels, blocks;            /* at least 1, at most what the kernels say */
     const float *bias, *residual;       /* NULL: none; the residual lies like y */
@@ -50,6 +52,8 @@ typedef struct {
 typedef struct {
     const rt_blocked_window *window;
     const float *x;             /* the input plane */
+    const uint8_t *x_bytes;     /* the same in bytes of this zero point; NULL: in floats; depthwise only */
+    uint8_t zero;
     /* depthwise only, as what follows: the rows under the only output row, padded; NULL: `padded` is memory for such
      * (rt_padded_rows_of), 64-aligned */
     const float *const *under;
@@ -111,7 +115,8 @@ typedef struct {
     /* for output tiles of 2 x 2 and of 4 x 4 */
     void (*winograd_input[2])(const rt_winograd_tile *tile);
     void (*winograd_output[2])(const rt_winograd_tile *tile);
-    void (*quantized_pool)(const struct rt_quantized_pool *pool); /* cpu_quantized.h */
+    void (*quantized_depthwise)(const struct rt_quantized_rows *rows); /* cpu_quantized.h */
+    void (*quantized_pool)(const struct rt_quantized_pool *pool);
     void (*quantized_pair)(const struct rt_quantized_pair *pair);
     /* y = table[x] of `count` bytes, of a table of 256 */
     void (*quantized_lookup)(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y);

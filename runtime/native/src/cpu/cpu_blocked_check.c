@@ -4,6 +4,7 @@
 
 #include "../system/arithmetic.h"
 #include "cpu_blocked.h"
+#include "cpu_half.h"
 #include "cpu_quantized.h"
 
 #define RT_BLOCKED_SET(isa) extern const rt_blocked_kernels rt_blocked_kernels_##isa##_8, rt_blocked_kernels_##isa##_16;
@@ -21,6 +22,7 @@ extern const rt_quantized_kernels rt_quantized_kernels_avx512vnni_16;
 #elif defined(__aarch64__)
 RT_QUANTIZED_SET(dotprod)
 RT_QUANTIZED_SET(i8mm)
+extern const rt_half_kernels rt_half_kernels_fp16_8, rt_half_kernels_fp16_16;
 #endif
 #undef RT_BLOCKED_SET
 #undef RT_QUANTIZED_SET
@@ -55,6 +57,15 @@ const rt_quantized_kernels *rt_quantized_kernels_of(const rt_tile_kernels *tiles
     (void)tiles;
 #endif
     return block == 8 ? &rt_quantized_kernels_generic_8 : &rt_quantized_kernels_generic_16;
+}
+
+const rt_half_kernels *rt_half_kernels_of(const rt_tile_kernels *tiles, uint32_t block) {
+#if defined(__aarch64__)
+    if (!is_of(tiles, "generic") && rt_cpu_has_halves()) return block == 8 ? &rt_half_kernels_fp16_8 : &rt_half_kernels_fp16_16;
+#else
+    (void)tiles, (void)block;
+#endif
+    return NULL;
 }
 
 enum { PADDED_ALIGNMENT = 64 };

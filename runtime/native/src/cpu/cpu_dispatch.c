@@ -57,21 +57,28 @@ static void sets_read(set sets[SETS]) {
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 
-extern const rt_tile_kernels rt_tile_kernels_dotprod, rt_tile_kernels_i8mm;
+extern const rt_tile_kernels rt_tile_kernels_fp16, rt_tile_kernels_dotprod, rt_tile_kernels_i8mm;
 
-/* asm/hwcap.h: HWCAP_ASIMDDP, HWCAP2_I8MM */
-enum { SETS = 3, HAS_DOT_PRODUCTS = 1 << 20, HAS_MATRIX_PRODUCTS = 1 << 13 };
+/* asm/hwcap.h: HWCAP_ASIMDHP, HWCAP_ASIMDDP, HWCAP2_I8MM */
+enum { SETS = 4, HAS_HALVES = 1 << 10, HAS_DOT_PRODUCTS = 1 << 20, HAS_MATRIX_PRODUCTS = 1 << 13 };
+
+bool rt_cpu_has_halves(void) { return (getauxval(AT_HWCAP) & HAS_HALVES) != 0; }
 
 static void sets_read(set sets[SETS]) {
     bool dots = (getauxval(AT_HWCAP) & HAS_DOT_PRODUCTS) != 0;
     sets[0] = (set){&rt_tile_kernels_i8mm, dots && (getauxval(AT_HWCAP2) & HAS_MATRIX_PRODUCTS) != 0};
     sets[1] = (set){&rt_tile_kernels_dotprod, dots};
-    sets[2] = (set){&rt_tile_kernels_generic, true};
+    sets[2] = (set){&rt_tile_kernels_fp16, rt_cpu_has_halves()};
+    sets[3] = (set){&rt_tile_kernels_generic, true};
 }
 #else
 enum { SETS = 1 };
 
 static void sets_read(set sets[SETS]) { sets[0] = (set){&rt_tile_kernels_generic, true}; }
+#endif
+
+#if !defined(__aarch64__)
+bool rt_cpu_has_halves(void) { return false; }
 #endif
 
 const rt_tile_kernels *rt_tile_kernels_choose(const char *name) {

@@ -74,6 +74,7 @@ void NAME(rt_lanes_winograd2_input_)(const rt_winograd_tile *tile);
 void NAME(rt_lanes_winograd4_input_)(const rt_winograd_tile *tile);
 void NAME(rt_lanes_winograd2_output_)(const rt_winograd_tile *tile);
 void NAME(rt_lanes_winograd4_output_)(const rt_winograd_tile *tile);
+void NAME(rt_lanes_quantized_depthwise_)(const struct rt_quantized_rows *rows);
 void NAME(rt_lanes_quantized_pool_)(const struct rt_quantized_pool *pool);
 void NAME(rt_lanes_quantized_pair_)(const struct rt_quantized_pair *pair);
 void NAME(rt_lanes_quantized_lookup_)(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y);

@@ -26,6 +26,20 @@ INLINE ints integers_load(const uint8_t *source) {
 /* The same as floats. */
 INLINE lanes bytes_load(const uint8_t *source) { return __builtin_convertvector(integers_load(source), lanes); }
 
+/* The bytes of a block, less their zero point, as floats. */
+INLINE void block_widen(const uint8_t *source, uint8_t zero, float *target) {
+#if defined(__aarch64__)
+    UNROLLED for (int i = 0; i < RT_BLOCK; i += 8) {
+        int16x8_t wide = vreinterpretq_s16_u16(vsubl_u8(vld1_u8(source + i), vdup_n_u8(zero)));
+        store(target + i, (lanes)vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide))));
+        store(target + i + LANES, (lanes)vcvtq_f32_s32(vmovl_high_s16(wide)));
+    }
+#else
+    const float less = zero;
+    UNROLLED for (int i = 0; i < RT_BLOCK; i += LANES) store(target + i, bytes_load(source + i) - less);
+#endif
+}
+
 /* Rounds to the nearest whole number, of two the even one, and stores it less `low`; v is within 2^22. */
 INLINE void bytes_store(uint8_t *target, lanes v, int32_t low) {
     const float shift = 12582912.0f; /* 1.5 * 2^23: the last bit of a sum with it counts ones */
@@ -101,7 +115,8 @@ INLINE lanes crossed(lanes v, bool is_crossed) {
     return v;
 }
 
-/* The same of several registers, at most `high`, `step` elements apart; on AVX2 together. They may be crossed. */
+/* The same of several registers, at most `high`, `step` elements apart; together where that is less work. They may be
+ * crossed. */
 INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int count, lanes low, lanes high,
                             bool is_crossed) {
     (void)is_crossed;
@@ -127,6 +142,27 @@ INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int c
             } else {
                 _mm_storel_pi(place, two[i / 2]);
             }
+        }
+    }
+#elif defined(__aarch64__)
+    const int16x8_t least = vdupq_n_s16((int16_t)low[0]);
+    const uint8x16_t most = vdupq_n_u8((uint8_t)(high[0] - low[0]));
+    UNROLLED for (int first = 0; first < count; first += 4) {
+        int16x8_t pair[2];
+        UNROLLED for (int i = 0; i < 2; i++) {
+            int a = first + 2 * i < count ? first + 2 * i : first, b = a + 1 < count ? a + 1 : a;
+            int16x4_t half = vqmovn_s32(vcvtnq_s32_f32((float32x4_t)v[a]));
+            pair[i] = vqsubq_s16(vqmovn_high_s32(half, vcvtnq_s32_f32((float32x4_t)v[b])), least);
+        }
+        uint8x16_t all = vminq_u8(vqmovun_high_s16(vqmovun_s16(pair[0]), pair[1]), most);
+        uint32x4_t words = vreinterpretq_u32_u8(all);
+        if (__builtin_constant_p(step) && step == LANES && first + 4 <= count) {
+            vst1q_u8(target + first * step, all);
+            continue;
+        }
+        UNROLLED for (int i = 0; i < 4; i++) {
+            uint32_t word = words[i];
+            if (first + i < count) memcpy(target + (first + i) * step, &word, sizeof word);
         }
     }
 #else
@@ -162,6 +198,28 @@ INLINE lanes least(const rt_quantized_end *end) {
 /* The upper bound of results. */
 INLINE lanes most(const rt_quantized_end *end) {
     return (lanes){0} + (end->bytes & RT_BYTES_OUTPUT ? end->b : upper_bound(end->activation, end->b)[0]);
+}
+
+/* Completes `count` registers of sums alike, by fixed point; `channel`: the first lane. */
+INLINE void fixed_results_store(const rt_quantized_end *end, const ints *sums, int count, int64_t channel, int64_t place,
+                                int64_t step, const float *bias, bool is_crossed) {
+    const ints start = (ints)crossed(load(bias + channel), is_crossed);
+    const ints multiplier = (ints)crossed(load(end->scales + channel), is_crossed);
+    const ints shift = (ints)crossed(load(end->scales + end->shifts + channel), is_crossed);
+    const lanes low = (lanes){0} + end->a, high = (lanes){0} + end->b;
+    const bool once = end->bytes & RT_BYTES_ONCE;
+    for (int i = 0; i < count; i++) {
+        ints v = sums[i] + start;
+        v = once ? fixed_product_once(v, multiplier, shift) : fixed_product(v, multiplier, shift);
+        lanes made = clamp(__builtin_convertvector(v, lanes), low, high);
+        registers_store((uint8_t *)end->y + place + i * step, step, &made, 1, low, high, is_crossed);
+    }
+}
+
+/* Whatever activation is no clamp, of floats from `place` on. */
+INLINE void results_activate(const rt_quantized_end *end, int64_t place, int64_t count) {
+    if (end->bytes & RT_BYTES_OUTPUT || end->activation == RT_UNARY_CLAMP) return;
+    end->tiles->apply(end->activation, end->a, end->b, (float *)end->y + place, (uint64_t)count);
 }
 
 #endif

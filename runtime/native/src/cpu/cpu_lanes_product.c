@@ -222,6 +222,7 @@ const rt_blocked_kernels NAME(rt_blocked_kernels_) = {
     .sum = NAME(rt_lanes_sum_),
     .winograd_input = {NAME(rt_lanes_winograd2_input_), NAME(rt_lanes_winograd4_input_)},
     .winograd_output = {NAME(rt_lanes_winograd2_output_), NAME(rt_lanes_winograd4_output_)},
+    .quantized_depthwise = NAME(rt_lanes_quantized_depthwise_),
     .quantized_pool = NAME(rt_lanes_quantized_pool_),
     .quantized_pair = NAME(rt_lanes_quantized_pair_),
     .quantized_lookup = NAME(rt_lanes_quantized_lookup_),

@@ -1,8 +1,9 @@
 /* Depthwise convolution and pools: each lane for itself.
  *
  * A depthwise convolution brings each row of inputs, with its padding, to memory that stays in the cache, so that all
- * outputs of a row are alike. Pools leave taps outside out, pixel by pixel. */
+ * outputs of a row are alike; bytes become floats on the way. Pools leave taps outside out, pixel by pixel. */
 #include "cpu_lanes_window.h"
+#include "cpu_lanes_bytes.h"
 
 /* Outputs that are computed at once: the sums of MOST hide the latency of their additions, and the rest is done by LEAST,
  * both of which may overlap those before. */
@@ -27,7 +28,7 @@ static padded_rows padded_start(const rt_blocked_rows *rows) {
     in.ring = in.zeros + in.step;
     int64_t top = rows->first_row * w->stride_h - w->pad_t;
     in.next = top < 0 ? 0 : top;
-    in.in_place = w->pad_l == 0 && size.width <= (uint64_t)w->in_w;
+    in.in_place = rows->x_bytes == NULL && w->pad_l == 0 && size.width <= (uint64_t)w->in_w;
     memset(in.zeros, 0, (size_t)((in.in_place ? 1 : in.slots + 1) * in.step) * sizeof(float));
     return in;
 }
@@ -39,8 +40,13 @@ static void padded_move(const rt_blocked_rows *rows, int64_t row, padded_rows *i
     int64_t room = in->step / RT_BLOCK - w->pad_l, columns = w->in_w < room ? w->in_w : room;
     for (; !in->in_place && in->next < end && in->next < w->in_h; in->next++) {
         float *target = in->ring + in->next % in->slots * in->step + w->pad_l * RT_BLOCK;
-        const float *source = rows->x + in->next * w->in_w * RT_BLOCK;
-        for (int64_t i = 0; i < columns * RT_BLOCK; i += LANES) store(target + i, load(source + i));
+        int64_t count = columns * RT_BLOCK, source = in->next * w->in_w * RT_BLOCK;
+        if (rows->x_bytes != NULL) {
+            const uint8_t *bytes = rows->x_bytes + source, zero = rows->zero;
+            for (int64_t i = 0; i < count; i += RT_BLOCK) block_widen(bytes + i, zero, target + i);
+        } else {
+            for (int64_t i = 0; i < count; i += LANES) store(target + i, load(rows->x + source + i));
+        }
     }
     for (int64_t i = 0; i < w->k_h; i++) {
         int64_t at = top + i * w->dil_h;
@@ -147,6 +153,58 @@ void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows) {
     int64_t width = rows->window->out_w;
     uint64_t count = (uint64_t)((rows->end_row - rows->first_row) * width * RT_BLOCK);
     rows->tiles->apply(rows->activation, rows->a, rows->b, rows->y + rows->first_row * width * RT_BLOCK, count);
+}
+
+/* fixed_results_store, not inlined: few models are so. */
+static __attribute__((noinline)) void fixed_store(const rt_quantized_end *end, const float *sums, int64_t place, int part) {
+    const ints sum = __builtin_convertvector(load(sums), ints);
+    fixed_results_store(end, &sum, 1, part * LANES, place, LANES, end->bias, false);
+}
+
+/* Completes `count` registers that follow each other, the first of which has the first lanes. */
+INLINE void sums_finish(const rt_quantized_end *end, const float *sums, int64_t place, int count, const lanes *scales,
+                        const lanes *bias) {
+    lanes v[LEAST];
+    UNROLLED for (int i = 0; i < count; i++) v[i] = load(sums + i * LANES) * scales[i % PARTS] + bias[i % PARTS];
+    results_store(end, v, count, place, LANES, least(end), most(end), false);
+}
+
+/* The results of a row of sums; `place`: of the first in the plane. */
+static void row_finish(const rt_quantized_rows *rows, int64_t place) {
+    const rt_quantized_end end = rows->end; /* stores could change it, for all that the compiler knows */
+    const float *sums = rows->sums;
+    int64_t i = 0, count = rows->window->out_w * RT_BLOCK;
+    for (; end.bytes & RT_BYTES_FIXED && i < count; i += LANES) {
+        fixed_store(&rows->end, sums + i, place + i, (int)(i / LANES % PARTS));
+    }
+    lanes scales[PARTS], bias[PARTS];
+    UNROLLED for (int part = 0; part < PARTS; part++) {
+        scales[part] = load(end.scales + part * LANES), bias[part] = load(end.bias + part * LANES);
+    }
+    for (; i + LEAST * LANES <= count; i += LEAST * LANES) sums_finish(&end, sums + i, place + i, LEAST, scales, bias);
+    for (; i < count; i += RT_BLOCK) sums_finish(&end, sums + i, place + i, PARTS, scales, bias);
+}
+
+void NAME(rt_lanes_quantized_depthwise_)(const rt_quantized_rows *rows) {
+    static const float none[RT_BLOCK];
+    rt_blocked_rows sums = {.window = rows->window, .x_bytes = rows->x, .zero = rows->zero, .padded = rows->padded};
+    sums.weights = rows->weights;
+    sums.bias = none;
+    sums.y = rows->sums;
+    sums.first_row = rows->first_row;
+    sums.end_row = rows->end_row;
+    sums.activation = RT_UNARY_CLAMP;
+    sums.a = -INFINITY;
+    sums.b = INFINITY;
+    row_of *compute = row_choose(rows->window);
+    padded_rows in = padded_start(&sums);
+    int64_t width = rows->window->out_w * RT_BLOCK;
+    for (int64_t row = rows->first_row; row < rows->end_row; row++) {
+        padded_move(&sums, row, &in);
+        compute(&sums, in.under, 0);
+        row_finish(rows, row * width);
+    }
+    results_activate(&rows->end, rows->first_row * width, (rows->end_row - rows->first_row) * width);
 }
 
 /* Where a tap's row begins in the input, for the first pixel. */

@@ -74,6 +74,8 @@ void rt_product_pack(rt_product_job *job, const rt_cpu_call *call) {
                                          .block_bytes = rt_weight_block_bytes(&call->codes, columns),
                                          .bits = call->codes.weight_bits};
     job->block_stride = (int64_t)job->narrow.block_bytes;
+    if (call->codes.half_sums && call->codes.weight_bits == RT_HALF_BITS)
+        job->half = rt_half_kernels_of(call->tiles, RT_CPU_BLOCK);
 }
 
 bool rt_product_is_countable(uint64_t groups, uint64_t pixels, uint64_t channels, uint64_t taps) {
@@ -183,7 +185,19 @@ static void narrow_complete(const rt_product_job *job, const share *own, uint64_
 /* Whether a job's narrow weights are read as they are: the floats that they become are shared by a tile then, else by
  * all pixels of a turn, which pays for fewer of them where there are few bits to take apart. */
 static bool is_direct(const rt_product_job *job) {
-    return job->weights == NULL && job->pixels < (job->narrow.bits == 4 ? DIRECT_PIXELS_OF_4 : DIRECT_PIXELS);
+    uint64_t most = job->narrow.bits == 4 ? DIRECT_PIXELS_OF_4 : DIRECT_PIXELS;
+    return job->weights == NULL && (job->half != NULL || job->pixels < most);
+}
+
+/* A tile of narrow weights that are read as they are. */
+static void direct_product(const rt_product_job *job, const rt_tile *tile, const rt_narrow_weights *weights) {
+    float sums[RT_TILE_PIXELS * RT_CPU_BLOCK];
+    if (job->half == NULL || tile->pixels < RT_HALF_PIXELS) {
+        job->tiles->narrow_product(tile, weights);
+        return;
+    }
+    job->half->rows(tile, (const uint16_t *)(const void *)weights->data, sums);
+    job->tiles->complete(tile, sums);
 }
 
 /* The tile at a block, for any pixels: one block, or two where the kernel takes two and both are there. */
@@ -225,7 +239,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
         tile.epilogue = &epilogue;
         for (uint64_t i = 0; i < own.tiles; i++) {
             tile_place(all, &own, i, &tile);
-            is_direct(job) ? job->tiles->narrow_product(&tile, &narrow) : job->tiles->product(&tile);
+            is_direct(job) ? direct_product(job, &tile, &narrow) : job->tiles->product(&tile);
         }
         block += tile.blocks;
     }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cpu_half.h"
 #include "cpu_rows.h"
 #include "cpu_tile.h"
 #include "workers.h"
@@ -18,6 +19,7 @@ typedef struct {
     uint64_t groups, pixels, channels; /* of a group's output */
     const float *weights;              /* of the first group; NULL: `narrow` */
     rt_narrow_weights narrow;
+    const rt_half_kernels *half;       /* multiply halves of `narrow` as they are; NULL: nothing does */
     int64_t weights_stride, block_stride; /* of narrow ones: bytes */
     bool packed; /* else the last block of weights may be incomplete */
     int64_t column_stride; /* from one channel to the next, of weights that are not packed */

@@ -52,12 +52,18 @@ typedef struct {
     rt_quantized_end end;       /* at the first pixel and block */
 } rt_quantized_tile;
 
+/* Products of a depthwise output, whose sum floats hold as it is: bytes are multiplied as floats, a product for each lane
+ * whatever its elements. */
+enum { RT_QUANTIZED_TAPS = (1 << 24) / (255 * 128) };
+
 /* Some rows of one output plane of a depthwise convolution. A value. */
-typedef struct {
+typedef struct rt_quantized_rows {
     const rt_blocked_window *window;
     const uint8_t *x;           /* the input plane */
-    int32_t zero;               /* of x */
-    const int16_t *weights;     /* [k_h][k_w][lane][2]: of a tap, and of the one below it; 0 below the last row */
+    uint8_t zero;               /* of x */
+    const float *weights;       /* [k_h][k_w][lane], whole */
+    void *padded;               /* as of rt_blocked_rows */
+    float *sums;                /* memory for an output row */
     int64_t first_row, end_row; /* of the output */
     rt_quantized_end end;       /* at the first pixel of the plane */
 } rt_quantized_rows;
@@ -97,7 +103,6 @@ static inline bool rt_are_byte_bounds(float low, float high) {
 typedef struct {
     uint32_t pixels, blocks; /* the best size of a tile, at most RT_BLOCKED_PIXELS */
     void (*product)(const rt_quantized_tile *tile);
-    void (*depthwise)(const rt_quantized_rows *rows);
 } rt_quantized_kernels;
 
 /* Those for the instruction set of `tiles`, a block of 8 or 16, and weights of which BYTES tells. */

@@ -3,7 +3,6 @@
  * pixels and lanes (I8MM), else 16 bits for one that sums two (x86) or widens (the rest). None of them saturates; with RT_PAIRS AVX2's sum of two products of bytes
  * would, but for weights that never let it (RT_BYTES_PAIRS). */
 #include "cpu_lanes_bytes.h"
-#include "cpu_lanes_window.h"
 
 /* PARTIALS: sums that each lane has, which are added up at the end. SIGNED: inputs are multiplied as u - 128. PIXELS x
  * REGISTERS of sums fill the registers but for those of weights and inputs. */
@@ -21,7 +20,7 @@
 #define REGISTERS 2
 #elif defined(__ARM_FEATURE_MATMUL_INT8)
 #define DOT 1
-#define PIXELS 4
+#define PIXELS 6
 #define REGISTERS 4
 #elif defined(__ARM_FEATURE_DOTPROD)
 #define DOT 1
@@ -57,8 +56,7 @@ enum {
     IN_PAIRS = false,
 #endif
     CHUNK = 512,                     /* channels of taps that are brought together at once */
-    ROW = CHUNK + RT_BLOCK,
-    WINDOW_PIXELS = 4
+    ROW = CHUNK + RT_BLOCK
 };
 
 /* --- inputs --- */
@@ -68,8 +66,24 @@ typedef struct {
     uint32_t tap, channel;
 } cursor;
 
-/* One block of one pixel. */
-INLINE void block_take(const uint8_t *x, element *target) {
+/* Where the quad of channel c lies; in pairs of pixels two quads of each follow each other in turn. */
+INLINE element *quad_place(element buffer[TILE_PIXELS][ROW], uint32_t pixel, uint32_t c) {
+    return IN_PAIRS ? buffer[pixel / 2 * 2] + c / 8 * 16 + pixel % 2 * 8 + c % 8 : buffer[pixel] + c;
+}
+
+#ifdef __ARM_FEATURE_MATMUL_INT8
+/* One block of one pixel, from channel c of the buffer on. */
+INLINE void block_take(const uint8_t *x, element buffer[TILE_PIXELS][ROW], uint32_t pixel, uint32_t c) {
+    if (c % 8 == 0) {
+        UNROLLED for (uint32_t i = 0; i < RT_BLOCK; i += 8) memcpy(quad_place(buffer, pixel, c + i), x + i, 8);
+    } else {
+        for (uint32_t i = 0; i < RT_BLOCK; i += RT_QUAD) memcpy(quad_place(buffer, pixel, c + i), x + i, RT_QUAD);
+    }
+}
+#else
+/* One block of one pixel, from channel c of the buffer on. */
+INLINE void block_take(const uint8_t *x, element buffer[TILE_PIXELS][ROW], uint32_t pixel, uint32_t c) {
+    element *target = quad_place(buffer, pixel, c);
     typedef uint8_t block_bytes __attribute__((vector_size(RT_BLOCK)));
     block_bytes value;
     memcpy(&value, x, sizeof value);
@@ -94,10 +108,33 @@ INLINE void block_take(const uint8_t *x, element *target) {
     memcpy(target, &wide, sizeof wide);
 #endif
 }
+#endif
+
+#ifdef DOT
+/* The same as inputs_take of so few channels that a tap is a quad. */
+static uint32_t quads_take(const rt_quantized_tile *tile, cursor *at, element buffer[TILE_PIXELS][ROW]) {
+    uint32_t taken = 0;
+    for (; at->tap < tile->taps && taken + RT_BLOCK <= CHUNK; at->tap++, taken += RT_QUAD) {
+        const void *const *rows = tile->rows + at->tap * RT_BLOCKED_PIXELS;
+        for (uint32_t p = 0; p < tile->pixels; p++) {
+            uint32_t quad;
+            memcpy(&quad, rows[p], sizeof quad);
+#ifdef SIGNED
+            quad ^= 0x80808080;
+#endif
+            memcpy(quad_place(buffer, p, taken), &quad, sizeof quad);
+        }
+    }
+    return taken;
+}
+#endif
 
 /* Takes channels of taps, in whole blocks, until the rows of the buffer are full, or all is taken; returns how many
  * channels they have, each tap rounded up to quads. */
 static uint32_t inputs_take(const rt_quantized_tile *tile, cursor *at, element buffer[TILE_PIXELS][ROW]) {
+#ifdef DOT
+    if (tile->channels <= RT_QUAD) return quads_take(tile, at, buffer);
+#endif
     uint32_t taken = 0;
     while (at->tap < tile->taps && taken + RT_BLOCK <= CHUNK) {
         const void *const *rows = tile->rows + at->tap * RT_BLOCKED_PIXELS;
@@ -106,7 +143,7 @@ static uint32_t inputs_take(const rt_quantized_tile *tile, cursor *at, element b
         for (uint32_t p = 0; p < tile->pixels; p++) {
             int64_t plane = rows[p] == tile->zeros ? 0 : tile->plane;
             const uint8_t *x = (const uint8_t *)rows[p] + at->channel / RT_BLOCK * plane;
-            for (uint32_t c = 0; c < some; c += RT_BLOCK, x += plane) block_take(x, buffer[p] + taken + c);
+            for (uint32_t c = 0; c < some; c += RT_BLOCK, x += plane) block_take(x, buffer, p, taken + c);
         }
         taken += (some + RT_QUAD - 1) / RT_QUAD * RT_QUAD;
         at->channel += some;
@@ -117,13 +154,16 @@ static uint32_t inputs_take(const rt_quantized_tile *tile, cursor *at, element b
 
 /* --- sums --- */
 
+/* Keeps further weights from being loaded before two sums are there, and with them registers. */
+#define FENCE_BEHIND(first, second) __asm__ volatile("" : "+w"(first), "+w"(second) : : "memory")
+
 #ifdef __ARM_FEATURE_MATMUL_INT8
 /* Adds the products of two quads, or of the last one alone: sum[p] and sum[p + 1] hold the first and the last two lanes of
  * both pixels. A pixel that is missing may be anything. */
 INLINE void two_quads_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], const int8_t *w, int64_t stride, int pixels,
                           int blocks, bool is_last) {
     uint8x16_t both[PIXELS / 2];
-    UNROLLED for (int p = 0; p < pixels; p += 2) both[p / 2] = vcombine_u8(vld1_u8(x[p]), vld1_u8(x[p + 1]));
+    UNROLLED for (int p = 0; p < pixels; p += 2) both[p / 2] = vld1q_u8(x[p]);
     UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
         const int8_t *own = w + i / PARTS_OF_SUMS * stride + i % PARTS_OF_SUMS * SHARE * RT_QUAD;
         int32x4_t first = vreinterpretq_s32_s8(vld1q_s8(own));
@@ -133,6 +173,7 @@ INLINE void two_quads_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], 
         UNROLLED for (int p = 0; p < pixels; p += 2) {
             sum[p][i] = (ints)vusmmlaq_s32((int32x4_t)sum[p][i], both[p / 2], low);
             sum[p + 1][i] = (ints)vusmmlaq_s32((int32x4_t)sum[p + 1][i], both[p / 2], high);
+            FENCE_BEHIND(sum[p][i], sum[p + 1][i]);
         }
     }
 }
@@ -142,9 +183,9 @@ INLINE void quads_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], cons
                       uint32_t channels, int pixels, int blocks) {
     uint32_t c = 0;
     for (; c + RT_QUAD < channels; c += 2 * RT_QUAD, w += 2 * RT_BLOCK * RT_QUAD) {
-        two_quads_add(sum, (const element(*)[ROW])(*x + c), w, stride, pixels, blocks, false);
+        two_quads_add(sum, (const element(*)[ROW])(*x + 2 * c), w, stride, pixels, blocks, false);
     }
-    if (c < channels) two_quads_add(sum, (const element(*)[ROW])(*x + c), w, stride, pixels, blocks, true);
+    if (c < channels) two_quads_add(sum, (const element(*)[ROW])(*x + 2 * c), w, stride, pixels, blocks, true);
 }
 
 /* Pixel by pixel what lies in pairs of pixels. */
@@ -233,10 +274,39 @@ INLINE ints products_add(ints sum, ints x, weight_register w) { return sum + x *
 #endif
 
 #ifndef __ARM_FEATURE_MATMUL_INT8
+#ifdef __ARM_FEATURE_DOTPROD
+/* Those of as many quads as a register holds: one load of each pixel's inputs, multiplied by lane. */
+INLINE void quads_of_register_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], const int8_t *w, int64_t stride,
+                                  int pixels, int blocks) {
+    int8x16_t inputs[PIXELS];
+    UNROLLED for (int p = 0; p < pixels; p++) inputs[p] = vld1q_s8((const int8_t *)x[p]);
+#define QUAD_ADD(quad)                                                                                                 \
+    UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {                                                        \
+        const int8_t *own = w + i / PARTS_OF_SUMS * stride + (quad * RT_BLOCK + i % PARTS_OF_SUMS * SHARE) * RT_QUAD;  \
+        int8x16_t weights = vld1q_s8(own);                                                                             \
+        UNROLLED for (int p = 0; p < pixels; p++) {                                                                    \
+            sum[p][i] = (ints)vdotq_laneq_s32((int32x4_t)sum[p][i], weights, inputs[p], quad);   \
+        }                                                                                                              \
+    }                                                                                                                  \
+    FENCE_BEHIND(sum[0][0], sum[0][1]);
+    QUAD_ADD(0)
+    QUAD_ADD(1)
+    QUAD_ADD(2)
+    QUAD_ADD(3)
+#undef QUAD_ADD
+}
+#endif
+
 /* Adds the products of quads that were brought together. */
 INLINE void quads_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], const int8_t *w, int64_t stride,
                       uint32_t channels, int pixels, int blocks) {
-    for (uint32_t c = 0; c < channels; c += RT_QUAD, w += RT_BLOCK * RT_QUAD) {
+    uint32_t c = 0;
+#ifdef __ARM_FEATURE_DOTPROD
+    for (; c + LANES * RT_QUAD <= channels; c += LANES * RT_QUAD, w += LANES * RT_BLOCK * RT_QUAD) {
+        quads_of_register_add(sum, (const element(*)[ROW])(*x + c), w, stride, pixels, blocks);
+    }
+#endif
+    for (; c < channels; c += RT_QUAD, w += RT_BLOCK * RT_QUAD) {
         weight_register weights[REGISTERS];
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
             weights[i] = weights_load(w + i / PARTS_OF_SUMS * stride + i % PARTS_OF_SUMS * SHARE * RT_QUAD);
@@ -270,26 +340,10 @@ INLINE ints totals(const ints *sum) {
 
 /* --- results --- */
 
-/* Whatever activation is no clamp, of floats from `place` on. */
-static void activate(const rt_quantized_end *end, int64_t place, int64_t count) {
-    if (end->bytes & RT_BYTES_OUTPUT || end->activation == RT_UNARY_CLAMP) return;
-    end->tiles->apply(end->activation, end->a, end->b, (float *)end->y + place, (uint64_t)count);
-}
-
-/* Completes `count` registers of sums alike, by fixed point; `channel`: the first lane. Not inlined: few models are so. */
+/* fixed_results_store, not inlined: few models are so. */
 static __attribute__((noinline)) void fixed_store(const rt_quantized_end *end, const ints *sums, int count, int64_t channel,
-                                                  int64_t place, int64_t step, const float *bias, bool is_crossed) {
-    const ints start = (ints)crossed(load(bias + channel), is_crossed);
-    const ints multiplier = (ints)crossed(load(end->scales + channel), is_crossed);
-    const ints shift = (ints)crossed(load(end->scales + end->shifts + channel), is_crossed);
-    const lanes low = (lanes){0} + end->a, high = (lanes){0} + end->b;
-    const bool once = end->bytes & RT_BYTES_ONCE;
-    for (int i = 0; i < count; i++) {
-        ints v = sums[i] + start;
-        v = once ? fixed_product_once(v, multiplier, shift) : fixed_product(v, multiplier, shift);
-        lanes made = clamp(__builtin_convertvector(v, lanes), low, high);
-        registers_store((uint8_t *)end->y + place + i * step, step, &made, 1, low, high, is_crossed);
-    }
+                                                  int64_t place, int64_t step, const float *bias) {
+    fixed_results_store(end, sums, count, channel, place, step, bias, CROSSED);
 }
 
 /* Completes the sums of a group of blocks, the first of which is `block`. */
@@ -331,7 +385,7 @@ static void held_finish(const rt_quantized_tile *tile, ints held[PASS][PIXELS * 
             int first = (int)(block % GROUP) * PARTS_OF_SUMS + part * PARTIALS;
             for (uint32_t p = 0; p < tile->pixels; p++) own[p] = totals(sum[p] + first);
             fixed_store(&tile->end, own, (int)tile->pixels, block * RT_BLOCK + part * LANES,
-                        block * tile->y_plane + part * LANES, tile->y_pixel, bias, CROSSED);
+                        block * tile->y_plane + part * LANES, tile->y_pixel, bias);
         }
     }
 }
@@ -373,7 +427,8 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
     }
 #define VARIANTS(blocks)                                                                                               \
     VARIANT(1, blocks) VARIANT(2, blocks) VARIANT(3, blocks) VARIANT(4, blocks) VARIANT(5, blocks) VARIANT(6, blocks)
-#define ROW_OF(b) {group_1_##b, group_2_##b, group_3_##b, group_4_##b, group_5_##b, group_6_##b}
+#define ENTRY(pixels, blocks) pixels <= PIXELS && blocks <= GROUP ? group_##pixels##_##blocks : NULL
+#define ROW_OF(b) {ENTRY(1, b), ENTRY(2, b), ENTRY(3, b), ENTRY(4, b), ENTRY(5, b), ENTRY(6, b)}
 VARIANTS(1)
 VARIANTS(2)
 VARIANTS(3)
@@ -402,117 +457,11 @@ static void product(const rt_quantized_tile *tile) {
     if (is_fixed) {
         held_finish(tile, held);
     } else if (tile->y_pixel == RT_BLOCK) {
-        for (uint32_t b = 0; b < tile->blocks; b++) activate(&tile->end, b * tile->y_plane, tile->pixels * RT_BLOCK);
+        for (uint32_t b = 0; b < tile->blocks; b++) results_activate(&tile->end, b * tile->y_plane, tile->pixels * RT_BLOCK);
     } else { /* the blocks of a pixel follow each other */
-        for (uint32_t p = 0; p < tile->pixels; p++) activate(&tile->end, p * tile->y_pixel, tile->blocks * RT_BLOCK);
+        for (uint32_t p = 0; p < tile->pixels; p++) results_activate(&tile->end, p * tile->y_pixel, tile->blocks * RT_BLOCK);
     }
-}
-
-/* --- depthwise --- */
-
-/* Bytes of two rows of taps, less their zero point. */
-#if defined(__SSE2__)
-typedef int16_t pairs __attribute__((vector_size(LANES * 4)));
-
-INLINE pairs pairs_load(const uint8_t *first, const uint8_t *second, int32_t zero) {
-#if LANES == 16
-    __m128i a = _mm_loadu_si128((const __m128i *)(const void *)first), b = _mm_loadu_si128((const __m128i *)(const void *)second);
-    pairs wide = (pairs)_mm512_cvtepu8_epi16(_mm256_set_m128i(_mm_unpackhi_epi8(a, b), _mm_unpacklo_epi8(a, b)));
-#elif LANES == 8
-    __m128i a = _mm_loadl_epi64((const __m128i *)(const void *)first), b = _mm_loadl_epi64((const __m128i *)(const void *)second);
-    pairs wide = (pairs)_mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a, b));
-#else
-    int32_t a, b;
-    memcpy(&a, first, sizeof a);
-    memcpy(&b, second, sizeof b);
-    __m128i both = _mm_unpacklo_epi8(_mm_cvtsi32_si128(a), _mm_cvtsi32_si128(b));
-    pairs wide = (pairs)_mm_unpacklo_epi8(both, _mm_setzero_si128());
-#endif
-    return wide - (int16_t)zero;
-}
-
-/* The same of one row; there is no other. */
-INLINE pairs single_load(const uint8_t *x, int32_t zero) { return (pairs)integers_load(x) - (pairs)((ints){0} + zero); }
-
-/* Adds the products of both with their weights, [lane][2]. */
-INLINE ints pairs_add(ints sum, pairs x, const int16_t *w) {
-    pairs weights;
-    memcpy(&weights, w, sizeof weights);
-#if LANES == 16
-    return sum + (ints)_mm512_madd_epi16((__m512i)x, (__m512i)weights);
-#elif LANES == 8
-    return sum + (ints)_mm256_madd_epi16((__m256i)x, (__m256i)weights);
-#else
-    return sum + (ints)_mm_madd_epi16((__m128i)x, (__m128i)weights);
-#endif
-}
-#else
-typedef struct {
-    ints first, second;
-} pairs;
-
-INLINE pairs pairs_load(const uint8_t *first, const uint8_t *second, int32_t zero) {
-    return (pairs){integers_load(first) - zero, integers_load(second) - zero};
-}
-
-INLINE pairs single_load(const uint8_t *x, int32_t zero) { return (pairs){integers_load(x) - zero, {0}}; }
-
-INLINE ints pairs_add(ints sum, pairs x, const int16_t *w) {
-    ints both; /* the lower half of each is of the first row */
-    memcpy(&both, w, sizeof both);
-    return sum + x.first * (both << 16 >> 16) + x.second * (both >> 16);
-}
-#endif
-
-/* A depthwise_register of bytes, two rows of taps at a time: what several outputs read is brought together once. */
-INLINE void depthwise_compute(const void *quantized_rows, const taps *at, int64_t out, int part, int pixels,
-                              rt_tap_range columns, int64_t k_w, int64_t stride, int64_t dil) {
-    const rt_quantized_rows *rows = quantized_rows;
-    const rt_blocked_window *window = rows->window;
-    const rt_quantized_end end = rows->end;
-    const int64_t line = window->dil_h * window->in_w * RT_BLOCK;
-    ints sum[WINDOW_PIXELS];
-    UNROLLED for (int p = 0; p < pixels; p++) sum[p] = (ints){0};
-    for (int64_t i = at->rows.first; i < at->rows.end; i += 2) {
-        const uint8_t *x = rows->x + (at->top * window->in_w + at->left) * RT_BLOCK + i * line + part;
-        const int16_t *w = rows->weights + (i * k_w * RT_BLOCK + part) * 2;
-        bool is_last = i + 1 == at->rows.end;
-        UNROLLED for (int64_t j = columns.first; j < columns.end; j++) {
-            UNROLLED for (int p = 0; p < pixels; p++) {
-                const uint8_t *first = x + (p * stride + j * dil) * RT_BLOCK;
-                pairs both = is_last ? single_load(first, rows->zero) : pairs_load(first, first + line, rows->zero);
-                sum[p] = pairs_add(sum[p], both, w + j * RT_BLOCK * 2);
-            }
-        }
-    }
-    if (end.bytes & RT_BYTES_FIXED) {
-        ints held[WINDOW_PIXELS]; /* sums whose address is given away stay in memory */
-        UNROLLED for (int p = 0; p < pixels; p++) held[p] = sum[p];
-        fixed_store(&rows->end, held, pixels, part, out * RT_BLOCK + part, RT_BLOCK, rows->end.bias, false);
-        return;
-    }
-    lanes scale = load(end.scales + part), bias = load(end.bias + part), v[WINDOW_PIXELS];
-    UNROLLED for (int p = 0; p < pixels; p++) v[p] = __builtin_convertvector(sum[p], lanes) * scale + bias;
-    results_store(&end, v, pixels, out * RT_BLOCK + part, RT_BLOCK, least(&end), most(&end), false);
-}
-
-static void depthwise_pixel(const void *rows, taps *at, int64_t row, int64_t column) {
-    depthwise_at_edge(((const rt_quantized_rows *)rows)->window, rows, at, row, column, depthwise_compute);
-}
-
-static void depthwise_pixels(const void *rows, taps *at, int64_t row, int64_t column) {
-    depthwise_inside(((const rt_quantized_rows *)rows)->window, rows, at, row, column, WINDOW_PIXELS, depthwise_compute);
-}
-
-/* rt_quantized_kernels.depthwise */
-static void depthwise(const rt_quantized_rows *rows) {
-    rt_tap_range inside = columns_inside(rows->window);
-    int64_t width = rows->window->out_w;
-    for (int64_t row = rows->first_row; row < rows->end_row; row++) {
-        depthwise_row(rows->window, rows, row, inside, WINDOW_PIXELS, depthwise_pixel, depthwise_pixels);
-    }
-    activate(&rows->end, rows->first_row * width * RT_BLOCK, (rows->end_row - rows->first_row) * width * RT_BLOCK);
 }
 
 extern const rt_quantized_kernels NAME(rt_quantized_kernels_);
-const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product, depthwise};
+const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product};

@@ -236,6 +236,12 @@ INLINE void product_sum(const rt_tile *tile, float *sums, int pixels, int blocks
         tile->blocks == BLOCKS ? product_sum(tile, sums, size, BLOCKS) : product_sum(tile, sums, size, 1);      \
         break;
 
+/* rt_tile_kernels.complete. */
+static void complete(const rt_tile *tile, float *sums) {
+    finish(tile->epilogue, sums, tile->pixels, tile->blocks * RT_CPU_BLOCK, tile->first_pixel, tile->first_channel,
+           tile->channels);
+}
+
 /* rt_tile_kernels.product. */
 static void product(const rt_tile *tile) {
     float sums[PIXELS * BLOCKS * RT_CPU_BLOCK] __attribute__((aligned(64)));
@@ -250,8 +256,7 @@ static void product(const rt_tile *tile) {
 #endif
         default: break;
     }
-    finish(tile->epilogue, sums, tile->pixels, tile->blocks * RT_CPU_BLOCK, tile->first_pixel, tile->first_channel,
-           tile->channels);
+    complete(tile, sums);
 }
 #undef SUMS
 
@@ -516,7 +521,7 @@ static void depthwise(const rt_depthwise_tile *tile) {
 #define TABLE(isa)                                                             \
     const rt_tile_kernels NAME(rt_tile_kernels_, isa) = {                      \
         TEXT(isa),     PIXELS,       BLOCKS,             DEPTHWISE_PIXELS,     \
-        product,       narrow_product, narrow_to_floats,  halves_to_floats,  \
+        product,       narrow_product, narrow_to_floats,  complete, halves_to_floats,  \
         depthwise,     apply,         greatest,     exponentials,       sum,                  \
         squares,       affine,       dots};
 TABLE(RT_ISA)

@@ -66,6 +66,8 @@ struct rt_tile_kernels {
     void (*narrow_product)(const rt_tile *tile, const rt_narrow_weights *weights);
     /* the floats that narrow weights stand for: a block of them, [columns][RT_CPU_BLOCK] */
     void (*narrow_to_floats)(const rt_narrow_weights *weights, float *target);
+    /* outputs of a tile's sums [pixels][blocks][RT_CPU_BLOCK] */
+    void (*complete)(const rt_tile *tile, float *sums);
     void (*halves_to_floats)(const uint16_t *halves, uint64_t count, float *target);
     void (*depthwise)(const rt_depthwise_tile *tile);
     /* v = function(v, a, b) of each value (RT_UNARY_...) */
@@ -85,5 +87,8 @@ struct rt_tile_kernels {
 /* Those of an instruction set, or the fastest (NULL); NULL where this CPU or this build does not have
  * it. */
 const rt_tile_kernels *rt_tile_kernels_choose(const char *name);
+
+/* Whether this CPU adds and multiplies registers of halves. */
+bool rt_cpu_has_halves(void);
 
 #endif

@@ -330,6 +330,7 @@ enum {
     X(cell, "CELL=", RT_RECURRENT_FUNCTION_COUNT) \
     X(out, "OUT=", RT_RECURRENT_FUNCTION_COUNT) \
     X(weight_bits, "WEIGHT_BITS=", 17) \
+    X(half_sums, "HALF_SUMS=", 2) \
     X(weight_group, "WEIGHT_GROUP=", 65536)
 
 enum { RT_CPU_BLOCK = 16, RT_CPU_MAX_TENSORS = 6, RT_CPU_MAX_INTS = 87, RT_CPU_MAX_FLOATS = 8 };

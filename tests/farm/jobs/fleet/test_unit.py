@@ -12,7 +12,7 @@ import pytest
 from farm.config import deployment
 from farm.config.inventory import HOST
 from farm.farmrt import drivers, working_drivers
-from farm.farmrt.answers import ProbeAnswer
+from farm.farmrt.answers import CpuAnswer, ProbeAnswer
 from farm.farmrt.drivers import Driver
 from farm.jobs.fleet import opening
 from farm.jobs.fleet.opencl_library import check_opencl, find_opencl
@@ -120,6 +120,13 @@ def test_targets_follow_runtime_data_type_and_memory(tmp_path: Path) -> None:
     assert choose_target(HOST, probe(), found, "gpu", "buffer").memory == "buffer"
     cpu = choose_target(HOST, probe(), found, "cpu")
     assert (cpu.memory, cpu.precision) == ("cpu", Precision.FP16_STORAGE)
+
+
+def test_a_cpu_multiplies_halves_where_it_can(tmp_path: Path) -> None:
+    found = prepared(tmp_path, runtime="cpu", data_type="fp16_fp16")
+    able = probe().model_copy(update={"cpu": CpuAnswer(features=["asimd", "asimdhp"])})
+    precisions = [choose_target(HOST, each, found, "cpu").precision for each in (able, probe())]
+    assert precisions == [Precision.FP16, Precision.FP16_STORAGE]
 
 
 def test_a_gpu_only_model_may_not_fall_back(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_a_model_is_converted_with_the_files_shapes_and_settings(tmp_path: Path)
 def test_precision_follows_runtime_and_data_type(tmp_path: Path) -> None:
     for written, on_cpu, on_gpu in (
         ("fp16_fp32", Precision.FP16_STORAGE, Precision.FP16_STORAGE),
-        ("fp16_fp16", Precision.FP32, Precision.FP16),
+        ("fp16_fp16", Precision.FP16, Precision.FP16),
         ("fp32", Precision.FP32, Precision.FP32),
     ):
         found = prepared(write_deployment(tmp_path, data_type=written))
