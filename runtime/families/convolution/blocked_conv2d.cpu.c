@@ -76,7 +76,7 @@ static rt_blocked_tile chunk_tile(const division *all, const rt_blocked_tile *wh
     }
     if (first > 0) tile.bias = NULL, tile.residual = NULL;
     if (rest > all->chunk) tile.activation = RT_UNARY_CLAMP, tile.a = -INFINITY, tile.b = INFINITY;
-    return tile;
+    return rt_conv_without_function(tile);
 }
 
 /* Lets a chunk of the weights pass over all tiles of a share. */
@@ -112,6 +112,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
         for (int64_t channel = 0; channel < turns->d.in_c; channel += all->chunk) {
             chunk_run(all, &own, chunk_tile(all, &whole, channel, floats));
         }
+        rt_conv_apply(&whole, own.first_pixel, own.tiles * own.width + own.wider, turns->block);
         block += whole.blocks;
     }
 }
@@ -126,7 +127,7 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
     all.turns = rt_conv_turns_divide(call, workers, x, all.kernels->pixels, all.kernels->blocks);
     int64_t block = all.turns.block, bytes = all.turns.taps * all.kernels->blocks * block * block * (int64_t)sizeof(float);
     all.chunk = (WEIGHT_BYTES / bytes > 1 ? WEIGHT_BYTES / bytes : 1) * block;
-    rt_workers_run(workers, rt_conv_turns_count(&all.turns), turn_run, &all);
+    rt_workers_run(workers, rt_division_turns(&all.turns.turns), turn_run, &all);
 }
 
 const rt_cpu_operator rt_cpu_blocked_conv2d = {
