@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from abc import ABC, abstractmethod
@@ -22,6 +23,7 @@ from farm.rows.status import Status
 from runtime.errors import ModelError
 from runtime.host.onnx_runtime import onnxruntime
 from runtime.plan.plan import Plan
+from runtime.target import preferred_cpu_block
 
 NS_PER_MS = 1e6
 DEADLINE_S = 600.0
@@ -113,7 +115,11 @@ class Farmrt:
     ) -> None:
         self.name = name
         self._opened, self._runtime = opened, runtime
-        self._loaded = load_model(opened, prepared, runtime, opened.planner.target(prepared, runtime), options)
+        target = opened.planner.target(prepared, runtime)
+        if isa := options.execution.words.get("isa"):  # the plan is made for it, too
+            features = ["avx512f"] if str(isa).startswith("avx512") else []
+            target = dataclasses.replace(target, cpu_block=preferred_cpu_block(features))
+        self._loaded = load_model(opened, prepared, runtime, target, options)
         opened.write_inputs(inputs)
 
     @property

@@ -38,7 +38,7 @@
 #define UNARY_LEAKY_RELU(v, a) ((v) < 0.0f ? (v) * (a) : (v))
 #define UNARY_ELU(v, a) ((v) < 0.0f ? (exp((v)) - 1.0f) * (a) : (v))
 #define UNARY_HARD_SIGMOID(v, a, b) (UNARY_CLAMP((v) * (a) + (b), 0.0f, 1.0f))
-#define UNARY_HARD_SWISH(v) ((v) * UNARY_CLAMP((v) / 6.0f + 0.5f, 0.0f, 1.0f))
+#define UNARY_HARD_SWISH(v) ((v) * UNARY_CLAMP((v) * 0.16666667f + 0.5f, 0.0f, 1.0f))
 #define UNARY_EXP(v) (exp((v)))
 #define UNARY_LOG(v) (log((v)))
 #define UNARY_SQRT(v) (sqrt((v)))

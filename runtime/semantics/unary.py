@@ -178,7 +178,9 @@ class Unary(enum.IntEnum):
     )
     HARD_SWISH = (
         6,
-        _activation("HardSwish", "v * CLAMP(v / 6.0f + 0.5f, 0.0f, 1.0f)", lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
+        _activation(
+            "HardSwish", "v * CLAMP(v * 0.16666667f + 0.5f, 0.0f, 1.0f)", lambda x: x * np.clip(x / 6 + 0.5, 0, 1)
+        ),
     )
     EXP = 7, UnaryFunction("Exp", "exp(v)", np.exp)
     LOG = 8, UnaryFunction("Log", "log(v)", np.log)

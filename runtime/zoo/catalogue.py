@@ -13,10 +13,12 @@ from onnx import ModelProto
 from runtime.errors import ConfigError
 from runtime.zoo import (
     bert_mini,
+    efficientnet_lite0,
     inception_v3,
     llama_small,
     mobilenet_v1,
     mobilenet_v2,
+    mobilenet_v3_large,
     resnet50,
     squeezenet_v11,
     vit_tiny,
@@ -25,7 +27,7 @@ from runtime.zoo.network import INPUT, Architecture, Layers
 
 SCHEME = "zoo"
 MAX_WIDTH = 4.0
-MAX_SIZE = 512
+MAX_SIZE = 1024
 MAX_CLASSES = 100_000
 MAX_PARAMETERS = 500_000_000  # a protobuf message holds at most 2 GiB
 
@@ -33,6 +35,7 @@ _ARCHITECTURES: dict[str, Architecture[Any]] = {
     architecture.name: architecture
     for architecture in (
         *(each.ARCHITECTURE for each in (mobilenet_v1, mobilenet_v2, squeezenet_v11, resnet50, inception_v3)),
+        *(mobilenet_v3_large.ARCHITECTURE, efficientnet_lite0.ARCHITECTURE),
         *(vit_tiny.ARCHITECTURE, bert_mini.ARCHITECTURE, llama_small.PREFILL, llama_small.DECODE),
     )
 }

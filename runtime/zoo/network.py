@@ -157,6 +157,15 @@ class Network(Layers):
         self._node("Clip", f"{x.name}/relu6", x.name, "relu6.min", "relu6.max")
         return x._replace(name=f"{x.name}/relu6")
 
+    def hard_sigmoid(self, x: LayerTensor) -> LayerTensor:
+        """Adds a hard sigmoid: min(max(x / 6 + 1/2, 0), 1)."""
+        self._node("HardSigmoid", f"{x.name}/hard_sigmoid", x.name, alpha=1 / 6, beta=0.5)
+        return x._replace(name=f"{x.name}/hard_sigmoid")
+
+    def hard_swish(self, x: LayerTensor) -> LayerTensor:
+        """Adds a hard swish, x times its hard sigmoid, as frameworks export it below ONNX's operator set 14."""
+        return self.multiply(x, self.hard_sigmoid(x), f"{x.name}/hard_swish")
+
     def max_pool(self, x: LayerTensor, name: str, kernel: int, stride: int, *, ceil: bool = False) -> LayerTensor:
         """Adds a max pooling without padding; `ceil` keeps the incomplete window at the end, as Caffe does."""
         window = _pair(kernel)
@@ -171,10 +180,10 @@ class Network(Layers):
         self._node("AveragePool", name, x.name, kernel_shape=window, strides=[1, 1], pads=pads, count_include_pad=0)
         return x._replace(name=name)
 
-    def global_average_pool(self, x: LayerTensor) -> LayerTensor:
+    def global_average_pool(self, x: LayerTensor, name: str = "pool") -> LayerTensor:
         """Adds the mean over height and width, which stay as axes of size 1."""
-        self._node("GlobalAveragePool", "pool", x.name)
-        return LayerTensor("pool", x.channels, 1, 1)
+        self._node("GlobalAveragePool", name, x.name)
+        return LayerTensor(name, x.channels, 1, 1)
 
     def concat(self, tensors: list[LayerTensor], name: str) -> LayerTensor:
         """Joins tensors along the channels."""
@@ -184,6 +193,11 @@ class Network(Layers):
     def add(self, a: LayerTensor, b: LayerTensor, name: str) -> LayerTensor:
         """Adds the element-wise sum of two tensors of one shape."""
         self._node("Add", name, a.name, b.name)
+        return a._replace(name=name)
+
+    def multiply(self, a: LayerTensor, b: LayerTensor, name: str) -> LayerTensor:
+        """Adds the element-wise product of two tensors, of which the second may have one pixel for all."""
+        self._node("Mul", name, a.name, b.name)
         return a._replace(name=name)
 
     def flatten(self, x: LayerTensor) -> LayerTensor:

@@ -99,6 +99,8 @@ class Topology:
         if self.end(tensor) is not None:
             return Follower.OUTPUT
         readers = self.readers[tensor]
+        if sorted(reader.op_type for reader in readers) == ["HardSigmoid", "Mul"]:  # hard swish
+            return Follower.RELU
         if len(readers) != 1:
             return Follower.LINEAR
         (node,) = readers

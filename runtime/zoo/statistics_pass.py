@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 WEIGHT_STEPS = 256
 ACTIVATION_STEPS = 64
+SLOPE_STEPS = 4096  # of a hard sigmoid, so that its products are not rounded either
 # Channels that hardly vary in the batch would be amplified without bound; relative to the largest variance.
 VARIANCE_FLOOR = 0.1
 
 LINEAR = {"Conv", "Gemm"}
+HARD_SIGMOID = "HardSigmoid"
 WEIGHT, BIAS = 1, 2  # inputs of these
 AVERAGES = {"AveragePool", "GlobalAveragePool", "ReduceMean"}
 
@@ -122,8 +124,11 @@ class StatisticsPass:
         copy = NodeProto()
         copy.CopyFrom(node)
         copy.output[0] = output
-        if node.op_type in LINEAR | AVERAGES:
+        if node.op_type in LINEAR | AVERAGES | {HARD_SIGMOID}:
             copy.input[0] = self._round(node.input[0])
+        if node.op_type == HARD_SIGMOID:
+            for value in copy.attribute:
+                value.f = round(value.f * SLOPE_STEPS) / SLOPE_STEPS
         bias = self._topology.parameter(node, BIAS)
         if node.op_type in LINEAR and bias is not None:  # the standardisation that follows would take it out again
             self._feeds[bias] = np.zeros_like(self._feeds[bias])

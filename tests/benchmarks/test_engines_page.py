@@ -27,6 +27,7 @@ def test_the_page_has_its_place_for_the_table() -> None:
 def test_networks_are_those_of_the_zoo_for_an_image() -> None:
     known = engines_page.networks()
     images = ["squeezenet_v11", "mobilenet_v2", "mobilenet_v1", "resnet50", "inception_v3"]
+    images += ["mobilenet_v3_large", "efficientnet_lite0"]
     assert sorted(name for name in known if "." not in name and "8bit" not in name) == sorted(images)
     assert {"mobilenet_v2_8bit", "squeezenet_v11_8bit"} <= set(known)
     with known["squeezenet_v11"]() as source:

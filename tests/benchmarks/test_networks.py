@@ -23,6 +23,20 @@ def test_winograd_has_a_library_of_its_own() -> None:
     assert (tiled.library_name, tiled.models["resnet50"].winograd) == ("resnet50_winograd4", 4)
 
 
+def test_a_network_of_another_size_has_its_shapes() -> None:
+    with zoo_networks(["llama_small_decode?size=8&width=0.1"]) as (network,):
+        (model,) = network.deployment().models.values()
+    assert [each.shape for each in model.subgraph.inputs[:2]] == [(1, 1), (1, 8, 16)]
+
+
+@pytest.mark.slow
+def test_a_network_of_images_takes_a_batch() -> None:
+    with zoo_networks(["squeezenet_v11?size=64"], batch=8) as (network,):
+        (model,) = network.deployment().models.values()
+    assert [each.shape for each in model.subgraph.inputs] == [(8, 3, 64, 64)]
+    assert [each.shape for each in model.subgraph.outputs] == [(8, 1000)]
+
+
 @pytest.mark.slow
 def test_the_onnx_package_s_networks_get_deployment_files() -> None:
     with light_network("squeezenet", zoo.light_models()["squeezenet"]) as network:

@@ -36,8 +36,8 @@ def test_options_default_to_the_published_network():
         (
             "zoo://gpt",
             "zoo://gpt: unknown zoo model 'gpt', "
-            "there are: mobilenet_v1, mobilenet_v2, squeezenet_v11, resnet50, inception_v3, vit_tiny, bert_mini, "
-            "llama_small_prefill, llama_small_decode",
+            "there are: mobilenet_v1, mobilenet_v2, squeezenet_v11, resnet50, inception_v3, mobilenet_v3_large, "
+            "efficientnet_lite0, vit_tiny, bert_mini, llama_small_prefill, llama_small_decode",
         ),
         ("http://resnet50", "http://resnet50: not a zoo URL, write zoo://NAME or zoo://NAME?width=0.25&size=64"),
         ("zoo://", "zoo://: not a zoo URL, write zoo://NAME or zoo://NAME?width=0.25&size=64"),
@@ -50,7 +50,7 @@ def test_options_default_to_the_published_network():
         ("zoo://resnet50?size=64&size=32", "zoo://resnet50?size=64&size=32: size is given twice"),
         (
             "zoo://resnet50?size=16",
-            "zoo://resnet50?size=16: resnet50: size: 16 is out of range, give 32 to 512",
+            "zoo://resnet50?size=16: resnet50: size: 16 is out of range, give 32 to 1024",
         ),
         (
             "zoo://resnet50?width=nan",

@@ -14,18 +14,30 @@ from runtime.zoo.network import Network
 
 pytestmark = pytest.mark.slow
 
-SMALL = {"mobilenet_v1": 33, "mobilenet_v2": 50, "squeezenet_v11": 41, "resnet50": 47, "inception_v3": 80}
+SMALL = {
+    "mobilenet_v1": 33,
+    "mobilenet_v2": 50,
+    "squeezenet_v11": 41,
+    "resnet50": 47,
+    "inception_v3": 80,
+    "mobilenet_v3_large": 50,
+    "efficientnet_lite0": 45,
+}
 
-# Trained parameters with 1000 classes, as the models' Keras (MobileNet) and torchvision (others) releases count them.
+# Trained parameters with 1000 classes, as the models' releases count them: Keras' (MobileNets v1 and v2), torchvision's
+# (others), TensorFlow's (EfficientNet-Lite).
 PARAMETERS = {
     "mobilenet_v1": 4_231_976,
     "mobilenet_v2": 3_504_872,
     "squeezenet_v11": 1_235_496,
     "resnet50": 25_557_032,
     "inception_v3": 23_834_568,
+    "mobilenet_v3_large": 5_483_032,
+    "efficientnet_lite0": 4_652_008,
 }
 
-# Millions of multiply-accumulates: TensorFlow's MobileNet tables; torchvision (SqueezeNet, Inception); Keras (ResNet).
+# Millions of multiply-accumulates: TensorFlow's MobileNet tables; torchvision (SqueezeNet, Inception, MobileNet v3);
+# Keras (ResNet). EfficientNet-Lite0 has those of torchvision's B0, less 0.6 million of its gates.
 MEGA_MACS = [
     ("mobilenet_v1", {}, 569),
     ("mobilenet_v1", {"width": 0.25, "size": 128}, 13.6),
@@ -37,6 +49,8 @@ MEGA_MACS = [
     ("squeezenet_v11", {"size": 224}, 349),
     ("resnet50", {}, 3860),
     ("inception_v3", {}, 5713),
+    ("mobilenet_v3_large", {}, 217),
+    ("efficientnet_lite0", {}, 385.4),
 ]
 
 
@@ -104,13 +118,19 @@ def test_macs_are_the_published_ones(name, options, mega_macs):
             {"Conv": 94, "BatchNormalization": 94, "Relu": 94}
             | {"MaxPool": 4, "AveragePool": 9, "Concat": 15, "Gemm": 1},
         ),
+        (
+            "mobilenet_v3_large",
+            {"Conv": 64, "BatchNormalization": 46, "Relu": 19, "HardSigmoid": 29, "Mul": 29, "Add": 10}
+            | {"GlobalAveragePool": 9},
+        ),
+        ("efficientnet_lite0", {"Conv": 49, "BatchNormalization": 49, "Clip": 33, "Add": 9, "Gemm": 1}),
     ],
 )
 def test_layers_are_the_published_ones(name, nodes):
     net = Network(224)
     importlib.import_module(f"runtime.zoo.{name}").ARCHITECTURE.assemble(net, 1.0, 1000)
     counts = Counter(node.op_type for node in net.nodes)
-    assert counts == nodes | {"GlobalAveragePool": 1, "Flatten": 1, "Softmax": 1}
+    assert counts == {"GlobalAveragePool": 1, "Flatten": 1, "Softmax": 1} | nodes
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -159,6 +179,8 @@ def test_default_size_and_classes_are_the_published_ones():
         "squeezenet_v11": ((1, 3, 227, 227), 1000),
         "resnet50": ((1, 3, 224, 224), 1000),
         "inception_v3": ((1, 3, 299, 299), 1000),
+        "mobilenet_v3_large": ((1, 3, 224, 224), 1001),
+        "efficientnet_lite0": ((1, 3, 224, 224), 1000),
         "vit_tiny": ((1, 3, 224, 224), 1000),
         "bert_mini": ((1, 128), 2),
         "llama_small_prefill": ((1, 128), 4096),

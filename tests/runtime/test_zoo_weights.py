@@ -15,7 +15,10 @@ from tests.opencl import EXHAUSTIVE
 
 pytestmark = pytest.mark.slow
 
-SMALL = {"mobilenet_v1": 64, "mobilenet_v2": 64, "squeezenet_v11": 64, "resnet50": 64, "inception_v3": 75}
+SMALL = {
+    **dict.fromkeys(("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50"), 64),
+    **{"inception_v3": 75, "mobilenet_v3_large": 64, "efficientnet_lite0": 64},
+}
 
 
 def small(name, **options):
@@ -75,7 +78,7 @@ def test_rectifiers_cut_off_a_part_of_the_values(name):
     model.graph.output.extend(helper.make_empty_tensor_value_info(output) for output in outputs)
     values = run(model, noise(SMALL[name], 2), outputs)
     assert 0.05 < np.mean([np.mean(value == 0) for value in values]) < 0.5
-    if name.startswith("mobilenet"):
+    if name.startswith(("mobilenet_v1", "mobilenet_v2", "efficientnet")):
         assert np.mean([np.mean(value == 6) for value in values]) > 0.005
 
 

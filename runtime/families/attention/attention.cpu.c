@@ -13,8 +13,9 @@
 #include "../../native/src/cpu/cpu_arguments.h"
 #include "../../native/src/cpu/cpu_math.h"
 #include "../../native/src/cpu/cpu_tile.h"
+#include "../../native/src/cpu/cpu_vector.h"
 
-enum { QUERIES = 96, KEYS = 256, TURNS_PER_WORKER = 3 };
+enum { QUERIES = 104, KEYS = 256, TURNS_PER_WORKER = 3 };
 enum { FEW_QUERIES = 8 }; /* for which packing the keys takes longer than the product with them */
 enum {
     Q = RT_ATTENTION_Q,
@@ -81,17 +82,44 @@ static const char *attention_check(const rt_cpu_call *call, rt_cpu_needs *needs)
 
 /* --- products --- */
 
+/* Four neighbours of each of four columns, which lie `column` apart, as parts of four rows of a block. */
+static void quad_pack(const float *source, int64_t column, float *packed) {
+#if defined(__SSE2__)
+    __m128 a = _mm_loadu_ps(source), b = _mm_loadu_ps(source + column);
+    __m128 c = _mm_loadu_ps(source + 2 * column), d = _mm_loadu_ps(source + 3 * column);
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    const __m128 rows[4] = {a, b, c, d};
+    for (int r = 0; r < 4; r++) _mm_storeu_ps(packed + r * RT_CPU_BLOCK, rows[r]);
+#else
+    for (int r = 0; r < 4; r++) {
+        for (int i = 0; i < 4; i++) packed[r * RT_CPU_BLOCK + i] = source[i * column + r];
+    }
+#endif
+}
+
+/* Packs a whole block of columns, four by four where rows are neighbours. */
+static void block_pack(const matrix *m, const float *source, int64_t rows, float *packed) {
+    int64_t r = 0;
+    for (; m->row == 1 && r + 4 <= rows; r += 4, packed += 4 * RT_CPU_BLOCK) {
+        for (int64_t i = 0; i < RT_CPU_BLOCK; i += 4) quad_pack(source + r + i * m->column, m->column, packed + i);
+    }
+    for (; r < rows; r++, packed += RT_CPU_BLOCK) {
+        for (int64_t i = 0; i < RT_CPU_BLOCK; i++) packed[i] = source[r * m->row + i * m->column];
+    }
+}
+
 /* Packs `rows` rows, each a depth of the product, with `columns` columns into blocks; zeros fill the last. */
 static void pack(const matrix *m, int64_t rows, int64_t columns, float *packed) {
-    for (int64_t first = 0; first < columns; first += RT_CPU_BLOCK) {
+    for (int64_t first = 0; first < columns; first += RT_CPU_BLOCK, packed += rows * RT_CPU_BLOCK) {
         const float *source = m->data + first * m->column;
-        int64_t count = columns - first < RT_CPU_BLOCK ? columns - first : RT_CPU_BLOCK;
-        for (int64_t r = 0; r < rows; r++, source += m->row, packed += RT_CPU_BLOCK) {
-            if (count == RT_CPU_BLOCK) {
-                for (int64_t i = 0; i < RT_CPU_BLOCK; i++) packed[i] = source[i * m->column];
-                continue;
-            }
-            for (int64_t i = 0; i < RT_CPU_BLOCK; i++) packed[i] = i < count ? source[i * m->column] : 0.0f;
+        int64_t count = columns - first;
+        if (count >= RT_CPU_BLOCK) {
+            block_pack(m, source, rows, packed);
+            continue;
+        }
+        for (int64_t i = 0; i < rows * RT_CPU_BLOCK; i++) {
+            int64_t r = i / RT_CPU_BLOCK, c = i % RT_CPU_BLOCK;
+            packed[i] = c < count ? source[r * m->row + c * m->column] : 0.0f;
         }
     }
 }
@@ -104,7 +132,7 @@ static void product(const turn_state *turn, const float *x, int64_t x_stride, rt
     end->a = -INFINITY, end->b = INFINITY;
     tile.rows = rows, tile.taps = 1, tile.epilogue = end;
     for (uint64_t blocks = rt_ceil_div(channels, RT_CPU_BLOCK); tile.first_channel < channels; blocks -= tile.blocks) {
-        tile.blocks = blocks < tiles->blocks ? 1 : tiles->blocks;
+        tile.blocks = rt_tile_blocks(tiles, blocks);
         uint64_t width = (uint64_t)tile.blocks * RT_CPU_BLOCK, rest = channels - tile.first_channel;
         tile.channels = rest < width ? rest : width;
         for (int64_t p = 0; p < turn->count; p += tiles->pixels) {
@@ -138,7 +166,8 @@ static void scores_compute(turn_state *turn, int64_t from, int64_t keys) {
                     .weights = turn->packed,
                     .weights_stride = RT_CPU_BLOCK,
                     .block_stride = (int64_t)d->depth * RT_CPU_BLOCK};
-    product(turn, turn->q, d->depth, tile, &(rt_epilogue){.y = turn->weights, .y_stride = KEYS}, (uint64_t)keys);
+    /* zeros behind the last key, which whole blocks need no care for */
+    product(turn, turn->q, d->depth, tile, &(rt_epilogue){.y = turn->weights, .y_stride = KEYS}, whole_blocks((uint64_t)keys));
 }
 
 /* Adds the weighted values to the sums. Values are read where they lie, if these are runs of whole blocks. */
@@ -261,6 +290,7 @@ static void attention_run(const rt_cpu_call *call, rt_workers *workers) {
     uint64_t most = rt_ceil_div(queries, call->tiles->pixels), least = rt_ceil_div(queries, QUERIES);
     uint64_t turns = rt_ceil_div(wanted, heads);
     turns = turns < least ? least : turns > most ? most : turns;
+    if (heads % threads != 0) turns = rt_ceil_div(turns, threads) * threads;
     all.queries_per_turn = (int64_t)rt_ceil_div(queries, turns);
     all.turns = (uint32_t)rt_ceil_div(queries, (uint64_t)all.queries_per_turn);
     rt_workers_run(workers, (uint32_t)heads * all.turns, turn_run, &all);

@@ -81,7 +81,7 @@ static rt_blocked_tile chunk_tile(const division *all, const rt_blocked_tile *wh
     }
     if (first > 0) tile.bias = NULL, tile.residual = NULL;
     if (rest > all->chunk) tile.activation = RT_UNARY_CLAMP, tile.a = -INFINITY, tile.b = INFINITY;
-    return tile;
+    return rt_conv_without_function(tile);
 }
 
 /* Lets a chunk of the weights pass over all tiles of a share. */
@@ -117,6 +117,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
         for (int64_t channel = 0; channel < turns->d.in_c; channel += all->chunk) {
             chunk_run(all, &own, chunk_tile(all, &whole, channel, floats));
         }
+        rt_conv_apply(&whole, own.first_pixel, own.tiles * own.width + own.wider, turns->block);
         block += whole.blocks;
     }
 }
@@ -136,7 +137,7 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
     int64_t block = all.turns.block, bytes = all.turns.taps * all.tile_blocks * block * block * (int64_t)sizeof(float);
     all.chunk = (WEIGHT_BYTES / bytes > 1 ? WEIGHT_BYTES / bytes : 1) * block;
     if (all.in_half) all.chunk = (int64_t)rt_ceil_div(RT_HALF_PRODUCTS, (uint64_t)(all.turns.taps * block)) * block;
-    rt_workers_run(workers, rt_conv_turns_count(&all.turns), turn_run, &all);
+    rt_workers_run(workers, rt_division_turns(&all.turns.turns), turn_run, &all);
 }
 
 const rt_cpu_operator rt_cpu_blocked_conv2d = {

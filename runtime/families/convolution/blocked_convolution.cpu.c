@@ -1,5 +1,6 @@
 #include "blocked_convolution.h"
 
+#include <math.h>
 #include <stddef.h>
 
 #include "../../native/src/system/arithmetic.h"
@@ -41,4 +42,16 @@ rt_blocked_tile rt_conv_tile(const rt_cpu_call *call, const rt_conv_dims *d, int
         .b = d->act_b,
         .tiles = call->tiles,
     };
+}
+
+rt_blocked_tile rt_conv_without_function(rt_blocked_tile tile) {
+    if (tile.activation != RT_UNARY_CLAMP) tile.activation = RT_UNARY_CLAMP, tile.a = -INFINITY, tile.b = INFINITY;
+    return tile;
+}
+
+void rt_conv_apply(const rt_blocked_tile *whole, int64_t first_pixel, int64_t pixels, int64_t block) {
+    for (int64_t b = 0; b < whole->blocks && whole->activation != RT_UNARY_CLAMP; b++) {
+        float *y = whole->y + b * whole->y_plane + first_pixel * block;
+        whole->tiles->apply(whole->activation, whole->a, whole->b, y, (uint64_t)(pixels * block));
+    }
 }

@@ -3,6 +3,7 @@
 #define RT_BLOCKED_CONVOLUTION_H
 
 #include "../../native/src/cpu/cpu_blocked.h"
+#include "../../native/src/cpu/cpu_division.h"
 
 /* The arguments of blocked_conv2d and blocked_winograd; in_c and out_c are those of one group. */
 typedef rt_blocked_conv2d_args rt_conv_dims;
@@ -23,6 +24,11 @@ const char *rt_conv_tensors_check(const rt_cpu_call *call, const rt_conv_dims *d
 /* A tile of a convolution's output blocks from `block` (of all groups) on, for all pixels of an image. `depth`: as
  * above. */
 rt_blocked_tile rt_conv_tile(const rt_cpu_call *call, const rt_conv_dims *d, int64_t image, int64_t block, int64_t depth);
+
+/* Activations other than clamps are computed of all pixels of a turn at once, not tile by tile. The tile without such a
+ * one; and that of `pixels` pixels of the whole tile's image; `block`: lanes. */
+rt_blocked_tile rt_conv_without_function(rt_blocked_tile tile);
+void rt_conv_apply(const rt_blocked_tile *whole, int64_t first_pixel, int64_t pixels, int64_t block);
 
 /* --- the turns of direct convolutions (blocked_turns.cpu.c) --- */
 
@@ -46,9 +52,7 @@ typedef struct {
     int64_t in_blocks, out_blocks;    /* of a group */
     int64_t taps;
     uint32_t tile_pixels, tile_blocks;
-    uint64_t pixels, pixels_per_turn; /* of an image */
-    uint64_t pixel_turns;             /* of an image */
-    uint64_t passes, block_turns;     /* of a group; a pass: as many output blocks as a tile has */
+    rt_division turns;                /* of an image and group */
 } rt_conv_turns;
 
 /* What one turn computes. Its tiles have `width` pixels, the first `wider` of them one more. A value. */
@@ -69,10 +73,8 @@ uint64_t rt_conv_turn_bytes(const rt_conv_dims *d);
  * a tile. */
 rt_conv_turns rt_conv_turns_divide(const rt_cpu_call *call, rt_workers *workers, rt_conv_input x, uint32_t tile_pixels,
                                    uint32_t tile_blocks);
-uint32_t rt_conv_turns_count(const rt_conv_turns *all);
 
-/* The share of a turn, its row pointers in the worker's scratch: the image is the slowest index, then the group, the
- * blocks, the pixels. */
+/* The share of a turn, its row pointers in the worker's scratch. */
 rt_conv_share rt_conv_turn_share(const rt_conv_turns *all, uint32_t turn, uint32_t worker);
 
 /* blocked_conv2d where FIRST is 1 (blocked_first.cpu.c); its sizes are in range. Both keep the contract of

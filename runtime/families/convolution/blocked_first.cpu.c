@@ -146,11 +146,14 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     offsets_fill(all, own.offsets);
     int64_t blocks = (int64_t)rt_ceil_div((uint64_t)all->d.out_c, all->call->codes.block);
     for (int64_t block = 0; block < blocks; block += all->kernels->blocks) {
-        rt_blocked_tile tile = rt_conv_tile(all->call, &all->d, own.image, block, all->depth);
-        tile.taps = (uint32_t)all->depth;
-        tile.offsets = own.offsets;
-        tile.blocks = (uint32_t)(blocks - block < all->kernels->blocks ? blocks - block : all->kernels->blocks);
+        rt_blocked_tile whole = rt_conv_tile(all->call, &all->d, own.image, block, all->depth);
+        whole.taps = (uint32_t)all->depth;
+        whole.offsets = own.offsets;
+        whole.blocks = (uint32_t)(blocks - block < all->kernels->blocks ? blocks - block : all->kernels->blocks);
+        rt_blocked_tile tile = rt_conv_without_function(whole);
         for (int64_t row = own.first_row; row < own.end_row; row++) row_run(all, &own, &tile, row);
+        rt_conv_apply(&whole, own.first_row * all->d.out_w, (own.end_row - own.first_row) * all->d.out_w,
+                      all->call->codes.block);
     }
 }
 

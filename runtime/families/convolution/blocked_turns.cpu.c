@@ -9,7 +9,7 @@
 #include "blocked_convolution.h"
 
 /* The inputs of a turn should stay in a core's caches. */
-enum { INPUT_ELEMENTS = 128 << 10, MIN_TILES = 2, MAX_TILES = 64, TURNS_PER_WORKER = 3 };
+enum { INPUT_ELEMENTS = 128 << 10, MIN_TILES = 2, MAX_TILES = 64 };
 
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
@@ -36,21 +36,16 @@ uint64_t rt_conv_turn_bytes(const rt_conv_dims *d) {
 
 /* --- division --- */
 
-/* Divides by pixels first; blocks of channels are split only where that leaves workers without a turn, and pixels again
- * where the blocks are too few for equal shares. */
-static void divide(rt_conv_turns *all, uint64_t tile_pixels) {
+static rt_division divide(const rt_conv_turns *all) {
     const rt_conv_dims *d = &all->d;
-    uint64_t workers = rt_workers_count(all->workers), wanted = workers > 1 ? workers * TURNS_PER_WORKER : 1;
-    all->pixels = (uint64_t)d->out_h * (uint64_t)d->out_w;
-    uint64_t turns = rt_ceil_div(all->pixels, pixels_per_turn((uint64_t)d->in_c));
-    all->passes = rt_ceil_div((uint64_t)all->out_blocks, all->tile_blocks);
-    uint64_t most = all->passes * turns * (uint64_t)d->batch * (uint64_t)d->groups;
-    if (turns > workers || (most < wanted && most % workers != 0)) turns = rt_ceil_div(turns, workers) * workers;
-    turns = smaller(turns, rt_ceil_div(all->pixels, tile_pixels));
-    all->pixels_per_turn = rt_ceil_div(all->pixels, turns);
-    all->pixel_turns = rt_ceil_div(all->pixels, all->pixels_per_turn);
-    uint64_t others = all->pixel_turns * (uint64_t)d->batch * (uint64_t)d->groups;
-    all->block_turns = smaller(rt_ceil_div(wanted, others), all->passes);
+    rt_divisible work = {.matrices = (uint64_t)d->batch * (uint64_t)d->groups,
+                         .pixels = (uint64_t)d->out_h * (uint64_t)d->out_w,
+                         .most_pixels = pixels_per_turn((uint64_t)d->in_c),
+                         .least_pixels = all->tile_pixels,
+                         .blocks = (uint64_t)all->out_blocks,
+                         .pass = all->tile_blocks,
+                         .weight = 1};
+    return rt_divide(&work, rt_workers_count(all->workers));
 }
 
 rt_conv_turns rt_conv_turns_divide(const rt_cpu_call *call, rt_workers *workers, rt_conv_input x, uint32_t tile_pixels,
@@ -72,18 +67,8 @@ rt_conv_turns rt_conv_turns_divide(const rt_cpu_call *call, rt_workers *workers,
         all.d.in_w = all.d.out_w = d->batch;
         all.d.batch = all.d.stride_w = 1;
     }
-    divide(&all, tile_pixels);
+    all.turns = divide(&all);
     return all;
-}
-
-uint32_t rt_conv_turns_count(const rt_conv_turns *all) {
-    return (uint32_t)((uint64_t)all->d.batch * (uint64_t)all->d.groups * all->pixel_turns * all->block_turns);
-}
-
-/* The first output block of a turn among those of its pixels: passes are dealt evenly. */
-static int64_t turn_block(const rt_conv_turns *all, uint64_t turn) {
-    uint64_t block = turn * all->passes / all->block_turns * all->tile_blocks;
-    return (int64_t)smaller(block, (uint64_t)all->out_blocks);
 }
 
 /* --- row pointers --- */
@@ -130,17 +115,16 @@ static void share_rows_fill(const rt_conv_turns *all, const rt_conv_share *own) 
 }
 
 rt_conv_share rt_conv_turn_share(const rt_conv_turns *all, uint32_t turn, uint32_t worker) {
-    uint64_t part = turn % (all->pixel_turns * all->block_turns);
-    int64_t stack = (int64_t)(turn / (all->pixel_turns * all->block_turns));
-    rt_conv_share own = {.image = stack / all->d.groups, .group = stack % all->d.groups};
-    uint64_t first_pixel = part % all->pixel_turns * all->pixels_per_turn;
-    int64_t pixels = (int64_t)smaller(all->pixels_per_turn, all->pixels - first_pixel);
-    own.first_pixel = (int64_t)first_pixel;
+    rt_turn_range range = rt_division_range(&all->turns, turn);
+    rt_conv_share own = {.image = range.matrix / all->d.groups,
+                         .group = range.matrix % all->d.groups,
+                         .first_pixel = range.first_pixel,
+                         .first_block = range.first_block,
+                         .end_block = range.end_block};
+    int64_t pixels = range.end_pixel - range.first_pixel;
     own.tiles = (int64_t)rt_ceil_div((uint64_t)pixels, all->tile_pixels);
     own.width = pixels / own.tiles;
     own.wider = pixels % own.tiles;
-    own.first_block = turn_block(all, part / all->pixel_turns);
-    own.end_block = turn_block(all, part / all->pixel_turns + 1);
     own.rows = rt_workers_scratch(all->workers, worker);
     share_rows_fill(all, &own);
     return own;

@@ -12,7 +12,10 @@
 #include "blocked_convolution.h"
 
 /* Bytes of transformed inputs that a turn should stay within, and the tiles of a turn. */
-enum { DOMAIN_BYTES = 768 << 10, MIN_TILES = 6, MAX_TILES = 48, TURNS_PER_WORKER = 3 };
+enum { DOMAIN_BYTES = 768 << 10, MIN_TILES = 6, MAX_TILES = 48 };
+
+/* Transforming the inputs of a tile takes as long as multiplying them with the weights of so many sixths of a block. */
+enum { TRANSFORM_WORK = 3 };
 
 static const float zeros[16 * RT_BLOCKED_BLOCKS];
 
@@ -25,8 +28,7 @@ typedef struct {
     int64_t block, tile, points;       /* lanes; outputs of a tile's side; alpha^2 */
     int64_t in_blocks, out_blocks;     /* of an image */
     int64_t columns, tiles;            /* of an image */
-    int64_t tiles_per_turn, tile_turns;
-    int64_t blocks_per_turn, block_turns;
+    rt_division turns;                 /* of an image; its pixels are tiles */
 } division;
 
 /* What one turn computes. The transformed inputs lie as [point][in block][tile][lane], the sums as
@@ -102,24 +104,25 @@ static division divide(const rt_cpu_call *call, rt_workers *workers) {
     all.out_blocks = (int64_t)rt_ceil_div((uint64_t)all.d.out_c, (uint64_t)all.block);
     all.columns = (int64_t)rt_ceil_div((uint64_t)all.d.out_w, (uint64_t)all.tile);
     all.tiles = all.columns * (int64_t)rt_ceil_div((uint64_t)all.d.out_h, (uint64_t)all.tile);
-    uint64_t turns = rt_ceil_div((uint64_t)all.tiles, tiles_per_turn(call, &all.d));
-    all.tiles_per_turn = (int64_t)rt_ceil_div((uint64_t)all.tiles, turns);
-    all.tile_turns = (int64_t)rt_ceil_div((uint64_t)all.tiles, (uint64_t)all.tiles_per_turn);
-    uint64_t workers_count = rt_workers_count(workers), wanted = workers_count > 1 ? workers_count * TURNS_PER_WORKER : 1;
-    uint64_t passes = rt_ceil_div((uint64_t)all.out_blocks, all.kernels->blocks);
-    uint64_t splits = smaller(rt_ceil_div(wanted, (uint64_t)(all.tile_turns * all.d.batch)), passes);
-    all.blocks_per_turn = (int64_t)(rt_ceil_div(passes, splits) * all.kernels->blocks);
-    all.block_turns = (int64_t)rt_ceil_div((uint64_t)all.out_blocks, (uint64_t)all.blocks_per_turn);
+    rt_divisible work = {.matrices = (uint64_t)all.d.batch,
+                         .pixels = (uint64_t)all.tiles,
+                         .most_pixels = tiles_per_turn(call, &all.d),
+                         .least_pixels = all.kernels->pixels,
+                         .blocks = (uint64_t)all.out_blocks,
+                         .pass = all.kernels->blocks,
+                         .start = TRANSFORM_WORK,
+                         .weight = 1};
+    all.turns = rt_divide(&work, rt_workers_count(workers));
     return all;
 }
 
 static share turn_share(const division *all, uint32_t turn, uint32_t worker) {
-    int64_t part = turn % (all->tile_turns * all->block_turns);
-    share own = {.image = turn / (all->tile_turns * all->block_turns)};
-    own.first_tile = part % all->tile_turns * all->tiles_per_turn;
-    own.tiles = (int64_t)smaller((uint64_t)all->tiles_per_turn, (uint64_t)(all->tiles - own.first_tile));
-    own.first_block = part / all->tile_turns * all->blocks_per_turn;
-    own.end_block = (int64_t)smaller((uint64_t)(own.first_block + all->blocks_per_turn), (uint64_t)all->out_blocks);
+    rt_turn_range range = rt_division_range(&all->turns, turn);
+    share own = {.image = range.matrix,
+                 .first_tile = range.first_pixel,
+                 .tiles = range.end_pixel - range.first_pixel,
+                 .first_block = range.first_block,
+                 .end_block = range.end_block};
     own.inputs = rt_workers_scratch(all->workers, worker);
     own.sums = own.inputs + all->points * all->in_blocks * own.tiles * all->block;
     own.floats = own.sums + all->points * all->kernels->blocks * own.tiles * all->block;
@@ -223,8 +226,10 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const division *all = context;
     share own = turn_share(all, turn, worker);
     inputs_transform(all, &own);
-    for (int64_t block = own.first_block; block < own.end_block;) {
-        uint32_t blocks = (uint32_t)smaller(all->kernels->blocks, (uint64_t)(own.end_block - block));
+    int64_t all_blocks = own.end_block - own.first_block;
+    int64_t passes = (int64_t)rt_ceil_div((uint64_t)all_blocks, all->kernels->blocks);
+    for (int64_t pass = 0, block = own.first_block; pass < passes; pass++) {
+        uint32_t blocks = (uint32_t)(all_blocks / passes + (pass < all_blocks % passes));
         for (int64_t point = 0; point < all->points; point++) point_products(all, &own, point, block, blocks);
         outputs_transform(all, &own, block, blocks);
         block += blocks;
@@ -233,7 +238,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
 
 static void winograd_run(const rt_cpu_call *call, rt_workers *workers) {
     division all = divide(call, workers);
-    rt_workers_run(workers, (uint32_t)(all.d.batch * all.tile_turns * all.block_turns), turn_run, &all);
+    rt_workers_run(workers, rt_division_turns(&all.turns), turn_run, &all);
 }
 
 const rt_cpu_operator rt_cpu_blocked_winograd = {

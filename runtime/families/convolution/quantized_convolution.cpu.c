@@ -177,7 +177,7 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
     all.turns = rt_conv_turns_divide(call, workers, x, all.kernels->pixels, all.kernels->blocks);
     all.lanes = all.turns.d.groups * all.turns.out_blocks * all.turns.block;
     all.end = end_of(call, all.lanes, d.act_a, d.act_b, d.residual_scale);
-    rt_workers_run(workers, rt_conv_turns_count(&all.turns), conv_turn, &all);
+    rt_workers_run(workers, rt_division_turns(&all.turns.turns), conv_turn, &all);
 }
 
 static void depthwise_turn(const void *context, uint32_t turn, uint32_t worker) {

@@ -8,6 +8,7 @@
 #include "../../native/src/cpu/cpu_math.h"
 #include "../../native/src/cpu/cpu_nests.h"
 #include "../../native/src/cpu/cpu_tile.h"
+#include "../../native/src/cpu/cpu_vector.h"
 
 /* --- unary --- */
 
@@ -59,7 +60,7 @@ static void unary_piece(const rt_cpu_call *call, const int64_t *index, int64_t c
 
 static void unary_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_unary_args d = rt_unary_args_of(call);
-    rt_nest_run(call, workers, d.d, 4, unary_piece);
+    rt_nest_run(call, workers, d.d, 4, 1, unary_piece);
 }
 
 /* --- binary --- */
@@ -110,20 +111,17 @@ static void pairs_compute(uint32_t binary, const float *left, int64_t as, const 
     }
 }
 
-/* The operation, then the activation over the result, unless it is none: a clamp without bounds. */
-static void binary_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
-    rt_binary_args d = rt_binary_args_of(call);
-    const float *left = rt_nest_element(&call->tensors[RT_BINARY_A], index, d.as, 4);
-    const float *right = rt_nest_element(&call->tensors[RT_BINARY_B], index, d.bs, 4);
-    float *y = rt_nest_element(&call->tensors[RT_BINARY_Y], index, d.ys, 4);
-    int64_t as = d.as[3], bs = d.bs[3], ys = d.ys[3];
+/* The operation on a row, then the activation over the result, unless it is none: a clamp without bounds. */
+static void row_compute(const rt_cpu_call *call, const rt_binary_args *d, const float *left, const float *right, float *y,
+                        int64_t count) {
+    int64_t as = d->as[3], bs = d->bs[3], ys = d->ys[3];
     uint32_t binary = call->codes.binary;
     if ((binary == RT_BINARY_ADD || binary == RT_BINARY_MUL) && as == 1 && (bs == 1 || bs == 0) && ys == 1) {
         neighbours(binary == RT_BINARY_MUL, left, right, bs == 0, count, y);
     } else {
         pairs_compute(binary, left, as, right, bs, count, y, ys);
     }
-    float low = d.act_a, high = d.act_b;
+    float low = d->act_a, high = d->act_b;
     bool none = call->codes.activation == RT_UNARY_CLAMP && low == -INFINITY && high == INFINITY;
     if (none) return;
     if (ys == 1) {
@@ -133,9 +131,47 @@ static void binary_piece(const rt_cpu_call *call, const int64_t *index, int64_t 
     }
 }
 
+static void binary_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
+    rt_binary_args d = rt_binary_args_of(call);
+    row_compute(call, &d, rt_nest_element(&call->tensors[RT_BINARY_A], index, d.as, 4),
+                rt_nest_element(&call->tensors[RT_BINARY_B], index, d.bs, 4),
+                rt_nest_element(&call->tensors[RT_BINARY_Y], index, d.ys, 4), count);
+}
+
+/* Products of rows of neighbours with one such row, all of whole registers. */
+static void rows_multiply(const float *a, const float *b, int64_t length, int64_t count, float *y) {
+    for (int64_t i = 0; i < count; i += length) {
+        for (int64_t k = 0; k < length; k += LANES) store(y + i + k, load(a + i + k) * load(b + k));
+    }
+}
+
+/* Several short rows. */
+static void binary_rows(const rt_cpu_call *call, const int64_t *index, int64_t count) {
+    rt_binary_args d = rt_binary_args_of(call);
+    const float *left = rt_nest_element(&call->tensors[RT_BINARY_A], index, d.as, 3);
+    const float *right = rt_nest_element(&call->tensors[RT_BINARY_B], index, d.bs, 3);
+    float *y = rt_nest_element(&call->tensors[RT_BINARY_Y], index, d.ys, 3);
+    int64_t length = d.d[3];
+    bool follow = d.as[2] == length && d.ys[2] == length && d.bs[2] == 0 && d.as[3] == 1 && d.bs[3] == 1 && d.ys[3] == 1;
+    bool none = call->codes.activation == RT_UNARY_CLAMP && d.act_a == -INFINITY && d.act_b == INFINITY;
+    if (follow && none && call->codes.binary == RT_BINARY_MUL && length % LANES == 0) {
+        rows_multiply(left, right, length, count * length, y);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        row_compute(call, &d, left + i * d.as[2], right + i * d.bs[2], y + i * d.ys[2], length);
+    }
+}
+
+enum { SHORT_ROW = 64 }; /* which is computed in the time that it takes to find it */
+
 static void binary_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_binary_args d = rt_binary_args_of(call);
-    rt_nest_run(call, workers, d.d, 4, binary_piece);
+    if (d.d[3] <= SHORT_ROW) {
+        rt_nest_run(call, workers, d.d, 3, d.d[3], binary_rows);
+    } else {
+        rt_nest_run(call, workers, d.d, 4, 1, binary_piece);
+    }
 }
 
 const rt_cpu_operator rt_cpu_unary = {RT_UNARY_ROW, .check = unary_check, .run = unary_run};

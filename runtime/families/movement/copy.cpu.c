@@ -46,9 +46,9 @@ static void copy_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_copy_args d = rt_copy_args_of(call);
     bool is_short = d.d[5] < SHORT_LENGTH && d.d[4] > d.d[5];
     if (is_short) {
-        rt_nest_run(call, workers, d.d, 5, copy_short_piece);
+        rt_nest_run(call, workers, d.d, 5, 1, copy_short_piece);
     } else {
-        rt_nest_run(call, workers, d.d, 6, copy_piece);
+        rt_nest_run(call, workers, d.d, 6, 1, copy_piece);
     }
 }
 

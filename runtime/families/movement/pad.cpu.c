@@ -44,7 +44,7 @@ static void pad_piece(const rt_cpu_call *call, const int64_t *index, int64_t cou
 
 static void pad_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_pad_args d = rt_pad_args_of(call);
-    rt_nest_run(call, workers, d.d, 4, pad_piece);
+    rt_nest_run(call, workers, d.d, 4, 1, pad_piece);
 }
 
 const rt_cpu_operator rt_cpu_pad = {RT_PAD_ROW, .check = pad_check, .run = pad_run};

@@ -44,7 +44,7 @@ static void row_turn(const rt_cpu_call *call, const int64_t *index, int64_t coun
 
 static void rotary_run(const rt_cpu_call *call, rt_workers *workers) {
     dims d = rt_rotary_args_of(call);
-    rt_nest_run(call, workers, d.d, 4, row_turn);
+    rt_nest_run(call, workers, d.d, 4, 1, row_turn);
 }
 
 const rt_cpu_operator rt_cpu_rotary = {RT_ROTARY_ROW, .check = rotary_check, .run = rotary_run};

@@ -228,7 +228,7 @@ static void deconv2d_turn(const void *context, uint32_t turn, uint32_t worker) {
     tile.block_stride = block_size;
     share_pointers_fill(&own);
     for (uint64_t block = 0; block < blocks; block += tile.blocks) {
-        tile.blocks = blocks - block >= all->call->tiles->blocks ? all->call->tiles->blocks : 1;
+        tile.blocks = rt_tile_blocks(all->call->tiles, blocks - block);
         tile.first_channel = block * RT_CPU_BLOCK;
         tile.channels = smaller((uint64_t)d->out_c - tile.first_channel, (uint64_t)tile.blocks * RT_CPU_BLOCK);
         tile.weights = weights + (int64_t)block * block_size;

@@ -12,7 +12,7 @@ static inline float rt_unary_tanh(float v) { return v * v >= 81.9025f ? rt_unary
 static inline float rt_unary_leaky_relu(float v, float a) { return v < 0.0f ? v * a : v; }
 static inline float rt_unary_elu(float v, float a) { return v < 0.0f ? (rt_exp(v) - 1.0f) * a : v; }
 static inline float rt_unary_hard_sigmoid(float v, float a, float b) { return rt_unary_clamp(v * a + b, 0.0f, 1.0f); }
-static inline float rt_unary_hard_swish(float v) { return v * rt_unary_clamp(v / 6.0f + 0.5f, 0.0f, 1.0f); }
+static inline float rt_unary_hard_swish(float v) { return v * rt_unary_clamp(v * 0.16666667f + 0.5f, 0.0f, 1.0f); }
 static inline float rt_unary_exp(float v) { return rt_exp(v); }
 static inline float rt_unary_log(float v) { return logf(v); }
 static inline float rt_unary_sqrt(float v) { return sqrtf(v); }

@@ -7,12 +7,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__SSE2__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
 #include "cpu_blocked.h"
 #include "cpu_math.h"
 
@@ -41,21 +35,6 @@ enum { PARTS = RT_BLOCK / LANES };
 #include "cpu_vector.h"
 
 #define UNROLLED _Pragma("GCC unroll 16")
-
-/* Each lane within its bounds, written so that a NaN stays a NaN: of x86's instructions the second operand, of ARM's
- * any. */
-INLINE lanes clamp(lanes value, lanes low, lanes high) {
-#if LANES == 16
-    return (lanes)_mm512_min_ps((__m512)high, _mm512_max_ps((__m512)low, (__m512)value));
-#elif LANES == 8
-    return (lanes)_mm256_min_ps((__m256)high, _mm256_max_ps((__m256)low, (__m256)value));
-#elif defined(__aarch64__)
-    return (lanes)vminq_f32((float32x4_t)high, vmaxq_f32((float32x4_t)low, (float32x4_t)value));
-#else
-    value = choose(value < low, low, value);
-    return choose(value > high, high, value);
-#endif
-}
 
 /* The bounds of an activation: those of a clamp, else none. */
 INLINE lanes lower_bound(uint32_t activation, float a) {

@@ -263,9 +263,13 @@ void NAME(rt_lanes_pool_)(const rt_blocked_rows *rows) {
 }
 
 void NAME(rt_lanes_sum_)(const float *x, uint64_t pixels, float *sums) {
-    for (int part = 0; part < RT_BLOCK; part += LANES) {
-        lanes sum = {0};
-        for (uint64_t p = 0; p < pixels; p++) sum += load(x + p * RT_BLOCK + part);
-        store(sums + part, sum);
+    ROLLED for (int part = 0; part < RT_BLOCK; part += LANES) {
+        lanes sum[LEAST] = {0}; /* which do not wait for each other */
+        uint64_t p = 0;
+        for (; p + LEAST <= pixels; p += LEAST) {
+            UNROLLED for (uint64_t i = 0; i < LEAST; i++) sum[i] += load(x + (p + i) * RT_BLOCK + part);
+        }
+        for (; p < pixels; p++) sum[0] += load(x + p * RT_BLOCK + part);
+        store(sums + part, sum[0] + sum[1] + (sum[2] + sum[3]));
     }
 }

@@ -4,7 +4,7 @@
 
 #include "../system/arithmetic.h"
 
-enum { ELEMENTS_PER_TURN = 8192 };
+enum { NUMBERS_PER_TURN = 8192 };
 
 /* Loops of up to six axes, cut into rows of the last axis and those into pieces. */
 typedef struct {
@@ -14,6 +14,7 @@ typedef struct {
     uint32_t rank;
     uint64_t rows, pieces; /* pieces of a row */
     uint64_t rows_per_turn;
+    int64_t elements; /* of a piece */
 } nest;
 
 /* Position of a row: its index on every axis but the last. */
@@ -33,9 +34,9 @@ static void nest_turn(const void *context, uint32_t turn, uint32_t worker) {
     (void)worker;
     for (uint64_t row = first; row < first + all->rows_per_turn && row < all->rows; row++) {
         row_index(all, row, index);
-        int64_t start = (int64_t)(turn % all->pieces) * ELEMENTS_PER_TURN;
+        int64_t start = (int64_t)(turn % all->pieces) * all->elements;
         index[all->rank - 1] = start;
-        all->piece(all->call, index, length - start < ELEMENTS_PER_TURN ? length - start : ELEMENTS_PER_TURN);
+        all->piece(all->call, index, length - start < all->elements ? length - start : all->elements);
     }
 }
 
@@ -49,13 +50,15 @@ bool rt_nest_is_countable(const int32_t *extents, uint32_t rank) {
     return rt_nest_elements(extents, rank) <= UINT32_MAX;
 }
 
-void rt_nest_run(const rt_cpu_call *call, rt_workers *workers, const int32_t *extents, uint32_t rank,
+void rt_nest_run(const rt_cpu_call *call, rt_workers *workers, const int32_t *extents, uint32_t rank, int32_t size,
                  void (*piece)(const rt_cpu_call *, const int64_t *, int64_t)) {
     nest all = {.call = call, .piece = piece, .extents = extents, .rank = rank};
     uint64_t length = (uint64_t)all.extents[rank - 1];
     all.rows = rt_nest_elements(all.extents, rank - 1);
-    all.pieces = rt_ceil_div(length, ELEMENTS_PER_TURN);
-    all.rows_per_turn = length < ELEMENTS_PER_TURN ? ELEMENTS_PER_TURN / length : 1;
+    uint64_t elements = rt_ceil_div(NUMBERS_PER_TURN, (uint64_t)size);
+    all.elements = (int64_t)elements;
+    all.pieces = rt_ceil_div(length, elements);
+    all.rows_per_turn = length < elements ? elements / length : 1;
     rt_workers_run(workers, (uint32_t)(rt_ceil_div(all.rows, all.rows_per_turn) * all.pieces), nest_turn, &all);
 }
 

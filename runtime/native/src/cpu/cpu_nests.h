@@ -18,8 +18,9 @@ uint64_t rt_nest_elements(const int32_t *extents, uint32_t rank);
 bool rt_nest_is_countable(const int32_t *extents, uint32_t rank);
 
 /* Calls `piece` for every piece of the nest of the first `rank` extents, six at most, which outlive the call: with the
- * index of its first element, and how many elements it has along the last axis. Turns are rows or pieces of a row. */
-void rt_nest_run(const rt_cpu_call *call, rt_workers *workers, const int32_t *extents, uint32_t rank,
+ * index of its first element, and how many elements it has along the last axis. Turns are rows or pieces of a row; an
+ * element is as much work as `size` numbers. */
+void rt_nest_run(const rt_cpu_call *call, rt_workers *workers, const int32_t *extents, uint32_t rank, int32_t size,
                  void (*piece)(const rt_cpu_call *, const int64_t *, int64_t));
 
 /* Address of the element at an index. */

@@ -7,19 +7,22 @@
 #include <string.h>
 
 #include "../system/arithmetic.h"
+#include "cpu_division.h"
 
 /* Inputs of the tiles of one turn should stay in a core's cache while the weights pass by. */
-enum { INPUT_BYTES = 256 << 10, MIN_TILES = 2, MAX_TILES = 16, TURNS_PER_WORKER = 3 };
+enum { INPUT_BYTES = 256 << 10, MIN_TILES = 2, MAX_TILES = 18 };
+
+/* Rows go on to normalizations and attention, which are divided by rows: so these are shared only where they are few. */
+enum { ROW_WEIGHT = 8 };
 
 /* From so many pixels on, narrow weights become floats before they are multiplied. */
 enum { DIRECT_PIXELS = 48, DIRECT_PIXELS_OF_4 = 8 };
 
-/* A job with its division into turns: ranges of tiles x ranges of blocks x groups. */
+/* A job with its division into turns: ranges of pixels x ranges of blocks x groups. */
 typedef struct {
     const rt_product_job *job;
     rt_workers *workers;
-    uint64_t tiles_per_turn, pixel_turns;
-    uint64_t blocks, blocks_per_turn, block_turns;
+    rt_division turns;
 } division;
 
 /* What one turn computes. */
@@ -90,38 +93,30 @@ uint64_t rt_product_scratch_bytes(const rt_cpu_call *packed, uint64_t taps, uint
     return rt_sum(rows_bytes(taps, depth), completed);
 }
 
-/* Divides by pixels first; blocks of channels are split only where that leaves workers without a turn. */
 static division divide(const rt_product_job *job, rt_workers *workers) {
-    division all = {.job = job, .workers = workers};
-    uint64_t tiles = rt_ceil_div(job->pixels, job->tiles->pixels);
-    all.tiles_per_turn = rt_ceil_div(tiles, rt_ceil_div(tiles, most_tiles(job->taps, job->depth)));
-    all.pixel_turns = rt_ceil_div(tiles, all.tiles_per_turn);
-    all.blocks = rt_ceil_div(job->channels, RT_CPU_BLOCK);
-    uint64_t pairs = rt_ceil_div(all.blocks, job->tiles->blocks);
-    uint64_t threads = rt_workers_count(workers);
-    /* More turns than workers, so that one that is slowed down holds up little. */
-    uint64_t wanted = threads > 1 ? threads * TURNS_PER_WORKER : 1;
-    uint64_t splits = rt_ceil_div(wanted, all.pixel_turns * job->groups);
-    all.blocks_per_turn = rt_ceil_div(pairs, splits < pairs ? splits : pairs) * job->tiles->blocks;
-    all.block_turns = rt_ceil_div(all.blocks, all.blocks_per_turn);
-    return all;
+    rt_divisible work = {.matrices = job->groups,
+                         .pixels = job->pixels,
+                         .most_pixels = most_tiles(job->taps, job->depth) * job->tiles->pixels,
+                         .least_pixels = job->tiles->pixels,
+                         .blocks = rt_ceil_div(job->channels, RT_CPU_BLOCK),
+                         .pass = job->tiles->blocks,
+                         .weight = ROW_WEIGHT};
+    return (division){job, workers, rt_divide(&work, rt_workers_count(workers))};
 }
 
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* The share of a turn: the group is the slowest index, then the blocks, then the pixels. */
 static share turn_share(const division *all, uint32_t turn, uint32_t worker) {
     const rt_product_job *job = all->job;
-    uint64_t part = turn % (all->pixel_turns * all->block_turns);
-    uint64_t span = all->tiles_per_turn * all->job->tiles->pixels;
-    share own = {.group = turn / (all->pixel_turns * all->block_turns)};
-    own.first_pixel = part % all->pixel_turns * span;
-    uint64_t pixels = smaller(span, job->pixels - own.first_pixel);
+    rt_turn_range range = rt_division_range(&all->turns, turn);
+    share own = {.group = (uint64_t)range.matrix,
+                 .first_pixel = (uint64_t)range.first_pixel,
+                 .first_block = (uint64_t)range.first_block,
+                 .end_block = (uint64_t)range.end_block};
+    uint64_t pixels = (uint64_t)(range.end_pixel - range.first_pixel);
     own.tiles = rt_ceil_div(pixels, job->tiles->pixels);
     own.width = pixels / own.tiles;
     own.wider = pixels % own.tiles;
-    own.first_block = part / all->pixel_turns * all->blocks_per_turn;
-    own.end_block = smaller(own.first_block + all->blocks_per_turn, all->blocks);
     uint8_t *scratch = rt_workers_scratch(all->workers, worker);
     own.rows = (const float **)(void *)scratch;
     own.completed = (float *)(void *)(scratch + rows_bytes(job->taps, job->depth));
@@ -200,16 +195,15 @@ static void direct_product(const rt_product_job *job, const rt_tile *tile, const
     job->tiles->complete(tile, sums);
 }
 
-/* The tile at a block, for any pixels: one block, or two where the kernel takes two and both are there. */
+/* The tile at a block, for any pixels: several blocks where all are there, one after the other. */
 static rt_tile block_tile(const division *all, const share *own, uint64_t block) {
     const rt_product_job *job = all->job;
     uint64_t channel = block * RT_CPU_BLOCK;
     uint64_t rest = job->channels - channel;
     bool in_rows = job->packed || job->column_stride == 1;
-    bool complete = job->packed || (in_rows && rest >= (uint64_t)all->job->tiles->blocks * RT_CPU_BLOCK);
+    uint64_t there = job->packed ? own->end_block - block : smaller(own->end_block - block, rest / RT_CPU_BLOCK);
     rt_tile tile = {.taps = (uint32_t)job->taps, .depth = (uint32_t)job->depth, .first_channel = channel};
-    bool whole = complete && own->end_block - block >= all->job->tiles->blocks && !is_direct(job);
-    tile.blocks = whole ? all->job->tiles->blocks : 1;
+    tile.blocks = in_rows && there > 0 && !is_direct(job) ? rt_tile_blocks(job->tiles, there) : 1;
     tile.channels = smaller(rest, (uint64_t)tile.blocks * RT_CPU_BLOCK);
     tile.weights_stride = job->weights_stride;
     if (job->weights == NULL) {
@@ -247,5 +241,5 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
 
 void rt_product_run(const rt_product_job *job, rt_workers *workers) {
     division all = divide(job, workers);
-    rt_workers_run(workers, (uint32_t)(all.pixel_turns * all.block_turns * job->groups), turn_run, &all);
+    rt_workers_run(workers, rt_division_turns(&all.turns), turn_run, &all);
 }

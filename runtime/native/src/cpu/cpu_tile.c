@@ -12,12 +12,6 @@
 
 #include "cpu_math.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
 #define NAME_JOIN(prefix, isa) prefix##isa
 #define NAME(prefix, isa) NAME_JOIN(prefix, isa)
 #define TEXT_OF(name) #name
@@ -27,7 +21,7 @@
 #if defined(__AVX512F__)
 #define LANES 16
 #define PIXELS 6
-#define BLOCKS 2
+#define BLOCKS 4
 #elif defined(__AVX__)
 #define LANES 8
 #define PIXELS 6
@@ -47,12 +41,6 @@ enum { PARTS = RT_CPU_BLOCK / LANES, DEPTHWISE_PIXELS = PIXELS < 4 ? PIXELS : 4,
 
 #define UNROLLED _Pragma("GCC unroll 16")
 
-/* Each lane within its bounds, written so that a NaN stays a NaN. */
-INLINE lanes clamp(lanes value, lanes low, lanes high) {
-    value = choose(value < low, low, value);
-    return choose(value > high, high, value);
-}
-
 /* rt_tile_kernels.apply. A loop for each function, so that the compiler makes vectors of it. */
 #define EACH(code, call)                           \
     case code:                                     \
@@ -69,24 +57,44 @@ static void apply(uint32_t function, float a, float b, float *values, uint64_t c
 }
 #undef EACH
 
-/* rt_tile_kernels.greatest. */
+/* Joins all lanes by halves: in as few steps as there may be, each of which waits for the one before. */
+#define JOINED(type, values, joined)                                                \
+    type part[LANES];                                                               \
+    memcpy(part, &values, sizeof part);                                             \
+    UNROLLED for (int half = LANES / 2; half > 0; half /= 2) {                      \
+        UNROLLED for (int i = 0; i < half; i++) {                                   \
+            type a = part[i], b = part[i + half];                                   \
+            part[i] = joined;                                                       \
+        }                                                                           \
+    }                                                                               \
+    return part[0];
+
+INLINE float lanes_sum(lanes values) { JOINED(float, values, a + b) }
+INLINE float lanes_greatest(lanes values) { JOINED(float, values, a > b ? a : b) }
+INLINE int32_t lanes_any(mask bits) { JOINED(int32_t, bits, a | b) }
+#undef JOINED
+
+/* rt_tile_kernels.greatest: in four registers, which do not wait for each other. */
 static float greatest(const float *values, uint64_t count) {
-    lanes most = (lanes){0} - INFINITY;
-    float result = -INFINITY;
+    lanes most[4] = {(lanes){0} - INFINITY, (lanes){0} - INFINITY, (lanes){0} - INFINITY, (lanes){0} - INFINITY};
+    mask nan = {0};
     uint64_t i = 0;
+    for (; i + 4 * LANES <= count; i += 4 * LANES) {
+        UNROLLED for (int k = 0; k < 4; k++) {
+            lanes value = load(values + i + k * LANES);
+            most[k] = lanes_max(value, most[k]);
+            nan |= value != value;
+        }
+    }
     for (; i + LANES <= count; i += LANES) {
         lanes value = load(values + i);
-        most = choose((value > most) | (value != value), value, most);
+        most[0] = lanes_max(value, most[0]);
+        nan |= value != value;
     }
-    for (int lane = 0; lane < LANES; lane++) result = rt_greater(most[lane], result);
+    if (lanes_any(nan) != 0) return NAN;
+    float result = lanes_greatest(lanes_max(lanes_max(most[0], most[1]), lanes_max(most[2], most[3])));
     for (; i < count; i++) result = rt_greater(values[i], result);
     return result;
-}
-
-INLINE float lanes_sum(lanes values) {
-    float sum = 0.0f;
-    for (int lane = 0; lane < LANES; lane++) sum += values[lane];
-    return sum;
 }
 
 /* Sum of x - less, or of its square: in four registers, which do not wait for each other. */
@@ -196,7 +204,7 @@ static void finish_function(const rt_epilogue *end, float *sums, uint32_t pixels
 }
 
 /* Completes sums [pixels][width] to outputs and stores the first `count` channels of each pixel. */
-INLINE void finish(const rt_epilogue *end, float *sums, uint32_t pixels, uint64_t width, uint64_t pixel, uint64_t channel,
+static void finish(const rt_epilogue *end, float *sums, uint32_t pixels, uint64_t width, uint64_t pixel, uint64_t channel,
                    uint64_t count) {
     if (end->activation != RT_UNARY_CLAMP) {
         finish_function(end, sums, pixels, width, pixel, channel, count);
@@ -205,8 +213,72 @@ INLINE void finish(const rt_epilogue *end, float *sums, uint32_t pixels, uint64_
     for (uint32_t p = 0; p < pixels; p++) finish_clamp(end, sums + p * width, pixel + p, channel, count);
 }
 
-/* All sums of a tile of constant size, in registers; stored pixel by pixel, then by channel. */
-INLINE void product_sum(const rt_tile *tile, float *sums, int pixels, int blocks) {
+/* rt_tile_kernels.complete. */
+static void complete(const rt_tile *tile, float *sums) {
+    finish(tile->epilogue, sums, tile->pixels, tile->blocks * RT_CPU_BLOCK, tile->first_pixel, tile->first_channel,
+           tile->channels);
+}
+
+/* Adds the bias to the sums of a tile of whole blocks, and the residual, or multiplies them by it. */
+INLINE void sums_complete(const rt_tile *tile, lanes sum[PIXELS][BLOCKS * PARTS], int pixels, int blocks) {
+    const rt_epilogue *end = tile->epilogue;
+    if (end->bias != NULL) {
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) {
+            lanes bias = load(end->bias + tile->first_channel + i * LANES);
+            UNROLLED for (int p = 0; p < pixels; p++) sum[p][i] += bias;
+        }
+    }
+    if (end->residual == NULL) return;
+    const float *residual = residual_of(end, tile->first_pixel, tile->first_channel);
+    UNROLLED for (int p = 0; p < pixels; p++) {
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) {
+            lanes value = load(residual + p * end->residual_stride + i * LANES);
+            sum[p][i] = end->multiplies ? sum[p][i] * value : sum[p][i] + value;
+        }
+    }
+}
+
+/* Stores them within the bounds of a clamp. */
+INLINE void sums_store(const rt_tile *tile, lanes sum[PIXELS][BLOCKS * PARTS], int pixels, int blocks) {
+    const rt_epilogue *end = tile->epilogue;
+    const lanes low = (lanes){0} + end->a, high = (lanes){0} + end->b;
+    float *y = output_of(end, tile->first_pixel, tile->first_channel);
+    const int64_t stride = end->y_stride; /* stores could change it, for all that the compiler knows */
+    UNROLLED for (int p = 0; p < pixels; p++) {
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) store(y + p * stride + i * LANES, clamp(sum[p][i], low, high));
+    }
+}
+
+/* The activation of a tile of whole blocks, in memory. */
+static void tile_activate(const rt_tile *tile, float *sums) {
+    const rt_epilogue *end = tile->epilogue;
+    uint64_t width = tile->blocks * RT_CPU_BLOCK;
+    apply(end->activation, end->a, end->b, sums, tile->pixels * width);
+    for (uint32_t p = 0; p < tile->pixels; p++) {
+        float *y = output_of(end, tile->first_pixel + p, tile->first_channel);
+        for (uint64_t i = 0; i < width; i += LANES) store(y + i, load(sums + p * width + i));
+    }
+}
+
+/* Completes the sums of a tile to outputs; other than clamps of whole blocks go by memory. */
+INLINE void sums_finish(const rt_tile *tile, lanes sum[PIXELS][BLOCKS * PARTS], int pixels, int blocks) {
+    float sums[PIXELS * BLOCKS * RT_CPU_BLOCK] __attribute__((aligned(64)));
+    const rt_epilogue *end = tile->epilogue;
+    bool whole = tile->channels == (uint64_t)blocks * RT_CPU_BLOCK;
+    if (whole) sums_complete(tile, sum, pixels, blocks);
+    if (whole && end->activation == RT_UNARY_CLAMP) {
+        sums_store(tile, sum, pixels, blocks);
+        return;
+    }
+    UNROLLED for (int p = 0; p < pixels; p++) {
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) store(sums + (p * blocks * PARTS + i) * LANES, sum[p][i]);
+    }
+    if (whole) tile_activate(tile, sums);
+    else complete(tile, sums);
+}
+
+/* All sums of a tile of constant size, in registers. */
+INLINE void product_compute(const rt_tile *tile, int pixels, int blocks) {
     lanes sum[PIXELS][BLOCKS * PARTS];
     const float *w = tile->weights;
     for (int p = 0; p < pixels; p++) { /* an initializer would clear memory */
@@ -225,40 +297,36 @@ INLINE void product_sum(const rt_tile *tile, float *sums, int pixels, int blocks
             }
         }
     }
-    for (int p = 0; p < pixels; p++) {
-        for (int i = 0; i < blocks * PARTS; i++) store(sums + (p * blocks * PARTS + i) * LANES, sum[p][i]);
-    }
+    sums_finish(tile, sum, pixels, blocks);
 }
 
 /* Sums of a constant size, so that they stay in registers. */
-#define SUMS(size)                                                                                             \
-    case size:                                                                                                 \
-        tile->blocks == BLOCKS ? product_sum(tile, sums, size, BLOCKS) : product_sum(tile, sums, size, 1);      \
-        break;
-
-/* rt_tile_kernels.complete. */
-static void complete(const rt_tile *tile, float *sums) {
-    finish(tile->epilogue, sums, tile->pixels, tile->blocks * RT_CPU_BLOCK, tile->first_pixel, tile->first_channel,
-           tile->channels);
+INLINE void pixels_compute(const rt_tile *tile, int pixels) {
+    switch (tile->blocks) {
+        case 1: product_compute(tile, pixels, 1); break;
+#if BLOCKS == 4
+        case 2: product_compute(tile, pixels, 2); break;
+        case 3: product_compute(tile, pixels, 3); break;
+        case 4: product_compute(tile, pixels, 4); break;
+#endif
+        default: break;
+    }
 }
 
 /* rt_tile_kernels.product. */
 static void product(const rt_tile *tile) {
-    float sums[PIXELS * BLOCKS * RT_CPU_BLOCK] __attribute__((aligned(64)));
     switch (tile->pixels) {
-        SUMS(1)
-        SUMS(2)
+        case 1: pixels_compute(tile, 1); break;
+        case 2: pixels_compute(tile, 2); break;
 #if PIXELS == 6
-        SUMS(3)
-        SUMS(4)
-        SUMS(5)
-        SUMS(6)
+        case 3: pixels_compute(tile, 3); break;
+        case 4: pixels_compute(tile, 4); break;
+        case 5: pixels_compute(tile, 5); break;
+        case 6: pixels_compute(tile, 6); break;
 #endif
         default: break;
     }
-    complete(tile, sums);
 }
-#undef SUMS
 
 /* A register of halves as floats. */
 INLINE lanes load_halves(const uint16_t *halves) {

@@ -8,7 +8,7 @@
 
 #include "cpu_operator.h"
 
-enum { RT_TILE_PIXELS = 6, RT_TILE_BLOCKS = 2 };
+enum { RT_TILE_PIXELS = 6, RT_TILE_BLOCKS = 4 };
 
 /* What happens to sums before they are stored: y = activation(sum + bias + residual), or activation((sum + bias)
  * times the residual). A value. */
@@ -83,6 +83,12 @@ struct rt_tile_kernels {
     /* y[r] = x . row r, of `count` rows of `depth` values that begin `stride` apart */
     void (*dots)(const float *x, const float *rows, int64_t stride, uint64_t count, uint64_t depth, float *y);
 };
+
+/* How many of the `rest` blocks, at least one, the next tile has, so that all have about as many. */
+static inline uint32_t rt_tile_blocks(const rt_tile_kernels *tiles, uint64_t rest) {
+    uint64_t passes = (rest + tiles->blocks - 1) / tiles->blocks;
+    return (uint32_t)((rest + passes - 1) / passes);
+}
 
 /* Those of an instruction set, or the fastest (NULL); NULL where this CPU or this build does not have
  * it. */

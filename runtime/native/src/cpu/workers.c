@@ -54,6 +54,7 @@ typedef struct {
     uint32_t away_ms;     /* how long it stayed away when it last lost its core, if it did */
     uint64_t preemptions; /* how often it lost its core */
     uint64_t waited_ns;   /* for a core */
+    uint64_t asked_ns;    /* when it asked the kernel for these two */
     uint64_t since_ns;    /* when it found that at last, or came back */
     /* Of its range, the turns that nobody has taken; the range's end, which belongs to the loop. */
     _Alignas(CACHE_LINE_BYTES) atomic_uint left;
@@ -182,13 +183,16 @@ static void cores_take(const rt_workers *pool) {
 /* Lets a thread that keeps losing its core for long stay away for a while, longer each time: it would hold up the loops of whose
  * turns it has one in hand then, and nobody waits for it while it has none. */
 static void stay_away(worker *own) {
+    uint64_t now_ns = rt_clock_ns();
+    if (now_ns - own->asked_ns < SHORT_WAIT_NS) return; /* it cannot have waited longer, and a call costs what a loop does */
+    own->asked_ns = now_ns;
     uint64_t preemptions = rt_thread_preemptions();
     if (preemptions == own->preemptions) return;
     own->preemptions = preemptions;
     uint64_t waited_ns = rt_thread_waited_ns(), wait_ns = waited_ns - own->waited_ns;
     own->waited_ns = waited_ns;
     if (waited_ns > 0 && wait_ns < SHORT_WAIT_NS) return;
-    uint64_t kept_ms = (rt_clock_ns() - own->since_ns) / NS_PER_MS;
+    uint64_t kept_ms = (now_ns - own->since_ns) / NS_PER_MS;
     uint32_t longer_ms = own->away_ms < SHORTEST_AWAY_MS ? SHORTEST_AWAY_MS : own->away_ms * 2;
     own->away_ms = kept_ms >= SHORTEST_AWAY_MS && kept_ms >= own->away_ms ? 0 : longer_ms;
     if (own->away_ms > LONGEST_AWAY_MS) own->away_ms = LONGEST_AWAY_MS;
