@@ -16,7 +16,8 @@ from tempfile import TemporaryDirectory
 
 import onnx
 
-from benchmarks.engines import ONNX_RUNTIME, Farmrt, OnnxRuntime, cores, test_inputs
+from benchmarks.engines import Farmrt, OnnxRuntime, cores, test_inputs
+from benchmarks.figures import ONNX_RUNTIME
 from benchmarks.framework_networks import make_apart
 from benchmarks.interleaving import ContenderTimes, Late, measure_interleaved
 from benchmarks.litert import LiteRt
