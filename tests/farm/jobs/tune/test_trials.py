@@ -44,6 +44,8 @@ class FakeUnit:
         self.script, self.rest = list(script), RetryPolicy()
         self.run_errors: list[Exception] = []
         self.respawn_error: Exception | None = None
+        self.save_error: Exception | None = None
+        self.saved: list[str] = []  # whether the programs of trials were asked for
         self.log: list[str] = []
         self.words: dict[str, Any] = {}
         self.alive, self.is_built = True, False
@@ -90,7 +92,10 @@ class FakeUnit:
         self.is_built = False
         self.kernels.append(kernels)
 
-    def write(self, command: str, file: str) -> None:
+    def write(self, command: str, file: str, trials: str) -> None:
+        self.saved.append(trials)
+        if self.save_error:
+            raise self.save_error
         if not self.programs:
             raise DeviceError("the driver gives no binaries")
 
@@ -233,6 +238,24 @@ def test_the_next_trial_plan_loads_what_the_ones_before_have_built() -> None:
     assert first is None and second == third
     assert third and decode_kernels(third.read_bytes(), "x") == [programs_of("h|-DA=1", "h|-DA=2", "h|-DA=3")]
     assert unit.pulled == 2, "a driver that gives no binaries takes nothing away"
+
+
+def test_what_a_search_has_tried_is_loaded_by_whoever_needs_it_next() -> None:
+    unit = FakeUnit()
+    unit.programs = [programs_of("h|-DA=1"), programs_of("h|-DA=1", "h|-DTRIED=1")]
+    trials_of(unit).end()
+    assert unit.saved == ["0", "1"]
+    trials_of(unit)
+    (_, last) = unit.kernels
+    assert last and decode_kernels(last.read_bytes(), "x") == [programs_of("h|-DA=1", "h|-DTRIED=1")]
+
+
+def test_a_search_ends_well_where_the_driver_fails_to_give_programs_away() -> None:
+    unit = FakeUnit()
+    made = trials_of(unit)
+    unit.save_error = ProcessEndedError("clGetProgramInfo")
+    made.end()
+    assert unit.log[-1] == "respawn"
 
 
 def test_a_driver_that_remembers_its_programs_is_not_asked_for_them() -> None:
