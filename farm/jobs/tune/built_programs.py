@@ -27,12 +27,13 @@ _REMEMBERS = "pocl"  # GPU families of drivers that do: on disk
 
 
 class BuiltPrograms:
-    """The file of one unit's programs, as long as that is open."""
+    """The file of one unit's programs, as long as that is open; `starts`: of plans from source, by the plan's file."""
 
     def __init__(self) -> None:
         self._path = Path(mkdtemp(prefix="farm-programs."), _NAME)
         finalize(self, shutil.rmtree, self._path.parent, ignore_errors=True)
         self._known: list[KernelSet] = []
+        self.starts: dict[Path, LoadAnswer] = {}
 
     @property
     def file(self) -> Path | None:
@@ -61,20 +62,22 @@ class BuiltPrograms:
 
 
 def start_from_source(opened: OpenUnit, plan_file: PlanFile, inputs: Mapping[str, Array]) -> LoadAnswer | None:
-    """Starts a plan of which no program is given, and keeps what it builds; farmrt's answer.
+    """Starts a plan of which no program is given, once on each unit, and keeps what it builds; farmrt's answer.
 
     None where the driver fails, as it will again where that is told.
     """
-    limited, execution = plan_file.limit_kernel_time, plan_file.execution
+    limited, execution, built = plan_file.limit_kernel_time, plan_file.execution, BUILT_PROGRAMS.of(opened)
+    if plan_file.path in built.starts:
+        return built.starts[plan_file.path]
     try:
         load = opened.load(plan_file.path, limit_kernel_time=limited, execution=execution)
         opened.write_inputs(inputs)
         opened.first_round()
-        BUILT_PROGRAMS.of(opened).keep(opened, plan_file.plan.target.gpu_family)
+        built.keep(opened, plan_file.plan.target.gpu_family)
     except (DeviceError, DeadlineError, ProcessEndedError):
         opened.session.respawn()
         return None
-    return load
+    return built.starts.setdefault(plan_file.path, load)
 
 
 BUILT_PROGRAMS = PerUnit(lambda _: BuiltPrograms())
