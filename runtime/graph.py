@@ -41,6 +41,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import DTypeLike
 
 from runtime.semantics import unary
 from runtime.semantics.quantization import Quantization
@@ -49,6 +50,8 @@ from runtime.types import Origin, OriginFormat
 ACTIVATIONS = ("none", "relu", *(code.function.activation for code in unary.ACTIVATIONS))
 
 Array = npt.NDArray[Any]
+
+PART_BYTES = 1 << 20  # of a copy that nobody keeps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,6 +183,21 @@ class UniqueNames:
         self._suffixes[name] = suffix
         self._taken.add(unique)
         return unique
+
+
+def contiguous_parts(array: Array, dtype: DTypeLike) -> Iterator[Array]:
+    """The elements of an array in order, in another element type perhaps.
+
+    What has to be copied comes some rows at a time: the memory of one part is that of the next, and stays in the cache.
+    """
+    while array.ndim > 1 and len(array) == 1:
+        array = array[0]
+    if array.ndim == 0 or (array.flags.c_contiguous and array.dtype == dtype):
+        yield np.ascontiguousarray(array, dtype)
+        return
+    rows = max(PART_BYTES * len(array) // max(array.nbytes, 1), 1)
+    for first in range(0, len(array), rows):
+        yield np.ascontiguousarray(array[first : first + rows], dtype)
 
 
 def unused_name(name: str, taken: Container[str]) -> str:

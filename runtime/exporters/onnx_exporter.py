@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO
 
-import numpy as np
 import onnx
 from onnx import AttributeProto, helper
 
 from runtime.exporters.onnx_writing import OPSET, OnnxWriting, Writer
-from runtime.graph import Array, Graph, Node
+from runtime.graph import Array, Graph, Node, contiguous_parts
 from runtime.importers.farm_domain import DOMAIN, VERSION
 from runtime.operators.activations import ACTIVATION_ATTRIBUTES
 from runtime.operators.table import OPERATORS
@@ -62,7 +61,8 @@ def _written(name: str, value: Array, data: BinaryIO, location: str) -> onnx.Ten
     tensor = onnx.TensorProto(name=name, dims=value.shape, data_type=kind, data_location=onnx.TensorProto.EXTERNAL)
     for key, number in (("location", location), ("offset", data.tell()), ("length", value.nbytes)):
         tensor.external_data.add(key=key, value=str(number))
-    data.write(np.ascontiguousarray(value, value.dtype.newbyteorder("<")).data)
+    for part in contiguous_parts(value, value.dtype.newbyteorder("<")):
+        data.write(part.data)
     return tensor
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> io.BufferedReader:
     """Opens a file for reading; raises OSError at once for a FIFO, device or socket, where reading may never end."""
     return open(path, "rb", opener=_open)
 

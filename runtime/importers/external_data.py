@@ -34,7 +34,7 @@ def with_data(tensor: onnx.TensorProto, name: str) -> onnx.TensorProto:
     if tensor.data_location != onnx.TensorProto.EXTERNAL:
         return tensor
     read = onnx.TensorProto(dims=tensor.dims, data_type=tensor.data_type, name=tensor.name)
-    read.raw_data = _read(_place(tensor, name), name)
+    read.raw_data = _read(_place(tensor, name), name).tobytes()
     return read
 
 
@@ -48,7 +48,7 @@ def array_of(tensor: onnx.TensorProto, name: str) -> Array | None:
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
     if dtype.kind not in "fiub" or dtype.isbuiltin != 1:
         return None
-    elements = np.frombuffer(_read(_place(tensor, name), name), dtype.newbyteorder("<"))
+    elements = _read(_place(tensor, name), name).view(dtype.newbyteorder("<"))
     return elements.astype(dtype, copy=False).reshape(tensor.dims)
 
 
@@ -60,15 +60,18 @@ def _place(tensor: onnx.TensorProto, name: str) -> ExternalData:
     return ExternalData(path, int(fields["offset"]), int(fields["length"]))
 
 
-def _read(place: ExternalData, name: str) -> bytes:
+def _read(place: ExternalData, name: str) -> Array:
+    """The bytes, in an array of NumPy's, which has large pages of memory: small ones take as long as the reading."""
     try:
+        data = np.empty(place.length, np.uint8)
         with open_regular(place.path) as file:
             file.seek(place.offset)
-            data = file.read(place.length)
+            count = file.readinto(data.data)
     except MemoryError:
         raise ModelError(f"tensor '{name}': this machine has no room for its {place.length} bytes") from None
     except OSError as error:
         raise ModelError(f"tensor '{name}': {place.path}: cannot be read: {error.strerror}") from None
-    if len(data) < place.length:
+    if count < place.length:
         raise ModelError(f"tensor '{name}': {place.path}: has become shorter since the model was loaded")
+    data.flags.writeable = False
     return data

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from runtime.errors import NoRoomError
-from runtime.graph import Array
+from runtime.graph import Array, contiguous_parts
 from runtime.plan.container import align
 
 MOST_IN_MEMORY = 32 * 1024**2
@@ -30,12 +30,10 @@ class PackedConstant:
         self._source, self._dtype, self._slack = source, np.dtype(dtype), slack
         self.nbytes = (source.size + slack) * self._dtype.itemsize
 
-    def array(self) -> Array:
-        """The content, one-dimensional."""
-        flat = np.empty(self._source.size + self._slack, self._dtype)
-        flat[: self._source.size].reshape(self._source.shape)[...] = self._source
-        flat[self._source.size :] = 0
-        return flat
+    def parts(self) -> Iterator[Array]:
+        """The content in order."""
+        yield from contiguous_parts(self._source, self._dtype)
+        yield np.zeros(self._slack, self._dtype)
 
     def sample(self) -> Hashable:
         """What equal ones have in common, and few others."""
@@ -81,7 +79,7 @@ class LaidOutData:
         return found[part.start - self._starts[first] : part.stop - self._starts[first]]
 
     def pieces(self) -> Iterator[bytes | memoryview]:
-        """All bytes in order, no more than one constant's in memory at a time."""
+        """All bytes in order, a little of what has to be copied in memory at a time."""
         checksum = 0
         for index in range(len(self._constants)):
             for piece in self._pieces_of(index):
@@ -91,9 +89,8 @@ class LaidOutData:
 
     def _pieces_of(self, index: int) -> Iterator[bytes | memoryview]:
         constant = self._constants[index]
-        content = constant.array() if isinstance(constant, PackedConstant) else np.ascontiguousarray(constant)
-        yield content.data.cast("B")
-        yield bytes(align(content.nbytes) - content.nbytes)
+        yield from (part.data.cast("B") for part in _parts(constant))
+        yield bytes(align(constant.nbytes) - constant.nbytes)
         if not isinstance(constant, PackedConstant):
             release_memory(constant)
 
@@ -105,6 +102,12 @@ class LaidOutData:
                 pass
         assert self._crc32 is not None
         return self._crc32
+
+
+def _parts(constant: Constant) -> Iterator[Array]:
+    if isinstance(constant, PackedConstant):
+        return constant.parts()
+    return contiguous_parts(constant, constant.dtype)
 
 
 PlanData = bytes | LaidOutData

@@ -181,6 +181,7 @@ def test_compiled_kernels(gpu: Farmrt) -> None:
     saved = gpu.done("save_kernels", file=path)
     assert saved["programs"] == 1
     assert saved["bytes"] == path.stat().st_size
+    assert gpu.done("save_kernels", file=gpu.folder / "tried", trials=1)["programs"] == 2
     plan, x, _ = dense_plan()
     answer = gpu.load(plan, kernels=path, soc="host")
     assert answer["ok"], answer

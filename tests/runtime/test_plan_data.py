@@ -6,6 +6,7 @@ import errno
 import mmap
 import tracemalloc
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from farm.jobs.fleet.plan_files import write_changed
 from runtime.errors import NoRoomError
+from runtime.graph import Array, contiguous_parts
 from runtime.lowering import assembly
 from runtime.lowering.lower import lower
 from runtime.plan import plan_data
@@ -133,3 +135,15 @@ def test_packing_takes_the_memory_of_one_constant(monkeypatch: pytest.MonkeyPatc
     finally:
         tracemalloc.stop()
     assert peak < 2.5 * width * width * 4
+
+
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x[None], lambda x: x.reshape(700, 2, 1000).swapaxes(0, 1)])
+def test_what_has_to_be_copied_comes_in_parts(view: Callable[[Array], Array]) -> None:
+    """So a large constant is written in a little memory."""
+    values = (np.arange(2000 * 700, dtype=np.float32) % 999).reshape(2000, 700)
+    turned = view(values.T)
+    parts = list(contiguous_parts(turned, np.float16))
+    assert np.array_equal(np.concatenate([part.reshape(-1) for part in parts]), turned.astype(np.float16).reshape(-1))
+    assert len(parts) > 1 and sum(part.nbytes for part in parts) == turned.size * 2
+    (whole,) = contiguous_parts(values, np.float32)
+    assert np.shares_memory(whole, values)

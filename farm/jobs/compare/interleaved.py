@@ -54,12 +54,14 @@ class PlanFile:
 class TunedFiles:
     """The artifacts that a plan is loaded with; none stand for the default of every launch.
 
-    `plan`: the plan itself, where that is another one than most ways have.
+    `plan`: the plan itself, where that is another one than most ways have. `built`: compiled programs that the first
+    process may load, where there are no `kernels`; what it lacks is built.
     """
 
     tuned: Path | None = None
     kernels: Path | None = None
     plan: PlanFile | None = None
+    built: Path | None = None
 
 
 DEFAULTS = TunedFiles()
@@ -200,7 +202,7 @@ def _last_over_others(processes: Sequence[Sequence[tuple[float, ...]]]) -> list[
 
 
 def _rehearse(opened: OpenUnit, plan_file: PlanFile, files: TunedFiles, data: TestData, kernels: Path) -> _Rehearsal:
-    with _loaded(opened, plan_file, files) as (own, load):
+    with _loaded(opened, plan_file, dataclasses.replace(files, kernels=files.kernels or files.built)) as (own, load):
         first_ms, round_ms = first_rounds(own, data.inputs)
         if not files.kernels:
             own.write("save_kernels", file=kernels.name)

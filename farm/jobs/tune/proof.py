@@ -9,14 +9,13 @@ from typing import Any
 
 from farm.artifacts import ModelRecord
 from farm.config.execution import Execution
-from farm.jobs.compare.interleaved import DEFAULTS, Effort, PlanFile, PlanMeasurement, TunedFiles, measure_in_turns
+from farm.jobs.compare.interleaved import DEFAULTS, Effort, PlanMeasurement, TunedFiles, measure_in_turns
 from farm.jobs.fleet.execution import execution_figures
-from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
+from farm.jobs.tune.built_programs import BUILT_PROGRAMS
 from farm.jobs.tune.schedule import needed_budget_s
-from farm.jobs.tune.search import ModelTuning
-from farm.jobs.tune.selecting import PlanVersion
+from farm.jobs.tune.search import ModelTuning, default_plan
 from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
@@ -86,13 +85,15 @@ def prove(
     Each way has its own plan. Too few processes until the deadline prove nothing.
     """
     opened.progress.stage(f"{tuned.prepared.name}: default against {'in force and ' if in_force else ''}tuned")
-    default_way = DEFAULTS if tuned.version.choice is None else TunedFiles(plan=_default_plan(opened, tuned))
+    other = default_plan(opened, tuned.prepared).file(tuned.prepared) if tuned.version.choice else None
+    default_way = dataclasses.replace(DEFAULTS, plan=other, built=BUILT_PROGRAMS.of(opened).file)
     if in_force and tuned.is_new_plan:
         in_force = dataclasses.replace(in_force, plan=tuned.in_force.file(tuned.prepared))
     ways, begin_s = [default_way, *([in_force] if in_force else []), new], deadline.clock()
     plan_file, most_ratio = tuned.version.file(tuned.prepared), tuned.chosen.most_ratio if tuned.chosen else 1.0
     effort = _effort(tuned, deadline, most_ratio)
     (default, *others), throttling = measure_in_turns(opened, plan_file, ways, data, effort)
+    default = dataclasses.replace(default, load=tuned.first_load or default.load)
     incumbent, measured = (others[0] if in_force else None), others[-1]
     validation = compare_outputs(tuned.prepared, tuned.target, data.expected, measured.outputs)
     ending = _ending(validation, measured)
@@ -102,18 +103,15 @@ def prove(
     return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
 
 
-def _default_plan(opened: OpenUnit, tuned: ModelTuning) -> PlanFile:
-    """The plan that a unit without any file of tuning runs."""
-    target = opened.planner.target(tuned.prepared, "gpu")
-    plan, plan_file = opened.planner.plan(tuned.prepared, "gpu", target, kind="gpu.default")
-    write_plan(plan, plan_file)
-    return PlanVersion(plan, plan_file, None).file(tuned.prepared)
-
-
 def _effort(tuned: ModelTuning, deadline: Deadline, most_ratio: float) -> Effort:
     if tuned.has_news:
-        return Effort(deadline=deadline, is_settled=functools.partial(is_hopeless, most_ratio=most_ratio))
+        return Effort(deadline=deadline, is_settled=functools.partial(is_decided, most_ratio=most_ratio))
     return dataclasses.replace(ONE_EACH, deadline=deadline.within(NOTHING_TO_PROVE_S))
+
+
+def is_decided(ratios: Sequence[Ratio], most_ratio: float = 1.0) -> bool:
+    """Whether so many processes leave no doubt: gains that count over all of the others, or hopeless over one."""
+    return all(ratio.high <= most_ratio - LEAST_GAIN for ratio in ratios) or is_hopeless(ratios, most_ratio)
 
 
 def is_hopeless(ratios: Sequence[Ratio], most_ratio: float = 1.0) -> bool:

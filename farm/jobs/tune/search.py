@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from farm.config.execution import Execution
+from farm.farmrt.answers import LoadAnswer
 from farm.jobs.choices.costs import trials_fingerprint
 from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.models.prepare import Prepared
+from farm.jobs.models.prepare import Prepared, TestData
+from farm.jobs.tune.built_programs import start_from_source
 from farm.jobs.tune.journals import opened_journal
 from farm.jobs.tune.schedule import TuningSchedule, needed_budget_s
 from farm.jobs.tune.selecting import BUDGET_SHARE, MOST_SHARES, ChoiceOnce, PlanVersion, Selecting, SelectionOutcome
@@ -101,6 +103,7 @@ class ModelTuning:
     `trials` and `device_s` count what this search measured for the model's launches, also where others share them;
     `tried` the candidates beside the defaults that are known. `untried` says why there is none, else it is empty.
     `needed_s` is a budget that would do, None where the one that was asked for does.
+    `first_load` is the start of the default plan of which nothing was built, `first_s` what it took until its result.
     `in_force` is the plan that units run so far, `chosen` what came of the choice over the graph: None without one.
     `states` are the unit's two speeds during the search, None where it had one; `built_ahead` is what came of building
     programs meanwhile, None where none was.
@@ -108,6 +111,8 @@ class ModelTuning:
 
     prepared: Prepared
     in_force: PlanVersion
+    first_load: LoadAnswer | None = None
+    first_s: float = 0.0
     verdicts: tuple[LaunchVerdict, ...] = ()
     trials: int = 0
     tried: int = 0
@@ -156,7 +161,7 @@ class ModelTuning:
     @property
     def incumbent(self) -> ModelTuning:
         """The model with the plan in force, which nothing is known of."""
-        return ModelTuning(self.prepared, self.in_force) if self.is_new_plan else self
+        return ModelTuning(self.prepared, self.in_force, self.first_load) if self.is_new_plan else self
 
     @property
     def target(self) -> Target:
@@ -181,7 +186,8 @@ def search_models(
 
     The other models are left out.
     """
-    lowered = [tuned for model in models if (tuned := _lowered(opened, model, options.memory))]
+    clock = schedule.deadline.clock
+    lowered = [tuned for model in models if (tuned := _lowered(opened, model, options.memory, clock))]
     if options.selects:
         made, launches = choices or ChoiceOnce(), dict[str, Launch]()
         lowered = [_chosen(opened, tuned, options, schedule, made, launches) for tuned in lowered]
@@ -193,7 +199,7 @@ def search_models(
     return [tuned for group in searches for tuned in group]
 
 
-def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> ModelTuning | None:
+def _lowered(opened: OpenUnit, model: Prepared, memory: str | None, clock: Callable[[], float]) -> ModelTuning | None:
     """A model that is not searched yet; None where it cannot run: its own row says why."""
     try:
         target = opened.planner.target(model, "gpu", memory)
@@ -202,7 +208,19 @@ def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> ModelTuni
     except UnsupportedError:
         return None
     write_plan(plan, plan_file)
-    return ModelTuning(model, PlanVersion(plan, plan_file, planned.choice))
+    version = PlanVersion(plan, plan_file, planned.choice)
+    default = default_plan(opened, model) if planned.choice else version
+    begin_s = clock()
+    first = start_from_source(opened, default.file(model), TestData(model, {}).inputs)
+    return ModelTuning(model, version, first, clock() - begin_s)
+
+
+def default_plan(opened: OpenUnit, model: Prepared) -> PlanVersion:
+    """The plan that a unit without any file of tuning runs, written."""
+    target = opened.planner.target(model, "gpu")
+    plan, plan_file = opened.planner.plan(model, "gpu", target, kind="gpu.default")
+    write_plan(plan, plan_file)
+    return PlanVersion(plan, plan_file, None)
 
 
 def _chosen(
@@ -296,7 +314,8 @@ def _led(
         _say(journal, opened.progress.stage)
         budget_s = options.device_s * len(group)
         choosing_s = sum(tuned.chosen.figures.device_s for tuned in group if tuned.chosen)
-        left_s = max(min(budget_s - choosing_s - trials.prepare_s, deadline.left_s), 0.0)
+        first_s = sum(tuned.first_s for tuned in group)
+        left_s = max(min(budget_s - first_s - choosing_s - trials.prepare_s, deadline.left_s), 0.0)
         covering_s = trials.covering_s
         if options.grows and covering_s > left_s:
             opened.progress.stage(
@@ -358,7 +377,7 @@ def _with_verdicts(tuned: ModelTuning, outcome: SearchResult, trials: UnitTrials
     name = use_name(tuned.prepared)
     own = [verdict for verdict in outcome.verdicts if any(use.model == name for use in verdict.launch.uses)]
     keys = [verdict.launch.key for verdict in own]
-    device_s = trials.prepare_s + sum(outcome.device_s.get(key, 0.0) for key in keys)
+    device_s = tuned.first_s + trials.prepare_s + sum(outcome.device_s.get(key, 0.0) for key in keys)
     count = sum(outcome.trials.get(key, 0) for key in keys)
     return dataclasses.replace(
         tuned,

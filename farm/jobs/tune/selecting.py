@@ -25,6 +25,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models import plans
 from farm.jobs.models.prepare import Prepared, data_types, plan_data_type
 from farm.jobs.tune.accuracy import Accuracy
+from farm.jobs.tune.built_programs import BUILT_PROGRAMS
 from farm.jobs.tune.candidate_trials import CandidateTrials
 from farm.jobs.tune.journals import opened_journal
 from farm.jobs.tune.peak_trials import PeakTrials
@@ -384,7 +385,9 @@ class Selecting:
         """The chosen plan where it is as fast as the one in force, measured; else that one."""
         self.opened.progress.stage(f"{self.prepared.name}: the plan in force against the chosen one")
         effort = dataclasses.replace(PROCESSES, deadline=self.proof, is_settled=self._is_certain)
-        ways = [dataclasses.replace(self.files, plan=self.in_force.file(self.prepared)), TunedFiles(self.files.tuned)]
+        built = BUILT_PROGRAMS.of(self.opened).file
+        in_force = dataclasses.replace(self.files, plan=self.in_force.file(self.prepared), built=built)
+        ways = [in_force, TunedFiles(self.files.tuned, built=built)]
         (before, chosen), throttling = measure_in_turns(
             self.opened, new.file(self.prepared), ways, self._accuracy.data, effort
         )

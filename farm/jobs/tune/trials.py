@@ -66,6 +66,7 @@ class UnitTrials:
         self.surroundings = Surroundings(self.launches)
         self._opened, self._inputs, self._plan_file, self._clock = opened, trial_plan.inputs, plan_file, clock
         self._execution, self._computes = execution, trial_plan.plan.target.computes
+        self._gpu_family = trial_plan.plan.target.gpu_family
         self._expected: TrialProgram | None = None  # to be built during the next trial
         self._building: TrialProgram | None = None  # as far as is known
         self._fatal: dict[ProgramKey, Trial] = {}  # programs that ended the runtime while they were built ahead
@@ -73,7 +74,7 @@ class UnitTrials:
         start_s = clock()
         self._conditions = opened.conditions()
         self._prepare()
-        self._built.keep(opened, trial_plan.plan.target.gpu_family)
+        self._built.keep(opened, self._gpu_family)
         self._looked_s = clock()
         self.prepare_s = max(self._looked_s - start_s, 0.0)
         longest_s = max(self.default_s.values(), default=0.0)
@@ -96,10 +97,19 @@ class UnitTrials:
         self._expected = program
 
     def end(self) -> None:
-        """Ends what is still being built, since whatever the unit is asked next would wait for it."""
-        if self._building and self._opened.session.alive:
+        """Keeps what was built: winners are loaded next, and other models' searches try the same programs.
+
+        Ends what is still being built, since whatever the unit is asked next would wait for it.
+        """
+        session = self._opened.session
+        try:
+            if session.alive and not self._building:
+                self._built.keep(self._opened, self._gpu_family, trials=True)
+        except (DeadlineError, ProcessEndedError):
+            session.respawn()
+        if session.alive and self._building:
             self._building = None
-            self._opened.session.respawn()
+            session.respawn()
 
     def _rest_if_throttled(self) -> None:
         """Waits until the unit runs as it did at the beginning, or has rested often enough."""

@@ -1,7 +1,6 @@
 /* The file is put together in memory and written whole (rt_file_write), so that a reader never finds half of one. */
 #include "kernels_save.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -131,7 +130,7 @@ static rt_status file_write(const writer *file, const char *path, uint64_t *byte
 }
 
 /* Fills the writer from the engine; what it holds when this fails is released with it. */
-static rt_status writer_fill(writer *file, const rt_parts *parts, rt_error *error) {
+static rt_status writer_fill(writer *file, const rt_parts *parts, bool trials, rt_error *error) {
     rt_status status = RT_OK;
     uint32_t count = rt_programs_count(parts->programs);
     file->entries = rt_memory_allocate(count, sizeof *file->entries);
@@ -139,16 +138,17 @@ static rt_status writer_fill(writer *file, const rt_parts *parts, rt_error *erro
     set_fill(file, parts);
     for (uint32_t i = 0; i < count && status == RT_OK; i++) {
         const rt_program *program = rt_programs_at(parts->programs, i);
-        if (program_is_used(parts, program)) status = binary_add(file, rt_device_cl(parts->device), program, error);
+        if (trials || program_is_used(parts, program)) status = binary_add(file, rt_device_cl(parts->device), program, error);
     }
     return status == RT_OK && file->failed ? rt_error_no_memory(error, "compiled kernels") : status;
 }
 
-rt_status rt_kernels_save(const rt_parts *parts, const char *path, rt_saved_kernels *saved, rt_error *error) {
+rt_status rt_kernels_save(const rt_parts *parts, const char *path, bool trials, rt_saved_kernels *saved,
+                          rt_error *error) {
     writer file = {0};
     if (parts->device == NULL)
         return rt_error_set(error, RT_UNSUPPORTED, "the plan has no compiled kernels: it runs on the CPU");
-    rt_status status = writer_fill(&file, parts, error);
+    rt_status status = writer_fill(&file, parts, trials, error);
     if (status == RT_OK) status = file_write(&file, path, &saved->bytes, error);
     saved->programs = file.set.entry_count;
     rt_memory_free(file.entries);

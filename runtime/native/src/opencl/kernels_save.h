@@ -3,6 +3,7 @@
 #ifndef RT_KERNELS_SAVE_H
 #define RT_KERNELS_SAVE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "../../include/farmrt.h"
@@ -14,8 +15,9 @@ typedef struct {
     uint64_t bytes;
 } rt_saved_kernels;
 
-/* Writes the programs that steps are launched from, and not those of trials. RT_UNSUPPORTED for a plan without OpenCL,
- * RT_OPENCL, RT_NO_MEMORY or RT_IO: the file is then as it was. */
-rt_status rt_kernels_save(const rt_parts *parts, const char *path, rt_saved_kernels *saved, rt_error *error);
+/* Writes the programs that steps are launched from, with `trials` those of trials too. RT_UNSUPPORTED for a plan without
+ * OpenCL, RT_OPENCL, RT_NO_MEMORY or RT_IO: the file is then as it was. */
+rt_status rt_kernels_save(const rt_parts *parts, const char *path, bool trials, rt_saved_kernels *saved,
+                          rt_error *error);
 
 #endif

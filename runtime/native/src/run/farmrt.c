@@ -262,5 +262,5 @@ void rt_engine_usage(const rt_engine *engine, rt_usage *usage) {
 
 rt_status rt_engine_save_kernels(rt_engine *engine, const char *path, rt_error *error) {
     rt_saved_kernels saved;
-    return rt_kernels_save(&engine->parts, path, &saved, error);
+    return rt_kernels_save(&engine->parts, path, false, &saved, error);
 }

@@ -165,9 +165,9 @@ static rt_status log_handle(rt_session *session, rt_command *command, rt_error *
 }
 
 /* Saves the plan's compiled kernels, and adds the number of programs and of bytes to the answer. */
-static rt_status kernels_save(rt_session *session, const char *path, rt_error *error) {
+static rt_status kernels_save(rt_session *session, const char *path, bool trials, rt_error *error) {
     rt_saved_kernels saved;
-    rt_status status = rt_kernels_save(rt_engine_parts(rt_session_engine(session)), path, &saved, error);
+    rt_status status = rt_kernels_save(rt_engine_parts(rt_session_engine(session)), path, trials, &saved, error);
     if (status != RT_OK) return status;
     rt_json_unsigned(rt_session_json(session), "programs", saved.programs);
     rt_json_unsigned(rt_session_json(session), "bytes", saved.bytes);
@@ -176,9 +176,10 @@ static rt_status kernels_save(rt_session *session, const char *path, rt_error *e
 
 static rt_status save_kernels_handle(rt_session *session, rt_command *command, rt_error *error) {
     const char *path = rt_command_required(command, "file");
+    bool trials = rt_command_number(command, "trials", 0, 1) != 0;
     rt_status status = rt_command_finish(command);
     if (status != RT_OK) return status;
-    return engine_needed(session, command, error) ? kernels_save(session, path, error) : RT_BAD_COMMAND;
+    return engine_needed(session, command, error) ? kernels_save(session, path, trials, error) : RT_BAD_COMMAND;
 }
 
 /* One step of the loaded plan with another launch; rt_trial_run writes the answer's members. */
@@ -222,7 +223,7 @@ static rt_status whole_run_execute(rt_session *session, const rt_command *comman
     if (status == RT_OK) status = tensors_transfer(session, command, RT_ROLE_INPUT, whole->input_count, error);
     if (status == RT_OK) status = run_measure(session, &whole->request, error);
     if (status == RT_OK) status = tensors_transfer(session, command, RT_ROLE_OUTPUT, whole->output_count, error);
-    if (status == RT_OK && whole->kernels_path != NULL) status = kernels_save(session, whole->kernels_path, error);
+    if (status == RT_OK && whole->kernels_path != NULL) status = kernels_save(session, whole->kernels_path, false, error);
     return status;
 }
 

@@ -106,8 +106,9 @@ void rt_kernels_close(rt_kernels *kernels) { (void)kernels; }
 
 const rt_fit *rt_kernels_fit(const rt_kernels *kernels) { return (void)kernels, &no_fit; }
 
-rt_status rt_kernels_save(const rt_parts *parts, const char *path, rt_saved_kernels *saved, rt_error *error) {
-    (void)parts, (void)path;
+rt_status rt_kernels_save(const rt_parts *parts, const char *path, bool trials, rt_saved_kernels *saved,
+                          rt_error *error) {
+    (void)parts, (void)path, (void)trials;
     *saved = (rt_saved_kernels){0};
     return rt_error_set(error, RT_UNSUPPORTED, "%s", reason);
 }

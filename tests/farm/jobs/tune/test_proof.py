@@ -9,7 +9,7 @@ import pytest
 
 from farm.farmrt.answers import LoadAnswer
 from farm.jobs.compare.interleaved import LEAST_LOOK, Effort, PlanMeasurement
-from farm.jobs.tune.proof import gains, is_hopeless, tuning_outcome
+from farm.jobs.tune.proof import gains, is_decided, is_hopeless, tuning_outcome
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome
@@ -62,12 +62,12 @@ def test_a_gain_of_three_percent_among_processes_that_differ_by_one_is_published
 
 
 def processes_and_outcome(gain: float, random: np.random.Generator) -> tuple[int, bool]:
-    """How many processes of each ran until no further one would prove a gain, and whether what they show is new."""
+    """How many processes of each ran until nothing was left to prove, and whether what they show is new."""
     default, new = np.exp(0.01 * random.normal(0, 1, (2, PROCESSES))) * [[1.0], [1 - gain]]
     for count in range(LEAST_LOOK, PROCESSES + 1):
         ratio = ratio_of_pairs(new[:count].tolist(), default[:count].tolist())
         assert ratio
-        if is_hopeless([ratio]):
+        if is_decided([ratio]):
             break
     return count, is_new(ratio)
 
@@ -81,6 +81,15 @@ def test_a_proof_ends_early_where_nothing_is_gained_and_misses_hardly_any_gain()
     whole = [is_new(gain) for gain, _ in three_ways("normal", 0.01, 0.02)]
     ended = [new for _, new in (processes_and_outcome(0.02, random) for _ in range(TRIES))]
     assert sum(ended) > sum(whole) - 0.02 * TRIES
+
+
+def test_a_proof_ends_early_where_the_gain_is_plain() -> None:
+    """Processes differ by 1 %."""
+    random = np.random.default_rng(6)
+    plain = [processes_and_outcome(0.05, random) for _ in range(TRIES // 4)]
+    assert sum(count for count, _ in plain) / len(plain) < 0.6 * PROCESSES and all(new for _, new in plain)
+    all_gain, counts, may_not = Ratio(0.97, 0.96, 0.98), Ratio(0.985, 0.98, 0.99), Ratio(0.985, 0.97, 0.995)
+    assert is_decided([all_gain, counts]) and not is_decided([all_gain, may_not])
 
 
 def test_a_proof_goes_on_while_any_gain_may_be_proved() -> None:

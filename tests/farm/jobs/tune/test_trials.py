@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from farm.condition.throttling import RetryPolicy
-from farm.farmrt.answers import RunAnswer, StepAnswer, TrialAnswer
+from farm.farmrt.answers import LoadAnswer, RunAnswer, StepAnswer, TrialAnswer
+from farm.jobs.compare.interleaved import PlanFile
 from farm.jobs.fleet.progress import UnitProgress
 from farm.jobs.tune import trials
+from farm.jobs.tune.built_programs import start_from_source
 from farm.jobs.tune.trials import RAMP_MS, UnitTrials
 from farm.rows.device_state import DeviceState
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, ProcessEndedError
@@ -44,6 +46,8 @@ class FakeUnit:
         self.script, self.rest = list(script), RetryPolicy()
         self.run_errors: list[Exception] = []
         self.respawn_error: Exception | None = None
+        self.save_error: Exception | None = None
+        self.saved: list[str] = []  # whether the programs of trials were asked for
         self.log: list[str] = []
         self.words: dict[str, Any] = {}
         self.alive, self.is_built = True, False
@@ -85,12 +89,16 @@ class FakeUnit:
         if self.respawn_error:
             raise self.respawn_error
 
-    def load(self, *_: Any, kernels: Path | None, **__: Any) -> None:
+    def load(self, *_: Any, kernels: Path | None = None, **__: Any) -> LoadAnswer:
         self.log.append("load")
         self.is_built = False
         self.kernels.append(kernels)
+        return LoadAnswer(init_ms=3.0)
 
-    def write(self, command: str, file: str) -> None:
+    def write(self, command: str, file: str, trials: str) -> None:
+        self.saved.append(trials)
+        if self.save_error:
+            raise self.save_error
         if not self.programs:
             raise DeviceError("the driver gives no binaries")
 
@@ -233,6 +241,46 @@ def test_the_next_trial_plan_loads_what_the_ones_before_have_built() -> None:
     assert first is None and second == third
     assert third and decode_kernels(third.read_bytes(), "x") == [programs_of("h|-DA=1", "h|-DA=2", "h|-DA=3")]
     assert unit.pulled == 2, "a driver that gives no binaries takes nothing away"
+
+
+def test_what_a_search_has_tried_is_loaded_by_whoever_needs_it_next() -> None:
+    unit = FakeUnit()
+    unit.programs = [programs_of("h|-DA=1"), programs_of("h|-DA=1", "h|-DTRIED=1")]
+    trials_of(unit).end()
+    assert unit.saved == ["0", "1"]
+    trials_of(unit)
+    (_, last) = unit.kernels
+    assert last and decode_kernels(last.read_bytes(), "x") == [programs_of("h|-DA=1", "h|-DTRIED=1")]
+
+
+def start(unit: FakeUnit) -> LoadAnswer | None:
+    target, opened = SimpleNamespace(gpu_family=unit.gpu_family), cast(Any, unit)
+    plan_file = PlanFile(cast(Any, SimpleNamespace(target=target)), Path("default.plan"))
+    return start_from_source(opened, plan_file, {})
+
+
+def test_a_plan_is_started_from_source_once_and_trials_load_what_it_has_built() -> None:
+    unit = FakeUnit()
+    unit.programs = [programs_of("h|-DA=1")]
+    first = start(unit)
+    trials_of(unit)
+    assert first and start(unit) is first and unit.kernels[0] is None and unit.kernels[1:] != [None]
+    assert unit.log.count("load") == 2, "one of them the trial plan's"
+
+
+def test_a_default_that_the_driver_fails_with_does_not_end_the_search() -> None:
+    unit = FakeUnit()
+    unit.run_errors = [ProcessEndedError("it crashes")]
+    assert start(unit) is None and unit.log[-1] == "respawn"
+    trials_of(unit)
+
+
+def test_a_search_ends_well_where_the_driver_fails_to_give_programs_away() -> None:
+    unit = FakeUnit()
+    made = trials_of(unit)
+    unit.save_error = ProcessEndedError("clGetProgramInfo")
+    made.end()
+    assert unit.log[-1] == "respawn"
 
 
 def test_a_driver_that_remembers_its_programs_is_not_asked_for_them() -> None:
