@@ -18,7 +18,7 @@ from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.semantics.quantization import Quantization
-from runtime.target import Target, gains_by_bytes
+from runtime.target import Target, cpu_fields, gains_by_bytes
 from tests.native.blocked_cases import CONVOLUTIONS, Convolution
 from tests.native.farmrt import Farmrt
 from tests.runtime.graphs import GraphMaker
@@ -153,6 +153,12 @@ def test_what_winograds_algorithm_serves_better_multiplies_floats(name: str) -> 
     assert quantized_steps(floats) == quantized_steps(lower(graph, dataclasses.replace(CPU, cpu_quantized=False))) == 0
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_direct_convolutions_of_bytes_serve_better_where_four_products_are_one_instruction(name: str) -> None:
+    graph, _ = network(CASES[name])
+    assert quantized_steps(lower(graph, dataclasses.replace(CPU, cpu_dot=True))) == 2
+
+
 def test_weights_that_are_no_whole_steps_stay_in_floats() -> None:
     graph, _ = network(CASES["1x1"])
     weights = graph.nodes[1].inputs[1]
@@ -166,3 +172,8 @@ def test_cpus_that_multiply_floats_as_fast_keep_floats() -> None:
     assert gains_by_bytes(("asimd", "asimddp"))
     assert gains_by_bytes(("avx2", "avx512f", "avx512_vnni"))
     assert not any(map(gains_by_bytes, ((), ("asimd",), ("avx2", "avx512f"))))
+
+
+def test_which_cpus_add_four_products_at_once() -> None:
+    assert all(cpu_fields(each)["cpu_dot"] for each in (("asimd", "asimddp"), ("avx2", "avx512f", "avx512_vnni")))
+    assert not any(cpu_fields(each)["cpu_dot"] for each in ((), ("avx2",), ("avx2", "avx512f")))

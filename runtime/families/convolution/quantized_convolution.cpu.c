@@ -184,6 +184,7 @@ static void depthwise_turn(const void *context, uint32_t turn, uint32_t worker) 
         .window = window,
         .x = (const uint8_t *)call->tensors[X].data + own.plane * window->in_h * window->in_w * lanes,
         .zero = (int32_t)call->codes.zero,
+        .bytes = w,
         .weights = weights,
         .first_row = own.first_row,
         .end_row = own.end_row,

@@ -26,10 +26,8 @@ INLINE ints integers_load(const uint8_t *source) {
 /* The same as floats. */
 INLINE lanes bytes_load(const uint8_t *source) { return __builtin_convertvector(integers_load(source), lanes); }
 
-/* Rounds to the nearest whole number, of two the even one, and stores it less `low`; v is within 2^22. */
-INLINE void bytes_store(uint8_t *target, lanes v, int32_t low) {
-    const float shift = 12582912.0f; /* 1.5 * 2^23: the last bit of a sum with it counts ones */
-    ints whole = (ints)(v + shift) - (0x4B400000 + low);
+/* Stores whole numbers of 0 to 255 as bytes. */
+INLINE void integers_store(uint8_t *target, ints whole) {
 #if LANES == 16
     _mm_storeu_si128((__m128i *)(void *)target, _mm512_cvtepi32_epi8((__m512i)whole));
 #elif LANES == 8
@@ -42,7 +40,27 @@ INLINE void bytes_store(uint8_t *target, lanes v, int32_t low) {
 #endif
 }
 
+/* Rounds to the nearest whole number, of two the even one, and stores it less `low`; v is within 2^22. */
+INLINE void bytes_store(uint8_t *target, lanes v, int32_t low) {
+    const float shift = 12582912.0f; /* 1.5 * 2^23: the last bit of a sum with it counts ones */
+    integers_store(target, (ints)(v + shift) - (0x4B400000 + low));
+}
+
 /* --- fixed point --- */
+
+/* Each lane within its bounds. */
+INLINE ints integers_clamp(ints v, ints low, ints high) {
+#if LANES == 16
+    return (ints)_mm512_min_epi32((__m512i)high, _mm512_max_epi32((__m512i)low, (__m512i)v));
+#elif LANES == 8 && defined(__AVX2__)
+    return (ints)_mm256_min_epi32((__m256i)high, _mm256_max_epi32((__m256i)low, (__m256i)v));
+#elif defined(__aarch64__)
+    return (ints)vminq_s32((int32x4_t)high, vmaxq_s32((int32x4_t)low, (int32x4_t)v));
+#else
+    v = ((v < low) & low) | ((v >= low) & v);
+    return ((v > high) & high) | ((v <= high) & v);
+#endif
+}
 
 INLINE ints ints_load(const void *source) {
     ints value;
@@ -76,10 +94,9 @@ INLINE ints high_product(ints a, ints b) {
 /* v * multiplier * 2^(shift - 31); the product, then what is shifted to the right, of halves away from zero, is rounded. */
 INLINE ints fixed_product(ints v, ints multiplier, ints shift) {
     typedef uint32_t words __attribute__((vector_size(LANES * 4)));
-    const ints none = {0}, right = ((shift < 0) & -shift) & 31, left = ((shift > 0) & shift) & 31;
-    const ints rest = (ints)(((words)(none + 1)) << (words)right) - 1;
+    const ints rounds = shift < 0, one = -rounds, left = ((shift > 0) & shift) & 31, right = ((-shift & rounds) - one) & 31;
     v = high_product((ints)((words)v << (words)left), multiplier);
-    return (v >> right) - ((v & rest) > ((rest >> 1) - (v < none)));
+    return (((v + ((v >> 31) & rounds)) >> right) + one) >> one; /* the last bit but one first: no sum overflows */
 }
 
 /* The same, rounded once. */
@@ -101,7 +118,17 @@ INLINE lanes crossed(lanes v, bool is_crossed) {
     return v;
 }
 
-/* The same of several registers, at most `high`, `step` elements apart; on AVX2 together. They may be crossed. */
+#if LANES == 16 && defined(__AVX512BW__)
+/* One of the quarters of a register. */
+INLINE __m128i quarter(__m512i v, int index) {
+    return index == 0   ? _mm512_castsi512_si128(v)
+           : index == 1 ? _mm512_extracti32x4_epi32(v, 1)
+           : index == 2 ? _mm512_extracti32x4_epi32(v, 2)
+                        : _mm512_extracti32x4_epi32(v, 3);
+}
+#endif
+
+/* The same of several registers, at most `high`, `step` elements apart; on AVX2 and AVX-512 together. They may be crossed. */
 INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int count, lanes low, lanes high,
                             bool is_crossed) {
     (void)is_crossed;
@@ -127,6 +154,27 @@ INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int c
             } else {
                 _mm_storel_pi(place, two[i / 2]);
             }
+        }
+    }
+#elif LANES == 16 && defined(__AVX512BW__)
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i least = _mm512_set1_epi16((int16_t)low[0]);
+    UNROLLED for (int first = 0; first < count; first += 4) {
+        __m512i pair[2];
+        UNROLLED for (int i = 0; i < 2; i++) {
+            int a = first + 2 * i < count ? first + 2 * i : first, b = a + 1 < count ? a + 1 : a;
+            __m512i whole = _mm512_packs_epi32(_mm512_cvtps_epi32(_mm512_min_ps((__m512)v[a], (__m512)high)),
+                                               _mm512_cvtps_epi32(_mm512_min_ps((__m512)v[b], (__m512)high)));
+            pair[i] = _mm512_subs_epi16(whole, least);
+        }
+        /* packed quarter by quarter: four lanes of each register */
+        __m512i all = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(pair[0], pair[1]));
+        if (step == LANES && first + 4 <= count) {
+            _mm512_storeu_si512(target + first * step, all);
+            continue;
+        }
+        UNROLLED for (int i = 0; i < 4; i++) {
+            if (first + i < count) _mm_storeu_si128((__m128i *)(void *)(target + (first + i) * step), quarter(all, i));
         }
     }
 #else

@@ -57,6 +57,7 @@ typedef struct {
     const rt_blocked_window *window;
     const uint8_t *x;           /* the input plane */
     int32_t zero;               /* of x */
+    const int8_t *bytes;        /* the weights, [k_h][k_w][lane] */
     const int16_t *weights;     /* [k_h][k_w][lane][2]: of a tap, and of the one below it; 0 below the last row */
     int64_t first_row, end_row; /* of the output */
     rt_quantized_end end;       /* at the first pixel of the plane */
