@@ -93,13 +93,19 @@ static void pixel_rows_fill(const rt_conv_turns *all, const char *x, int64_t row
     const rt_conv_dims *d = &all->d;
     int64_t top = row * d->stride_h - d->pad_t, left = column * d->stride_w - d->pad_l;
     int64_t pixel = all->x_pixel * all->input.element_bytes;
+    bool columns_inside = left >= 0 && left + (d->k_w - 1) * d->dil_w < d->in_w;
     for (int64_t i = 0; i < d->k_h; i++) {
         int64_t in_row = top + i * d->dil_h;
         bool row_inside = in_row >= 0 && in_row < d->in_h;
+        const char *tap = x + (row_inside ? in_row * d->in_w + left : 0) * pixel;
+        if (row_inside && columns_inside) {
+            for (int64_t j = 0; j < d->k_w; j++, rows += RT_BLOCKED_PIXELS, tap += d->dil_w * pixel) *rows = tap;
+            continue;
+        }
         for (int64_t j = 0; j < d->k_w; j++, rows += RT_BLOCKED_PIXELS) {
             int64_t in_column = left + j * d->dil_w;
             bool inside = row_inside && in_column >= 0 && in_column < d->in_w;
-            *rows = inside ? x + (in_row * d->in_w + in_column) * pixel : all->input.zeros;
+            *rows = inside ? tap + j * d->dil_w * pixel : all->input.zeros;
         }
     }
 }

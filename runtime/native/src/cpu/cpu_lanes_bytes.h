@@ -6,6 +6,9 @@
 #include "cpu_lanes.h"
 #include "cpu_quantized.h"
 
+/* Registers of results that are stored together, at most. */
+enum { MOST_TOGETHER = 6 };
+
 /* A register of integers, and the bytes that these are made of. */
 typedef int32_t ints __attribute__((vector_size(LANES * 4)));
 typedef uint8_t bytes __attribute__((vector_size(LANES)));
@@ -40,11 +43,19 @@ INLINE void integers_store(uint8_t *target, ints whole) {
 #endif
 }
 
-/* Rounds to the nearest whole number, of two the even one, and stores it less `low`; v is within 2^22. */
-INLINE void bytes_store(uint8_t *target, lanes v, int32_t low) {
-    const float shift = 12582912.0f; /* 1.5 * 2^23: the last bit of a sum with it counts ones */
-    integers_store(target, (ints)(v + shift) - (0x4B400000 + low));
+/* The nearest whole numbers, of two the even ones; v is within 2^22 where no instruction rounds. */
+INLINE ints rounded(lanes v) {
+#if LANES == 16
+    return (ints)_mm512_cvtps_epi32((__m512)v);
+#elif LANES == 8 && defined(__AVX2__)
+    return (ints)_mm256_cvtps_epi32((__m256)v);
+#else
+    return (ints)(v + 12582912.0f) - 0x4B400000; /* 1.5 * 2^23: the last bit of a sum with it counts ones */
+#endif
 }
+
+/* Rounds and stores them less `low`. */
+INLINE void bytes_store(uint8_t *target, lanes v, int32_t low) { integers_store(target, rounded(v) - low); }
 
 /* --- fixed point --- */
 
@@ -128,21 +139,21 @@ INLINE __m128i quarter(__m512i v, int index) {
 }
 #endif
 
-/* The same of several registers, at most `high`, `step` elements apart; on AVX2 and AVX-512 together. They may be crossed. */
-INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int count, lanes low, lanes high,
-                            bool is_crossed) {
+/* Stores several registers of whole numbers within `low` and `high`, less `low`, `step` elements apart; on AVX2 and
+ * AVX-512 four together. They may be crossed. */
+INLINE void registers_pack(uint8_t *target, int64_t step, const ints *v, int count, int32_t low, int32_t high,
+                           bool is_crossed) {
     (void)is_crossed;
-#if LANES == 8
-    const __m256i least = _mm256_set1_epi16((int16_t)low[0]);
+#if LANES == 8 && defined(__AVX2__)
+    const __m256i least = _mm256_set1_epi16((int16_t)low), most = _mm256_set1_epi8((char)(high - low));
     UNROLLED for (int first = 0; first < count; first += 4) {
         __m256i pair[2];
         UNROLLED for (int i = 0; i < 2; i++) {
             int a = first + 2 * i < count ? first + 2 * i : first, b = a + 1 < count ? a + 1 : a;
-            __m256i whole = _mm256_packs_epi32(_mm256_cvtps_epi32(_mm256_min_ps((__m256)v[a], (__m256)high)),
-                                               _mm256_cvtps_epi32(_mm256_min_ps((__m256)v[b], (__m256)high)));
-            pair[i] = _mm256_subs_epi16(whole, least);
+            pair[i] = _mm256_subs_epi16(_mm256_packs_epi32((__m256i)v[a], (__m256i)v[b]), least);
         }
-        __m256i all = _mm256_packus_epi16(pair[0], pair[1]); /* the first four lanes of each, then the others */
+        /* the first four lanes of each, then the others */
+        __m256i all = _mm256_min_epu8(_mm256_packus_epi16(pair[0], pair[1]), most);
         __m128i a = _mm256_castsi256_si128(all), b = _mm256_extracti128_si256(all, 1);
         const __m128 two[2] = {(__m128)(is_crossed ? _mm_unpacklo_epi16(a, b) : _mm_unpacklo_epi32(a, b)),
                                (__m128)(is_crossed ? _mm_unpackhi_epi16(a, b) : _mm_unpackhi_epi32(a, b))};
@@ -158,17 +169,16 @@ INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int c
     }
 #elif LANES == 16 && defined(__AVX512BW__)
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i least = _mm512_set1_epi16((int16_t)low[0]);
+    const __m512i least = _mm512_set1_epi16((int16_t)low), most = _mm512_set1_epi8((char)(high - low));
     UNROLLED for (int first = 0; first < count; first += 4) {
         __m512i pair[2];
         UNROLLED for (int i = 0; i < 2; i++) {
             int a = first + 2 * i < count ? first + 2 * i : first, b = a + 1 < count ? a + 1 : a;
-            __m512i whole = _mm512_packs_epi32(_mm512_cvtps_epi32(_mm512_min_ps((__m512)v[a], (__m512)high)),
-                                               _mm512_cvtps_epi32(_mm512_min_ps((__m512)v[b], (__m512)high)));
-            pair[i] = _mm512_subs_epi16(whole, least);
+            pair[i] = _mm512_subs_epi16(_mm512_packs_epi32((__m512i)v[a], (__m512i)v[b]), least);
         }
         /* packed quarter by quarter: four lanes of each register */
-        __m512i all = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(pair[0], pair[1]));
+        __m512i all = _mm512_min_epu8(_mm512_packus_epi16(pair[0], pair[1]), most);
+        all = _mm512_permutexvar_epi32(order, all);
         if (step == LANES && first + 4 <= count) {
             _mm512_storeu_si512(target + first * step, all);
             continue;
@@ -178,8 +188,18 @@ INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int c
         }
     }
 #else
-    UNROLLED for (int i = 0; i < count; i++) bytes_store(target + i * step, clamp(v[i], low, high), (int32_t)low[0]);
+    UNROLLED for (int i = 0; i < count; i++) {
+        integers_store(target + i * step, integers_clamp(v[i], (ints){0} + low, (ints){0} + high) - low);
+    }
 #endif
+}
+
+/* The same of results, of which MOST_TOGETHER at most, to their nearest whole numbers. */
+INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int count, lanes low, lanes high,
+                            bool is_crossed) {
+    ints whole[MOST_TOGETHER];
+    UNROLLED for (int i = 0; i < count; i++) whole[i] = rounded(clamp(v[i], low, high));
+    registers_pack(target, step, whole, count, (int32_t)low[0], (int32_t)high[0], is_crossed);
 }
 
 /* Completes `count` registers of results, the first at `place`, `step` elements apart. `v`: with scale and bias. */

@@ -302,21 +302,55 @@ static void activate(const rt_quantized_end *end, int64_t place, int64_t count) 
     end->tiles->apply(end->activation, end->a, end->b, (float *)end->y + place, (uint64_t)count);
 }
 
-/* Completes `count` registers of sums alike, by fixed point; `channel`: the first lane. Not inlined: few models are so. */
-static __attribute__((noinline, noclone)) void fixed_store(const rt_quantized_end *end, const ints *sums, int count, int64_t channel,
-                                                  int64_t place, int64_t step, const float *bias, bool is_crossed) {
-    const ints start = (ints)crossed(load(bias + channel), is_crossed);
-    const ints multiplier = (ints)crossed(load(end->scales + channel), is_crossed);
-    const ints shift = (ints)crossed(load(end->scales + end->shifts + channel), is_crossed);
-    const int32_t low = (int32_t)end->a, high = (int32_t)end->b;
-    const bool once = end->bytes & RT_BYTES_ONCE;
-    uint8_t *y = (uint8_t *)end->y + place;
-    for (int i = 0; i < count; i++, y += step) {
-        ints v = sums[i] + start;
-        v = once ? fixed_product_once(v, multiplier, shift) : fixed_product(v, multiplier, shift);
-        v = integers_clamp(v, (ints){0} + low, (ints){0} + high) - low;
-        integers_store(y, (ints)crossed((lanes)v, is_crossed));
+/* Sums alike that are rounded by fixed point, and where the bytes go. A value. */
+typedef struct {
+    const ints *sums;
+    ints start, multiplier, shift;
+    uint8_t *y;
+    int64_t step;
+    int32_t low, high;
+    bool is_crossed;
+} fixed_sums;
+
+/* Those of matrices, which are rounded once. */
+static __attribute__((noinline, noclone)) void once_store(const fixed_sums *all, int count) {
+    for (int i = 0; i < count; i++) {
+        const ints v = fixed_product_once(all->sums[i] + all->start, all->multiplier, all->shift);
+        registers_pack(all->y + i * all->step, 0, &v, 1, all->low, all->high, all->is_crossed);
     }
+}
+
+/* `count` of them from `first` on, a constant. */
+INLINE void some_store(const fixed_sums *all, int first, int count) {
+    ints v[4];
+    UNROLLED for (int i = 0; i < count; i++) v[i] = fixed_product(all->sums[first + i] + all->start, all->multiplier, all->shift);
+    registers_pack(all->y + first * all->step, all->step, v, count, all->low, all->high, all->is_crossed);
+}
+
+/* Completes `count` registers of sums alike, by fixed point; `channel`: the first lane. Not inlined: few models are so. */
+static __attribute__((noinline, noclone)) void fixed_store(const rt_quantized_end *end, const ints *sums, int count,
+                                                           int64_t channel, int64_t place, int64_t step,
+                                                           const float *bias, bool is_crossed) {
+    const fixed_sums all = {
+        .sums = sums,
+        .start = (ints)crossed(load(bias + channel), is_crossed),
+        .multiplier = (ints)crossed(load(end->scales + channel), is_crossed),
+        .shift = (ints)crossed(load(end->scales + end->shifts + channel), is_crossed),
+        .y = (uint8_t *)end->y + place,
+        .step = step,
+        .low = (int32_t)end->a,
+        .high = (int32_t)end->b,
+        .is_crossed = is_crossed,
+    };
+    if (end->bytes & RT_BYTES_ONCE) {
+        const fixed_sums held = all; /* what others see stays in memory */
+        once_store(&held, count);
+        return;
+    }
+    int i = 0;
+    for (; i + 4 <= count; i += 4) some_store(&all, i, 4);
+    for (; i + 2 <= count; i += 2) some_store(&all, i, 2);
+    if (i < count) some_store(&all, i, 1);
 }
 
 /* Completes the sums of a group of blocks, the first of which is `block`. */
@@ -611,8 +645,10 @@ INLINE void quads_compute(const quad_rows *own, const quad_row *at, int64_t colu
 /* The same of any window. */
 static void some_compute(const quad_rows *own, const quad_row *at, int64_t column, int pixels) {
     const int64_t k_w = own->rows->window->k_w, stride = own->rows->window->stride_w;
-    if (pixels < WINDOW_PIXELS || (k_w != 3 && k_w != 5)) {
-        quads_compute(own, at, column, pixels, k_w, stride);
+    if (pixels < WINDOW_PIXELS) {
+        for (int p = 0; p < pixels; p++) quads_compute(own, at, column + p, 1, k_w, stride);
+    } else if (k_w != 3 && k_w != 5) {
+        quads_compute(own, at, column, WINDOW_PIXELS, k_w, stride);
     } else if (stride == 1) {
         if (k_w == 3) quads_compute(own, at, column, WINDOW_PIXELS, 3, 1);
         if (k_w == 5) quads_compute(own, at, column, WINDOW_PIXELS, 5, 1);
