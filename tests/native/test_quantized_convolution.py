@@ -154,9 +154,9 @@ def test_what_winograds_algorithm_serves_better_multiplies_floats(name: str) -> 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_direct_convolutions_of_bytes_serve_better_where_four_products_are_one_instruction(name: str) -> None:
+def test_direct_convolutions_of_bytes_serve_better_with_vnni(name: str) -> None:
     graph, _ = network(CASES[name])
-    assert quantized_steps(lower(graph, dataclasses.replace(CPU, cpu_dot=True))) == 2
+    assert quantized_steps(lower(graph, dataclasses.replace(CPU, cpu_vnni=True))) == 2
 
 
 def test_weights_that_are_no_whole_steps_stay_in_floats() -> None:
@@ -174,6 +174,6 @@ def test_cpus_that_multiply_floats_as_fast_keep_floats() -> None:
     assert not any(map(gains_by_bytes, ((), ("asimd",), ("avx2", "avx512f"))))
 
 
-def test_which_cpus_add_four_products_at_once() -> None:
-    assert all(cpu_fields(each)["cpu_dot"] for each in (("asimd", "asimddp"), ("avx2", "avx512f", "avx512_vnni")))
-    assert not any(cpu_fields(each)["cpu_dot"] for each in ((), ("avx2",), ("avx2", "avx512f")))
+def test_which_cpus_have_vnni() -> None:
+    assert cpu_fields(("avx2", "avx512f", "avx512_vnni"))["cpu_vnni"]
+    assert not any(cpu_fields(each)["cpu_vnni"] for each in ((), ("avx2",), ("avx2", "avx512f"), ("asimddp",)))
