@@ -140,8 +140,8 @@ def test_convolution_on_other_numbers_of_threads(farmrt: Farmrt, name: str, thre
 @pytest.mark.slow
 def test_no_access_is_outside_of_memory(tmp_path: Path) -> None:
     with Farmrt(build_farmrt(sanitize=True), tmp_path) as sanitized:
-        for case in CASES.values():
-            check(sanitized, case, 8, threads=3)
+        for case, block in itertools.product(CASES.values(), BLOCKS):
+            check(sanitized, case, block, threads=3)
 
 
 @pytest.mark.parametrize("name", CASES)
