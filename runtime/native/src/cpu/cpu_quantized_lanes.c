@@ -313,7 +313,7 @@ typedef struct {
 } fixed_sums;
 
 /* Those of matrices, which are rounded once. */
-static __attribute__((noinline, noclone)) void once_store(const fixed_sums *all, int count) {
+static __attribute__((noinline)) void once_store(const fixed_sums *all, int count) {
     for (int i = 0; i < count; i++) {
         const ints v = fixed_product_once(all->sums[i] + all->start, all->multiplier, all->shift);
         registers_pack(all->y + i * all->step, 0, &v, 1, all->low, all->high, all->is_crossed);
@@ -328,7 +328,7 @@ INLINE void some_store(const fixed_sums *all, int first, int count) {
 }
 
 /* Completes `count` registers of sums alike, by fixed point; `channel`: the first lane. Not inlined: few models are so. */
-static __attribute__((noinline, noclone)) void fixed_store(const rt_quantized_end *end, const ints *sums, int count,
+static __attribute__((noinline)) void fixed_store(const rt_quantized_end *end, const ints *sums, int count,
                                                            int64_t channel, int64_t place, int64_t step,
                                                            const float *bias, bool is_crossed) {
     const fixed_sums all = {
@@ -390,7 +390,7 @@ typedef struct {
 } group;
 
 /* Completes the sums of a group that are held, by fixed point. */
-static __attribute__((noinline, noclone)) void held_finish(const group *own, int pixels, int rows, int blocks) {
+static __attribute__((noinline)) void held_finish(const group *own, int pixels, int rows, int blocks) {
     const rt_quantized_tile *tile = own->tile;
     const float *bias = tile->end.bias;
     ints(*sum)[REGISTERS] = (ints(*)[REGISTERS])(void *)own->held;
