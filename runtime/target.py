@@ -34,8 +34,9 @@ class Target:
     """A device as the lowering sees it. `memory` is `buffer`, `image` or `cpu` (no OpenCL at all).
 
     `cpu_block`: channels of a block of activations on the CPU, as many as fill its vectors; any CPU can run either.
-    `cpu_quantized`: whether the CPU is faster in eight bits; any CPU can run them. `refused`: variants of kernels that
-    the driver does not build or that compute wrongly, as `Kernel.refused_name` names them.
+    `cpu_quantized`: whether the CPU is faster in eight bits; any CPU can run them. `cpu_vnni`: whether it has
+    AVX-512 VNNI, so that direct convolutions of bytes take less time than Winograd's in floats. `refused`: variants
+    of kernels that the driver does not build or that compute wrongly, as `Kernel.refused_name` names them.
     """
 
     soc: str
@@ -59,6 +60,7 @@ class Target:
     dot: Dot = Dot.NONE
     cpu_block: int = 8
     cpu_quantized: bool = True
+    cpu_vnni: bool = False
     refused: frozenset[str] = frozenset()
 
     @property
@@ -173,13 +175,18 @@ def multiplies_halves(features: Collection[str]) -> bool:
     return "asimdhp" in features
 
 
+def cpu_fields(features: Collection[str]) -> dict[str, Any]:
+    """What a target says of a CPU with these features."""
+    vnni = "avx512_vnni" in features
+    return {"cpu_block": preferred_cpu_block(features), "cpu_quantized": gains_by_bytes(features), "cpu_vnni": vnni}
+
+
 def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Target:
     """The target that a farmrt probe describes (docs/farmrt.md); `settings` override single fields."""
     opencl = probe["opencl"]
     device = opencl.get("device")
     features = probe["cpu"].get("features", ())
-    fields: dict[str, Any] = {"soc": soc, "abi": probe["abi"], "cpu_block": preferred_cpu_block(features)}
-    fields["cpu_quantized"] = gains_by_bytes(features)
+    fields: dict[str, Any] = {"soc": soc, "abi": probe["abi"], **cpu_fields(features)}
     if device is None:
         fields["memory"] = "cpu"
     else:

@@ -42,7 +42,7 @@ from runtime.exporters.onnx_exporter import export_onnx, is_large
 from runtime.native.model_code import c_name, write_model_code
 from runtime.native.toolchains import why_missing
 from runtime.plan.plan import Plan
-from runtime.target import Target, gains_by_bytes, preferred_cpu_block
+from runtime.target import Target, cpu_fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -253,8 +253,7 @@ def _target(pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, run
     if runtime == "cpu":
         features = facts.probe.cpu.features if facts else ()
         target = Target(pair.soc, pair.abi, memory="cpu", precision=prepared.precision(runtime))
-        block, quantized = preferred_cpu_block(features), gains_by_bytes(features)
-        return dataclasses.replace(target, cpu_block=block, cpu_quantized=quantized)
+        return dataclasses.replace(target, **cpu_fields(features))
     if facts is None:
         raise nothing_known(pair)
     return choose_target(pair.unit, facts.probe, prepared, runtime)

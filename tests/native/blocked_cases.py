@@ -142,6 +142,10 @@ CONVOLUTIONS = {
     "depthwise stride 2": Convolution((24, 24), (13, 16), stride=(2, 2), pads=(0, 0, 1, 1), depthwise=True),
     "depthwise 5x5": Convolution((16, 16), (7, 7), (5, 5), pads=(2, 2, 2, 2), depthwise=True, residual=True),
     "depthwise dilated": Convolution((9, 9), (11, 15), pads=(3, 3, 3, 3), dilation=(3, 3), depthwise=True),
+    "depthwise dilated rows": Convolution(
+        (18, 18), (12, 15), (3, 7), pads=(2, 3, 2, 3), dilation=(2, 1), depthwise=True
+    ),
+    "depthwise 9x9": Convolution((16, 16), (11, 12), (9, 9), pads=(4, 4, 4, 4), depthwise=True),
     "depthwise batch": Convolution(
         (20, 20), (30, 31), pads=SAME, depthwise=True, batch=2, residual=True, activation=SWISH
     ),

@@ -26,8 +26,10 @@ WINDOW = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 0, 1, 1]}
 CASES: dict[str, tuple[str, dict[str, Array], dict[str, Any]]] = {
     "conv": ("Conv", drawn_weights(70, 16, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
     "winograd's": ("Conv", drawn_weights(64, 16, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "large window": ("Conv", drawn_weights(20, 16, 7, 7), {"pads": [3, 3, 3, 3]}),
     "groups": ("Conv", drawn_weights(32, 8, 1, 1), {"group": 2}),
     "depthwise": ("Conv", drawn_weights(16, 1, 3, 3), {"group": 16, "pads": [1, 1, 1, 1]}),
+    "depthwise 5x5": ("Conv", drawn_weights(16, 1, 5, 5), {"group": 16, "strides": [2, 2], "pads": [2, 2, 2, 2]}),
     "rows": ("MatMul", ROWS, {}),
     "add": ("Add", {}, {}),
     "sub": ("Sub", {}, {}),
@@ -45,7 +47,7 @@ def farmrt(farmrt_program: Path, tmp_path_factory: pytest.TempPathFactory) -> It
         yield running
 
 
-@pytest.mark.parametrize("isa", ["", "generic"])
+@pytest.mark.parametrize("isa", ["", "generic", pytest.param("avx2", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("block", [8, 16])
 @pytest.mark.parametrize("name", CASES)
 def test_the_bytes_are_those_of_the_oracle(farmrt: Farmrt, name: str, block: int, isa: str) -> None:

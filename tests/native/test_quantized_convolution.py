@@ -18,7 +18,7 @@ from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.semantics.quantization import Quantization
-from runtime.target import Target, gains_by_bytes
+from runtime.target import Target, cpu_fields, gains_by_bytes
 from tests.native.blocked_cases import CONVOLUTIONS, Convolution
 from tests.native.farmrt import Farmrt
 from tests.runtime.graphs import GraphMaker
@@ -140,8 +140,8 @@ def test_convolution_on_other_numbers_of_threads(farmrt: Farmrt, name: str, thre
 @pytest.mark.slow
 def test_no_access_is_outside_of_memory(tmp_path: Path) -> None:
     with Farmrt(build_farmrt(sanitize=True), tmp_path) as sanitized:
-        for case in CASES.values():
-            check(sanitized, case, 8, threads=3)
+        for case, block in itertools.product(CASES.values(), BLOCKS):
+            check(sanitized, case, block, threads=3)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -151,6 +151,12 @@ def test_what_winograds_algorithm_serves_better_multiplies_floats(name: str) -> 
     is_winograd = any(step.kernel.name == "blocked_winograd" for step in floats.steps)
     assert quantized_steps(lower(graph, CPU)) == 2 - is_winograd
     assert quantized_steps(floats) == quantized_steps(lower(graph, dataclasses.replace(CPU, cpu_quantized=False))) == 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_direct_convolutions_of_bytes_serve_better_with_vnni(name: str) -> None:
+    graph, _ = network(CASES[name])
+    assert quantized_steps(lower(graph, dataclasses.replace(CPU, cpu_vnni=True))) == 2
 
 
 def test_weights_that_are_no_whole_steps_stay_in_floats() -> None:
@@ -172,3 +178,8 @@ def test_cpus_that_multiply_floats_as_fast_keep_floats() -> None:
     assert gains_by_bytes(("asimd", "asimddp"))
     assert gains_by_bytes(("avx2", "avx512f", "avx512_vnni"))
     assert not any(map(gains_by_bytes, ((), ("asimd",), ("avx2", "avx512f"))))
+
+
+def test_which_cpus_have_vnni() -> None:
+    assert cpu_fields(("avx2", "avx512f", "avx512_vnni"))["cpu_vnni"]
+    assert not any(cpu_fields(each)["cpu_vnni"] for each in ((), ("avx2",), ("avx2", "avx512f"), ("asimddp",)))

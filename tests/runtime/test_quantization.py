@@ -213,7 +213,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "too many zero points": ({"wz": np.zeros(7, np.int8)}, r"zero point of shape \(7,\) does not fit"),
     "several scales of the input": ({"s": np.ones(4, np.float32), "z": np.zeros(4, np.uint8)}, r"\(4,\) does not fit"),
     "a zero point of another type": ({"wz": np.zeros(6, np.uint8)}, "zero point 'wz' holds uint8, 'w' int8"),
-    "a zero point of floats": ({"z": np.float32(0)}, "output_dtype"),
+    "a zero point of floats": ({"z": np.float32(0)}, "zero point 'z' is 'float32'"),
     "weights of floats": ({"w": CONV["w"].astype(np.float32)}, "'w' holds float32, not integers"),
     "a bias of another length": ({"b": np.zeros(5, np.int32)}, r"bias of shape \(5,\) does not fit 6 output channels"),
 }

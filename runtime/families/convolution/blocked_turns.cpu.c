@@ -73,20 +73,27 @@ rt_conv_turns rt_conv_turns_divide(const rt_cpu_call *call, rt_workers *workers,
 
 /* --- row pointers --- */
 
-/* Those of one output pixel, RT_BLOCKED_PIXELS apart. `x` is the group's first plane. */
-static void pixel_rows_fill(const rt_conv_turns *all, const char *x, int64_t row, int64_t column, const void **rows) {
+/* Those of one output pixel, RT_BLOCKED_PIXELS apart; returns whether all taps are inside. `x` is the group's first plane. */
+static bool pixel_rows_fill(const rt_conv_turns *all, const char *x, int64_t row, int64_t column, const void **rows) {
     const rt_conv_dims *d = &all->d;
     int64_t top = row * d->stride_h - d->pad_t, left = column * d->stride_w - d->pad_l;
     int64_t pixel = all->x_pixel * all->input.element_bytes;
+    bool columns_inside = left >= 0 && left + (d->k_w - 1) * d->dil_w < d->in_w;
     for (int64_t i = 0; i < d->k_h; i++) {
         int64_t in_row = top + i * d->dil_h;
         bool row_inside = in_row >= 0 && in_row < d->in_h;
+        const char *tap = x + (row_inside ? in_row * d->in_w + left : 0) * pixel;
+        if (row_inside && columns_inside) {
+            for (int64_t j = 0; j < d->k_w; j++, rows += RT_BLOCKED_PIXELS, tap += d->dil_w * pixel) *rows = tap;
+            continue;
+        }
         for (int64_t j = 0; j < d->k_w; j++, rows += RT_BLOCKED_PIXELS) {
             int64_t in_column = left + j * d->dil_w;
             bool inside = row_inside && in_column >= 0 && in_column < d->in_w;
-            *rows = inside ? x + (in_row * d->in_w + in_column) * pixel : all->input.zeros;
+            *rows = inside ? tap + j * d->dil_w * pixel : all->input.zeros;
         }
     }
+    return columns_inside && top >= 0 && top + (d->k_h - 1) * d->dil_h < d->in_h;
 }
 
 /* Whether each output pixel reads the input pixel of its number alone. */
@@ -104,11 +111,18 @@ static void share_rows_fill(const rt_conv_turns *all, const rt_conv_share *own) 
     const void **rows = own->rows;
     bool pixelwise = is_pixelwise(&all->d);
     const char *next = x + own->first_pixel * pixel;
+    int64_t last = all->d.in_w - 1 - (all->d.k_w - 1) * all->d.dil_w + all->d.pad_l, step = all->d.stride_w * pixel;
+    bool is_inside = false; /* the pixel before, in the same tile and row, and this one, too */
     for (int64_t tile = 0; tile < own->tiles; tile++, rows += all->taps * RT_BLOCKED_PIXELS) {
         int64_t pixels = own->width + (tile < own->wider);
         for (int64_t p = 0; pixelwise && p < pixels; p++, next += pixel) rows[p] = next;
         for (int64_t p = 0; !pixelwise && p < pixels; p++) {
-            pixel_rows_fill(all, x, row, column, rows + p);
+            if (is_inside && p > 0 && column > 0 && column * all->d.stride_w <= last) {
+                for (const void **at = rows + p; at < rows + all->taps * RT_BLOCKED_PIXELS; at += RT_BLOCKED_PIXELS)
+                    *at = (const char *)at[-1] + step;
+            } else {
+                is_inside = pixel_rows_fill(all, x, row, column, rows + p);
+            }
             if (++column == all->d.out_w) column = 0, row++;
         }
     }

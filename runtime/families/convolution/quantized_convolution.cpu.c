@@ -18,6 +18,8 @@ enum {
 };
 _Static_assert((int)RT_QUANTIZED_DEPTHWISE_Y == (int)Y, "both operators have the same tensors");
 
+enum { WEIGHT_BYTES = 384 << 10, GROUP = 4 };
+
 /* Products of an output whose sum fits 31 bits. */
 enum { MOST_PRODUCTS = INT32_MAX / (255 * 128) };
 
@@ -168,13 +170,20 @@ static void conv_turn(const void *context, uint32_t turn, uint32_t worker) {
     }
 }
 
+/* Output blocks whose weights stay in a core's second cache while all pixels of a turn pass, in whole groups. */
+static uint32_t blocks_per_pass(const rt_quantized_conv2d_args *d, uint32_t block, uint32_t most) {
+    uint64_t blocks = WEIGHT_BYTES / ((uint64_t)d->k_h * (uint64_t)d->k_w * (uint64_t)d->in_c * block) / GROUP * GROUP;
+    return blocks > most ? most : blocks < GROUP ? GROUP : (uint32_t)blocks;
+}
+
 static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_quantized_conv2d_args d = rt_quantized_conv2d_args_of(call);
     division all = {.kernels = rt_quantized_kernels_of(call->tiles, call->codes.block, call->codes.bytes)};
     uint8_t zeros[16];
     memset(zeros, (int)call->codes.zero, sizeof zeros);
     const rt_conv_input x = {call->tensors[X].data, zeros, 1, true};
-    all.turns = rt_conv_turns_divide(call, workers, x, all.kernels->pixels, all.kernels->blocks);
+    uint32_t blocks = blocks_per_pass(&d, call->codes.block, all.kernels->blocks);
+    all.turns = rt_conv_turns_divide(call, workers, x, all.kernels->pixels, blocks);
     all.lanes = all.turns.d.groups * all.turns.out_blocks * all.turns.block;
     all.end = end_of(call, all.lanes, d.act_a, d.act_b, d.residual_scale);
     rt_workers_run(workers, rt_division_turns(&all.turns.turns), conv_turn, &all);
@@ -190,11 +199,12 @@ static void depthwise_turn(const void *context, uint32_t turn, uint32_t worker) 
     const int8_t *w = (const int8_t *)call->tensors[W].data + own.plane % all->blocks * count;
     void *padded = rt_workers_scratch(all->workers, worker);
     float *sums = (float *)(void *)((char *)padded + all->padded_bytes), *weights = sums + window->out_w * lanes;
-    for (int64_t i = 0; i < count; i++) weights[i] = w[i];
+    const rt_quantized_kernels *bytes = rt_quantized_kernels_of(call->tiles, call->codes.block, call->codes.bytes);
     const rt_quantized_rows rows = {
         .window = window,
         .x = (const uint8_t *)call->tensors[X].data + own.plane * window->in_h * window->in_w * lanes,
         .zero = (uint8_t)call->codes.zero,
+        .bytes = w,
         .weights = weights,
         .padded = padded,
         .sums = sums,
@@ -202,6 +212,8 @@ static void depthwise_turn(const void *context, uint32_t turn, uint32_t worker) 
         .end_row = own.end_row,
         .end = end_move(all->end, channel, own.plane * window->out_h * window->out_w * lanes),
     };
+    if (bytes->depthwise != NULL && bytes->depthwise(&rows)) return;
+    for (int64_t i = 0; i < count; i++) weights[i] = w[i];
     all->kernels->quantized_depthwise(&rows);
 }
 

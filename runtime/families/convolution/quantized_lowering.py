@@ -1,7 +1,7 @@
 """Lowers Conv on activations of eight bits in blocks (`Builder.read_bytes`).
 
 Direct and depthwise in integers, sums in 32 bits. Winograd's algorithm makes floats of the bytes that it reads: it
-saves more multiplications than bytes gain with AVX2.
+saves more multiplications than bytes gain with AVX2, but fewer than they gain with AVX-512 VNNI.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def serves(builder: Builder, node: Node) -> bool:
     graph = builder.graph
     if not fits(graph, node, builder.block) or graph.tensors[node.inputs[0]].quantization is None:
         return False
-    if algorithm(builder, node) == CPU_WINOGRAD:
+    if _is_winograd(builder, node):
         return not node.input(3)
     channels, *window = graph.shape(node.inputs[1])[1:]
     if Convolution(builder, node).is_depthwise and math.prod(window) > _MOST_TAPS:
@@ -61,10 +61,18 @@ def pays(builder: Builder, node: Node) -> bool:
     graph, known = builder.graph, builder.graph.tensors[node.inputs[0]].quantization
     if known is None or not known.is_whole or known.integers not in EIGHT_BITS:
         return False
-    if builder.target.memory == "cpu" and algorithm(builder, node) == CPU_WINOGRAD:
+    if builder.target.memory == "cpu" and _is_winograd(builder, node):
         return False
     macs = math.prod(graph.shape(node.output)) * math.prod(graph.shape(node.inputs[1])[1:])
     return macs >= _MIN_MACS * math.prod(graph.shape(node.inputs[0]))
+
+
+def _is_winograd(builder: Builder, node: Node) -> bool:
+    """Whether Winograd's algorithm was chosen, or pays."""
+    is_open = builder.options.cpu.algorithms is None
+    if is_open and builder.target.cpu_vnni and whole_weights(builder.graph, node) is not None:
+        return False
+    return algorithm(builder, node) == CPU_WINOGRAD
 
 
 def whole_weights(graph: Graph, node: Node) -> Array | None:
@@ -81,7 +89,7 @@ def whole_weights(graph: Graph, node: Node) -> Array | None:
 def lower_conv(builder: Builder, node: Node) -> None:
     """Emits one step: it writes eight bits where the output is stored so, else floats."""
     conv = Convolution(builder, node)
-    if algorithm(builder, node) == CPU_WINOGRAD:
+    if _is_winograd(builder, node):
         _emit_winograd(conv)
         return
     scales = whole_weights(builder.graph, node)

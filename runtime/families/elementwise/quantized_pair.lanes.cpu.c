@@ -14,29 +14,35 @@ INLINE void blocks_compute(const rt_quantized_pair *pair, bool multiplies) {
     }
 }
 
-/* Bits of an operand of a sum behind its point. */
-enum { FRACTION = 20 };
+/* Bits of an operand of a sum behind its point, and the multiplier of the wider operand. */
+enum { FRACTION = 20, HALF = 1 << 30 };
+
+/* An operand of a sum by fixed point; half of it without a product. */
+INLINE ints operand_scale(ints v, ints multiplier, ints shift, bool is_half) {
+    return is_half ? v * (1 << (FRACTION - 1)) : fixed_product(v * (1 << FRACTION), multiplier, shift);
+}
 
 /* The same by fixed point, as TFLite has it. */
 static void fixed_compute(const rt_quantized_pair *pair) {
     const rt_quantized_pair own = *pair;
-    const lanes low = (lanes){0} + own.low, high = (lanes){0} + own.high;
+    const int32_t low = (int32_t)own.low, high = (int32_t)own.high;
     const ints none = {0}, zeros[2] = {none + (int32_t)own.a_zero, none + (int32_t)own.b_zero};
     const ints signs[2] = {none - (own.a_scale < 0), none - (own.b_scale < 0)}; /* all bits: to be taken away */
     ints multipliers[3], shifts[3];
+    bool is_half[2];
     for (int i = 0; i < 3; i++) multipliers[i] = none + own.multipliers[i], shifts[i] = none + own.shifts[i];
+    for (int i = 0; i < 2; i++) is_half[i] = own.multipliers[i] == HALF && own.shifts[i] == 0;
     for (int64_t i = 0; i < own.blocks; i++) {
-        for (int part = 0; part < RT_BLOCK; part += LANES) {
+        UNROLLED for (int part = 0; part < RT_BLOCK; part += LANES) {
             ints v[2] = {integers_load(own.a + i * RT_BLOCK + part), integers_load(own.b + i * own.b_step + part)};
-            for (int k = 0; k < 2; k++) {
+            UNROLLED for (int k = 0; k < 2; k++) {
                 v[k] -= zeros[k];
                 if (own.multiplies) continue;
-                v[k] = fixed_product(v[k] * (1 << FRACTION), multipliers[k], shifts[k]);
+                v[k] = operand_scale(v[k], multipliers[k], shifts[k], is_half[k]);
                 v[k] = (v[k] ^ signs[k]) - signs[k];
             }
             ints made = fixed_product(own.multiplies ? v[0] * v[1] : v[0] + v[1], multipliers[2], shifts[2]);
-            lanes bounded = clamp(__builtin_convertvector(made, lanes), low, high);
-            bytes_store(own.y + i * RT_BLOCK + part, bounded, (int32_t)own.low);
+            integers_store(own.y + i * RT_BLOCK + part, integers_clamp(made, none + low, none + high) - low);
         }
     }
 }

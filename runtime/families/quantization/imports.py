@@ -81,7 +81,8 @@ def _target(node: OnnxNode, builder: GraphBuilder, zero_point: str) -> np.dtype[
     else:
         dtype = element_dtype(wanted) if wanted else np.dtype(np.uint8)
     if dtype is None or dtype.kind not in "iu":
-        raise node.unsupported("output_dtype", wanted, "integers of 8, 16 and 32 bits")
+        name, found = (f"the type of zero point {zero_point!r}", str(dtype)) if zero_point else ("output_dtype", wanted)
+        raise node.unsupported(name, found, "integers of 8, 16 and 32 bits")
     return dtype
 
 

@@ -6,6 +6,9 @@
 #include "cpu_lanes.h"
 #include "cpu_quantized.h"
 
+/* Registers of results that are stored together, at most. */
+enum { MOST_TOGETHER = 6 };
+
 /* A register of integers, and the bytes that these are made of. */
 typedef int32_t ints __attribute__((vector_size(LANES * 4)));
 typedef uint8_t bytes __attribute__((vector_size(LANES)));
@@ -40,10 +43,8 @@ INLINE void block_widen(const uint8_t *source, uint8_t zero, float *target) {
 #endif
 }
 
-/* Rounds to the nearest whole number, of two the even one, and stores it less `low`; v is within 2^22. */
-INLINE void bytes_store(uint8_t *target, lanes v, int32_t low) {
-    const float shift = 12582912.0f; /* 1.5 * 2^23: the last bit of a sum with it counts ones */
-    ints whole = (ints)(v + shift) - (0x4B400000 + low);
+/* Stores whole numbers of 0 to 255 as bytes. */
+INLINE void integers_store(uint8_t *target, ints whole) {
 #if LANES == 16
     _mm_storeu_si128((__m128i *)(void *)target, _mm512_cvtepi32_epi8((__m512i)whole));
 #elif LANES == 8
@@ -56,7 +57,37 @@ INLINE void bytes_store(uint8_t *target, lanes v, int32_t low) {
 #endif
 }
 
+/* The nearest whole numbers, of two the even ones; v is within 2^22 where no instruction rounds. */
+INLINE ints rounded(lanes v) {
+#if defined(__aarch64__)
+    return (ints)vcvtnq_s32_f32((float32x4_t)v);
+#elif LANES == 16
+    return (ints)_mm512_cvtps_epi32((__m512)v);
+#elif LANES == 8 && defined(__AVX2__)
+    return (ints)_mm256_cvtps_epi32((__m256)v);
+#else
+    return (ints)(v + 12582912.0f) - 0x4B400000; /* 1.5 * 2^23: the last bit of a sum with it counts ones */
+#endif
+}
+
+/* Rounds and stores them less `low`. */
+INLINE void bytes_store(uint8_t *target, lanes v, int32_t low) { integers_store(target, rounded(v) - low); }
+
 /* --- fixed point --- */
+
+/* Each lane within its bounds. */
+INLINE ints integers_clamp(ints v, ints low, ints high) {
+#if LANES == 16
+    return (ints)_mm512_min_epi32((__m512i)high, _mm512_max_epi32((__m512i)low, (__m512i)v));
+#elif LANES == 8 && defined(__AVX2__)
+    return (ints)_mm256_min_epi32((__m256i)high, _mm256_max_epi32((__m256i)low, (__m256i)v));
+#elif defined(__aarch64__)
+    return (ints)vminq_s32((int32x4_t)high, vmaxq_s32((int32x4_t)low, (int32x4_t)v));
+#else
+    v = ((v < low) & low) | ((v >= low) & v);
+    return ((v > high) & high) | ((v <= high) & v);
+#endif
+}
 
 INLINE ints ints_load(const void *source) {
     ints value;
@@ -90,10 +121,9 @@ INLINE ints high_product(ints a, ints b) {
 /* v * multiplier * 2^(shift - 31); the product, then what is shifted to the right, of halves away from zero, is rounded. */
 INLINE ints fixed_product(ints v, ints multiplier, ints shift) {
     typedef uint32_t words __attribute__((vector_size(LANES * 4)));
-    const ints none = {0}, right = ((shift < 0) & -shift) & 31, left = ((shift > 0) & shift) & 31;
-    const ints rest = (ints)(((words)(none + 1)) << (words)right) - 1;
+    const ints rounds = shift < 0, one = -rounds, left = ((shift > 0) & shift) & 31, right = ((-shift & rounds) - one) & 31;
     v = high_product((ints)((words)v << (words)left), multiplier);
-    return (v >> right) - ((v & rest) > ((rest >> 1) - (v < none)));
+    return (((v + ((v >> 31) & rounds)) >> right) + one) >> one; /* the last bit but one first: no sum overflows */
 }
 
 /* The same, rounded once. */
@@ -115,22 +145,31 @@ INLINE lanes crossed(lanes v, bool is_crossed) {
     return v;
 }
 
-/* The same of several registers, at most `high`, `step` elements apart; together where that is less work. They may be
- * crossed. */
-INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int count, lanes low, lanes high,
-                            bool is_crossed) {
+#if LANES == 16 && defined(__AVX512BW__)
+/* One of the quarters of a register. */
+INLINE __m128i quarter(__m512i v, int index) {
+    return index == 0   ? _mm512_castsi512_si128(v)
+           : index == 1 ? _mm512_extracti32x4_epi32(v, 1)
+           : index == 2 ? _mm512_extracti32x4_epi32(v, 2)
+                        : _mm512_extracti32x4_epi32(v, 3);
+}
+#endif
+
+/* Stores several registers of whole numbers within `low` and `high`, less `low`, `step` elements apart; four together
+ * where that is less work. They may be crossed. */
+INLINE void registers_pack(uint8_t *target, int64_t step, const ints *v, int count, int32_t low, int32_t high,
+                           bool is_crossed) {
     (void)is_crossed;
-#if LANES == 8
-    const __m256i least = _mm256_set1_epi16((int16_t)low[0]);
+#if LANES == 8 && defined(__AVX2__)
+    const __m256i least = _mm256_set1_epi16((int16_t)low), most = _mm256_set1_epi8((char)(high - low));
     UNROLLED for (int first = 0; first < count; first += 4) {
         __m256i pair[2];
         UNROLLED for (int i = 0; i < 2; i++) {
             int a = first + 2 * i < count ? first + 2 * i : first, b = a + 1 < count ? a + 1 : a;
-            __m256i whole = _mm256_packs_epi32(_mm256_cvtps_epi32(_mm256_min_ps((__m256)v[a], (__m256)high)),
-                                               _mm256_cvtps_epi32(_mm256_min_ps((__m256)v[b], (__m256)high)));
-            pair[i] = _mm256_subs_epi16(whole, least);
+            pair[i] = _mm256_subs_epi16(_mm256_packs_epi32((__m256i)v[a], (__m256i)v[b]), least);
         }
-        __m256i all = _mm256_packus_epi16(pair[0], pair[1]); /* the first four lanes of each, then the others */
+        /* the first four lanes of each, then the others */
+        __m256i all = _mm256_min_epu8(_mm256_packus_epi16(pair[0], pair[1]), most);
         __m128i a = _mm256_castsi256_si128(all), b = _mm256_extracti128_si256(all, 1);
         const __m128 two[2] = {(__m128)(is_crossed ? _mm_unpacklo_epi16(a, b) : _mm_unpacklo_epi32(a, b)),
                                (__m128)(is_crossed ? _mm_unpackhi_epi16(a, b) : _mm_unpackhi_epi32(a, b))};
@@ -145,14 +184,13 @@ INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int c
         }
     }
 #elif defined(__aarch64__)
-    const int16x8_t least = vdupq_n_s16((int16_t)low[0]);
-    const uint8x16_t most = vdupq_n_u8((uint8_t)(high[0] - low[0]));
+    const int16x8_t least = vdupq_n_s16((int16_t)low);
+    const uint8x16_t most = vdupq_n_u8((uint8_t)(high - low));
     UNROLLED for (int first = 0; first < count; first += 4) {
         int16x8_t pair[2];
         UNROLLED for (int i = 0; i < 2; i++) {
             int a = first + 2 * i < count ? first + 2 * i : first, b = a + 1 < count ? a + 1 : a;
-            int16x4_t half = vqmovn_s32(vcvtnq_s32_f32((float32x4_t)v[a]));
-            pair[i] = vqsubq_s16(vqmovn_high_s32(half, vcvtnq_s32_f32((float32x4_t)v[b])), least);
+            pair[i] = vqsubq_s16(vqmovn_high_s32(vqmovn_s32((int32x4_t)v[a]), (int32x4_t)v[b]), least);
         }
         uint8x16_t all = vminq_u8(vqmovun_high_s16(vqmovun_s16(pair[0]), pair[1]), most);
         uint32x4_t words = vreinterpretq_u32_u8(all);
@@ -165,9 +203,46 @@ INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int c
             if (first + i < count) memcpy(target + (first + i) * step, &word, sizeof word);
         }
     }
+#elif LANES == 16 && defined(__AVX512BW__)
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i least = _mm512_set1_epi16((int16_t)low), most = _mm512_set1_epi8((char)(high - low));
+    UNROLLED for (int first = 0; first < count; first += 4) {
+        __m512i pair[2];
+        UNROLLED for (int i = 0; i < 2; i++) {
+            int a = first + 2 * i < count ? first + 2 * i : first, b = a + 1 < count ? a + 1 : a;
+            pair[i] = _mm512_subs_epi16(_mm512_packs_epi32((__m512i)v[a], (__m512i)v[b]), least);
+        }
+        /* packed quarter by quarter: four lanes of each register */
+        __m512i all = _mm512_min_epu8(_mm512_packus_epi16(pair[0], pair[1]), most);
+        all = _mm512_permutexvar_epi32(order, all);
+        if (step == LANES && first + 4 <= count) {
+            _mm512_storeu_si512(target + first * step, all);
+            continue;
+        }
+        UNROLLED for (int i = 0; i < 4; i++) {
+            if (first + i < count) _mm_storeu_si128((__m128i *)(void *)(target + (first + i) * step), quarter(all, i));
+        }
+    }
 #else
-    UNROLLED for (int i = 0; i < count; i++) bytes_store(target + i * step, clamp(v[i], low, high), (int32_t)low[0]);
+    UNROLLED for (int i = 0; i < count; i++) {
+        integers_store(target + i * step, integers_clamp(v[i], (ints){0} + low, (ints){0} + high) - low);
+    }
 #endif
+}
+
+/* Whether `rounded` and registers_pack keep what is beyond every bound there. */
+#if defined(__aarch64__)
+enum { SATURATES = true };
+#else
+enum { SATURATES = false };
+#endif
+
+/* The same of results, of which MOST_TOGETHER at most, to their nearest whole numbers. */
+INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int count, lanes low, lanes high,
+                            bool is_crossed) {
+    ints whole[MOST_TOGETHER];
+    UNROLLED for (int i = 0; i < count; i++) whole[i] = rounded(SATURATES ? v[i] : clamp(v[i], low, high));
+    registers_pack(target, step, whole, count, (int32_t)low[0], (int32_t)high[0], is_crossed);
 }
 
 /* Completes `count` registers of results, the first at `place`, `step` elements apart. `v`: with scale and bias. */
@@ -200,20 +275,55 @@ INLINE lanes most(const rt_quantized_end *end) {
     return (lanes){0} + (end->bytes & RT_BYTES_OUTPUT ? end->b : upper_bound(end->activation, end->b)[0]);
 }
 
-/* Completes `count` registers of sums alike, by fixed point; `channel`: the first lane. */
-INLINE void fixed_results_store(const rt_quantized_end *end, const ints *sums, int count, int64_t channel, int64_t place,
-                                int64_t step, const float *bias, bool is_crossed) {
-    const ints start = (ints)crossed(load(bias + channel), is_crossed);
-    const ints multiplier = (ints)crossed(load(end->scales + channel), is_crossed);
-    const ints shift = (ints)crossed(load(end->scales + end->shifts + channel), is_crossed);
-    const lanes low = (lanes){0} + end->a, high = (lanes){0} + end->b;
-    const bool once = end->bytes & RT_BYTES_ONCE;
+/* Sums alike that are rounded by fixed point, and where the bytes go. A value. */
+typedef struct {
+    const ints *sums;
+    ints start, multiplier, shift;
+    uint8_t *y;
+    int64_t step;
+    int32_t low, high;
+    bool is_crossed;
+} fixed_sums;
+
+/* Those of matrices, which are rounded once. */
+static __attribute__((noinline, unused)) void once_store(const fixed_sums *all, int count) {
     for (int i = 0; i < count; i++) {
-        ints v = sums[i] + start;
-        v = once ? fixed_product_once(v, multiplier, shift) : fixed_product(v, multiplier, shift);
-        lanes made = clamp(__builtin_convertvector(v, lanes), low, high);
-        registers_store((uint8_t *)end->y + place + i * step, step, &made, 1, low, high, is_crossed);
+        const ints v = fixed_product_once(all->sums[i] + all->start, all->multiplier, all->shift);
+        registers_pack(all->y + i * all->step, 0, &v, 1, all->low, all->high, all->is_crossed);
     }
+}
+
+/* `count` of them from `first` on, a constant. */
+INLINE void some_store(const fixed_sums *all, int first, int count) {
+    ints v[4];
+    UNROLLED for (int i = 0; i < count; i++) v[i] = fixed_product(all->sums[first + i] + all->start, all->multiplier, all->shift);
+    registers_pack(all->y + first * all->step, all->step, v, count, all->low, all->high, all->is_crossed);
+}
+
+/* Completes `count` registers of sums alike, by fixed point; `channel`: the first lane. Not inlined: few models are so. */
+static __attribute__((noinline, unused)) void fixed_sums_store(const rt_quantized_end *end, const ints *sums, int count,
+                                                           int64_t channel, int64_t place, int64_t step,
+                                                           const float *bias, bool is_crossed) {
+    const fixed_sums all = {
+        .sums = sums,
+        .start = (ints)crossed(load(bias + channel), is_crossed),
+        .multiplier = (ints)crossed(load(end->scales + channel), is_crossed),
+        .shift = (ints)crossed(load(end->scales + end->shifts + channel), is_crossed),
+        .y = (uint8_t *)end->y + place,
+        .step = step,
+        .low = (int32_t)end->a,
+        .high = (int32_t)end->b,
+        .is_crossed = is_crossed,
+    };
+    if (end->bytes & RT_BYTES_ONCE) {
+        const fixed_sums held = all; /* what others see stays in memory */
+        once_store(&held, count);
+        return;
+    }
+    int i = 0;
+    for (; i + 4 <= count; i += 4) some_store(&all, i, 4);
+    for (; i + 2 <= count; i += 2) some_store(&all, i, 2);
+    if (i < count) some_store(&all, i, 1);
 }
 
 /* Whatever activation is no clamp, of floats from `place` on. */

@@ -155,10 +155,17 @@ void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows) {
     rows->tiles->apply(rows->activation, rows->a, rows->b, rows->y + rows->first_row * width * RT_BLOCK, count);
 }
 
-/* fixed_results_store, not inlined: few models are so. */
-static __attribute__((noinline)) void fixed_store(const rt_quantized_end *end, const float *sums, int64_t place, int part) {
-    const ints sum = __builtin_convertvector(load(sums), ints);
-    fixed_results_store(end, &sum, 1, part * LANES, place, LANES, end->bias, false);
+/* The results of a row of sums, by fixed point; `place`: of the first in the plane. */
+static void fixed_finish(const rt_quantized_rows *rows, int64_t place) {
+    for (int part = 0; part < RT_BLOCK; part += LANES) {
+        for (int64_t column = 0; column < rows->window->out_w; column += LEAST) {
+            int64_t left = rows->window->out_w - column, at = column * RT_BLOCK + part;
+            int count = left < LEAST ? (int)left : LEAST;
+            ints whole[LEAST];
+            for (int i = 0; i < count; i++) whole[i] = __builtin_convertvector(load(rows->sums + at + i * RT_BLOCK), ints);
+            fixed_sums_store(&rows->end, whole, count, part, place + at, RT_BLOCK, rows->end.bias, false);
+        }
+    }
 }
 
 /* Completes `count` registers that follow each other, the first of which has the first lanes. */
@@ -174,9 +181,6 @@ static void row_finish(const rt_quantized_rows *rows, int64_t place) {
     const rt_quantized_end end = rows->end; /* stores could change it, for all that the compiler knows */
     const float *sums = rows->sums;
     int64_t i = 0, count = rows->window->out_w * RT_BLOCK;
-    for (; end.bytes & RT_BYTES_FIXED && i < count; i += LANES) {
-        fixed_store(&rows->end, sums + i, place + i, (int)(i / LANES % PARTS));
-    }
     lanes scales[PARTS], bias[PARTS];
     UNROLLED for (int part = 0; part < PARTS; part++) {
         scales[part] = load(end.scales + part * LANES), bias[part] = load(end.bias + part * LANES);
@@ -202,7 +206,8 @@ void NAME(rt_lanes_quantized_depthwise_)(const rt_quantized_rows *rows) {
     for (int64_t row = rows->first_row; row < rows->end_row; row++) {
         padded_move(&sums, row, &in);
         compute(&sums, in.under, 0);
-        row_finish(rows, row * width);
+        if (rows->end.bytes & RT_BYTES_FIXED) fixed_finish(rows, row * width);
+        else row_finish(rows, row * width);
     }
     results_activate(&rows->end, rows->first_row * width, (rows->end_row - rows->first_row) * width);
 }

@@ -61,7 +61,8 @@ typedef struct rt_quantized_rows {
     const rt_blocked_window *window;
     const uint8_t *x;           /* the input plane */
     uint8_t zero;               /* of x */
-    const float *weights;       /* [k_h][k_w][lane], whole */
+    const int8_t *bytes;        /* the weights, [k_h][k_w][lane] */
+    const float *weights;       /* the same as floats */
     void *padded;               /* as of rt_blocked_rows */
     float *sums;                /* memory for an output row */
     int64_t first_row, end_row; /* of the output */
@@ -103,6 +104,7 @@ static inline bool rt_are_byte_bounds(float low, float high) {
 typedef struct {
     uint32_t pixels, blocks; /* the best size of a tile, at most RT_BLOCKED_PIXELS */
     void (*product)(const rt_quantized_tile *tile);
+    bool (*depthwise)(const rt_quantized_rows *rows); /* returns whether it serves such windows; NULL: none */
 } rt_quantized_kernels;
 
 /* Those for the instruction set of `tiles`, a block of 8 or 16, and weights of which BYTES tells. */

@@ -3,6 +3,7 @@
  * pixels and lanes (I8MM), else 16 bits for one that sums two (x86) or widens (the rest). None of them saturates; with RT_PAIRS AVX2's sum of two products of bytes
  * would, but for weights that never let it (RT_BYTES_PAIRS). */
 #include "cpu_lanes_bytes.h"
+#include "cpu_lanes_window.h"
 
 /* PARTIALS: sums that each lane has, which are added up at the end. SIGNED: inputs are multiplied as u - 128. PIXELS x
  * REGISTERS of sums fill the registers but for those of weights and inputs. */
@@ -273,6 +274,32 @@ INLINE ints quad_load(const element *x) {
 INLINE ints products_add(ints sum, ints x, weight_register w) { return sum + x * w; }
 #endif
 
+#if defined(DOT) && !defined(SIGNED) && !defined(__ARM_FEATURE_MATMUL_INT8)
+enum { TAPS_AS_THEY_LIE = true };
+
+/* Adds the products of taps of one quad each, which are read where they lie. */
+INLINE void taps_add(ints sum[PIXELS][REGISTERS], const rt_quantized_tile *tile, const int8_t *w, int pixels, int blocks) {
+    const void *const *rows = tile->rows;
+    for (uint32_t t = 0; t < tile->taps; t++, rows += RT_BLOCKED_PIXELS, w += RT_BLOCK * RT_QUAD) {
+        weight_register weights[REGISTERS];
+        UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
+            const int64_t block = i / PARTS_OF_SUMS * tile->weights_stride;
+            weights[i] = weights_load(w + block + i % PARTS_OF_SUMS * SHARE * RT_QUAD);
+        }
+        UNROLLED for (int p = 0; p < pixels; p++) {
+            ints quad = quad_load(rows[p]);
+            UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) sum[p][i] = products_add(sum[p][i], quad, weights[i]);
+        }
+    }
+}
+#else
+enum { TAPS_AS_THEY_LIE = false };
+
+INLINE void taps_add(ints sum[PIXELS][REGISTERS], const rt_quantized_tile *tile, const int8_t *w, int pixels, int blocks) {
+    (void)sum, (void)tile, (void)w, (void)pixels, (void)blocks;
+}
+#endif
+
 #ifndef __ARM_FEATURE_MATMUL_INT8
 #ifdef __ARM_FEATURE_DOTPROD
 /* Those of as many quads as a register holds: one load of each pixel's inputs, multiplied by lane. */
@@ -340,12 +367,6 @@ INLINE ints totals(const ints *sum) {
 
 /* --- results --- */
 
-/* fixed_results_store, not inlined: few models are so. */
-static __attribute__((noinline)) void fixed_store(const rt_quantized_end *end, const ints *sums, int count, int64_t channel,
-                                                  int64_t place, int64_t step, const float *bias) {
-    fixed_results_store(end, sums, count, channel, place, step, bias, CROSSED);
-}
-
 /* Completes the sums of a group of blocks, the first of which is `block`. */
 INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels,
                         int blocks) {
@@ -370,37 +391,36 @@ INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTER
     }
 }
 
-/* The same of all groups whose sums were held, by fixed point. */
-static void held_finish(const rt_quantized_tile *tile, ints held[PASS][PIXELS * REGISTERS]) {
-    const float *bias = tile->end.bias;
-    const int rows = IN_PAIRS ? ((int)tile->pixels + 1) / 2 * 2 : (int)tile->pixels;
-#ifdef SIGNED
-    bias += tile->signed_bias;
-#endif
-    for (uint32_t block = 0; block < tile->blocks; block++) {
-        ints(*sum)[REGISTERS] = (ints(*)[REGISTERS])(void *)held[block / GROUP * GROUP];
-        if (block % GROUP == 0) sums_part(sum, rows, REGISTERS);
-        for (int part = 0; part < PARTS; part++) {
-            ints own[PIXELS];
-            int first = (int)(block % GROUP) * PARTS_OF_SUMS + part * PARTIALS;
-            for (uint32_t p = 0; p < tile->pixels; p++) own[p] = totals(sum[p] + first);
-            fixed_store(&tile->end, own, (int)tile->pixels, block * RT_BLOCK + part * LANES,
-                        block * tile->y_plane + part * LANES, tile->y_pixel, bias);
-        }
-    }
-}
-
 /* --- tiles --- */
 
 /* What a group of blocks adds to its sums, which wait in `held` until the last inputs were brought together. */
 typedef struct {
     const rt_quantized_tile *tile;
-    const element (*x)[ROW];
+    const element (*x)[ROW]; /* NULL: taps as they lie */
     uint32_t channels, block;
     const int8_t *weights;
     ints *held;
     bool is_first, is_last;
 } group;
+
+/* Completes the sums of a group that are held, by fixed point. */
+static __attribute__((noinline)) void held_finish(const group *own, int pixels, int rows, int blocks) {
+    const rt_quantized_tile *tile = own->tile;
+    const float *bias = tile->end.bias;
+    ints(*sum)[REGISTERS] = (ints(*)[REGISTERS])(void *)own->held;
+#ifdef SIGNED
+    bias += tile->signed_bias;
+#endif
+    sums_part(sum, rows, REGISTERS);
+    for (int b = 0; b < blocks; b++) {
+        int64_t channel = (own->block + (uint32_t)b) * RT_BLOCK, plane = (own->block + (uint32_t)b) * tile->y_plane;
+        for (int part = 0; part < PARTS; part++) {
+            ints whole[PIXELS];
+            for (int p = 0; p < pixels; p++) whole[p] = totals(sum[p] + b * PARTS_OF_SUMS + part * PARTIALS);
+            fixed_sums_store(&tile->end, whole, pixels, channel + part * LANES, plane + part * LANES, tile->y_pixel, bias, CROSSED);
+        }
+    }
+}
 
 /* A group of constant size. */
 INLINE void group_compute(const group *own, int pixels, int blocks) {
@@ -411,14 +431,20 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
             sum[p][i] = own->is_first ? (ints){0} : own->held[p * REGISTERS + i];
         }
     }
-    quads_add(sum, own->x, own->weights, own->tile->weights_stride, own->channels, pixels, blocks);
-    if (own->is_last) {
+    if (own->x == NULL) {
+        taps_add(sum, own->tile, own->weights, pixels, blocks);
+    } else {
+        quads_add(sum, own->x, own->weights, own->tile->weights_stride, own->channels, pixels, blocks);
+    }
+    const bool is_fixed = own->tile->end.bytes & RT_BYTES_FIXED;
+    if (own->is_last && !is_fixed) {
         sums_finish(own->tile, sum, own->block, pixels, blocks);
         return;
     }
     UNROLLED for (int p = 0; p < rows; p++) {
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) own->held[p * REGISTERS + i] = sum[p][i];
     }
+    if (own->is_last) held_finish(own, pixels, rows, blocks);
 }
 
 #define VARIANT(pixels, blocks)                                                                                        \
@@ -440,11 +466,15 @@ static void product(const rt_quantized_tile *tile) {
     element buffer[TILE_PIXELS][ROW];
     ints held[PASS][PIXELS * REGISTERS]; /* for each group as many as it could have */
     cursor at = {0, 0};
-    const bool is_fixed = tile->end.bytes & RT_BYTES_FIXED;
     for (int64_t done = 0; at.tap < tile->taps;) {
-        bool is_first = done == 0;
-        group own = {tile, (const element(*)[ROW])buffer, inputs_take(tile, &at, buffer), 0, NULL, NULL, is_first, false};
-        own.is_last = at.tap == tile->taps && !is_fixed;
+        group own = {tile, NULL, 0, 0, NULL, NULL, done == 0, false};
+        if (TAPS_AS_THEY_LIE && tile->channels <= RT_QUAD) {
+            at.tap = tile->taps;
+        } else {
+            own.x = (const element(*)[ROW])buffer;
+            own.channels = inputs_take(tile, &at, buffer);
+        }
+        own.is_last = at.tap == tile->taps;
         for (uint32_t block = 0; block < tile->blocks; block += GROUP) {
             uint32_t blocks = tile->blocks - block < GROUP ? tile->blocks - block : GROUP;
             own.block = block;
@@ -454,14 +484,152 @@ static void product(const rt_quantized_tile *tile) {
         }
         done += own.channels;
     }
-    if (is_fixed) {
-        held_finish(tile, held);
-    } else if (tile->y_pixel == RT_BLOCK) {
+    if (tile->y_pixel == RT_BLOCK) {
         for (uint32_t b = 0; b < tile->blocks; b++) results_activate(&tile->end, b * tile->y_plane, tile->pixels * RT_BLOCK);
     } else { /* the blocks of a pixel follow each other */
         for (uint32_t p = 0; p < tile->pixels; p++) results_activate(&tile->end, p * tile->y_pixel, tile->blocks * RT_BLOCK);
     }
 }
 
+/* --- depthwise, by sums of four products --- */
+
+#if defined(__AVX512VNNI__) && LANES == 16
+/* A quad: four neighbouring pixels of a row, the bytes of each channel together. Of the outputs that are computed at once
+ * each begins at another place of its first quad, and has weights that are moved there. */
+enum { WINDOW_PIXELS = 4, MOST_ROWS = 9, MOST_COLUMNS = 9, MOST_STRIDE = 2, MOST_QUADS = 4 };
+
+/* Completes the sums of `pixels` neighbours. */
+INLINE void depthwise_finish(const rt_quantized_rows *rows, const ints *sum, int pixels, int part, int64_t out) {
+    const rt_quantized_end end = rows->end;
+    if (end.bytes & RT_BYTES_FIXED) {
+        ints held[WINDOW_PIXELS]; /* sums whose address is given away stay in memory */
+        UNROLLED for (int p = 0; p < pixels; p++) held[p] = sum[p];
+        fixed_sums_store(&rows->end, held, pixels, part, out * RT_BLOCK + part, RT_BLOCK, rows->end.bias, false);
+        return;
+    }
+    lanes scale = load(end.scales + part), bias = load(end.bias + part), v[WINDOW_PIXELS];
+    UNROLLED for (int p = 0; p < pixels; p++) v[p] = __builtin_convertvector(sum[p], lanes) * scale + bias;
+    results_store(&end, v, pixels, out * RT_BLOCK + part, RT_BLOCK, least(&end), most(&end), false);
+}
+
+/* Some rows, the weights of each row of taps by the place in the first quad, and the products of the zero point with each
+ * row of taps. */
+typedef struct {
+    const rt_quantized_rows *rows;
+    __m512i zeros, weights[MOST_ROWS][RT_QUAD][MOST_QUADS - 1];
+    ints of_zeros[MOST_ROWS];
+} quad_rows;
+
+/* One row of outputs: the rows of taps that are there, the input under the first of them, and what sums begin with. */
+typedef struct {
+    int64_t number;
+    rt_tap_range taps;
+    const uint8_t *x;
+    ints start;
+} quad_row;
+
+/* The bytes of pixels from `first` to `end` - 1, of a quad. */
+INLINE __mmask64 pixels_mask(int64_t first, int64_t end) {
+    const int64_t begin = first > 0 ? first : 0, after = end < RT_QUAD ? end : RT_QUAD;
+    if (after <= begin) return 0;
+    return ~(__mmask64)0 >> (RT_QUAD - (after - begin)) * RT_BLOCK << begin * RT_BLOCK;
+}
+
+/* A quad, with `zeros` where a pixel is not there. */
+INLINE __m512i pixels_load(const uint8_t *x, __mmask64 there, __m512i zeros) {
+    const __m512i quarters = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i turned = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(quarters, _mm512_mask_loadu_epi8(zeros, there, x)), turned);
+}
+
+/* `pixels` neighbours from a column on; their number, k_w and stride are constants where it is called for speed. */
+INLINE void quads_compute(const quad_rows *own, const quad_row *at, int64_t column, int pixels, int64_t k_w,
+                          int64_t stride) {
+    const rt_blocked_window *w = own->rows->window;
+    const int64_t left = column * stride - w->pad_l, line = w->dil_h * w->in_w * RT_BLOCK;
+    const int64_t quads = ((pixels - 1) * stride + k_w - 1) / RT_QUAD + 1;
+    const bool is_inside = left >= 0 && left + quads * RT_QUAD <= w->in_w;
+    const uint8_t *x = at->x + left * RT_BLOCK;
+    __mmask64 there[MOST_QUADS] = {0};
+    ints sum[WINDOW_PIXELS];
+    UNROLLED for (int64_t q = 0; q < quads; q++) {
+        const int64_t from = left + q * RT_QUAD;
+        there[q] = is_inside ? ~(__mmask64)0 : pixels_mask(-from, w->in_w - from);
+    }
+    UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) sum[p] = at->start;
+    for (int64_t i = at->taps.first; i < at->taps.end; i++, x += line) {
+        __m512i quad[MOST_QUADS] = {own->zeros};
+        UNROLLED for (int64_t q = 0; q < quads; q++) quad[q] = pixels_load(x + q * RT_QUAD * RT_BLOCK, there[q], own->zeros);
+        UNROLLED for (int p = 0; p < pixels; p++) {
+            const int64_t place = p * stride % RT_QUAD, first = p * stride / RT_QUAD;
+            UNROLLED for (int64_t q = 0; q * RT_QUAD < place + k_w; q++) {
+                sum[p] = (ints)_mm512_dpbusd_epi32((__m512i)sum[p], quad[first + q], own->weights[i][place][q]);
+            }
+        }
+    }
+    depthwise_finish(own->rows, sum, pixels, 0, at->number * w->out_w + column);
+}
+
+/* The same of any window. */
+static void some_compute(const quad_rows *own, const quad_row *at, int64_t column, int pixels) {
+    const int64_t k_w = own->rows->window->k_w, stride = own->rows->window->stride_w;
+    if (pixels < WINDOW_PIXELS) {
+        for (int p = 0; p < pixels; p++) quads_compute(own, at, column + p, 1, k_w, stride);
+    } else if (k_w != 3 && k_w != 5) {
+        quads_compute(own, at, column, WINDOW_PIXELS, k_w, stride);
+    } else if (stride == 1) {
+        if (k_w == 3) quads_compute(own, at, column, WINDOW_PIXELS, 3, 1);
+        if (k_w == 5) quads_compute(own, at, column, WINDOW_PIXELS, 5, 1);
+    } else {
+        if (k_w == 3) quads_compute(own, at, column, WINDOW_PIXELS, 3, 2);
+        if (k_w == 5) quads_compute(own, at, column, WINDOW_PIXELS, 5, 2);
+    }
+}
+
+/* Brings the weights to each place. */
+static void weights_move(quad_rows *own) {
+    const rt_blocked_window *w = own->rows->window;
+    const __m512i none = _mm512_setzero_si512();
+    for (int64_t i = 0; i < w->k_h; i++) {
+        const uint8_t *line = (const uint8_t *)own->rows->bytes + i * w->k_w * RT_BLOCK;
+        for (int64_t place = 0; place < RT_QUAD; place++) {
+            for (int64_t q = 0; q * RT_QUAD < place + w->k_w; q++) {
+                const int64_t tap = q * RT_QUAD - place; /* the first of the quad */
+                own->weights[i][place][q] = pixels_load(line + tap * RT_BLOCK, pixels_mask(-tap, w->k_w - tap), none);
+            }
+        }
+        own->of_zeros[i] = (ints){0};
+        for (int64_t q = 0; q * RT_QUAD < w->k_w; q++) {
+            own->of_zeros[i] = (ints)_mm512_dpbusd_epi32((__m512i)own->of_zeros[i], own->zeros, own->weights[i][0][q]);
+        }
+    }
+}
+
+/* rt_quantized_kernels.depthwise; computes the last pixels of a row maybe twice. */
+static bool depthwise(const rt_quantized_rows *rows) {
+    const rt_blocked_window *w = rows->window;
+    if (w->dil_w != 1 || w->stride_w > MOST_STRIDE || w->k_h > MOST_ROWS || w->k_w > MOST_COLUMNS) return false;
+    const int pixels = w->out_w < WINDOW_PIXELS ? (int)w->out_w : WINDOW_PIXELS;
+    quad_rows own;
+    own.rows = rows;
+    own.zeros = _mm512_set1_epi8((char)rows->zero);
+    weights_move(&own);
+    for (int64_t row = rows->first_row; row < rows->end_row; row++) {
+        const taps under = row_taps(w, row);
+        quad_row at = {.number = row, .taps = under.rows, .x = rows->x, .start = {0}};
+        if (at.taps.first < at.taps.end) at.x += (under.top + at.taps.first * w->dil_h) * w->in_w * RT_BLOCK;
+        for (int64_t i = at.taps.first; i < at.taps.end; i++) at.start -= own.of_zeros[i];
+        for (int64_t column = 0; column < w->out_w; column += pixels) {
+            some_compute(&own, &at, column + pixels <= w->out_w ? column : w->out_w - pixels, pixels);
+        }
+    }
+    const int64_t line = w->out_w * RT_BLOCK;
+    results_activate(&rows->end, rows->first_row * line, (rows->end_row - rows->first_row) * line);
+    return true;
+}
+#else
+#define depthwise NULL
+#endif
+
 extern const rt_quantized_kernels NAME(rt_quantized_kernels_);
-const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product};
+const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product, depthwise};

@@ -106,36 +106,32 @@ static const char *quantized_check(const rt_cpu_call *call, rt_cpu_needs *needs)
 
 enum { TOGETHER = 64 };
 
-/* Rounds to the nearest step, of two the even one; a NaN becomes the least byte. */
-static inline uint8_t byte_of(float v, float per_step, float zero) {
-    const float shift = 12582912.0f; /* 1.5 * 2^23: the last bit of a sum with it counts ones */
-    int32_t bits;
-    v *= per_step;
-    v = v > -zero ? v : -zero;
-    v = (v < 255.0f - zero ? v : 255.0f - zero) + shift;
-    memcpy(&bits, &v, sizeof bits);
-    return (uint8_t)(bits - 0x4B400000 + (int32_t)zero);
-}
+/* How floats become bytes. A value. */
+typedef struct {
+    const rt_blocked_kernels *kernels;
+    float per_step;
+    int32_t zero;
+} rounding;
 
-/* Elements that lie `step` and `apart` from each other; some together, so that the compiler makes vectors of them. */
-static void elements_quantize(const float *x, int64_t step, uint8_t *y, int64_t apart, int64_t count, float per_step,
-                              float zero) {
-    float from[TOGETHER];
+/* Elements that lie `step` and `apart` from each other, some together. */
+static void elements_quantize(const rounding *to_bytes, const float *x, int64_t step, uint8_t *y, int64_t apart,
+                              int64_t count) {
+    float from[TOGETHER] = {0};
     uint8_t to[TOGETHER];
     for (int64_t done = 0; done < count; done += TOGETHER) {
         int64_t some = count - done < TOGETHER ? count - done : TOGETHER;
-        for (int64_t i = 0; i < some; i++) from[i] = x[(done + i) * step];
-        for (int64_t i = 0; i < some; i++) to[i] = byte_of(from[i], per_step, zero);
+        const bool is_there = step == 1 && some == TOGETHER;
+        for (int64_t i = 0; i < some && !is_there; i++) from[i] = x[(done + i) * step];
+        to_bytes->kernels->quantize(is_there ? x + done : from, to_bytes->per_step, to_bytes->zero, TOGETHER, to);
         for (int64_t i = 0; i < some; i++) y[(done + i) * apart] = to[i];
     }
 }
 
-/* Channels of a line: whole blocks of them pixel by pixel where they are neighbours on both sides, else channel by
- * channel. */
-static void block_quantize(const float *x, const line *from, uint8_t *y, const line *to, int64_t width, int64_t count,
-                           float per_step, float zero) {
+/* Channels of a line, one by one. */
+static void block_quantize(const rounding *to_bytes, const float *x, const line *from, uint8_t *y, const line *to,
+                           int64_t width, int64_t count) {
     for (int64_t c = 0; c < count; c++) {
-        elements_quantize(x + c * from->channel, from->pixel, y + c * to->channel, to->pixel, width, per_step, zero);
+        elements_quantize(to_bytes, x + c * from->channel, from->pixel, y + c * to->channel, to->pixel, width);
     }
 }
 
@@ -154,7 +150,9 @@ static void block_convert(const rt_cpu_call *call, const rt_quantized_reorder_ar
     float zero = (float)call->codes.zero;
     if (call->codes.bytes) {
         uint8_t *y = (uint8_t *)call->tensors[Y].data + to->start;
-        block_quantize((const float *)call->tensors[X].data + from->start, from, y, to, d->w, count, 1.0f / d->step, zero);
+        const rt_blocked_kernels *kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
+        const rounding to_bytes = {kernels, 1.0f / d->step, (int32_t)call->codes.zero};
+        block_quantize(&to_bytes, (const float *)call->tensors[X].data + from->start, from, y, to, d->w, count);
         return;
     }
     float *y = (float *)call->tensors[Y].data + to->start;
