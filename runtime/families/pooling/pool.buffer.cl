@@ -38,10 +38,12 @@ INLINED void pool_pixel(global const input_storage *x, int x_stride, global outp
 #endif
         }
     }
-    const int found = (end_i - first_i) * (end_j - first_j);
-    const float divisor = POOL == POOLING_MAX ? 1.0f : count_include_pad ? k_h * k_w : found;
+#if BYTES & 4 || POOL == POOLING_AVERAGE
+    const int found = POOL == POOLING_MAX ? 1 : (end_i - first_i) * (end_j - first_j);
+    const float divisor = POOL != POOLING_MAX && count_include_pad ? k_h * k_w : found;
+#endif
 #if BYTES & 4
-    const float zeros = ZERO * (POOL == POOLING_MAX ? 1 : found);
+    const float zeros = ZERO * found;
     result = clamp((result - zeros) * (scale / divisor), act_a, act_b);
 #elif POOL == POOLING_AVERAGE
     result /= divisor;
