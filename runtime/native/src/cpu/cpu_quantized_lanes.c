@@ -1,7 +1,10 @@
 /* Sums of products of eight bits. The inputs of a tile are brought together as the instruction wants them, and all blocks
  * of the tile pass over them: bytes for an instruction that sums four products in a lane (VNNI, SDOT) or eight for two
- * pixels and lanes (I8MM), else 16 bits for one that sums two (x86) or widens (the rest). None of them saturates; with RT_PAIRS AVX2's sum of two products of bytes
- * would, but for weights that never let it (RT_BYTES_PAIRS). */
+ * pixels and lanes (I8MM), else 16 bits for one that sums two (x86) or widens (the rest). None of them saturates; with
+ * RT_PAIRS AVX2's sum of two products of bytes would, but for weights that never let it (RT_BYTES_PAIRS).
+ *
+ * Depthwise convolutions are here where four products in a lane are those of neighbouring pixels (AVX-512 VNNI); the
+ * other sets have them in floats (cpu_lanes_window.c). */
 #include "cpu_lanes_bytes.h"
 #include "cpu_lanes_window.h"
 
@@ -312,7 +315,7 @@ INLINE void quads_of_register_add(ints sum[PIXELS][REGISTERS], const element (*x
         const int8_t *own = w + i / PARTS_OF_SUMS * stride + (quad * RT_BLOCK + i % PARTS_OF_SUMS * SHARE) * RT_QUAD;  \
         int8x16_t weights = vld1q_s8(own);                                                                             \
         UNROLLED for (int p = 0; p < pixels; p++) {                                                                    \
-            sum[p][i] = (ints)vdotq_laneq_s32((int32x4_t)sum[p][i], weights, inputs[p], quad);   \
+            sum[p][i] = (ints)vdotq_laneq_s32((int32x4_t)sum[p][i], weights, inputs[p], quad);                           \
         }                                                                                                              \
     }                                                                                                                  \
     FENCE_BEHIND(sum[0][0], sum[0][1]);
