@@ -35,6 +35,7 @@ typedef struct {
 typedef struct {
     const rt_cpu_call *call;
     const rt_blocked_kernels *kernels;
+    const rt_quantized_kernels *bytes;
     rt_workers *workers;
     rt_blocked_window window;
     rt_plane_turns turns;
@@ -199,7 +200,6 @@ static void depthwise_turn(const void *context, uint32_t turn, uint32_t worker) 
     const int8_t *w = (const int8_t *)call->tensors[W].data + own.plane % all->blocks * count;
     void *padded = rt_workers_scratch(all->workers, worker);
     float *sums = (float *)(void *)((char *)padded + all->padded_bytes), *weights = sums + window->out_w * lanes;
-    const rt_quantized_kernels *bytes = rt_quantized_kernels_of(call->tiles, call->codes.block, call->codes.bytes);
     const rt_quantized_rows rows = {
         .window = window,
         .x = (const uint8_t *)call->tensors[X].data + own.plane * window->in_h * window->in_w * lanes,
@@ -212,7 +212,7 @@ static void depthwise_turn(const void *context, uint32_t turn, uint32_t worker) 
         .end_row = own.end_row,
         .end = end_move(all->end, channel, own.plane * window->out_h * window->out_w * lanes),
     };
-    if (bytes->depthwise != NULL && bytes->depthwise(&rows)) return;
+    if (all->bytes->depthwise != NULL && all->bytes->depthwise(&rows)) return;
     for (int64_t i = 0; i < count; i++) weights[i] = w[i];
     all->kernels->quantized_depthwise(&rows);
 }
@@ -222,6 +222,7 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
     job all = {
         .call = call,
         .kernels = rt_blocked_kernels_of(call->tiles, call->codes.block),
+        .bytes = rt_quantized_kernels_of(call->tiles, call->codes.block, call->codes.bytes),
         .workers = workers,
         .window = window_of(call),
         .blocks = (int64_t)rt_ceil_div((uint64_t)d.channels, call->codes.block),
