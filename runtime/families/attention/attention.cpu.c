@@ -154,10 +154,15 @@ static void scores_compute(turn_state *turn, int64_t from, int64_t keys) {
     const dims *d = &turn->all->d;
     const float *first = turn->k.data + from * turn->k.row;
     if (turn->count <= FEW_QUERIES && turn->k.column == 1) {
-        for (int64_t p = 0; p < turn->count; p++) {
-            const float *q = turn->q + p * d->depth;
-            turn->all->call->tiles->dots(q, first, turn->k.row, (uint64_t)keys, (uint64_t)d->depth, turn->weights + p * KEYS);
-        }
+        turn->all->call->tiles->dots(&(rt_dots){.x = turn->q,
+                                                .rows = first,
+                                                .y = turn->weights,
+                                                .x_stride = d->depth,
+                                                .rows_stride = turn->k.row,
+                                                .y_stride = KEYS,
+                                                .queries = (uint64_t)turn->count,
+                                                .count = (uint64_t)keys,
+                                                .depth = (uint64_t)d->depth});
         return;
     }
     const matrix transposed = {first, turn->k.column, turn->k.row};

@@ -56,6 +56,14 @@ typedef struct {
     const rt_epilogue *epilogue;
 } rt_depthwise_tile;
 
+/* y[q][r] = x[q] . row r, each of `depth` neighbours. A value. */
+typedef struct {
+    const float *x, *rows;
+    float *y;
+    int64_t x_stride, rows_stride, y_stride; /* elements from one to the next */
+    uint64_t queries, count, depth;          /* count: rows */
+} rt_dots;
+
 /* The loops for one instruction set. A value, of which all are constants. */
 struct rt_tile_kernels {
     const char *name; /* of the instruction set */
@@ -80,8 +88,7 @@ struct rt_tile_kernels {
     float (*squares)(const float *x, uint64_t count, float less);
     /* y = (x - less) * factor * s + t of each value; y may be x, else they do not overlap */
     void (*affine)(const float *x, const float *s, const float *t, float less, float factor, uint64_t count, float *y);
-    /* y[r] = x . row r, of `count` rows of `depth` values that begin `stride` apart */
-    void (*dots)(const float *x, const float *rows, int64_t stride, uint64_t count, uint64_t depth, float *y);
+    void (*dots)(const rt_dots *all);
 };
 
 /* How many of the `rest` blocks, at least one, the next tile has, so that all have about as many. */
