@@ -270,6 +270,23 @@ def global_pool(channels: int, size: tuple[int, int], block: int) -> Launch:
     return Launch(string, (oracle.blocked(x, block, JUNK),), frozenset(), ints, (), expected, None, expected.shape)
 
 
+def normalization(channels: int, groups: int, size: tuple[int, int], activation: Activated, block: int) -> Launch:
+    """Groups of channels of a batch of two, far from zero."""
+    rng = np.random.default_rng(5)
+    x = (rng.standard_normal((2, channels, *size)) + 40).astype(np.float32)
+    scale, shift = rng.standard_normal((2, channels)).astype(np.float32)
+    grouped = x.astype(np.float64).reshape(2, groups, -1)
+    deviation = np.sqrt(grouped.var(axis=2, keepdims=True) + 0.01)
+    normal = ((grouped - grouped.mean(axis=2, keepdims=True)) / deviation).reshape(x.shape)
+    sums = normal * scale[:, None, None] + shift[:, None, None]
+    expected = oracle.activated(sums, *activation)
+    string = f"blocked_normalization ACTIVATION={int(activation[0])} BLOCK={block}"
+    ints, floats = (2, channels, groups, size[0] * size[1]), (0.01, *activation[1:])
+    shape = (2, -(-channels // block), *size, block)
+    tensors = (oracle.blocked(x, block, JUNK), scale, shift)
+    return Launch(string, tensors, frozenset({1, 2}), ints, floats, expected, channels, shape)
+
+
 def ordered(x: Floats, order: Order, block: int) -> Floats:
     """An NCHW array in another order; zeros behind the last channel."""
     if order == Order.BLOCKED:

@@ -17,12 +17,16 @@ from tests.native import blocked_oracle
 from tests.native.blocked_cases import (
     CONVOLUTIONS,
     HALVES,
+    HARD_SWISH,
+    RELU6,
     SEPARABLES,
     WINOGRADS,
+    Activated,
     Convolution,
     Launch,
     Separable,
     global_pool,
+    normalization,
     pool,
     reorder,
 )
@@ -196,6 +200,17 @@ def test_global_pool(farmrt: Farmrt, block: int, isa: str) -> None:
     check(farmrt, global_pool(21, (7, 9), block), isa)
 
 
+@pytest.mark.parametrize(("block", "isa"), list(itertools.product(BLOCKS, ISAS)))
+@pytest.mark.parametrize("activation", [RELU6, HARD_SWISH])
+@pytest.mark.parametrize(
+    ("channels", "groups", "size"), [(21, 21, (7, 9)), (48, 2, (30, 37)), (20, 10, (1, 1)), (6, 1, (40, 40))]
+)
+def test_normalization(
+    farmrt: Farmrt, channels: int, groups: int, size: tuple[int, int], activation: Activated, block: int, isa: str
+) -> None:
+    check(farmrt, normalization(channels, groups, size, activation, block), isa)
+
+
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(Order, Order)))
 @pytest.mark.parametrize(("channels", "block"), [(3, 8), (32, 16), (21, 8), (21, 16)])
 def test_reorder(farmrt: Farmrt, source: Order, target: Order, channels: int, block: int) -> None:
@@ -242,7 +257,7 @@ def test_tensors_that_exceed_their_pools_are_refused(farmrt: Farmrt, case: Convo
     "launch", [pool(0, 21, (9, 12), 0, 16), global_pool(21, (7, 9), 8), reorder(Order.NCHW, Order.BLOCKED, 21, 8)]
 )
 def test_other_tensors_that_exceed_their_pools_are_refused(farmrt: Farmrt, launch: Launch) -> None:
-    shorter = dataclasses.replace(launch, tensors=(launch.tensors[0].reshape(-1)[:-1],))
+    shorter = dataclasses.replace(launch, tensors=(launch.tensors[0].reshape(-1)[:-1], *launch.tensors[1:]))
     assert "the input exceeds its pool" in refusal(farmrt, shorter)
     shorter = dataclasses.replace(launch, shape=(int(np.prod(launch.shape)) - OFFSET - 1,))
     assert "the output exceeds its pool" in refusal(farmrt, shorter)

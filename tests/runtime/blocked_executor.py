@@ -199,6 +199,17 @@ def _global_pool(call: _Call) -> None:
     call.memory["y"][: mean.size] = mean
 
 
+def _normalization(call: _Call) -> None:
+    batch, channels, groups, pixels = (call.dims[name] for name in ("batch", "channels", "groups", "pixels"))
+    x = call.image("x", channels, pixels, 1)
+    grouped = x.reshape(batch, groups, -1)
+    centred = grouped - grouped.mean(axis=2, keepdims=True)
+    normal = centred / np.sqrt((centred**2).mean(axis=2, keepdims=True) + call.floats["epsilon"])
+    scale, shift = (call.memory[name][:channels, None, None] for name in "st")
+    y = normal.reshape(x.shape) * scale + shift
+    call.put(_activated(y, call.defines["ACTIVATION"], call.floats["act_a"], call.floats["act_b"]))
+
+
 def _reorder(call: _Call) -> None:
     shape = tuple(call.dims[name] for name in ("batch", "channels", "h", "w"))
     n, c, h, w = shape
@@ -272,6 +283,7 @@ _OPERATORS: Mapping[str, Callable[[_Call], None]] = {
     "blocked_separable": _separable,
     "blocked_pool": _pool,
     "blocked_global_pool": _global_pool,
+    "blocked_normalization": _normalization,
     "reorder": _reorder,
     "copy": _copy,
     "unary": _unary,

@@ -1,8 +1,10 @@
-"""Lowers scale and shift on blocked activations."""
+"""Lowers scale and shift, and normalisation by groups of channels, on blocked activations."""
 
 from __future__ import annotations
 
 from runtime.families.convolution.block_kernels import BLOCKED_DEPTHWISE
+from runtime.families.normalization.block_kernels import BLOCKED_NORMALIZATION
+from runtime.families.normalization.node import scale_and_shift
 from runtime.graph import Node
 from runtime.layout.buffer import pack_rows
 from runtime.lowering.activation import activation_code
@@ -30,4 +32,20 @@ def lower_scale_shift(builder: Builder, node: Node) -> None:
     builder.launch(BLOCKED_DEPTHWISE, node.name, "BatchNorm", tensors, dims | _ONE_TAP, numbers, defines, shown)
 
 
-BLOCKED_OPERATORS = {"BatchNormalization": BlockedOperator(any_image, lower_scale_shift)}
+def lower_group_normalization(builder: Builder, node: Node) -> None:
+    """Lowers GroupNormalization, which InstanceNormalization is with a group for each channel."""
+    x, y = builder.read(node.inputs[0], Storage.BLOCKED), builder.write(node.output, Storage.BLOCKED)
+    batch, channels, height, width = x.shape
+    scale, shift = (builder.constant(name, data) for name, data in scale_and_shift(builder.graph, node, channels))
+    dims = {"batch": batch, "channels": channels, "groups": node.attrs["groups"], "pixels": height * width}
+    code, numbers = activation_code(node.attrs)
+    defines = {"ACTIVATION": code, "BLOCK": builder.block}
+    floats = {"epsilon": node.attrs["epsilon"], **numbers}
+    tensors: Tensors = {"x": x, "s": scale, "t": shift, "y": y}
+    builder.launch(BLOCKED_NORMALIZATION, node.name, node.op, tensors, dims, floats, defines, ProfileInfo(y.shape))
+
+
+BLOCKED_OPERATORS = {
+    "BatchNormalization": BlockedOperator(any_image, lower_scale_shift),
+    "GroupNormalization": BlockedOperator(any_image, lower_group_normalization),
+}

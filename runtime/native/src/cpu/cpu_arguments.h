@@ -579,6 +579,24 @@ enum { RT_QUANTIZED_LOOKUP_X, RT_QUANTIZED_LOOKUP_TABLE, RT_QUANTIZED_LOOKUP_Y }
     }
 extern const rt_cpu_operator rt_cpu_quantized_lookup;
 
+typedef struct {
+    int32_t batch, channels, groups, pixels;
+    float epsilon, act_a, act_b;
+} rt_blocked_normalization_args;
+static inline rt_blocked_normalization_args rt_blocked_normalization_args_of(const rt_cpu_call *call) {
+    rt_blocked_normalization_args args;
+    memcpy((char *)&args + offsetof(rt_blocked_normalization_args, batch), call->ints, sizeof(int32_t[4]));
+    memcpy((char *)&args + offsetof(rt_blocked_normalization_args, epsilon), call->floats, sizeof(float[3]));
+    return args;
+}
+enum { RT_BLOCKED_NORMALIZATION_X, RT_BLOCKED_NORMALIZATION_S, RT_BLOCKED_NORMALIZATION_T, RT_BLOCKED_NORMALIZATION_Y };
+#define RT_BLOCKED_NORMALIZATION_ROW \
+    .name = "blocked_normalization", .tensors = "ffff", .int_count = 4, .float_count = 3, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {4, 1, INT32_MAX}, \
+    }
+extern const rt_cpu_operator rt_cpu_blocked_normalization;
+
 typedef rt_pool_args rt_blocked_pool_args;
 #define rt_blocked_pool_args_of rt_pool_args_of
 enum { RT_BLOCKED_POOL_X, RT_BLOCKED_POOL_Y };
@@ -955,6 +973,7 @@ extern const rt_cpu_operator rt_cpu_suppression;
     X(quantized_winograd) \
     X(quantized_binary) \
     X(quantized_lookup) \
+    X(blocked_normalization) \
     X(blocked_pool) \
     X(quantized_pool) \
     X(blocked_global_pool) \

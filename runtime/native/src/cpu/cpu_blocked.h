@@ -103,6 +103,14 @@ typedef struct {
     const rt_tile_kernels *tiles; /* have the activation */
 } rt_winograd_tile;
 
+/* y = (x - mean) * factor + shift between two bounds, lane by lane. A value. */
+typedef struct {
+    const float *x, *mean, *factor, *shift;
+    float low, high;
+    uint64_t pixels;
+    float *y;
+} rt_blocked_affine;
+
 /* The loops for one instruction set and block. A value, of which all are constants. */
 typedef struct {
     uint32_t pixels, blocks; /* the best size of a tile, at most RT_BLOCKED_PIXELS and RT_BLOCKED_BLOCKS */
@@ -112,6 +120,8 @@ typedef struct {
     void (*depthwise)(const rt_blocked_rows *rows);
     void (*pool)(const rt_blocked_rows *rows);
     void (*sum)(const float *x, uint64_t pixels, float *sums); /* the lanes of a plane over all its pixels */
+    void (*squares)(const float *x, uint64_t pixels, const float *mean, float *sums); /* of the lanes' distances from it */
+    void (*affine)(const rt_blocked_affine *pixels);
     /* for output tiles of 2 x 2 and of 4 x 4 */
     void (*winograd_input[2])(const rt_winograd_tile *tile);
     void (*winograd_output[2])(const rt_winograd_tile *tile);

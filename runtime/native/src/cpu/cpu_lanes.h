@@ -49,6 +49,8 @@ INLINE lanes upper_bound(uint32_t activation, float b) {
 void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows);
 void NAME(rt_lanes_pool_)(const rt_blocked_rows *rows);
 void NAME(rt_lanes_sum_)(const float *x, uint64_t pixels, float *sums);
+void NAME(rt_lanes_squares_)(const float *x, uint64_t pixels, const float *mean, float *sums);
+void NAME(rt_lanes_affine_)(const rt_blocked_affine *pixels);
 void NAME(rt_lanes_winograd2_input_)(const rt_winograd_tile *tile);
 void NAME(rt_lanes_winograd4_input_)(const rt_winograd_tile *tile);
 void NAME(rt_lanes_winograd2_output_)(const rt_winograd_tile *tile);

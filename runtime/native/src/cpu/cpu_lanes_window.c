@@ -267,14 +267,39 @@ void NAME(rt_lanes_pool_)(const rt_blocked_rows *rows) {
     }
 }
 
-void NAME(rt_lanes_sum_)(const float *x, uint64_t pixels, float *sums) {
+/* The lanes of a plane over all its pixels, or the squares of their distances from a mean: in LEAST sums, which do not
+ * wait for each other. */
+INLINE void plane_sum(const float *x, uint64_t pixels, const float *mean, float *sums) {
     ROLLED for (int part = 0; part < RT_BLOCK; part += LANES) {
-        lanes sum[LEAST] = {0}; /* which do not wait for each other */
+        lanes sum[LEAST] = {0}, less = mean != NULL ? load(mean + part) : (lanes){0};
         uint64_t p = 0;
         for (; p + LEAST <= pixels; p += LEAST) {
-            UNROLLED for (uint64_t i = 0; i < LEAST; i++) sum[i] += load(x + (p + i) * RT_BLOCK + part);
+            UNROLLED for (uint64_t i = 0; i < LEAST; i++) {
+                lanes v = load(x + (p + i) * RT_BLOCK + part) - less;
+                sum[i] += mean != NULL ? v * v : v;
+            }
         }
-        for (; p < pixels; p++) sum[0] += load(x + p * RT_BLOCK + part);
+        for (; p < pixels; p++) {
+            lanes v = load(x + p * RT_BLOCK + part) - less;
+            sum[0] += mean != NULL ? v * v : v;
+        }
         store(sums + part, sum[0] + sum[1] + (sum[2] + sum[3]));
+    }
+}
+
+void NAME(rt_lanes_sum_)(const float *x, uint64_t pixels, float *sums) { plane_sum(x, pixels, NULL, sums); }
+
+void NAME(rt_lanes_squares_)(const float *x, uint64_t pixels, const float *mean, float *sums) {
+    plane_sum(x, pixels, mean, sums);
+}
+
+void NAME(rt_lanes_affine_)(const rt_blocked_affine *pixels) {
+    const rt_blocked_affine own = *pixels; /* stores could change it, for all that the compiler knows */
+    const lanes low = (lanes){0} + own.low, high = (lanes){0} + own.high;
+    ROLLED for (int part = 0; part < RT_BLOCK; part += LANES) {
+        lanes mean = load(own.mean + part), factor = load(own.factor + part), shift = load(own.shift + part);
+        for (uint64_t i = part; i < own.pixels * RT_BLOCK; i += RT_BLOCK) {
+            store(own.y + i, clamp((load(own.x + i) - mean) * factor + shift, low, high));
+        }
     }
 }
