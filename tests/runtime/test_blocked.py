@@ -211,4 +211,5 @@ def test_groups_are_merged_until_they_fill_blocks() -> None:
     assert merged_groups(32, 4, 4, 8) == 2
     assert merged_groups(1, 3, 5, 8) == 1
     assert merged_groups(2, 24, 24, 16) == 2
-    assert merged_groups(32, 1, 2, 16) == 0
+    assert merged_groups(32, 1, 2, 16) == 16
+    assert merged_groups(24, 1, 2, 16) == 0

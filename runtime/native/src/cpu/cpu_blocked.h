@@ -19,6 +19,7 @@ struct rt_quantized_pair;
 struct rt_quantized_rows;
 
 enum { RT_BLOCKED_PIXELS = 6, RT_BLOCKED_BLOCKS = 4, RT_WINOGRAD_ALPHA = 6 };
+enum { RT_FEW_CHANNELS = 4 }; /* outputs of a convolution whose lanes are better filled with inputs */
 
 /* A window that slides over planes. A value. */
 typedef struct {
@@ -115,6 +116,10 @@ typedef struct {
 typedef struct {
     uint32_t pixels, blocks; /* the best size of a tile, at most RT_BLOCKED_PIXELS and RT_BLOCKED_BLOCKS */
     void (*product)(const rt_blocked_tile *tile);
+    /* a tile of one block and up to `few_pixels` pixels, of RT_FEW_CHANNELS channels at most, whose weights are
+     * [output][t][c]; inputs behind the last one are multiplied by zeros */
+    uint32_t few_pixels;
+    void (*few)(const rt_blocked_tile *tile);
     /* a tile of 1 or `pixels` pixels whose inputs lie anywhere: rows[p][offsets[i]] * weights[b][i][lane], i < taps */
     void (*first)(const rt_blocked_tile *tile);
     void (*depthwise)(const rt_blocked_rows *rows);

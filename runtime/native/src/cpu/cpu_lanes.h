@@ -34,8 +34,6 @@ enum { PARTS = RT_BLOCK / LANES };
 
 #include "cpu_vector.h"
 
-#define UNROLLED _Pragma("GCC unroll 16")
-
 /* The bounds of an activation: those of a clamp, else none. */
 INLINE lanes lower_bound(uint32_t activation, float a) {
     return (lanes){0} + (activation == RT_UNARY_CLAMP ? a : -INFINITY);

@@ -211,11 +211,61 @@ static void first(const rt_blocked_tile *tile) {
     activate(tile);
 }
 
+/* Pixels whose sums of RT_FEW_CHANNELS outputs are whole registers, once their lanes are summed. */
+enum { FEW_PIXELS = LANES == 8 ? 2 : 4, FEW_SUMS = FEW_PIXELS * RT_FEW_CHANNELS };
+
+/* Adds the products of a block of inputs of one tap: lanes are inputs. */
+INLINE void few_add(const rt_blocked_tile *tile, lanes sum[FEW_SUMS], const float *const *x, const float *w) {
+    UNROLLED for (int part = 0; part < RT_BLOCK; part += LANES) {
+        lanes weight[RT_FEW_CHANNELS];
+        UNROLLED for (int o = 0; o < RT_FEW_CHANNELS; o++) weight[o] = load(w + o * tile->weights_stride + part);
+        UNROLLED for (int p = 0; p < FEW_PIXELS; p++) {
+            lanes inputs = load(x[p] + part);
+            UNROLLED for (int o = 0; o < RT_FEW_CHANNELS; o++) sum[p * RT_FEW_CHANNELS + o] += inputs * weight[o];
+        }
+    }
+}
+
+/* Completes and stores what was summed; lanes without a channel begin at zero. */
+static void few_store(const rt_blocked_tile *tile, const float *totals) {
+    lanes low = lower_bound(tile->activation, tile->a), high = upper_bound(tile->activation, tile->b);
+    for (uint32_t p = 0; p < tile->pixels; p++) {
+        float block[RT_BLOCK] = {0};
+        memcpy(block, totals + p * RT_FEW_CHANNELS, RT_FEW_CHANNELS * sizeof *block);
+        for (uint32_t part = 0; part < RT_BLOCK; part += LANES) {
+            lanes value = load(block + part) + load(tile->bias + part);
+            if (tile->residual != NULL) value += load(tile->residual + p * RT_BLOCK + part);
+            store(tile->y + p * RT_BLOCK + part, clamp(value, low, high));
+        }
+    }
+}
+
+/* rt_blocked_kernels.few */
+static void few(const rt_blocked_tile *tile) {
+    lanes sum[FEW_SUMS] = {0};
+    float totals[FEW_SUMS];
+    for (uint32_t t = 0; t < tile->taps; t++) {
+        const float *x[FEW_PIXELS], *w = tile->weights + t * tile->tap_stride;
+        UNROLLED for (uint32_t p = 0; p < FEW_PIXELS; p++) {
+            x[p] = tile->rows[t * RT_BLOCKED_PIXELS + (p < tile->pixels ? p : tile->pixels - 1)];
+        }
+        for (uint32_t c = 0; c < tile->channels; c += RT_BLOCK, w += RT_BLOCK) {
+            few_add(tile, sum, x, w);
+            UNROLLED for (int p = 0; p < FEW_PIXELS; p++) x[p] += x[p] == tile->zeros ? 0 : tile->plane;
+        }
+    }
+    for (int i = 0; i < FEW_SUMS; i += LANES) store(totals + i, lanes_sums(sum + i));
+    few_store(tile, totals);
+    activate(tile);
+}
+
 extern const rt_blocked_kernels NAME(rt_blocked_kernels_);
 const rt_blocked_kernels NAME(rt_blocked_kernels_) = {
     .pixels = PIXELS,
     .blocks = BLOCKS,
     .product = product,
+    .few_pixels = FEW_PIXELS,
+    .few = few,
     .first = first,
     .depthwise = NAME(rt_lanes_depthwise_),
     .pool = NAME(rt_lanes_pool_),

@@ -39,8 +39,6 @@ enum { PARTS = RT_CPU_BLOCK / LANES, DEPTHWISE_PIXELS = PIXELS < 4 ? PIXELS : 4 
 
 #include "cpu_vector.h"
 
-#define UNROLLED _Pragma("GCC unroll 16")
-
 /* rt_tile_kernels.apply. A loop for each function, so that the compiler makes vectors of it. */
 #define EACH(code, call)                           \
     case code:                                     \
@@ -133,40 +131,6 @@ static float exponentials(float *values, uint64_t count, float less) {
     for (; i < count; i++) rest += values[i];
     return lanes_sum(sums) + rest;
 }
-
-/* Of each `run` lanes of two registers the first half, a's before b's; with `more` run / 2 the second. */
-#define PLACE(k, run, more) ((k) % (run) / ((run) / 2) * LANES + (k) / (run) * (run) + (k) % ((run) / 2) + (more))
-#define PLACES(k, run, more) PLACE(k, run, more), PLACE(k + 1, run, more), PLACE(k + 2, run, more), PLACE(k + 3, run, more)
-#if LANES == 16
-#define ALL_PLACES(run, more) PLACES(0, run, more), PLACES(4, run, more), PLACES(8, run, more), PLACES(12, run, more)
-#elif LANES == 8
-#define ALL_PLACES(run, more) PLACES(0, run, more), PLACES(4, run, more)
-#else
-#define ALL_PLACES(run, more) PLACES(0, run, more)
-#endif
-#define FOLD(run)                                                               \
-    UNROLLED for (int i = 0; i < (run) / 2; i++) {                              \
-        lanes a = sums[i], b = sums[i + (run) / 2];                             \
-        sums[i] = __builtin_shufflevector(a, b, ALL_PLACES(run, 0)) +           \
-                  __builtin_shufflevector(a, b, ALL_PLACES(run, (run) / 2));    \
-    }
-
-/* Sums the lanes of LANES registers, in their order: by pairs, in a third of the steps that one after the other takes. */
-INLINE lanes lanes_sums(lanes sums[LANES]) {
-#if LANES == 16
-    FOLD(16)
-#endif
-#if LANES >= 8
-    FOLD(8)
-#endif
-    FOLD(4)
-    FOLD(2)
-    return sums[0];
-}
-#undef FOLD
-#undef ALL_PLACES
-#undef PLACES
-#undef PLACE
 
 /* How many rows ahead of a product memory is asked for: keys of a cache lie apart, between those of other heads, and what
  * the CPU foresees by itself are neighbours. */
