@@ -40,10 +40,15 @@ static int64_t whole_channels(const rt_cpu_call *call, const rt_conv_dims *d) {
     return (int64_t)rt_blocked_elements(1, (uint64_t)d->in_c, 1, call->codes.block);
 }
 
+/* The loops in half that a call asks for; NULL: none, or the CPU has no such arithmetic. */
+static const rt_half_kernels *half_of(const rt_cpu_call *call) {
+    return call->codes.half_sums ? rt_half_kernels_of(call->tiles, call->codes.block) : NULL;
+}
+
 /* Whether the lanes are better filled with inputs. */
 static bool has_few(const rt_cpu_call *call, const rt_conv_dims *d) {
     bool fills = d->groups == 1 && d->out_c <= RT_FEW_CHANNELS && (uint32_t)d->in_c >= call->codes.block;
-    return fills && !call->codes.half_sums && !call->codes.first;
+    return fills && half_of(call) == NULL && !call->codes.first;
 }
 
 /* Bytes of the weights of few output channels. */
@@ -169,7 +174,7 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
         return;
     }
     const rt_blocked_kernels *kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
-    const rt_half_kernels *half = call->codes.half_sums ? rt_half_kernels_of(call->tiles, call->codes.block) : NULL;
+    const rt_half_kernels *half = half_of(call);
     division all = {.product = kernels->product, .tile_blocks = kernels->blocks, .in_half = half != NULL};
     if (all.in_half) all.product = half->product, all.tile_blocks = half->blocks;
     rt_conv_dims d = rt_blocked_conv2d_args_of(call);
