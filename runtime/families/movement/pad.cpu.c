@@ -2,7 +2,7 @@
  * _check and _run functions keep the contract of rt_cpu_operator. */
 #include <stddef.h>
 
-#include "../../native/src/cpu/cpu_arguments.h"
+#include "cpu_arguments.h"
 #include "../../native/src/cpu/cpu_nests.h"
 
 static const char *pad_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
