@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,12 +37,6 @@ CASES: dict[str, tuple[str, dict[str, Array], dict[str, Any]]] = {
     "average": ("AveragePool", {}, WINDOW),
 }
 OPERATORS = {"quantized_conv2d", "quantized_depthwise", "quantized_binary", "quantized_pool", "quantized_lookup"}
-
-
-@pytest.fixture(scope="module")
-def farmrt(farmrt_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farmrt]:
-    with Farmrt(farmrt_program, tmp_path_factory.mktemp("fixed_point")) as running:
-        yield running
 
 
 @pytest.mark.parametrize("isa", ["", "generic", pytest.param("avx2", marks=pytest.mark.slow)])

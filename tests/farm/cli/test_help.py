@@ -34,7 +34,7 @@ CONTEXTS = list(commands(cli.farm, None, "farm"))
 
 def options(context: click.Context) -> Iterator[str]:
     """Each as help shows it, with its default and range; `...` where it may be repeated: `--tag TAG...`."""
-    for parameter in context.command.get_params(context):
+    for parameter in context.command.params:
         if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context)):
             names, text = record
             limits = text.removeprefix(parameter.help or "").strip()
