@@ -15,7 +15,7 @@ import click
 from farm import cli
 
 INTERFACE = Path(__file__).parent / "interface.txt"
-WIDTH = 100
+WIDTH = 120
 
 
 def commands(command: click.Command, parent: click.Context | None, name: str) -> Iterator[click.Context]:
