@@ -15,7 +15,7 @@
 #   make labgrid     labgrid's coordinator, for the tests of its places
 #   make engines     LiteRT and ncnn with its converter, for the tests of other engines
 #   make intel       Intel's OpenCL for CPUs too; `demo` and `test` do so where no other driver works (270 MB)
-#   make snapshots   renews the help texts that the tests compare
+#   make snapshots   renews the page of all commands and options that a test compares
 #   make sample      a report on the nights of an emulated farm, in reports/sample
 #   make cluster-demo  two simulated hosts on this machine, one of which is killed (docs/cluster.md)
 #   make clean       deletes what was built, downloaded and cached; `make distclean` .venv too
@@ -84,7 +84,7 @@ engines: setup
 
 snapshots: setup
 	FARM_RENEW_SNAPSHOTS=1 $(BIN)/pytest tests/farm/cli/test_help.py
-	git diff --stat -- tests/farm/cli/snapshots
+	git diff --stat -- tests/farm/cli/interface.txt
 
 cluster-demo: $(VENV)/.development
 	PYTHONPATH=. $(BIN)/python examples/cluster_demo.py

@@ -25,7 +25,7 @@ import click
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is searched for imports, the tree is not
 
 from runtime.native.abi import ABIS
-from runtime.native.build import unit_commands
+from runtime.native.build import include_flags, unit_commands
 from runtime.native.compiling import run_compiler
 from runtime.native.toolchains import find_toolchain
 
@@ -94,12 +94,14 @@ def assemblies(abi: str) -> Iterator[tuple[str, str]]:
     toolchain = find_toolchain(abi)
     with TemporaryDirectory(prefix="farm-ports.") as folder:
         target = Path(folder, "unit.s")
+        include = include_flags(Path(folder))
         for unit, flags in unit_commands(ABIS[abi]):
             if unit.source.stem in FILES:
                 run_compiler(
                     [
                         *toolchain.compiler,
                         *flags,
+                        *include,
                         "-g0",
                         "-Wno-unused-command-line-argument",
                         "-S",

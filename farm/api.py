@@ -33,7 +33,7 @@ from farm.config import execution, samples
 from farm.config.deployment import Deployment, Runtime
 from farm.config.execution import Execution
 from farm.config.given_model import GivenModel, given_shapes
-from farm.config.inventory import Unit
+from farm.config.inventory import Unit as Unit
 from farm.config.keywords import (
     ArtifactKeywords,
     ExecutionKeywords,
@@ -46,7 +46,8 @@ from farm.config.keywords import (
     names_of,
 )
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
-from farm.jobs.build import BuildOptions, Built, abis_of
+from farm.jobs.build import BuildOptions, abis_of
+from farm.jobs.build import Built as Built
 from farm.jobs.build import build as build_one
 from farm.jobs.commit import working_commit
 from farm.jobs.compare import sides
@@ -55,7 +56,8 @@ from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
 from farm.jobs.convert import ConvertOptions, convert_job
 from farm.jobs.custom_cases import cases_of_files
 from farm.jobs.engines.job import EnginesOptions, engines_job
-from farm.jobs.fleet.dispatch import FLEET, FleetOptions
+from farm.jobs.fleet.dispatch import FLEET
+from farm.jobs.fleet.dispatch import FleetOptions as FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_job
 from farm.jobs.inspect import inspect_for_file, inspect_job, inspect_plan_file
 from farm.jobs.loading import LoadOptions, with_existing_files
@@ -73,63 +75,31 @@ from farm.jobs.tune.search import SearchOptions
 from farm.model import deployments
 from farm.nightly import configuration
 from farm.nightly.configuration import SERIES
-from farm.nightly.night import Night
+from farm.nightly.night import Night as Night
 from farm.quantization.judge import LossBudget
-from farm.report.write import ReportFiles, ReportFormat, write_reports
-from farm.rows.benchmark import BenchmarkRow
-from farm.rows.compare import CompareRow
-from farm.rows.convert import ConvertRow
-from farm.rows.engines import EnginesRow
-from farm.rows.forecast import ForecastRow
-from farm.rows.inspect import InspectRow
-from farm.rows.opbench import OpbenchRow
-from farm.rows.quantize import QuantizeRow
+from farm.report.write import ReportFiles as ReportFiles
+from farm.report.write import ReportFormat, write_reports
+from farm.rows.benchmark import BenchmarkRow as BenchmarkRow
+from farm.rows.compare import CompareRow as CompareRow
+from farm.rows.convert import ConvertRow as ConvertRow
+from farm.rows.engines import EnginesRow as EnginesRow
+from farm.rows.forecast import ForecastRow as ForecastRow
+from farm.rows.inspect import InspectRow as InspectRow
+from farm.rows.opbench import OpbenchRow as OpbenchRow
+from farm.rows.quantize import QuantizeRow as QuantizeRow
 from farm.rows.row import Row
-from farm.rows.run import RunRow
-from farm.rows.status import Status
-from farm.rows.tune import TuneRow
+from farm.rows.run import RunRow as RunRow
+from farm.rows.status import Status as Status
+from farm.rows.tune import TuneRow as TuneRow
 from farm.store import Store
 from farm.store.lines import new_run
 from farm.store.recorder import Recorder
 from farm.store.shared_place import SharedPlace
 from farm.units import lookup
 from farm.units.selection import ANY, Selection
-from runtime.errors import ConfigError, FarmError
+from runtime.errors import ConfigError
+from runtime.errors import FarmError as FarmError
 from runtime.native.features import chosen_features
-
-__all__ = [
-    "BenchmarkRow",
-    "Built",
-    "CompareRow",
-    "ConvertRow",
-    "EnginesRow",
-    "FarmError",
-    "FleetOptions",
-    "ForecastRow",
-    "InspectRow",
-    "Night",
-    "OpbenchRow",
-    "QuantizeRow",
-    "ReportFiles",
-    "RunRow",
-    "Status",
-    "TuneRow",
-    "Unit",
-    "benchmark",
-    "build",
-    "compare",
-    "convert",
-    "engines",
-    "forecast",
-    "inspect",
-    "nightly",
-    "opbench",
-    "quantize",
-    "report",
-    "run",
-    "tune",
-    "units",
-]
 
 RowType = TypeVar("RowType", bound=Row)
 Units = Iterable[Unit | str] | None

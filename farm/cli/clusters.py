@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -64,40 +64,11 @@ class RemoteJob(Generic[RowType]):
     adapted: Callable[[dict[str, Any]], dict[str, Any]] = dict
 
 
-class JobPlace(Protocol):
-    """Where units are found and jobs run."""
-
-    def candidates(self) -> list[SelectableUnit]:
-        """Returns all units, each once."""
-
-    def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
-        """See lookup.units_for; without a deployment file those that the user names, else all."""
-
-    def rows(
-        self,
-        job: Callable[[], Iterator[RowType]],
-        remote: RemoteJob[RowType],
-        units: Sequence[Unit],
-        fleet: FleetOptions,
-        progress: ProgressView,
-    ) -> Iterator[RowType]:
-        """The rows of a job: `job` makes them here, `remote` says how others make them."""
-
-    def nights(
-        self, places: Places, fleet: FleetOptions, progress: ProgressView, say: Callable[[str], None]
-    ) -> NightJob:
-        """Measures a nightly run on these units."""
-
-    @property
-    def compare(self) -> Compare | None:
-        """Compares two sides on units of other hosts; None: this process does."""
-
-
 class ThisHost:
     """The units of devices.yml, and those that are plugged in."""
 
     def candidates(self) -> list[SelectableUnit]:
-        """See lookup.candidates."""
+        """Returns all units, each once."""
         return lookup.candidates()
 
     def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
@@ -210,7 +181,7 @@ class AllHosts:
 
 
 @contextlib.contextmanager
-def place_of(choice: ClusterChoice | None) -> Iterator[JobPlace]:
+def place_of(choice: ClusterChoice | None) -> Iterator[ThisHost | AllHosts]:
     """Where a command's units are, for as long as it runs."""
     if choice is None:
         yield ThisHost()

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from farm.cli import interruption
-from farm.jobs.fleet.progress import ProgressView, Silent
+from farm.jobs.fleet.progress import ProgressView
 from farm.jobs.fleet.progress_lines import PROGRESS_FORM, ProgressLines
 from farm.rows.device_state import DeviceState
 from farm.safe_text import word
@@ -53,7 +53,7 @@ class _Line:
         return (time.monotonic() - self.since_s) * (1 / share - 1) if share > 0 else None
 
 
-class PlainView:
+class PlainView(ProgressView):
     """Each stage of a unit as a line, and the state of a search every ten seconds."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -72,10 +72,6 @@ class PlainView:
             if not goes_on or line.since_s - self._said_s[unit] >= LINE_EVERY_S:
                 self._say(unit, text)
 
-    def waiting(self, unit: str, text: str) -> None:
-        """See ProgressView."""
-        self.stage(unit, text)
-
     def search(self, unit: str, progress: SearchProgress) -> None:
         """See ProgressView."""
         with self._lock:
@@ -83,9 +79,6 @@ class PlainView:
             line.search = progress
             if time.monotonic() - self._said_s.get(unit, line.since_s) >= LINE_EVERY_S:
                 self._say(unit, _search_text(line))
-
-    def state(self, unit: str, state: DeviceState) -> None:
-        """See ProgressView."""
 
     def ended(self, unit: str, text: str) -> None:
         """See ProgressView."""
@@ -97,7 +90,7 @@ class PlainView:
         click.echo(f"{unit}: {word(text, 4 * MAX_STAGE)}", file=self._stream)
 
 
-class SlowStagesView(Silent):
+class SlowStagesView(ProgressView):
     """A line for a stage that has lasted ten seconds, and every ten seconds from then on: short jobs stay silent."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -115,10 +108,6 @@ class SlowStagesView(Silent):
             else:
                 self._said_s[unit] = line.since_s
             self._lines[unit] = line
-
-    def waiting(self, unit: str, text: str) -> None:
-        """See ProgressView."""
-        self.stage(unit, text)
 
     def ended(self, unit: str, text: str) -> None:
         """See ProgressView."""
@@ -150,7 +139,7 @@ class SlowStagesView(Silent):
             self.say_slow(time.monotonic())
 
 
-class LiveView:
+class LiveView(ProgressView):
     """A table with a line a unit: stage, search, temperature, time left."""
 
     def __init__(self) -> None:
@@ -166,10 +155,6 @@ class LiveView:
                 line.temperature_c = known.temperature_c
                 line.since_s = known.since_s if known.head == line.head else line.since_s
             self._lines[unit] = line
-
-    def waiting(self, unit: str, text: str) -> None:
-        """See ProgressView."""
-        self.stage(unit, text)
 
     def search(self, unit: str, progress: SearchProgress) -> None:
         """See ProgressView."""

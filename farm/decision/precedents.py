@@ -11,11 +11,11 @@ import dataclasses
 
 import numpy as np
 
-from farm.decision.baseline import distances
 from farm.decision.noise import MAD_TO_SIGMA, WINSOR_LIMIT
-from runtime.statistics.medians import Array, median
+from runtime.statistics.medians import Array, median, row_medians
 
 HALF_LIFE_NIGHTS = 15.0
+BASELINE_NIGHTS, LEAST_BASELINE = 30, 5
 LEAST_SIGMA = 0.001
 
 
@@ -64,3 +64,22 @@ def _recent(singles: Array) -> Array:
         square = kept * square + (1 - kept) * value
         squares.append(square)
     return np.sqrt(squares)
+
+
+def past_values(values: Array, nights: int) -> Array:
+    """Of each place, and of the one to come, so many values before it; NaN where the series had not begun."""
+    return np.lib.stride_tricks.sliding_window_view(np.concatenate([np.full(nights, np.nan), values]), nights)
+
+
+def distances(levels: Array, nights: int, behind: int) -> Array:
+    """Of each night: how far the mean of the last nights lies from the median of the month that ends `behind` ago.
+
+    NaN where that has fewer than five nights. `levels`: logarithms of nights' figures, oldest first.
+    """
+    sizes = np.full(len(levels), np.nan)
+    first = LEAST_BASELINE + behind - 1
+    if len(levels) > first:
+        past = past_values(levels, BASELINE_NIGHTS)[first + 1 - behind : len(levels) + 1 - behind]
+        means = np.convolve(levels, np.full(nights, 1 / nights), "valid")[first + 1 - nights :]
+        sizes[first:] = means - row_medians(past)
+    return sizes

@@ -10,11 +10,11 @@ from pathlib import Path
 import onnx
 
 from farm import atomic_file, soc
-from farm.config.deployment import Deployment, Model, Runtime
+from farm.config.deployment import Deployment, Runtime
 from farm.config.inventory import Unit
 from farm.jobs.choices.model_choice import ModelChoice, model_choice
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
-from farm.jobs.fleet.job_rows import Settings, rows_of_each
+from farm.jobs.fleet.job_rows import plan_settings, rows_of_each
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.fleet.unit import OpenUnit
@@ -137,7 +137,7 @@ class _Conversion:
         unreached: dict[TargetPair, list[ConvertRow]] = {}
         covered: set[TargetPair] = set()
         abis = {unit.name: unit.abi for unit in units if unit.abis}
-        for row in rows_of_each(ConvertRow, self._models, units, self._measure, _settings, fleet):
+        for row in rows_of_each(ConvertRow, self._models, units, self._measure, plan_settings, fleet):
             pair = TargetPair(abis[row.unit], soc.normalise(row.soc)) if row.unit in abis else None
             if pair and _was_not_reached(row) and self._options.without_units:
                 unreached.setdefault(pair, []).append(row)
@@ -183,7 +183,7 @@ class _Conversion:
             model=prepared.name,
             runtime=runtime,
         )
-        conditions = Conditions(_settings(prepared.settings, runtime))
+        conditions = Conditions(plan_settings(prepared.settings, runtime))
         return make_row(ConvertRow, identity, conditions, self._result_without_unit(pair, facts, prepared, runtime))
 
     def _result_without_unit(
@@ -293,7 +293,3 @@ def _graph_figures(prepared: Prepared) -> GraphFigures:
         passes=tuple(PassChanges(name=report.name, changes=tuple(report.changes)) for report in prepared.reports),
         graph_file=str(Workspace(prepared.deployment.library_name).graph_file(prepared.name)),
     )
-
-
-def _settings(model: Model, runtime: Runtime) -> Settings:
-    return {"data_type": model.data_type_on(runtime), "winograd": model.winograd}

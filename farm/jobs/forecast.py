@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from farm import soc
-from farm.config.deployment import Deployment, Model, Runtime
+from farm.config.deployment import Deployment, Runtime
 from farm.config.fields import Abi
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
@@ -17,7 +17,7 @@ from farm.jobs.choices.data_types import ms_by_data_type
 from farm.jobs.choices.goals import memory_goal
 from farm.jobs.choices.model_choice import ModelChoice, model_choice
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
-from farm.jobs.fleet.job_rows import Settings, rows_of_each, rows_without_unit
+from farm.jobs.fleet.job_rows import plan_settings, rows_of_each, rows_without_unit
 from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, plan_data_type, prepare_all
@@ -49,7 +49,7 @@ def forecast_job(
         target = opened.planner.target(prepared, runtime, memory)
         return _result(prepared, target, opened.planner.model_choice(prepared, runtime, target, memory), memory)
 
-    yield from rows_of_each(ForecastRow, prepare_all(deployment), units, measure, _settings, fleet)
+    yield from rows_of_each(ForecastRow, prepare_all(deployment), units, measure, plan_settings, fleet)
 
 
 def forecast_for_soc(deployment: Deployment, key: str, memory: str | None = None) -> Iterator[ForecastRow]:
@@ -74,7 +74,7 @@ def _rows_without_unit(
         target = choose_target(unit, probe, prepared, runtime, memory)
         return _result(prepared, target, model_choice(unit, probe, prepared, runtime, target, memory), memory)
 
-    yield from rows_without_unit(ForecastRow, prepare_all(deployment), unit, result, _settings)
+    yield from rows_without_unit(ForecastRow, prepare_all(deployment), unit, result, plan_settings)
 
 
 def _result(prepared: Prepared, target: Target, way: ModelChoice, memory: str | None) -> ForecastResult:
@@ -118,7 +118,3 @@ def _cheapest(prepared: Prepared, candidates: Mapping[Precisions, Candidates], k
         return plan
     by_data_type = ms_by_data_type(found)
     return plan.model_copy(update={"data_type": next(iter(by_data_type)), "by_data_type": by_data_type})
-
-
-def _settings(model: Model, runtime: Runtime) -> Settings:
-    return {"data_type": model.data_type_on(runtime), "winograd": model.winograd}

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from farm.config.deployment import Deployment, Model, Runtime
+from farm.config.deployment import Deployment, Runtime
 from farm.config.inventory import Unit
 from farm.jobs.choices.model_choice import ModelChoice, model_choice
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
-from farm.jobs.fleet.job_rows import Settings, rows_of_each, rows_without_unit
+from farm.jobs.fleet.job_rows import plan_settings, rows_of_each, rows_without_unit
 from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models import plans
@@ -33,7 +33,7 @@ def inspect_job(
         target = opened.planner.target(prepared, runtime, memory)
         return _result(prepared, target, opened.planner.model_choice(prepared, runtime, target, memory))
 
-    yield from rows_of_each(InspectRow, prepare_all(deployment), units, measure, _settings, fleet)
+    yield from rows_of_each(InspectRow, prepare_all(deployment), units, measure, plan_settings, fleet)
 
 
 def inspect_for_file(deployment: Deployment, target_file: Path, memory: str | None = None) -> Iterator[InspectRow]:
@@ -44,7 +44,7 @@ def inspect_for_file(deployment: Deployment, target_file: Path, memory: str | No
         target = choose_target(unit, probe, prepared, runtime, memory)
         return _result(prepared, target, model_choice(unit, probe, prepared, runtime, target, memory))
 
-    yield from rows_without_unit(InspectRow, prepare_all(deployment), unit, result, _settings)
+    yield from rows_without_unit(InspectRow, prepare_all(deployment), unit, result, plan_settings)
 
 
 def inspect_plan_file(path: Path) -> InspectRow:
@@ -65,7 +65,3 @@ def _result(prepared: Prepared, target: Target, way: ModelChoice) -> InspectResu
     told = figures.model_copy(update={"selection": way.planned.use, "is_tuned_for_cpu": way.cpu is not None})
     settings = {"data_type": plan_data_type(plan)}
     return InspectResult(provenance=Provenance(fingerprint=row_fingerprint(target), settings=settings), figures=told)
-
-
-def _settings(model: Model, runtime: Runtime) -> Settings:
-    return {"data_type": model.data_type_on(runtime), "winograd": model.winograd}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from farm.cluster.queue import JobReport
 from farm.serve.source import UnitSource
+from farm.serve.watcher import Watcher
 from runtime.errors import FarmError
 
 EVERY_S = 2.0
@@ -58,23 +58,18 @@ class QueueSnapshot:
     error: str = ""
 
 
-class QueueWatcher:
-    """Looks every two seconds, from `start` to `stop`, where there is a queue; any thread may read `snapshot`."""
+class QueueWatcher(Watcher):
+    """Looks every two seconds, where there is a queue."""
 
     def __init__(self, source: UnitSource, every_s: float = EVERY_S) -> None:
+        super().__init__("queue", every_s)
         self.snapshot = QueueSnapshot()
-        self._source, self._every_s = source, every_s
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="queue watcher", daemon=True)
+        self._source = source
 
     def start(self) -> None:
         """Begins to look."""
         if self._source.has_queue:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Ends it; a look that goes on is not waited for."""
-        self._ended.set()
+            super().start()
 
     def look(self) -> QueueSnapshot:
         """Looks once; of a queue that cannot be seen nothing is shown."""
@@ -88,8 +83,3 @@ class QueueWatcher:
         is_same = (list(before.jobs), before.error) == (list(jobs), error)
         self.snapshot = QueueSnapshot(before.version + (not is_same), jobs, waits, error)
         return self.snapshot
-
-    def _run(self) -> None:
-        while not self._ended.is_set():
-            self.look()
-            self._ended.wait(self._every_s)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 from farm.cluster.result_tasks import HostResults, ResultKind
 from farm.serve.source import ResultSource
+from farm.serve.watcher import Watcher
 from runtime.errors import FarmError, NoUnitError
 
 EVERY_S = 30.0
@@ -27,15 +27,14 @@ class OtherResults:
         return [*([self.error] if self.error else []), *silent]
 
 
-class ResultsWatcher:
-    """Looks every half minute, from `start` to `stop`, where there are sources; any thread may read `snapshot`."""
+class ResultsWatcher(Watcher):
+    """Looks every half minute, where there are sources."""
 
     def __init__(self, sources: Sequence[ResultSource] = (), every_s: float = EVERY_S) -> None:
+        super().__init__("results", every_s)
         self.snapshot = OtherResults()
-        self._sources, self._every_s = sources, every_s
+        self._sources = sources
         self._source_of: dict[str, ResultSource] = {}
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="results watcher", daemon=True)
 
     @property
     def has_others(self) -> bool:
@@ -45,11 +44,7 @@ class ResultsWatcher:
     def start(self) -> None:
         """Begins to look."""
         if self._sources:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Ends it; a look that goes on is not waited for."""
-        self._ended.set()
+            super().start()
 
     def look(self) -> OtherResults:
         """Looks once; a source that fails is named, and what it told is left out."""
@@ -73,8 +68,3 @@ class ResultsWatcher:
         if host not in self._source_of:
             raise NoUnitError(f"no host of this name is known: {host[:100]}")
         return self._source_of[host].content(host, kind, path)
-
-    def _run(self) -> None:
-        while not self._ended.is_set():
-            self.look()
-            self._ended.wait(self._every_s)

@@ -57,16 +57,12 @@ class Snapshot:
         return [unit for unit in self.units.values() if unit.version > version]
 
 
-class UnitWatcher:
-    """Looks every so many seconds, from `start` to `stop`; `snapshot` may be read by any thread."""
+class Watcher:
+    """Looks every so many seconds in a thread, from `start` to `stop`; `snapshot` may be read by any thread."""
 
-    def __init__(self, source: UnitSource, every_s: float = EVERY_S) -> None:
-        self.snapshot = Snapshot()
-        self._source, self._every_s = source, every_s
-        self._temperatures: dict[str, deque[tuple[float, float]]] = {}
-        self._wake, self._looking = threading.Event(), threading.Lock()
-        self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="unit watcher", daemon=True)
+    def __init__(self, what: str, every_s: float) -> None:
+        self._every_s, self._stopped, self._wake = every_s, False, threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"{what} watcher", daemon=True)
 
     def start(self) -> None:
         """Begins to look."""
@@ -80,6 +76,28 @@ class UnitWatcher:
     def look_soon(self) -> None:
         """Makes the next look now, as after a change."""
         self._wake.set()
+
+    def look(self) -> object:
+        """Looks once, and returns what is known then."""
+        raise NotImplementedError
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._wake.clear()
+            with contextlib.suppress(FarmError):
+                self.look()
+            self._wake.wait(self._every_s)
+
+
+class UnitWatcher(Watcher):
+    """Looks at all units."""
+
+    def __init__(self, source: UnitSource, every_s: float = EVERY_S) -> None:
+        super().__init__("unit", every_s)
+        self.snapshot = Snapshot()
+        self._source = source
+        self._temperatures: dict[str, deque[tuple[float, float]]] = {}
+        self._looking = threading.Lock()
 
     def look(self) -> Snapshot:
         """Looks once, and returns what is known then."""
@@ -105,13 +123,6 @@ class UnitWatcher:
             if report.device.temperature_c is not None:
                 readings = self._temperatures.setdefault(report.unit.name, deque(maxlen=REMEMBERED_LOOKS))
                 readings.append((now, report.device.temperature_c))
-
-    def _run(self) -> None:
-        while not self._stopped:
-            self._wake.clear()
-            with contextlib.suppress(FarmError):
-                self.look()
-            self._wake.wait(self._every_s)
 
 
 def _last_look(before: Snapshot) -> Look:

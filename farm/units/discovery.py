@@ -1,10 +1,13 @@
-"""Lists the phones that an adb server sees, each with its state and what the user can do about that."""
+"""Lists the phones that an adb server sees, each with its state and what the user can do about that; and says whether
+USB has one that makes a server worth starting."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from farm.config.adb_address import LOCAL, AdbAddress
 from farm.transport.adb import TRANSIENT_STATES, remedy
@@ -51,3 +54,22 @@ def _after_reconnecting(server: AdbServer, offline: Sequence[str]) -> list[AdbDe
         if waited_for <= ready or time.monotonic() >= end:
             return devices
         time.sleep(POLL_S)
+
+
+SYSFS = Path("/sys/bus/usb/devices")
+# Class, subclass and protocol of adb's USB interface.
+ADB_INTERFACE = {"bInterfaceClass": "ff", "bInterfaceSubClass": "42", "bInterfaceProtocol": "01"}
+
+
+def may_have_phone(sysfs: Path = SYSFS, system: str = sys.platform) -> bool:
+    """Whether a USB device may offer adb; always true on systems other than Linux, which has no sysfs to ask."""
+    if not system.startswith("linux"):
+        return True
+    return any(_speaks_adb(interface) for interface in sysfs.glob("*:*"))
+
+
+def _speaks_adb(interface: Path) -> bool:
+    try:
+        return all((interface / name).read_text().strip() == value for name, value in ADB_INTERFACE.items())
+    except OSError:  # unplugged in this moment
+        return False

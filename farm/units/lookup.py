@@ -14,7 +14,7 @@ from farm.config.inventory import Inventory, Unit
 from farm.config.suggestion import suggestion
 from farm.transport import connect
 from farm.transport.adb_server import AdbServer
-from farm.units import discovery, duplicates, survey, usb
+from farm.units import discovery, duplicates, survey
 from farm.units.selection import ANY, READY, SelectableUnit, Selection, describe_all, may_match, select
 from farm.units.survey import AdbPhone, UnitEntry, UnitReport
 from runtime.errors import FarmError, NoUnitError
@@ -103,7 +103,7 @@ def _phones(address: AdbAddress, known: Inventory) -> Sequence[AdbPhone] | None:
         unit.kind.has_adb_server and unit.adb_server == address for unit in known.units
     )
     try:
-        may_answer = expected or usb.may_have_phone() or AdbServer(address).is_running()
+        may_answer = expected or discovery.may_have_phone() or AdbServer(address).is_running()
         return discovery.adb_phones(address) if may_answer else ()
     except FarmError:
         return None

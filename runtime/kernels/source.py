@@ -7,12 +7,12 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from runtime.kernels import functions_source
 from runtime.kernels.spec import Kernel, Variant
 from runtime.types import Dot, Precision
 
 _FOLDER = Path(__file__).parent
 _ROOMS = _FOLDER.parent / "families"
-_COMMON = (_FOLDER / "functions.cl", _FOLDER / "prelude.cl")
 
 
 @functools.cache
@@ -22,16 +22,19 @@ def _places() -> dict[str, Path]:
 
 
 def source_files(kernel: Kernel) -> list[Path]:
-    """The files of a kernel's program, in order: codes and functions, the common prelude, that of its memory type, then
-    its own."""
-    shared = (*_COMMON, _FOLDER / kernel.memory / "prelude.cl")
+    """The files of a kernel's program, in order: the common prelude, that of its memory type, then its own."""
+    shared = (_FOLDER / "prelude.cl", _FOLDER / kernel.memory / "prelude.cl")
     return [*shared, *filter(None, [_places().get(kernel.source)])]
 
 
 @functools.cache
 def program_source(kernel: Kernel) -> str:
-    """The whole OpenCL source of a kernel's program; that of a user's kernel ends with the text that it brings."""
-    return "\n".join([*(path.read_text() for path in source_files(kernel)), *filter(None, [kernel.text])])
+    """The OpenCL source of a kernel's program: codes and functions, its files, and what a user's kernel brings."""
+    files = (path.read_text() for path in source_files(kernel))
+    return "\n".join([_functions(), *files, *filter(None, [kernel.text])])
+
+
+_functions = functools.cache(functions_source.opencl)
 
 
 @functools.cache
@@ -43,9 +46,12 @@ def source_hash(kernel: Kernel) -> str:
 @functools.cache
 def all_sources_hash() -> str:
     """Hash of every kernel source: part of a fingerprint."""
+    shared = {path: path.read_bytes() for path in _FOLDER.rglob("prelude.cl")}
+    shared[_FOLDER / functions_source.NAME] = _functions().encode()
+    own = ((path, path.read_bytes()) for _, path in sorted(_places().items()))
     digest = hashlib.sha256()
-    for path in (*sorted({*_COMMON, *_FOLDER.rglob("prelude.cl")}), *(path for _, path in sorted(_places().items()))):
-        digest.update(path.relative_to(_FOLDER.parent).as_posix().encode() + b"\0" + path.read_bytes())
+    for path, text in (*sorted(shared.items()), *own):
+        digest.update(path.relative_to(_FOLDER.parent).as_posix().encode() + b"\0" + text)
     return digest.hexdigest()[:16]
 
 

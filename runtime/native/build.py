@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import os
@@ -122,6 +123,20 @@ def unit_commands(target: Abi) -> list[tuple[TranslationUnit, list[str]]]:
     return [(unit, [*_flags(target), *unit.flags]) for unit in _tile_units(target)]
 
 
+def include_flags(folder: Path) -> list[str]:
+    """Writes the generated headers into a folder; returns the flags with which sources find them, and they theirs."""
+    for name, text in _generated().items():
+        (folder / name).write_text(text)
+    return [f"-I{folder}", f"-I{_FOLDER / 'src' / 'cpu'}"]
+
+
+@functools.cache
+def _generated() -> Mapping[str, str]:
+    from runtime.plan.header import HEADERS  # the tables of all families, which nothing but a build needs
+
+    return {name: text() for name, text in HEADERS.items()}
+
+
 def _flags(target: Abi) -> list[str]:
     defines = (f'-DRT_VERSION="{RUNTIME_VERSION}"', f'-DRT_ABI="{target.name}"')
     return [*_COMMON, *_WARNINGS, *defines, *target.flags]
@@ -137,7 +152,7 @@ def _unit(source: Path, suffix: str = "", flags: tuple[str, ...] = ()) -> Transl
 def _digest(target: Abi, toolchain: Toolchain, sanitize: bool, features: Features) -> str:
     operators = None if features.operators is None else sorted(features.operators)
     told = (target, toolchain, sanitize, features.suffix, operators, RUNTIME_VERSION)
-    digest = hashlib.sha256(repr(told).encode())
+    digest = hashlib.sha256(repr([told, _generated()]).encode())
     own = [*_FOLDER.rglob("*.[ch]"), *_FOLDER.glob("*.py"), android.FOLDER / "symbols.txt"]
     for path in sorted([*own, *FAMILIES.rglob("*.[ch]")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -178,7 +193,7 @@ def _objects(
     compiled: Compiled = untold,
 ) -> list[Path]:
     cache = os.environ.get(object_cache.VARIABLE) or default_output_dir().with_name("objects")
-    return object_cache.compile_or_take(toolchain, flags, units, folder, Path(cache), compiled)
+    return object_cache.compile_or_take(toolchain, flags, units, folder, Path(cache), compiled, include_flags(folder))
 
 
 def _link_shared(target: Abi, toolchain: Toolchain, folder: Path) -> None:

@@ -30,13 +30,17 @@ def compile_or_take(
     folder: Path,
     cache: Path,
     compiled: Compiled = untold,
+    include: Sequence[str] = (),
 ) -> list[Path]:
-    """The objects of units, in a folder: those in the cache are copied, others compiled and kept; raises BuildError."""
-    told = _digest_of_all(toolchain, flags)
+    """The objects of units, in a folder: those in the cache are copied, others compiled and kept; raises BuildError.
+
+    Headers may lie in the folder, too; `include` are the flags by which sources find headers, wherever these lie.
+    """
+    told = _digest_of_all(toolchain, flags, folder)
     kept = {unit: cache / _key(told, unit, by_path="-g" in flags) for unit in units}
     missing = [unit for unit, path in kept.items() if not _copied(path, folder / f"{unit.name}.o")]
     if missing:
-        compile_translation_units(toolchain.compiler, flags, missing, folder, compiled)
+        compile_translation_units(toolchain.compiler, [*flags, *include], missing, folder, compiled)
         with contextlib.suppress(OSError):  # a cache that cannot be written only costs time
             cache.mkdir(parents=True, exist_ok=True)
             for unit in missing:
@@ -45,11 +49,12 @@ def compile_or_take(
     return [folder / f"{unit.name}.o" for unit in units]
 
 
-def _digest_of_all(toolchain: Toolchain, flags: Sequence[str]) -> bytes:
+def _digest_of_all(toolchain: Toolchain, flags: Sequence[str], folder: Path) -> bytes:
     """Of the compiler, its flags, and every header that a source may include."""
     digest = hashlib.sha256(repr((toolchain, tuple(flags))).encode())
-    for path in sorted(_SOURCES.rglob("*.h")):
-        digest.update(f"\0{path.relative_to(_SOURCES)}\0".encode() + path.read_bytes())
+    for root in (_SOURCES, folder):
+        for path in sorted(root.rglob("*.h")):
+            digest.update(f"\0{path.relative_to(root)}\0".encode() + path.read_bytes())
     return digest.digest()
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from runtime.graph import Array, Graph, Node
-from runtime.passes.editor import GraphEditor
+from runtime.passes.editor import GraphEditor, pass_over
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 
@@ -59,14 +59,14 @@ def _arithmetic(op: str, tensor: str, value: Array, constant_first: bool) -> Aff
     return None if constant_first or not value.all() else Affine(tensor, 1 / value, zero)
 
 
-def fold_affine(editor: GraphEditor, node: Node) -> str | None:
-    """Folds a node into the operator with weights before it; returns what was done, else None."""
+def fold_affine(editor: GraphEditor, node: Node) -> str:
+    """Folds a node into the operator with weights before it; returns what was done, empty where nothing was."""
     affine = channel_affine(editor.graph, node, _channel_axis(editor, node))
     if affine is None or editor.graph.shape(affine.tensor) != editor.graph.shape(node.output):
-        return None
+        return ""
     target = editor.sole_producer(affine.tensor, *CONVOLUTIONS, "FullyConnected", "BatchNormalization")
     if target is None or "activation" in target.attrs or len(target.inputs) > 3:
-        return None
+        return ""
     change = f"{node.name} into {target.name}"
     inputs = _scaled_inputs(editor, target, affine)
     editor.absorb(node, target)
@@ -103,17 +103,5 @@ def _scaled(weights: Array, scale: Array, target: Node) -> Array:
     return np.asarray(split * scale.reshape(group, 1, outputs, 1, 1)).reshape(weights.shape)
 
 
-def fold_batch_norms(graph: Graph) -> list[str]:
-    """Folds BatchNormalization, Mul and Div by channel into the operator with weights before it."""
-    editor = GraphEditor(graph)
-    folded = [fold_affine(editor, node) for node in editor.nodes("BatchNormalization", "Mul", "Div")]
-    editor.finish()
-    return [change for change in folded if change]
-
-
-def fuse_biases(graph: Graph) -> list[str]:
-    """Folds Add and Sub of a constant by channel into the operator with weights before it."""
-    editor = GraphEditor(graph)
-    fused = [fold_affine(editor, node) for node in editor.nodes("Add", "Sub")]
-    editor.finish()
-    return [change for change in fused if change]
+fold_batch_norms = pass_over("BatchNormalization", "Mul", "Div")(fold_affine)
+fuse_biases = pass_over("Add", "Sub")(fold_affine)

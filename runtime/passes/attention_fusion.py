@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from runtime.graph import Array, Graph, Node
-from runtime.passes.editor import GraphEditor
+from runtime.graph import Array, Node
+from runtime.passes.editor import GraphEditor, pass_over
 from runtime.passes.views import SourceView, view_of
 from runtime.semantics.generic import broadcast_view, row_major_strides
 
@@ -29,26 +29,20 @@ class Scores:
     mask: str
 
 
-def fuse_attention(graph: Graph) -> list[str]:
+@pass_over("MatMul")
+def fuse_attention(editor: GraphEditor, node: Node) -> str:
     """Fuses products, scale, mask, softmax and the transpositions around them, where nothing else reads the scores."""
-    editor = GraphEditor(graph)
-    changes = [node.name for node in editor.nodes("MatMul") if _fuse(editor, node)]
-    editor.finish()
-    return changes
-
-
-def _fuse(editor: GraphEditor, node: Node) -> bool:
     softmax = _softmax(editor, node.inputs[0])
     shape = editor.graph.shape(node.output)
     if softmax is None or softmax.attrs["axis"] != len(shape) - 1 or len(shape) > _MOST_AXES:
-        return False
+        return ""
     scores = _scores(editor, softmax.inputs[0])
     if scores is None or editor.graph.shape(scores.product.output) != editor.graph.shape(softmax.output):
-        return False
+        return ""
     q, k = (view_of(editor, name, *_MOVES, *_SCALES) for name in scores.product.inputs)
     v = view_of(editor, node.inputs[1], *_MOVES)
     if max(q.shape[-1], v.shape[-1]) > _MOST_ELEMENTS:
-        return False
+        return ""
     target, y_shape, y_strides = _output(editor, node)
     mask, causal = _mask(editor, scores.mask, (*shape[:-1], k.shape[-1]))
     attributes = {
@@ -64,7 +58,7 @@ def _fuse(editor: GraphEditor, node: Node) -> bool:
         "causal": causal,
     }
     _write(editor, node, target, [q.source, k.source, v.source, mask[0]], attributes)
-    return True
+    return node.name
 
 
 def _write(editor: GraphEditor, node: Node, target: Node, inputs: list[str], attributes: dict[str, Any]) -> None:

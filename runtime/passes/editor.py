@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -142,3 +143,22 @@ class GraphEditor:
     def _register(self, node: Node) -> None:
         for name in filter(None, node.inputs):
             self._readers[name].append(node)
+
+
+def pass_over(*ops: str) -> Callable[[Callable[[GraphEditor, Node], str]], Callable[[Graph], list[str]]]:
+    """Makes a pass of what is done with one node: with those of these operators (all where none is given), in order.
+
+    What is decorated says what it did, empty where it left the node as it was; the pass returns all that was done.
+    """
+
+    def decorate(rewrite: Callable[[GraphEditor, Node], str]) -> Callable[[Graph], list[str]]:
+        @functools.wraps(rewrite)
+        def run(graph: Graph) -> list[str]:
+            editor = GraphEditor(graph)
+            changes = [rewrite(editor, node) for node in editor.nodes(*ops)]
+            editor.finish()
+            return [change for change in changes if change]
+
+        return run
+
+    return decorate

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from runtime.graph import Array, Graph, Node
-from runtime.passes.editor import GraphEditor
+from runtime.passes.editor import GraphEditor, pass_over
 from runtime.semantics.quantization import EIGHT_BITS, Quantization
 
 Limits = tuple[float, float]
@@ -98,39 +98,32 @@ def limits_of(quantization: Quantization) -> Limits:
     return (int(info.min) - zero) * scale, (int(info.max) - zero) * scale
 
 
-def remove_needless_quantizations(graph: Graph) -> list[str]:
+@pass_over("FakeQuantize")
+def remove_needless_quantizations(editor: GraphEditor, node: Node) -> str:
     """Removes FakeQuantize of what holds such values already, and what clamps no closer than it does itself."""
-    editor = GraphEditor(graph)
-    changes = []
-    for node in editor.nodes("FakeQuantize"):
-        limits = node.attrs["alpha"], node.attrs["beta"]
-        clamp = editor.producer(node.inputs[0], *_CLAMPS)
-        if _is_quantized(editor, node.inputs[0], limits) and editor.bypass(node):
-            changes.append(node.name)
-        elif clamp is not None and _is_wider(clamp, limits):
-            editor.set_inputs(node, clamp.inputs)
-            changes.append(f"{clamp.name} before {node.name}")
-    editor.finish()
-    return changes
+    limits = node.attrs["alpha"], node.attrs["beta"]
+    clamp = editor.producer(node.inputs[0], *_CLAMPS)
+    if _is_quantized(editor, node.inputs[0], limits) and editor.bypass(node):
+        return node.name
+    if clamp is None or not _is_wider(clamp, limits):
+        return ""
+    editor.set_inputs(node, clamp.inputs)
+    return f"{clamp.name} before {node.name}"
 
 
-def round_before_reshapes(graph: Graph) -> list[str]:
+@pass_over("FakeQuantize")
+def round_before_reshapes(editor: GraphEditor, node: Node) -> str:
     """Rounds what a Reshape reads instead of what it writes, so that who computes it rounds it, too."""
-    editor = GraphEditor(graph)
-    changes = []
-    for node in editor.nodes("FakeQuantize"):
-        reshape = editor.sole_producer(node.inputs[0], "Reshape")
-        if reshape is None:
-            continue
-        known = graph.tensors[node.output].quantization
-        rounded = editor.insert_before(reshape, node.op, node.name, reshape.inputs, node.attrs)
-        graph.tensors[rounded] = dataclasses.replace(graph.tensors[rounded], quantization=known)
-        node.name = reshape.name
-        editor.rewrite(node, "Reshape", [rounded], reshape.attrs)
-        editor.drop(reshape)
-        changes.append(rounded)
-    editor.finish()
-    return changes
+    tensors, reshape = editor.graph.tensors, editor.sole_producer(node.inputs[0], "Reshape")
+    if reshape is None:
+        return ""
+    known = tensors[node.output].quantization
+    rounded = editor.insert_before(reshape, node.op, node.name, reshape.inputs, node.attrs)
+    tensors[rounded] = dataclasses.replace(tensors[rounded], quantization=known)
+    node.name = reshape.name
+    editor.rewrite(node, "Reshape", [rounded], reshape.attrs)
+    editor.drop(reshape)
+    return rounded
 
 
 def _is_quantized(editor: GraphEditor, tensor: str, limits: Limits) -> bool:

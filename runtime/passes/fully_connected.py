@@ -9,31 +9,27 @@ import dataclasses
 
 from runtime.formats.permutation import Permutation, inverse
 from runtime.graph import Graph, Node
-from runtime.passes.editor import GraphEditor
+from runtime.passes.editor import GraphEditor, pass_over
 
 _WHOLE_IMAGE = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
 _SAME: Permutation = (0, 1, 2, 3)
 
 
-def convert_fully_connected(graph: Graph) -> list[str]:
+@pass_over("FullyConnected")
+def convert_fully_connected(editor: GraphEditor, node: Node) -> str:
     """Turns FullyConnected(Reshape([n, c, h, w])) into Conv with a filter [o, c, h, w] and a Reshape to [n, o].
 
     Where the image was transposed before, as in networks that are NHWC, the filter is transposed instead.
     """
-    editor = GraphEditor(graph)
-    changes = []
-    for node in editor.nodes("FullyConnected"):
-        flatten = editor.producer(node.inputs[0], "Reshape")
-        known = graph.tensors[node.output].quantization
-        if known is not None and known.fixed_point:
-            continue  # it is rounded otherwise than a convolution
-        fits = graph.is_constant(node.inputs[1]) and len(node.inputs) < 4  # what is joined has no axes of an image
-        if flatten is None or not _flattens_images(graph, flatten) or not fits:
-            continue
-        _convert(editor, node, flatten.inputs[0])
-        changes.append(node.name)
-    editor.finish()
-    return changes
+    graph, flatten = editor.graph, editor.producer(node.inputs[0], "Reshape")
+    known = graph.tensors[node.output].quantization
+    if known is not None and known.fixed_point:
+        return ""  # it is rounded otherwise than a convolution
+    fits = graph.is_constant(node.inputs[1]) and len(node.inputs) < 4  # what is joined has no axes of an image
+    if flatten is None or not _flattens_images(graph, flatten) or not fits:
+        return ""
+    _convert(editor, node, flatten.inputs[0])
+    return node.name
 
 
 def _flattens_images(graph: Graph, flatten: Node) -> bool:

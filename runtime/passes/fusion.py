@@ -11,24 +11,20 @@ from runtime.operators.activations import ACTIVATION_ATTRIBUTES, ACTIVATION_OF, 
 from runtime.operators.table import OPERATORS
 from runtime.oracle.fixed_point import fixed_point_of
 from runtime.passes.affine import CONVOLUTIONS
-from runtime.passes.editor import GraphEditor
+from runtime.passes.editor import GraphEditor, pass_over
 
 
-def fuse_pads(graph: Graph) -> list[str]:
+@pass_over("Conv", "AveragePool", "MaxPool")
+def fuse_pads(editor: GraphEditor, node: Node) -> str:
     """Fuses Pad into Conv, AveragePool and MaxPool where its value is the one that they pad with."""
-    editor = GraphEditor(graph)
-    changes = []
-    for node in editor.nodes("Conv", "AveragePool", "MaxPool"):
-        pad = editor.producer(node.inputs[0], "Pad")
-        if pad is None or not _fits(pad, node):
-            continue
-        changes.append(f"{pad.name} into {node.name}")
-        node.attrs["pads"] = _summed(pad, node)
-        if node.op == "AveragePool":
-            node.attrs["count_include_pad"] = True
-        editor.set_inputs(node, [pad.inputs[0], *node.inputs[1:]])
-    editor.finish()
-    return changes
+    pad = editor.producer(node.inputs[0], "Pad")
+    if pad is None or not _fits(pad, node):
+        return ""
+    node.attrs["pads"] = _summed(pad, node)
+    if node.op == "AveragePool":
+        node.attrs["count_include_pad"] = True
+    editor.set_inputs(node, [pad.inputs[0], *node.inputs[1:]])
+    return f"{pad.name} into {node.name}"
 
 
 def _summed(pad: Node, node: Node) -> tuple[int, ...]:
@@ -53,27 +49,25 @@ def _fits(pad: Node, node: Node) -> bool:
 _PLAIN = 3  # inputs of a product without either
 
 
-def fuse_residuals(graph: Graph) -> list[str]:
+@pass_over("Add", "Mul")
+def fuse_residuals(editor: GraphEditor, node: Node) -> str:
     """Fuses Add(product, tensor of the same shape) into the product, which nothing else reads, and Mul into a
     FullyConnected: so a gate, as SwiGLU has one, is a factor.
 
     Where both operands are products, the second takes the first.
     """
-    editor = GraphEditor(graph)
-    changes = []
-    for node in editor.nodes("Add", "Mul"):
-        producers = ("FullyConnected",) if node.op == "Mul" else (*CONVOLUTIONS, "FullyConnected")
-        for product, other in (tuple(reversed(node.inputs)), tuple(node.inputs)):
-            producer = _open_product(editor, product, producers)
-            if producer is None or graph.is_constant(other) or graph.shape(other) != graph.shape(product):
-                continue
-            changes.append(f"{node.name} into {producer.name}")
-            absent = [""] * (node.op == "Mul")
-            editor.absorb(node, producer)
-            editor.set_inputs(node, [*node.inputs[:2], node.input(2), *absent, other])
-            break
-    editor.finish()
-    return changes
+    graph = editor.graph
+    producers = ("FullyConnected",) if node.op == "Mul" else (*CONVOLUTIONS, "FullyConnected")
+    for product, other in (tuple(reversed(node.inputs)), tuple(node.inputs)):
+        producer = _open_product(editor, product, producers)
+        if producer is None or graph.is_constant(other) or graph.shape(other) != graph.shape(product):
+            continue
+        change = f"{node.name} into {producer.name}"
+        absent = [""] * (node.op == "Mul")
+        editor.absorb(node, producer)
+        editor.set_inputs(node, [*node.inputs[:2], node.input(2), *absent, other])
+        return change
+    return ""
 
 
 def _open_product(editor: GraphEditor, tensor: str, producers: tuple[str, ...]) -> Node | None:
@@ -85,19 +79,16 @@ def _open_product(editor: GraphEditor, tensor: str, producers: tuple[str, ...]) 
 _FUSIBLE = tuple(op for op, operator in OPERATORS.items() if operator.fusible)
 
 
-def fuse_activations(graph: Graph) -> list[str]:
+@pass_over(*ACTIVATION_OF)
+def fuse_activations(editor: GraphEditor, node: Node) -> str:
     """Fuses activations into operators that take one, where nothing else reads their output."""
-    editor = GraphEditor(graph)
-    changes = []
-    for node in editor.nodes(*ACTIVATION_OF):
-        producer = editor.sole_producer(node.inputs[0], *_FUSIBLE)
-        if producer is None or "activation" in producer.attrs or fixed_point_of(graph, node):
-            continue  # what is rounded by fixed point reads the steps between both
-        changes.append(f"{node.name} into {producer.name}")
-        node.attrs["activation"] = ACTIVATION_OF[node.op]
-        editor.absorb(node, producer)
-    editor.finish()
-    return changes
+    producer = editor.sole_producer(node.inputs[0], *_FUSIBLE)
+    if producer is None or "activation" in producer.attrs or fixed_point_of(editor.graph, node):
+        return ""  # what is rounded by fixed point reads the steps between both
+    change = f"{node.name} into {producer.name}"
+    node.attrs["activation"] = ACTIVATION_OF[node.op]
+    editor.absorb(node, producer)
+    return change
 
 
 def with_activation_apart(graph: Graph, result: str, tensor: str) -> tuple[Graph, str]:

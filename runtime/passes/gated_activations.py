@@ -1,4 +1,4 @@
-"""Gated activations: x times a gate that is computed from x becomes one operator: Gelu, Swish or Mish."""
+"""Gated activations: x times a gate that is computed from x becomes one operator: Gelu, Swish, Mish or HardSwish."""
 
 from __future__ import annotations
 
@@ -6,29 +6,28 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from runtime.graph import Graph, Node
-from runtime.passes.editor import GraphEditor
+from runtime.graph import Node
+from runtime.passes.editor import GraphEditor, pass_over
 from runtime.passes.products import factors, factors_of
 
 Form = tuple[str, dict[str, Any]]
 
 _CLOSE = 1e-4
+_CLOSER = 1e-5  # of limits and slopes, which are written with all digits
 _TANH_SLOPE = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 
 
-def fuse_gated_activations(graph: Graph) -> list[str]:
-    """Turns x/2 (1 + erf(x/sqrt 2)) into Gelu, its form with tanh, x sigmoid(a x), x tanh(softplus(x)) likewise."""
-    editor = GraphEditor(graph)
-    changes = []
-    for node in editor.nodes("Mul", "Div"):
-        found = None if "activation" in node.attrs else _activation(editor, node)
-        if found is not None:
-            source, (op, attributes) = found
-            editor.rewrite(node, op, [source], attributes)
-            changes.append(f"{node.name} into {op}")
-    editor.finish()
-    return changes
+@pass_over("Mul", "Div")
+def fuse_gated_activations(editor: GraphEditor, node: Node) -> str:
+    """Turns x/2 (1 + erf(x/sqrt 2)) into Gelu; its form with tanh, x sigmoid(a x), x tanh(softplus(x)) likewise, and
+    x clip(x + 3, 0, 6)/6, in any order and as x HardSigmoid(x)."""
+    found = None if "activation" in node.attrs else _activation(editor, node)
+    if found is None:
+        return ""
+    source, (op, attributes) = found
+    editor.rewrite(node, op, [source], attributes)
+    return f"{node.name} into {op}"
 
 
 def _activation(editor: GraphEditor, node: Node) -> tuple[str, Form] | None:
@@ -39,6 +38,7 @@ def _activation(editor: GraphEditor, node: Node) -> tuple[str, Form] | None:
     for x, gate in (tensors, tensors[::-1]):
         form = _gelu(editor, gate, x) if _is(factor, 0.5) else None
         form = form or (_gated(editor, gate, x) if _is(factor, 1.0) else None)
+        form = form or _hard_swish(editor, gate, x, factor)
         if form is not None:
             return x, form
     return None
@@ -54,6 +54,24 @@ def _gated(editor: GraphEditor, gate: str, x: str) -> Form | None:
         return ("Swish", {"alpha": float(slope)}) if inner == [x] else None
     softplus = editor.producer(node.inputs[0], "Softplus")
     return ("Mish", {}) if softplus is not None and softplus.inputs[0] == x else None
+
+
+def _hard_swish(editor: GraphEditor, gate: str, x: str, factor: float) -> Form | None:
+    """The gates HardSigmoid, and clip(x + 3, 0, 6) with a factor of 1/6."""
+    node = editor.producer(gate, "Clip", "HardSigmoid", "Add")
+    if node is None:
+        return None
+    if node.op == "HardSigmoid":
+        is_gate = node.inputs[0] == x and _is(factor, 1.0, _CLOSER) and _has(node, 1 / 6, 0.5)
+        return ("HardSwish", {}) if is_gate else None
+    added = node if node.op == "Add" else editor.producer(node.inputs[0], "Add")
+    is_sum = added is not None and x in added.inputs and 3.0 in map(editor.scalar, added.inputs)
+    is_clip = (node.op == "Clip" or node.attrs.get("activation") == "clip") and _has(node, 0.0, 6.0)
+    return ("HardSwish", {}) if is_sum and is_clip and _is(factor, 1 / 6, _CLOSER) else None
+
+
+def _has(node: Node, alpha: float, beta: float) -> bool:
+    return _is(node.attrs["alpha"], alpha, _CLOSER) and _is(node.attrs["beta"], beta, _CLOSER)
 
 
 def _gelu(editor: GraphEditor, gate: str, x: str) -> Form | None:
@@ -103,5 +121,5 @@ def _other(editor: GraphEditor, terms: Sequence[str], value: float) -> str:
     return others[0] if len(terms) == 2 and len(others) == 1 else ""
 
 
-def _is(value: float, wanted: float) -> bool:
-    return math.isclose(value, wanted, rel_tol=_CLOSE)
+def _is(value: float, wanted: float, close: float = _CLOSE) -> bool:
+    return math.isclose(value, wanted, rel_tol=close)

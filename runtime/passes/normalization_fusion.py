@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.graph import Graph, Node
-from runtime.passes.editor import GraphEditor
+from runtime.graph import Node
+from runtime.passes.editor import GraphEditor, pass_over
 from runtime.passes.moments import Deviation, deviation, inverse_deviation, less_mean, mean_of, plain
 
 Form = tuple[str, dict[str, Any]]
 
 
-def fuse_normalizations(graph: Graph) -> list[str]:
+@pass_over("Div", "Mul", "Add")
+def fuse_normalizations(editor: GraphEditor, node: Node) -> str:
     """Fuses the quotient alone; its scale and shift are folded by another pass. What is read elsewhere stays."""
-    editor = GraphEditor(graph)
-    changes = []
-    for node in editor.nodes("Div", "Mul", "Add"):
-        if "activation" not in node.attrs and (_fuse_sum(editor, node) if node.op == "Add" else _fuse(editor, node)):
-            changes.append(node.name)
-    editor.finish()
-    return changes
+    fuse = _fuse_sum if node.op == "Add" else _fuse
+    return node.name if "activation" not in node.attrs and fuse(editor, node) else ""
 
 
 def _fuse(editor: GraphEditor, node: Node) -> bool:

@@ -8,15 +8,13 @@ from collections.abc import Callable, Mapping
 from runtime.graph import Graph
 from runtime.passes.affine import fold_batch_norms, fuse_biases
 from runtime.passes.attention_fusion import fuse_attention
-from runtime.passes.channel_shuffle import fuse_channel_shuffles
-from runtime.passes.depth_to_space import fuse_depth_to_space
 from runtime.passes.fake_quantization import remove_needless_quantizations, round_before_reshapes
 from runtime.passes.fully_connected import convert_fully_connected
 from runtime.passes.fusion import fuse_activations, fuse_pads, fuse_residuals
 from runtime.passes.gated_activations import fuse_gated_activations
-from runtime.passes.hard_swish import fuse_hard_swishes
 from runtime.passes.normalization_fusion import fuse_normalizations
 from runtime.passes.normalization_scale import fold_normalization_scales
+from runtime.passes.rearrangements import fuse_rearrangements
 from runtime.passes.rotary_fusion import fuse_rotary
 from runtime.passes.rounds import repeated
 from runtime.passes.shared_heads import share_heads
@@ -43,11 +41,9 @@ PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
     "attention fusion": fuse_attention,
     "shared heads": share_heads,
     "transposed operands": absorb_transposed_operands,
-    "channel shuffle": fuse_channel_shuffles,
-    "depth to space": fuse_depth_to_space,
+    "rearrangements": fuse_rearrangements,
     "transpose movement": move_transposes,
     "transpose merging": merge_transposes,
-    "hard swish": fuse_hard_swishes,
     "gated activations": fuse_gated_activations,
     "reshape merging": merge_reshapes,
     "equal nodes": merge_equals,

@@ -5,36 +5,31 @@ from __future__ import annotations
 import itertools
 
 from runtime.families.rotary.definition import MOST_AXES
-from runtime.graph import Graph, Node
-from runtime.passes.editor import GraphEditor
+from runtime.graph import Node
+from runtime.passes.editor import GraphEditor, pass_over
 from runtime.passes.views import view_of
 
 Angles = tuple[str, str, str]  # x, its cosines, its sines
 
 
-def fuse_rotary(graph: Graph) -> list[str]:
+@pass_over("Add", "Concat")
+def fuse_rotary(editor: GraphEditor, node: Node) -> str:
     """Fuses x cos + (-high, low) sin, and (low cos - high sin, high cos + low sin), where low and high are halves of x.
 
     What x is transposed, split or sliced from is read where it lies.
     """
-    editor = GraphEditor(graph)
-    changes = [node.name for node in editor.nodes(*_READERS) if _fuse(editor, node)]
-    editor.finish()
-    return changes
-
-
-def _fuse(editor: GraphEditor, node: Node) -> bool:
     shape = editor.graph.shape(node.output)
-    found = None if "activation" in node.attrs else _READERS[node.op](editor, node)
+    read = _of_whole if node.op == "Add" else _of_halves
+    found = None if "activation" in node.attrs else read(editor, node)
     if found is None or len(shape) > MOST_AXES or editor.graph.shape(found[0]) != shape:
-        return False
+        return ""
     x = view_of(editor, found[0], "Transpose", "Slice", "Reshape")
     angles = [editor.graph.shape(name) for name in found[1:]]
     if x.strides[-1] != 1 or any(not table or table[-1] not in (shape[-1], shape[-1] // 2) for table in angles):
-        return False
+        return ""
     attributes = {"shape": shape, "strides": x.strides, "offset": x.offset}
     editor.rewrite(node, "Rotary", [x.source, *found[1:]], attributes)
-    return True
+    return node.name
 
 
 def _of_whole(editor: GraphEditor, node: Node) -> Angles | None:
@@ -94,6 +89,3 @@ def _half_of(editor: GraphEditor, tensor: str, index: int) -> str:
 
 def _along_last(editor: GraphEditor, node: Node) -> bool:
     return bool(node.attrs["axis"] == len(editor.graph.shape(node.output)) - 1)
-
-
-_READERS = {"Add": _of_whole, "Concat": _of_halves}

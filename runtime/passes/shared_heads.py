@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.graph import Graph, Node
-from runtime.passes.editor import GraphEditor
+from runtime.graph import Node
+from runtime.passes.editor import GraphEditor, pass_over
 from runtime.passes.views import SourceView, view_of
 from runtime.semantics.generic import row_major_strides
 
@@ -14,24 +14,18 @@ _HEAD = 1  # the axis of strides
 _K, _V = 1, 2  # inputs
 
 
-def share_heads(graph: Graph) -> list[str]:
+@pass_over("Attention")
+def share_heads(editor: GraphEditor, node: Node) -> str:
     """Passes over Reshape(Expand(Unsqueeze(x))) before keys and values, which repeats each head for those of a group.
 
     Of one image or sequence: the groups take the place of the batch. Where each head has one query, a group is a head
     with a query for each of its heads, so that keys and values are read once.
     """
-    editor = GraphEditor(graph)
-    changes = [node.name for node in editor.nodes("Attention") if _share(editor, node)]
-    editor.finish()
-    return changes
-
-
-def _share(editor: GraphEditor, node: Node) -> bool:
     batch, heads, queries, keys, depth, values = node.attrs["extents"]
     views = [_repeated(editor, node, index, heads) for index in (_K, _V)]
     k, v = views
     if batch != 1 or k is None or v is None or k.shape[:3] != v.shape[:3]:
-        return False
+        return ""
     groups, members = k.shape[1:3]
     as_queries = queries == 1 and not node.attrs["causal"]
     changed: dict[str, Any] = {"offsets": (node.attrs["offsets"][0], k.offset, v.offset)}
@@ -46,7 +40,7 @@ def _share(editor: GraphEditor, node: Node) -> bool:
     changed["extents"] = (*leading, keys, depth, values)
     inputs = [node.inputs[0], k.source, v.source, *node.inputs[3:]]
     editor.rewrite(node, "Attention", inputs, {**node.attrs, **changed})
-    return True
+    return node.name
 
 
 def _repeated(editor: GraphEditor, node: Node, index: int, heads: int) -> SourceView | None:

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from runtime.graph import Graph, Node
 from runtime.oracle.evaluate import compute
-from runtime.passes.editor import GraphEditor
+from runtime.passes.editor import GraphEditor, pass_over
 
 
-def fold_constants(graph: Graph) -> list[str]:
-    """Evaluates nodes whose inputs are all constant; returns the names of those nodes."""
-    editor = GraphEditor(graph)
-    changes = []
-    for node in editor.nodes():
-        if all(graph.is_constant(name) for name in node.inputs if name):
-            arguments = [graph.constants.get(name) for name in node.inputs]
-            graph.constants[node.output] = compute(node.op, arguments, node.attrs)
-            editor.drop(node)
-            changes.append(node.name)
-    editor.finish()
-    return changes
+@pass_over()
+def fold_constants(editor: GraphEditor, node: Node) -> str:
+    """Evaluates nodes whose inputs are all constant."""
+    constants = editor.graph.constants
+    if not all(name in constants for name in node.inputs if name):
+        return ""
+    constants[node.output] = compute(node.op, [constants.get(name) for name in node.inputs], node.attrs)
+    editor.drop(node)
+    return node.name
 
 
-def remove_identities(graph: Graph) -> list[str]:
-    """Removes identities, unless an output of the graph would lose its name; returns the names of removed nodes."""
-    editor = GraphEditor(graph)
-    changes = [node.name for node in editor.nodes() if _is_identity(graph, node) and editor.bypass(node)]
-    editor.finish()
-    return changes
+@pass_over()
+def remove_identities(editor: GraphEditor, node: Node) -> str:
+    """Removes identities, unless an output of the graph would lose its name."""
+    return node.name if _is_identity(editor.graph, node) and editor.bypass(node) else ""
 
 
 def _is_identity(graph: Graph, node: Node) -> bool:
@@ -41,17 +36,14 @@ def _is_identity(graph: Graph, node: Node) -> bool:
     return node.op == "Concat" and len(node.inputs) == 1
 
 
-def merge_reshapes(graph: Graph) -> list[str]:
+@pass_over("Reshape")
+def merge_reshapes(editor: GraphEditor, node: Node) -> str:
     """Makes a Reshape read the input of the Reshape before it."""
-    editor = GraphEditor(graph)
-    changes = []
-    for node in editor.nodes("Reshape"):
-        first = editor.producer(node.inputs[0], "Reshape")
-        if first is not None:
-            editor.set_inputs(node, first.inputs)
-            changes.append(f"{first.name} into {node.name}")
-    editor.finish()
-    return changes
+    first = editor.producer(node.inputs[0], "Reshape")
+    if first is None:
+        return ""
+    editor.set_inputs(node, first.inputs)
+    return f"{first.name} into {node.name}"
 
 
 def merge_equals(graph: Graph) -> list[str]:

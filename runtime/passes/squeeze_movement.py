@@ -9,23 +9,19 @@ import numpy as np
 
 from runtime.families.elementwise.definition import BINARY, UNARY
 from runtime.graph import Graph, Node
-from runtime.passes.editor import GraphEditor
+from runtime.passes.editor import GraphEditor, pass_over
 
 Shape = tuple[int, ...]
 
 
-def move_squeezes(graph: Graph) -> list[str]:
+@pass_over(*UNARY, *BINARY, "BatchNormalization")
+def move_squeezes(editor: GraphEditor, node: Node) -> str:
     """Moves a Reshape that drops axes of size 1 behind the element-wise operator or batch norm that alone reads it."""
-    editor = GraphEditor(graph)
-    changes = []
-    for node in editor.nodes(*UNARY, *BINARY, "BatchNormalization"):
-        for index in range(len(node.inputs)):
-            squeeze = editor.sole_producer(node.inputs[index], "Reshape")
-            if squeeze is not None and _is_of_convolution(editor, squeeze) and _moved(editor, node, squeeze):
-                changes.append(f"{squeeze.name} behind {node.name}")
-                break
-    editor.finish()
-    return changes
+    for name in node.inputs:
+        squeeze = editor.sole_producer(name, "Reshape")
+        if squeeze is not None and _is_of_convolution(editor, squeeze) and _moved(editor, node, squeeze):
+            return f"{squeeze.name} behind {node.name}"
+    return ""
 
 
 def _is_of_convolution(editor: GraphEditor, squeeze: Node) -> bool:

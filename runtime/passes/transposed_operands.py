@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from runtime.graph import Graph, Node
-from runtime.passes.editor import GraphEditor
+from runtime.graph import Node
+from runtime.passes.editor import GraphEditor, pass_over
 from runtime.passes.views import SourceView, view_of
 from runtime.semantics.generic import row_major_strides
 
 _MOST_AXES = 5  # of the product; the devices' kernel has three loops around rows and columns
 
 
-def absorb_transposed_operands(graph: Graph) -> list[str]:
+@pass_over("MatMul")
+def absorb_transposed_operands(editor: GraphEditor, node: Node) -> str:
     """Turns MatMul of transposed tensors into StridedProduct of what was transposed.
 
     The left operand is taken only while its rows stay runs of neighbours, which all kernels read fast.
     """
-    editor = GraphEditor(graph)
-    changes = [node.name for node in editor.nodes("MatMul") if _absorb(editor, node)]
-    editor.finish()
-    return changes
-
-
-def _absorb(editor: GraphEditor, node: Node) -> bool:
     shape = editor.graph.shape(node.output)
     a, b = (_operand(editor, name, is_left=index == 0) for index, name in enumerate(node.inputs))
     if len(shape) > _MOST_AXES or [a.source, b.source] == node.inputs:
-        return False
+        return ""
     attributes = {
         "shape": shape,
         "summed": a.shape[-1:],
@@ -33,7 +27,7 @@ def _absorb(editor: GraphEditor, node: Node) -> bool:
         "b_strides": (*_batch(b, shape), 0, b.strides[-1], b.strides[-2]),
     }
     editor.rewrite(node, "StridedProduct", [a.source, b.source], attributes)
-    return True
+    return node.name
 
 
 def _operand(editor: GraphEditor, tensor: str, is_left: bool) -> SourceView:

@@ -1,8 +1,7 @@
 """Functions of one tensor, element by element: an entry of `Unary` is all that one of them is.
 
 From the entry follow the operator's row, its reading from ONNX, the oracle, its kernels on buffers and images and its
-operator on the CPU; and, where it is an activation, that other operators fuse it. After a change
-`python -m runtime.plan.header` renews what kernels and farmrt have of it.
+operator on the CPU; and, where it is an activation, that other operators fuse it.
 
 An `expression` is OpenCL C and C99 alike: of `v`, and of the parameters `a` (alpha) and `b` (beta), each a float (in
 OpenCL vectors of it, too), by operators, `?:`, functions of OpenCL that C has with an f behind the name, and entries by

@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from farm import cli
 from farm.config import inventory
 from farm.config.inventory import Unit
 from farm.emulation import board as boards
 from farm.emulation.board import Board
 from farm.transport import Transport, connect
 from tests.conftest import require
-
-CallFarm = Callable[..., tuple[int, str, str]]
+from tests.farm.conftest import CallFarm as CallFarm
+from tests.farm.conftest import farm as farm
 
 DEADLINE_S = 60.0
 TREE = Path(__file__).parents[2]
@@ -60,15 +59,3 @@ def unit(listed: Unit, transport: Transport) -> Unit:
     """The board, with nothing of farm on it."""
     transport.close()
     return listed
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> CallFarm:
-    """Runs a command line; returns exit status, stdout and stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = cli.call(arguments)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run

@@ -54,18 +54,18 @@ def test_the_android_farmrt_probes_the_board(phone: Unit) -> None:
     assert "/vendor/lib64/libOpenCL.so" in probe["opencl"]["searched"]
 
 
-def test_models_run_correctly_on_the_cpu_and_in_opencl(phone: Unit, say: CallFarm, tmp_path: Path) -> None:
+def test_models_run_correctly_on_the_cpu_and_in_opencl(phone: Unit, farm: CallFarm, tmp_path: Path) -> None:
     deploy(tmp_path, ABI)
-    rows = rows_of(say("run", "tiny.yml", "--validate", "--json", "--round", "2"))
+    rows = rows_of(farm("run", "tiny.yml", "--validate", "--json", "--round", "2"))
     assert [row["runtime"] for row in rows] == ["cpu", "gpu"]
     assert all(row["cosine"] > 0.9999 and row["nan_count"] == 0 for row in rows)
 
 
-def test_onnx_runtime_runs_by_a_library_of_the_users(phone: Unit, say: CallFarm, tmp_path: Path) -> None:
+def test_onnx_runtime_runs_by_a_library_of_the_users(phone: Unit, farm: CallFarm, tmp_path: Path) -> None:
     """The wheel for ARM64 stands for an AAR: its library needs glibc, which is what stands for bionic here."""
     (wheel,) = fetch_wheels(["onnxruntime"], UnitPython("3.11", GLIBC_OF_FARMRT, "aarch64"))
     Path("engines.yml").write_text(f"libraries:\n  onnxruntime:\n    file: {{{ABI}: {wheel}}}\n")
     deploy(tmp_path, ABI)
     Path("tiny.yml").write_text(Path("tiny.yml").read_text().replace("cpu+gpu", "cpu"))
-    (row,) = rows_of(say("run", "tiny.yml", "--validate", "--json", "--round", "2", "--engine", "onnxruntime"))
+    (row,) = rows_of(farm("run", "tiny.yml", "--validate", "--json", "--round", "2", "--engine", "onnxruntime"))
     assert row["sqnr_db"] > 100 and row["settings"]["runner"] == "c" and len(row["latency_ms"]["samples"]) == 2

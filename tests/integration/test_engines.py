@@ -23,12 +23,12 @@ from tests.integration.conftest import CallFarm
 pytestmark = pytest.mark.slow
 
 
-def rows_of(say: CallFarm, *engines: str) -> dict[str, dict[str, Any]]:
+def rows_of(farm: CallFarm, *engines: str) -> dict[str, dict[str, Any]]:
     """The rows of engines on the board, by name; all must be good, and right."""
     path = write_deployment(Path.cwd(), runtime="cpu")
     path.write_text(path.read_text().replace("target_abis: [host]", f"target_abis: [arm64]\ntarget_socs: [{SOC}]"))
     words = [word for engine in engines for word in ("--engine", engine)]
-    status, out, err = say("run", "tiny.yml", "--validate", "--json", "--round", "3", *words)
+    status, out, err = farm("run", "tiny.yml", "--validate", "--json", "--round", "3", *words)
     assert status == 0, err or [row["reason"] for row in json.loads(out)["rows"]]
     rows = {row["engine"]: row for row in json.loads(out)["rows"]}
     for row in rows.values():
@@ -37,17 +37,17 @@ def rows_of(say: CallFarm, *engines: str) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def test_onnx_runtime_runs_in_the_boards_python_and_by_its_c_library(unit: Unit, say: CallFarm) -> None:
+def test_onnx_runtime_runs_in_the_boards_python_and_by_its_c_library(unit: Unit, farm: CallFarm) -> None:
     in_c, in_python = "onnxruntime:runner=c", "onnxruntime:runner=python"
-    rows = rows_of(say, in_c, in_python)
+    rows = rows_of(farm, in_c, in_python)
     assert rows[in_c]["settings"]["nodes"] == rows[in_python]["settings"]["nodes"] == {"CPUExecutionProvider": 5}
     assert rows[in_c]["sqnr_db"] == rows[in_python]["sqnr_db"], "of the same code, the same outputs"
     assert rows[in_c]["peak_memory"]["resident_bytes"] < rows[in_python]["peak_memory"]["resident_bytes"]
 
 
-def test_ncnn_runs_in_the_boards_python(unit: Unit, say: CallFarm) -> None:
+def test_ncnn_runs_in_the_boards_python(unit: Unit, farm: CallFarm) -> None:
     require("ncnn", Ncnn().missing_converter())
-    assert rows_of(say, "ncnn")["ncnn"]["versions"]["ncnn"]
+    assert rows_of(farm, "ncnn")["ncnn"]["versions"]["ncnn"]
 
 
 def test_litert_runs_by_its_c_library(unit: Unit) -> None:

@@ -22,6 +22,13 @@ def farmrt_program() -> Path:
     return build_farmrt()
 
 
+@pytest.fixture(scope="module")
+def farmrt(farmrt_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farmrt]:
+    """farmrt that the tests of a module share."""
+    with Farmrt(farmrt_program, tmp_path_factory.mktemp("shared")) as running:
+        yield running
+
+
 @pytest.fixture
 def cpu(farmrt_program: Path, tmp_path: Path) -> Iterator[Farmrt]:
     """farmrt that finds no OpenCL."""

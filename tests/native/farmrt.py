@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+import pytest
 
 from farm.farmrt.session import encode_command
 from farm.toolchain import environment
@@ -76,6 +77,15 @@ class Farmrt:
         (self.folder / "data").write_bytes(bytes(data))
         where = {"opencl": self.library} if self.library else {}
         return self.ask("load", plan=self.folder / "plan", data=self.folder / "data", **where, **options)
+
+    def run_loaded(self, answer: dict[str, Any], inputs: Mapping[str, Floats], rounds: int = 1) -> None:
+        """Runs what was loaded with this answer; skips the test where this CPU lacks the instruction set."""
+        if answer.get("error") == "unsupported" and "instruction set" in answer["message"]:
+            pytest.skip(answer["message"])
+        assert answer["ok"], answer
+        for name, values in inputs.items():
+            self.input(name, values, np.float32 if values.dtype.kind == "f" else values.dtype.type)
+        self.done("run", rounds=rounds)
 
     def input(self, name: str, values: Floats, element: type[np.generic] = np.float32) -> None:
         """Sets an input of this element type."""

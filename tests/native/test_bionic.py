@@ -73,10 +73,7 @@ def squeezenet(farmrt: Farmrt, threads: int) -> tuple[dict[str, Any], dict[str, 
     inputs = noise(model)
     graph, _ = convert(model, {name: values.shape for name, values in inputs.items()})
     plan = lower(graph, Target("phone", ABI, memory="cpu"))
-    assert farmrt.load_files(encode_plan(plan), plan.data, threads=threads)["ok"]
-    for name, values in inputs.items():
-        farmrt.input(name, values)
-    farmrt.done("run", rounds=2)
+    farmrt.run_loaded(farmrt.load_files(encode_plan(plan), plan.data, threads=threads), inputs, rounds=2)
     return {each.name: farmrt.output(each.name).reshape(each.shape) for each in plan.outputs}, outputs_of_onnxruntime(
         model, inputs
     )

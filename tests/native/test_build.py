@@ -1,4 +1,4 @@
-"""Building farmrt: the generated header, the cache, the choice of a compiler, and what is said when one fails."""
+"""Building farmrt: the cache, the choice of a compiler, and what is said when one fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from runtime.native import build
 from runtime.native.abi import ABIS
 from runtime.native.build import build_farmrt
 from runtime.native.toolchains import find_toolchain, why_missing
-from runtime.plan import header
 
 MAX_STRIPPED_BYTES = 560_000  # arm64 has its loops in bytes for three instruction sets, and in half
 MAX_HOST_BYTES = 1_140_000  # x86-64 has its innermost loops in three instruction sets, those in bytes in six
@@ -52,11 +51,6 @@ def ndk_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("ANDROID_NDK_HOME", str(folder))
     monkeypatch.setenv("FARM_OBJECTS", str(tmp_path / "objects"))
     return programs / "log"
-
-
-@pytest.mark.parametrize("path", header.HEADERS)
-def test_a_header_is_what_the_tables_say(path: str) -> None:
-    assert (header.FOLDER / path).read_text() == header.HEADERS[path](), "renew: python -m runtime.plan.header"
 
 
 def test_unchanged_sources_are_not_compiled_again(farmrt_program: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -58,12 +56,6 @@ HALF_CASES = {
     "many pixels": in_integers(conv1x1(131, 33, 40), HALF_BITS),
     "windows": in_integers(conv2d(11, 21, 2, window((7, 6), (3, 3), pad=SAME)), HALF_BITS),
 }
-
-
-@pytest.fixture(scope="module")
-def farmrt(farmrt_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farmrt]:
-    with Farmrt(farmrt_program, tmp_path_factory.mktemp("cpu")) as running:
-        yield running
 
 
 def kernel_string(case: Case, chosen: Variant) -> str:
@@ -132,12 +124,7 @@ def plan_of(case: Case, block: int) -> tuple[PlanBuilder, dict[str, np.ndarray],
 def check(farmrt: Farmrt, case: Case, block: int = 16, isa: str | None = None) -> None:
     plan, contents, output = plan_of(case, block)
     answer = farmrt.load(plan, threads=2, isa=isa)
-    if answer.get("error") == "unsupported" and "instruction set" in answer["message"]:
-        pytest.skip(answer["message"])
-    assert answer["ok"], answer
-    for name, values in contents.items():
-        farmrt.input(name, values)
-    farmrt.done("run")
+    farmrt.run_loaded(answer, contents)
     expected = ORACLES[case.kernel.name](dense_arrays(case, Precision.FP32), case.dims, case.defines, case.floats)
     written = farmrt.output("output").copy()
     places = output_places(case, output, expected.shape)
@@ -206,10 +193,7 @@ def check_every_half(farmrt: Farmrt, isa: str | None = None) -> None:
         string = f"fully_connected ACTIVATION={int(Unary.CLAMP)} BLOCK=16 WEIGHT_BITS={HALF_BITS}"
         plan.tensor("output", Role.OUTPUT, place, [weights.shape[1]], step=plan.step(string, args))
         answer = farmrt.load(plan, isa=isa)
-        if answer.get("error") == "unsupported" and "instruction set" in answer["message"]:
-            pytest.skip(answer["message"])
-        assert answer["ok"], answer
-        farmrt.done("run")
+        farmrt.run_loaded(answer, {})
         np.testing.assert_array_equal(farmrt.output("output"), weights[0, :, column].astype(np.float32) * 2**10)
 
 

@@ -72,10 +72,7 @@ def test_the_function_computes_what_the_reference_does_on_any_number_of_threads(
     random = np.random.default_rng(3)
     x, gate = (random.normal(size=SHAPE).astype(np.float32) for _ in range(2))
     for threads in (1, 2, 5):
-        assert load(cpu, plan, operators=library, threads=threads)["ok"]
-        cpu.input("x", x)
-        cpu.input("gate", gate)
-        cpu.done("run", rounds=3)
+        cpu.run_loaded(load(cpu, plan, operators=library, threads=threads), {"x": x, "gate": gate}, rounds=3)
         np.testing.assert_allclose(cpu.output("out").reshape(SHAPE), x / (1 + np.exp(-gate)), rtol=1e-5)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 from runtime.errors import UnsupportedError
 from runtime.lowering.lower import lower
-from runtime.native.build import build_farmrt
 from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Arg, Plan
@@ -26,12 +24,6 @@ from tests.time_limit import within
 CPU = Target("host", "host", memory="cpu")
 TOLERANCES = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 4e-6, "float64": 1e-12}
 Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
-
-
-@pytest.fixture(scope="module")
-def farmrt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farmrt]:
-    with Farmrt(build_farmrt(), tmp_path_factory.mktemp("generic")) as process:
-        yield process
 
 
 def run(farmrt: Farmrt, plan: Plan, inputs: dict[str, Array]) -> dict[str, Array]:

@@ -30,10 +30,7 @@ def check(program: Path, folder: Path, maker: GraphMaker, target: Target, choice
     """Runs a graph on a played GPU that allocates no more, and returns its plan."""
     inputs, plan = maker.noise(), lower(maker.graph, target, Options(choice=choice))
     with played(program, folder, GPU) as farmrt:
-        assert farmrt.load_files(encode_plan(plan), plan.data)["ok"]
-        for name, values in inputs.items():
-            farmrt.input(name, values, values.dtype.type)
-        farmrt.done("run", rounds=2)
+        farmrt.run_loaded(farmrt.load_files(encode_plan(plan), plan.data), inputs, rounds=2)
         expected = evaluate(maker.graph, inputs)
         for name in maker.graph.outputs:
             assert_close(farmrt.output(name).reshape(expected[name].shape), expected[name], 2e-5)

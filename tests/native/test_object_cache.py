@@ -30,18 +30,21 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.cache, self.log = folder, folder / "cache", folder / "log"
-        self.units = [TranslationUnit(folder / name) for name in ("a.c", "b.c")]
+        self.sources = folder / "sources"
+        self.sources.mkdir()
+        self.units = [TranslationUnit(self.sources / name) for name in ("a.c", "b.c")]
         for unit in self.units:
             unit.source.write_text(unit.name)
-        (folder / "both.h").write_text("")
+        (self.sources / "both.h").write_text("")
         (folder / "cc").write_text(COMPILER)
         (folder / "cc").chmod(0o755)
 
-    def compiled(self, version: str = "1", flags: tuple[str, ...] = ()) -> str:
+    def compiled(self, version: str = "1", flags: tuple[str, ...] = (), generated: str = "") -> str:
         """The files that a build into a new folder has to compile; what it makes is right."""
         self.log.write_text("")
         made = self.folder / f"build-{time.monotonic_ns()}"
         made.mkdir()
+        (made / "generated.h").write_text(generated)
         toolchain = Toolchain(f"cc {version}", (str(self.folder / "cc"),), ())
         objects = object_cache.compile_or_take(toolchain, flags, self.units, made, self.cache)
         assert objects == [made / "a.o", made / "b.o"]
@@ -51,7 +54,7 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    monkeypatch.setattr(object_cache, "_SOURCES", tmp_path)
+    monkeypatch.setattr(object_cache, "_SOURCES", tmp_path / "sources")
     made = Project(tmp_path)
     assert made.compiled() == "a.c b.c"
     return made
@@ -70,7 +73,8 @@ def test_what_changed_is_compiled_and_nothing_else(project: Project) -> None:
 @pytest.mark.slow
 def test_a_header_a_flag_or_another_compiler_changes_all(project: Project) -> None:
     assert project.compiled(flags=("-DX",)) == project.compiled(version="2") == "a.c b.c"
-    (project.folder / "both.h").write_text("changed")
+    assert project.compiled(generated="changed") == "a.c b.c"
+    (project.sources / "both.h").write_text("changed")
     assert project.compiled() == "a.c b.c"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +27,6 @@ BLOCKS = (8, 16)
 ISAS = ("generic", "avx2", "avxvnni", "avx512", "avx512vnni")
 CASES = {name: case for name, case in CONVOLUTIONS.items() if not case.first}
 STEP, ZERO, LAST = 0.02, 113, 0.03
-
-
-@pytest.fixture(scope="module")
-def farmrt(farmrt_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farmrt]:
-    with Farmrt(farmrt_program, tmp_path_factory.mktemp("quantized")) as running:
-        yield running
 
 
 def rounded(maker: GraphMaker, tensor: str, integers: str = "uint8", step: float = STEP) -> dict[str, float]:
@@ -93,13 +86,8 @@ def quantized_steps(plan: Plan) -> int:
 def check(farmrt: Farmrt, case: Convolution, block: int, isa: str = "", threads: int = 2, largest: int = 127) -> None:
     graph, inputs = network(case, largest=largest)
     plan = lower(graph, CPU, Options(cpu=CpuOptions(block, algorithms={})))
-    answer = farmrt.load_files(encode_plan(plan), plan.data, threads=threads, **({"isa": isa} if isa else {}))
-    if answer.get("error") == "unsupported" and "instruction set" in answer["message"]:
-        pytest.skip(answer["message"])
-    assert answer["ok"], answer
-    for name, values in inputs.items():
-        farmrt.input(name, values)
-    farmrt.done("run")
+    answer = farmrt.load_files(encode_plan(plan), plan.data, threads=threads, isa=isa or None)
+    farmrt.run_loaded(answer, inputs)
     expected = evaluate(graph, inputs)
     rounded_to, behind = graph.outputs
     steps = (farmrt.output(rounded_to).reshape(graph.shape(rounded_to)) - expected[rounded_to]) / LAST

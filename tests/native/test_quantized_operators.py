@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +28,6 @@ POOL = {"kernel": (3, 2), "strides": (2, 1), "pads": (1, 0, 2, 1)}
 MEAN = {"axes": (2, 3), "keepdims": True}
 NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 NEAREST |= {"sizes": (18, 15), "scales": (2.0, 15 / 7)}
-
-
-@pytest.fixture(scope="module")
-def farmrt(farmrt_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farmrt]:
-    with Farmrt(farmrt_program, tmp_path_factory.mktemp("operators")) as running:
-        yield running
 
 
 class Maker(GraphMaker):
@@ -155,13 +149,8 @@ def check_plan(
     farmrt: Farmrt, graph: Graph, plan: Plan, inputs: dict[str, Array], isa: str = "", threads: int = 2
 ) -> None:
     """Compares both outputs: one in steps, one in floats."""
-    answer = farmrt.load_files(encode_plan(plan), plan.data, threads=threads, **({"isa": isa} if isa else {}))
-    if answer.get("error") == "unsupported" and "instruction set" in answer["message"]:
-        pytest.skip(answer["message"])
-    assert answer["ok"], answer
-    for tensor, values in inputs.items():
-        farmrt.input(tensor, values)
-    farmrt.done("run")
+    answer = farmrt.load_files(encode_plan(plan), plan.data, threads=threads, isa=isa or None)
+    farmrt.run_loaded(answer, inputs)
     expected = evaluate(graph, inputs)
     written, behind = graph.outputs
     known = graph.tensors[written].quantization

@@ -24,6 +24,7 @@ from runtime.target import Target
 from runtime.types import Precision
 from tests import opencl
 from tests.native.farmrt import Farmrt
+from tests.native.test_agreement import run_on
 from tests.runtime.onnx_models import inputs_of, run_onnxruntime
 from tests.runtime.sequence_networks import NETWORKS
 
@@ -79,16 +80,6 @@ def converted(name: str) -> tuple[Graph, dict[str, Array], Array]:
     return graph, inputs, run_onnxruntime(model, inputs)[0]
 
 
-def run_on(farmrt: Farmrt, plan: Plan, inputs: dict[str, Array]) -> Array:
-    answer = farmrt.load_files(encode_plan(plan), plan.data)
-    assert answer["ok"], answer
-    for name, values in inputs.items():
-        farmrt.input(name, values)
-    farmrt.done("run", rounds=2)
-    (tensor,) = plan.outputs
-    return farmrt.output(tensor.name).reshape(tensor.shape)
-
-
 def cosine(a: Array, b: Array) -> float:
     left, right = (value.astype(np.float64).reshape(-1) for value in (a, b))
     return float(left @ right / np.sqrt((left @ left) * (right @ right)))
@@ -103,7 +94,7 @@ def test_the_cpu_computes_the_network(cpu: Farmrt, name: str) -> None:
     graph, inputs, expected = converted(name)
     plan = lower(graph, CPU)
     assert kernels(plan) == CPU_KERNELS[name]
-    assert f"{cosine(run_on(cpu, plan, inputs), expected):.6f}" == "1.000000"
+    assert f"{cosine(run_on(cpu, plan, inputs)[graph.outputs[0]], expected):.6f}" == "1.000000"
 
 
 @pytest.mark.slow
@@ -116,7 +107,7 @@ def test_the_gpu_computes_the_network_alone(gpu: Farmrt, name: str, memory: str)
     assert all(step.kind == StepKind.OPENCL for step in plan.steps)
     assert kernels(plan) == gpu_kernels(name, memory)
     assert len(plan.steps) == STEPS[name][memory == "image"]
-    found = run_on(gpu, plan, inputs)
+    found = run_on(gpu, plan, inputs)[graph.outputs[0]]
     assert f"{cosine(found, expected):.6f}" == "1.000000"
     reference = Executor(encode_plan(plan), plan.data, device).run(inputs)[graph.outputs[0]]
     np.testing.assert_allclose(found, reference, rtol=0, atol=2e-5)
@@ -128,4 +119,4 @@ def test_the_gpu_computes_the_network_alone(gpu: Farmrt, name: str, memory: str)
 def test_half_storage_stays_near(gpu: Farmrt, name: str, memory: str) -> None:
     graph, inputs, expected = converted(name)
     target = target_of_device(opencl.open_once(gpu.library), memory=memory, precision=Precision.FP16_STORAGE)
-    assert cosine(run_on(gpu, lower(graph, target), inputs), expected) > 0.9999
+    assert cosine(run_on(gpu, lower(graph, target), inputs)[graph.outputs[0]], expected) > 0.9999

@@ -52,11 +52,7 @@ def check(farmrt: Farmrt, name: str, target: Target, tolerance: float = 1e-4) ->
     inputs = noise(model)
     graph, _ = convert(model)
     plan = lower(graph, target)
-    answer = farmrt.load_files(encode_plan(plan), plan.data)
-    assert answer["ok"], answer
-    for input_name, values in inputs.items():
-        farmrt.input(input_name, values, values.dtype.type)
-    farmrt.done("run", rounds=2)
+    farmrt.run_loaded(farmrt.load_files(encode_plan(plan), plan.data), inputs, rounds=2)
     for output, expected in outputs_of_onnxruntime(model, inputs).items():
         assert_close(farmrt.output(output).reshape(expected.shape), expected, tolerance)
 

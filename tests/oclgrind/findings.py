@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from runtime.kernels import functions_source
 from runtime.kernels.source import source_files
 from runtime.kernels.spec import Kernel
 
@@ -23,10 +24,11 @@ def _finding(block: str, kernel: Kernel) -> str:
 
 
 def place(kernel: Kernel, line: int) -> str:
-    """File, line and text of a line of a kernel's program, which is its files joined by newlines."""
-    for path in source_files(kernel):
-        lines = path.read_text().split("\n")
+    """File, line and text of a line of a kernel's program, which is these joined by newlines."""
+    files = ((f"{path.parent.name}/{path.name}", path.read_text()) for path in source_files(kernel))
+    for name, text in ((functions_source.NAME, functions_source.opencl()), *files):
+        lines = text.split("\n")
         if line <= len(lines):
-            return f"{path.parent.name}/{path.name}:{line}: {lines[line - 1].strip()}"
+            return f"{name}:{line}: {lines[line - 1].strip()}"
         line -= len(lines)
     return f"line {line}"

@@ -81,11 +81,17 @@ def inverted_residuals(m: GraphMaker) -> Graph:
     return m.finish(m.conv(deep, 8, k=1))
 
 
+def depthwise_chain(m: GraphMaker) -> Graph:
+    x = m.conv(m.input(1, 24, 6, 7), 24, group=24)
+    return m.finish(m.conv(m.conv(m.conv(x, 40, k=1), 40, group=40, strides=(2, 1)), 17, k=1))
+
+
 NETWORKS: tuple[NetworkMaker, ...] = (
     *(aligned_concat, unaligned_concat, squeeze_and_excitation, slices_and_pads, grouped, broadcasting, winograd),
     *(
         strided,
         inverted_residuals,
+        depthwise_chain,
         networks.residual_block,
         networks.concat_in_place,
         networks.dense_chain,

@@ -213,6 +213,25 @@ def random(seed, *shape):
     return np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float16).astype(np.float32)
 
 
+def extents(shape):
+    """The dims of an image of this shape."""
+    return dict(zip(("batch", "channels", "height", "width"), shape, strict=True))
+
+
+def fused(kernel, op, tensors, shape, dims, attributes, activation, residual, **launch_options):
+    """What a product with a fused activation makes, and the oracle's value.
+
+    `tensors` are x, w and b, and where the kernel has the weights otherwise, these; `shape` is the output's.
+    """
+    code, floats, activated = ACTIVATIONS[activation]
+    x, w, b, *packed = tensors
+    added = {"residual": random(4, *shape)} if residual else {}
+    expected = oracle(op, [x, w, b, added.get("residual")], attributes | activated)
+    defines = {"ACTIVATION": int(code), "RESIDUAL": int(residual)}
+    given = {"x": x, "w": packed[0] if packed else w, "b": b} | added
+    return launch(kernel, given, dims, floats, defines, **launch_options), expected
+
+
 def oracle(op, inputs, attributes):
     """The operator's value in float64."""
     return compute(op, [None if array is None else array.astype(np.float64) for array in inputs], attributes)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.import_fuzzing import mutated
 from runtime.convert import convert
 from runtime.errors import ModelError
 from runtime.importers.caffe.caffe_importer import load_caffe
@@ -37,16 +38,6 @@ def mutated_text(text: str, chance: random.Random) -> str:
     return text
 
 
-def mutated_bytes(data: bytes, chance: random.Random) -> bytes:
-    """Bytes changed, cut out, doubled or the end lost; the first few hold most of the structure."""
-    for _ in range(chance.randint(1, 4)):
-        near = min(len(data), chance.choice([64, 1024, len(data)]))
-        at, length = chance.randrange(max(1, near)), chance.randint(1, 40)
-        middle = chance.choice([chance.randbytes(1), b"", data[at : at + length] * 2, chance.randbytes(length)])
-        data = data[:at] + middle + data[at + chance.choice([1, length]) :]
-    return data if chance.random() < 0.8 else data[: chance.randrange(len(data) + 1)]
-
-
 @functools.cache
 def original(name: str) -> tuple[str, bytes, tuple[str, ...]]:
     """Text, weights and outputs of a small network of an architecture."""
@@ -62,7 +53,7 @@ def import_mutated(folder: Path, seed: int) -> str:
     if chance.random() < 0.75:
         text = mutated_text(text, chance)
     else:
-        weights = mutated_bytes(weights, chance)
+        weights = mutated(weights, chance)
     (folder / "net.prototxt").write_bytes(text.encode())
     (folder / "net.caffemodel").write_bytes(weights)
     try:

@@ -1,9 +1,10 @@
-"""Each layer of Caffe against NumPy that follows Caffe's definition, and against OpenCV where it is installed."""
+"""Each layer of Caffe against OpenCV, which reads Caffe's files too, or NumPy that follows Caffe's definition."""
 
 from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,19 +46,9 @@ def lrn_across(x: Array, size: int, alpha: float, beta: float, k: float) -> Arra
     return np.asarray(x / (k + alpha / size * total) ** beta)
 
 
-def lrn_within(x: Array, size: int, alpha: float, beta: float) -> Array:
-    average = pooled(x**2, x.shape[2:], size, 1, size // 2, "AVE")  # type: ignore[arg-type]
-    return np.asarray(x / (1 + alpha * average) ** beta)
-
-
 def moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
     centred = x - x.mean(axes, keepdims=True)
     return centred, (centred**2).mean(axes, keepdims=True)
-
-
-def softmax(x: Array, axis: int) -> Array:
-    powers = np.exp(x - x.max(axis, keepdims=True))
-    return np.asarray(powers / powers.sum(axis, keepdims=True))
 
 
 def interpolated(x: Array, out: tuple[int, int]) -> Array:
@@ -71,51 +62,40 @@ def interpolated(x: Array, out: tuple[int, int]) -> Array:
     return result.astype(np.float32)
 
 
-def moved(x: Array) -> Array:
-    return x.reshape(2, 2, 3, 7, 9).swapaxes(1, 2).reshape(SHAPE)
-
-
 CENTRED, VARIANCE = moments(X, (0, 2, 3))
 POSITIVE = np.abs(X) + 0.5
 STORED = [CHANNELS * 4, CHANNELS * 8, np.full(1, 4.0)]
-SUM_OF_SQUARES = (X**2).sum(1, keepdims=True)
 
-# Name -> layer type, its parameters, its blobs, its bottoms, and what it computes.
-Case = tuple[str, str, list[Array], list[Array], Array]
-CASES: dict[str, Case] = {
-    "ReLU": ("ReLU", "", [], [X], np.maximum(X, 0)),
-    "leaky ReLU": ("ReLU", "relu_param { negative_slope: 0.1 }", [], [X], np.where(X > 0, X, 0.1 * X)),
-    "PReLU": ("PReLU", "", [CHANNELS], [X], np.where(X > 0, X, PER_CHANNEL * X)),
-    "shared PReLU": (
-        "PReLU",
-        "prelu_param { channel_shared: true }",
-        [np.full(1, 0.3)],
-        [X],
-        np.where(X > 0, X, 0.3 * X),
-    ),
-    "ELU": ("ELU", "elu_param { alpha: 0.7 }", [], [X], np.where(X > 0, X, 0.7 * np.expm1(X))),
-    "Sigmoid": ("Sigmoid", "", [], [X], 1 / (1 + np.exp(-X))),
-    "TanH": ("TanH", "", [], [X], np.tanh(X)),
-    "AbsVal": ("AbsVal", "", [], [X], np.abs(X)),
-    "BNLL": ("BNLL", "", [], [X], np.log1p(np.exp(X))),
-    "Power": ("Power", "power_param { power: 2 scale: 0.5 shift: 3 }", [], [X], (3 + 0.5 * X) ** 2),
-    "square": ("Power", "power_param { power: 2 }", [], [X], X**2),
-    "Power of nothing": ("Power", "", [], [X], X),
-    "Exp": ("Exp", "", [], [X], np.exp(X)),
-    "Exp of a base": ("Exp", "exp_param { base: 2 scale: 0.5 shift: 1 }", [], [X], 2 ** (1 + 0.5 * X)),
-    "Log": ("Log", "", [], [POSITIVE], np.log(POSITIVE)),
+# Name -> layer type, its parameters, its blobs, its bottoms; and what it computes where OpenCV 4 lacks it or computes
+# otherwise than Caffe (beta and k are 1, the base is e, an axis is not negative).
+CASES: dict[str, tuple[Any, ...]] = {
+    "ReLU": ("ReLU", "", [], [X]),
+    "leaky ReLU": ("ReLU", "relu_param { negative_slope: 0.1 }", [], [X]),
+    "PReLU": ("PReLU", "", [CHANNELS], [X]),
+    "shared PReLU": ("PReLU", "prelu_param { channel_shared: true }", [np.full(1, 0.3)], [X]),
+    "ELU": ("ELU", "elu_param { alpha: 0.7 }", [], [X]),
+    "Sigmoid": ("Sigmoid", "", [], [X]),
+    "TanH": ("TanH", "", [], [X]),
+    "AbsVal": ("AbsVal", "", [], [X]),
+    "BNLL": ("BNLL", "", [], [X]),
+    "Power": ("Power", "power_param { power: 2 scale: 0.5 shift: 3 }", [], [X]),
+    "square": ("Power", "power_param { power: 2 }", [], [X]),
+    "Power of nothing": ("Power", "", [], [X]),
+    "Exp": ("Exp", "", [], [X]),
+    "Exp of a base": ("Exp", "exp_param { base: 2 scale: 0.5 shift: 1 }", [], [X]),
+    "Log": ("Log", "", [], [POSITIVE]),
     "Log of a base": ("Log", "log_param { base: 10 scale: 2 shift: 1 }", [], [POSITIVE], np.log10(1 + 2 * POSITIVE)),
     "Threshold": ("Threshold", "threshold_param { threshold: 0.2 }", [], [X], (X > 0.2).astype(np.float32)),
-    "Dropout": ("Dropout", "dropout_param { dropout_ratio: 0.7 }", [], [X], X),
-    "ReLU6": ("ReLU6", "", [], [X * 6], np.clip(X * 6, 0, 6)),
+    "Dropout": ("Dropout", "dropout_param { dropout_ratio: 0.7 }", [], [X]),
+    "ReLU6": ("ReLU6", "", [], [X * 6]),
     "Clip": ("Clip", "clip_param { min: -0.5 max: 1 }", [], [X], np.clip(X, -0.5, 1)),
     "Swish": ("Swish", "swish_param { beta: 2 }", [], [X], X / (1 + np.exp(-2 * X))),
-    "sum": ("Eltwise", "", [], [X, Y, X], X + Y + X),
-    "weighted sum": ("Eltwise", "eltwise_param { coeff: 0.5 coeff: -2 }", [], [X, Y], 0.5 * X - 2 * Y),
-    "difference": ("Eltwise", "eltwise_param { coeff: 1 coeff: -1 }", [], [X, Y], X - Y),
-    "product": ("Eltwise", "eltwise_param { operation: PROD }", [], [X, Y, Y], X * Y * Y),
-    "maximum": ("Eltwise", "eltwise_param { operation: MAX }", [], [X, Y], np.maximum(X, Y)),
-    "Scale": ("Scale", "scale_param { bias_term: true }", [CHANNELS, -CHANNELS], [X], PER_CHANNEL * X - PER_CHANNEL),
+    "sum": ("Eltwise", "", [], [X, Y, X]),
+    "weighted sum": ("Eltwise", "eltwise_param { coeff: 0.5 coeff: -2 }", [], [X, Y]),
+    "difference": ("Eltwise", "eltwise_param { coeff: 1 coeff: -1 }", [], [X, Y]),
+    "product": ("Eltwise", "eltwise_param { operation: PROD }", [], [X, Y, Y]),
+    "maximum": ("Eltwise", "eltwise_param { operation: MAX }", [], [X, Y]),
+    "Scale": ("Scale", "scale_param { bias_term: true }", [CHANNELS, -CHANNELS], [X]),
     "Scale by a bottom": (
         "Scale",
         "scale_param { axis: 0 bias_term: true }",
@@ -130,8 +110,8 @@ CASES: dict[str, Case] = {
     "sum of magnitudes": ("Reduction", "reduction_param { operation: ASUM axis: -1 }", [], [X], np.abs(X).sum(3)),
     "ArgMax": ("ArgMax", "", [], [X], X.reshape(2, -1).argmax(1).reshape(2, 1, 1, 1)),
     "ArgMax of an axis": ("ArgMax", "argmax_param { axis: 1 }", [], [X], X.argmax(1)[:, np.newaxis]),
-    "BatchNorm": ("BatchNorm", "", STORED, [X], (X - PER_CHANNEL) / np.sqrt(2 * PER_CHANNEL + 1e-5)),
-    "BatchNorm of factor 0": ("BatchNorm", "batch_norm_param { eps: 4 }", [*STORED[:2], np.zeros(1)], [X], X / 2),
+    "BatchNorm": ("BatchNorm", "", STORED, [X]),
+    "BatchNorm of factor 0": ("BatchNorm", "batch_norm_param { eps: 4 }", [*STORED[:2], np.zeros(1)], [X]),
     "BatchNorm of the batch": (
         "BatchNorm",
         "batch_norm_param { use_global_stats: false }",
@@ -146,39 +126,14 @@ CASES: dict[str, Case] = {
         [X],
         lrn_across(X, 3, 0.3, 0.6, 2),
     ),
-    "LRN within channels": (
-        "LRN",
-        "lrn_param { local_size: 3 alpha: 0.3 beta: 0.6 norm_region: WITHIN_CHANNEL }",
-        [],
-        [X],
-        lrn_within(X, 3, 0.3, 0.6),
-    ),
-    "MVN": ("MVN", "", [], [X], moments(X, (2, 3))[0] / np.sqrt(moments(X, (2, 3))[1])),
-    "MVN of means": (
-        "MVN",
-        "mvn_param { normalize_variance: false across_channels: true }",
-        [],
-        [X],
-        moments(X, (1, 2, 3))[0],
-    ),
-    "Normalize": (
-        "Normalize",
-        "norm_param { across_spatial: false channel_shared: false }",
-        [CHANNELS],
-        [X],
-        X / np.sqrt(SUM_OF_SQUARES) * PER_CHANNEL,
-    ),
-    "Normalize across": (
-        "Normalize",
-        "norm_param { eps: 0.5 }",
-        [np.full(1, 20.0)],
-        [X],
-        20 * X / np.sqrt((X**2).sum((1, 2, 3), keepdims=True) + 0.5),
-    ),
-    "Softmax": ("Softmax", "", [], [X], softmax(X, 1)),
-    "Softmax of the last axis": ("Softmax", "softmax_param { axis: -1 }", [], [X], softmax(X, 3)),
-    "InnerProduct": ("InnerProduct", "inner_product_param { num_output: 4 }", [values(4, 378), CHANNELS[:4]], [X],
-        X.reshape(2, 378) @ values(4, 378).T + CHANNELS[:4]),
+    "within channels": ("LRN", "lrn_param { local_size: 3 alpha: 0.3 beta: 0.6 norm_region: WITHIN_CHANNEL }", [], [X]),
+    "MVN": ("MVN", "", [], [X]),
+    "MVN of means": ("MVN", "mvn_param { normalize_variance: false across_channels: true }", [], [X]),
+    "Normalize": ("Normalize", "norm_param { across_spatial: false channel_shared: false }", [CHANNELS], [X]),
+    "Normalize across": ("Normalize", "norm_param { eps: 0.5 }", [np.full(1, 20.0)], [X]),
+    "Softmax": ("Softmax", "", [], [X]),
+    "Softmax of the last axis": ("Softmax", "softmax_param { axis: -1 }", [], [X]),
+    "InnerProduct": ("InnerProduct", "inner_product_param { num_output: 4 }", [values(4, 378), CHANNELS[:4]], [X]),
     "InnerProduct of an axis": (
         "InnerProduct",
         "inner_product_param { num_output: 4 axis: -1 transpose: true bias_term: false }",
@@ -186,18 +141,12 @@ CASES: dict[str, Case] = {
         [X],
         X @ values(9, 4),
     ),
-    "Concat": ("Concat", "", [], [X, Y], np.concatenate([X, Y], 1)),
+    "Concat": ("Concat", "", [], [X, Y]),
     "Concat of samples": ("Concat", "concat_param { concat_dim: 0 }", [], [X, Y], np.concatenate([X, Y], 0)),
-    "Crop": ("Crop", "crop_param { offset: 1 offset: 2 }", [], [X, Y[:, :, :4, :3]], X[:, :, 1:5, 2:5]),
-    "Crop of channels": ("Crop", "crop_param { axis: 1 offset: 1 }", [], [X, Y[:, :3, :4, :3]], X[:, 1:4, 1:5, 1:4]),
-    "Reshape": ("Reshape", "reshape_param { shape { dim: 0 dim: -1 dim: 3 } }", [], [X], X.reshape(2, 126, 3)),
-    "Reshape of axes": (
-        "Reshape",
-        "reshape_param { shape { dim: 3 dim: -1 } axis: 1 num_axes: 1 }",
-        [],
-        [X],
-        X.reshape(2, 3, 2, 7, 9),
-    ),
+    "Crop": ("Crop", "crop_param { offset: 1 offset: 2 }", [], [X, Y[:, :, :4, :3]]),
+    "Crop of channels": ("Crop", "crop_param { axis: 1 offset: 1 }", [], [X, Y[:, :3, :4, :3]]),
+    "Reshape": ("Reshape", "reshape_param { shape { dim: 0 dim: -1 dim: 3 } }", [], [X]),
+    "Reshape of axes": ("Reshape", "reshape_param { shape { dim: 3 dim: -1 } axis: 1 num_axes: 1 }", [], [X]),
     "Reshape with a new last axis": (
         "Reshape",
         "reshape_param { shape { dim: 1 } axis: -1 num_axes: 0 }",
@@ -205,14 +154,14 @@ CASES: dict[str, Case] = {
         [X],
         X[..., np.newaxis],
     ),
-    "Flatten": ("Flatten", "", [], [X], X.reshape(2, -1)),
-    "Flatten of axes": ("Flatten", "flatten_param { axis: 1 end_axis: 2 }", [], [X], X.reshape(2, 42, 9)),
-    "Permute": ("Permute", "permute_param { order: 0 order: 2 order: 3 order: 1 }", [], [X], X.transpose(0, 2, 3, 1)),
+    "Flatten": ("Flatten", "", [], [X]),
+    "Flatten of axes": ("Flatten", "flatten_param { axis: 1 end_axis: 2 }", [], [X]),
+    "Permute": ("Permute", "permute_param { order: 0 order: 2 order: 3 order: 1 }", [], [X]),
     "Permute of the first": ("Permute", "permute_param { order: 3 }", [], [X], X.transpose(3, 0, 1, 2)),
     "Tile": ("Tile", "tile_param { axis: 2 tiles: 3 }", [], [X], np.tile(X, (1, 1, 3, 1))),
-    "ShuffleChannel": ("ShuffleChannel", "shuffle_channel_param { group: 2 }", [], [X], moved(X)),
-    "Interp": ("Interp", "interp_param { height: 13 width: 5 }", [], [X], interpolated(X, (13, 5))),
-    "Interp by a factor": ("Interp", "interp_param { zoom_factor: 2 }", [], [X], interpolated(X, (13, 17))),
+    "ShuffleChannel": ("ShuffleChannel", "shuffle_channel_param { group: 2 }", [], [X]),
+    "Interp": ("Interp", "interp_param { height: 13 width: 5 }", [], [X]),
+    "Interp by a factor": ("Interp", "interp_param { zoom_factor: 2 }", [], [X]),
     "Interp of a crop": (
         "Interp",
         "interp_param { shrink_factor: 2 pad_beg: -1 pad_end: -1 }",
@@ -222,20 +171,8 @@ CASES: dict[str, Case] = {
     ),
     "Interp to a bottom": ("Interp", "", [], [X, values(1, 1, 4, 20)], interpolated(X, (4, 20))),
     "Upsample": ("Upsample", "upsample_param { scale: 2 }", [], [X], X.repeat(2, 2).repeat(2, 3)),
-    "global MAX": (
-        "Pooling",
-        "pooling_param { pool: MAX global_pooling: true }",
-        [],
-        [X],
-        X.max((2, 3), keepdims=True),
-    ),
-    "global AVE": (
-        "Pooling",
-        "pooling_param { pool: AVE global_pooling: true }",
-        [],
-        [X],
-        X.mean((2, 3), keepdims=True),
-    ),
+    "global MAX": ("Pooling", "pooling_param { pool: MAX global_pooling: true }", [], [X]),
+    "global AVE": ("Pooling", "pooling_param { pool: AVE global_pooling: true }", [], [X]),
     "floor": (
         "Pooling",
         "pooling_param { kernel_size: 2 stride: 2 round_mode: FLOOR }",
@@ -243,14 +180,6 @@ CASES: dict[str, Case] = {
         [X],
         pooled(X, (3, 4), 2, 2, 0, "MAX"),
     ),
-}  # fmt: skip
-
-# What OpenCV 4 lacks, or computes otherwise than Caffe (beta and k are 1, the base is e, an axis is not negative).
-NOT_IN_OPENCV = {
-    "Log of a base", "Threshold", "Clip", "Swish", "Scale by a bottom", "Bias", "Axpy", "Reduction", "sum of squares",
-    "sum of magnitudes", "ArgMax", "ArgMax of an axis", "BatchNorm of the batch", "LRN", "InnerProduct of an axis",
-    "Concat of samples", "Reshape with a new last axis", "Permute of the first", "Tile", "Interp of a crop",
-    "Interp to a bottom", "Upsample", "floor",
 }  # fmt: skip
 
 
@@ -269,19 +198,14 @@ def assert_near(actual: Array, expected: Array) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_layer_computes_what_caffe_defines(tmp_path: Path, name: str) -> None:
-    *case, expected = CASES[name]
-    net, inputs = net_of(*case)
+    kind, parameters, blobs, bottoms, *defined = CASES[name]
+    net, inputs = net_of(kind, parameters, blobs, bottoms)
+    if not defined:
+        pytest.importorskip("cv2")
+    expected = defined[0] if defined else net.run_opencv(inputs, "layer")
     assert_near(net.run(tmp_path, inputs)["y"], expected)
     with contextlib.suppress(UnsupportedError):  # an operator that no unit computes is refused, by name
         assert_near(net.run_graph(tmp_path, inputs)["y"], expected)
-
-
-@pytest.mark.parametrize("name", [name for name in CASES if name not in NOT_IN_OPENCV])
-def test_a_layer_computes_what_opencv_does(name: str) -> None:
-    pytest.importorskip("cv2")
-    *case, expected = CASES[name]
-    net, inputs = net_of(*case)
-    assert_near(net.run_opencv(inputs, "layer"), expected)
 
 
 def test_every_type_of_layer_has_a_case() -> None:
@@ -302,58 +226,39 @@ CONVOLUTIONS: dict[str, tuple[str, tuple[int, int], int]] = {
 }
 
 
-@pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_a_convolution_of_any_window(tmp_path: Path, name: str) -> None:
-    text, kernel, group = CONVOLUTIONS[name]
-    blobs = [values(8, 6 // group, *kernel), values(8)][: 1 if "bias_term" in text else 2]
-    net, inputs = net_of("Convolution", f"convolution_param {{ num_output: 8 group: {group} {text} }}", blobs, [X])
+DECONVOLUTIONS: dict[str, tuple[str, tuple[int, int], int]] = {
+    "bilinear": ("kernel_size: 4 stride: 2 pad: 1", (4, 4), 1),
+    "groups": ("kernel_size: 3 stride: 2", (3, 3), 2),
+    "rectangle": ("kernel_h: 3 kernel_w: 1 stride_h: 1 stride_w: 2 pad_h: 1 pad_w: 0", (3, 1), 1),
+}
+
+
+def window_net(kind: str, text: str, filters: Array, group: int = 1) -> tuple[CaffeNet, dict[str, Array]]:
+    blobs = [filters, values(8)][: 1 if "bias_term" in text else 2]
+    return net_of(kind, f"convolution_param {{ num_output: 8 group: {group} {text} }}", blobs, [X])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [*(("Convolution", name) for name in CONVOLUTIONS), *(("Deconvolution", name) for name in DECONVOLUTIONS)],
+)
+def test_a_convolution_of_any_window(tmp_path: Path, kind: str, name: str) -> None:
+    text, kernel, group = (CONVOLUTIONS if kind == "Convolution" else DECONVOLUTIONS)[name]
+    shape = (8, 6 // group) if kind == "Convolution" else (6, 8 // group)
+    net, inputs = window_net(kind, text, values(*shape, *kernel), group)
     actual = net.run(tmp_path, inputs)["y"]
     assert_near(net.run_graph(tmp_path, inputs)["y"], actual)
     pytest.importorskip("cv2")
     assert_near(actual, net.run_opencv(inputs))
 
 
-# Name -> what the text says, kernel, strides, pads and dilations as (vertical, horizontal), and groups.
-Pair = tuple[int, int]
-DECONVOLUTIONS: dict[str, tuple[str, Pair, Pair, Pair, Pair, int]] = {
-    "bilinear": ("kernel_size: 4 stride: 2 pad: 1", (4, 4), (2, 2), (1, 1), (1, 1), 1),
-    "groups": ("kernel_size: 3 stride: 2", (3, 3), (2, 2), (0, 0), (1, 1), 2),
-    "dilated": ("kernel_size: 3 dilation: 2 pad: 2", (3, 3), (1, 1), (2, 2), (2, 2), 1),
-    "rectangle": (
-        "kernel_h: 3 kernel_w: 1 stride_h: 1 stride_w: 2 pad_h: 1 pad_w: 0",
-        (3, 1),
-        (1, 2),
-        (1, 0),
-        (1, 1),
-        1,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", DECONVOLUTIONS)
-def test_a_deconvolution_adds_the_filter_around_each_element(tmp_path: Path, name: str) -> None:
-    text, kernel, strides, pads, dilations, group = DECONVOLUTIONS[name]
-    filters, bias = values(6, 8 // group, *kernel), values(8)
-    text = f"convolution_param {{ num_output: 8 group: {group} {text} }}"
-    net, inputs = net_of("Deconvolution", text, [filters, bias], [X])
-    expected = scattered(X, filters, strides, dilations, group)
-    inside = expected[:, :, pads[0] : expected.shape[2] - pads[0], pads[1] : expected.shape[3] - pads[1]]
-    assert_near(net.run(tmp_path, inputs)["y"], inside + bias.reshape(1, 8, 1, 1))
-
-
-def scattered(x: Array, filters: Array, strides: Pair, dilations: Pair, group: int) -> Array:
-    """A transposed convolution without pads, by its definition."""
-    inner, kernel = filters.shape[1], filters.shape[2:]
-    size = [(n - 1) * strides[at] + dilations[at] * (kernel[at] - 1) + 1 for at, n in enumerate(x.shape[2:])]
-    full = np.zeros((x.shape[0], inner * group, *size), np.float32)
-    for channel, row, column in np.ndindex(x.shape[1], *kernel):
-        first = channel // (x.shape[1] // group) * inner
-        top, left = row * dilations[0], column * dilations[1]
-        rows = slice(top, top + (x.shape[2] - 1) * strides[0] + 1, strides[0])
-        columns = slice(left, left + (x.shape[3] - 1) * strides[1] + 1, strides[1])
-        part = x[:, channel, np.newaxis] * filters[channel, :, row, column].reshape(1, -1, 1, 1)
-        full[:, first : first + inner, rows, columns] += part
-    return full
+def test_a_dilated_deconvolution_has_zeros_in_its_filter(tmp_path: Path) -> None:
+    """OpenCV passes over the dilation."""
+    filters, wide = values(6, 8, 3, 3), np.zeros((6, 8, 5, 5), np.float32)
+    wide[:, :, ::2, ::2] = filters
+    dilated, inputs = window_net("Deconvolution", "kernel_size: 3 dilation: 2 pad: 2", filters)
+    plain, _ = window_net("Deconvolution", "kernel_size: 5 pad: 2", wide)
+    assert_near(dilated.run(tmp_path, inputs)["y"], plain.run(tmp_path, inputs)["y"])
 
 
 def test_layers_of_forks_are_convolutions_of_as_many_groups_as_channels(tmp_path: Path) -> None:
@@ -432,53 +337,37 @@ def test_split_copies_its_bottom(tmp_path: Path) -> None:
 
 
 VARIANCES = "variance: 0.1 variance: 0.1 variance: 0.2 variance: 0.2"
-# Name -> what the text says, and (width, height) of the boxes of a pixel, image and steps as (height, width), offset.
-Boxes = tuple[str, list[tuple[float, float]], tuple[float, float], tuple[float, float], float]
-RATIOS = [(30 * ratio**0.5, 30 / ratio**0.5) for ratio in (2, 1 / 2, 3, 1 / 3)]
-PRIOR_BOXES: dict[str, Boxes] = {
-    "SSD": (
-        "min_size: 30 max_size: 60 aspect_ratio: 2 aspect_ratio: 3 clip: false",
-        [(30, 30), (1800**0.5, 1800**0.5), *RATIOS],
-        (64, 100),
-        (64 / 3, 20),
-        0.5,
-    ),
-    "clipped": ("min_size: 90 clip: true", [(90, 90)], (64, 100), (64 / 3, 20), 0.5),
-    "one ratio": (
-        "min_size: 30 aspect_ratio: 2 aspect_ratio: 1 aspect_ratio: 2 flip: false clip: false step: 16 offset: 0.25",
-        [(30, 30), RATIOS[0]],
-        (64, 100),
-        (16, 16),
-        0.25,
-    ),
-    "image": (
-        "min_size: 20 min_size: 40 max_size: 45 max_size: 90 img_h: 60 img_w: 80 step_h: 9 step_w: 11",
-        [(20, 20), (30, 30), (40, 40), (60, 60)],
-        (60, 80),
-        (9, 11),
-        0.5,
-    ),
+PRIOR_BOXES = {
+    "SSD": "min_size: 30 max_size: 60 aspect_ratio: 2 aspect_ratio: 3 clip: false",
+    "clipped": "min_size: 90 clip: true",
+    "one ratio": "min_size: 30 aspect_ratio: 2 aspect_ratio: 1 aspect_ratio: 2 flip: false clip: false step: 16 "
+    "offset: 0.25",
 }
-NO_SUCH_FIELDS_IN_OPENCV = {"image"}
+
+
+def prior_boxes(text: str) -> tuple[CaffeNet, dict[str, Array]]:
+    inputs, net = {"features": values(1, 4, 3, 5), "data": values(1, 3, 64, 100)}, CaffeNet()
+    bottoms = [net.input(name, value.shape) for name, value in inputs.items()]
+    net.layer("PriorBox", "boxes", bottoms, ["boxes"], f"prior_box_param {{ {text} {VARIANCES} }}")
+    return net, inputs
 
 
 @pytest.mark.parametrize("name", PRIOR_BOXES)
 def test_prior_boxes(tmp_path: Path, name: str) -> None:
-    text, sizes, image, steps, offset = PRIOR_BOXES[name]
-    net = CaffeNet()
-    bottoms = [net.input("features", (1, 4, 3, 5)), net.input("data", (1, 3, 64, 100))]
-    net.layer("PriorBox", "boxes", bottoms, ["boxes"], f"prior_box_param {{ {text} {VARIANCES} }}")
-    inputs = {"features": values(1, 4, 3, 5), "data": values(1, 3, 64, 100)}
+    pytest.importorskip("cv2")
+    net, inputs = prior_boxes(PRIOR_BOXES[name])
+    assert_near(net.run(tmp_path, inputs)["boxes"], net.run_opencv(inputs, "boxes"))
+
+
+def test_prior_boxes_of_an_image_and_steps_that_are_said(tmp_path: Path) -> None:
+    """OpenCV has no such fields."""
+    net, inputs = prior_boxes(
+        "min_size: 20 min_size: 40 max_size: 45 max_size: 90 img_h: 60 img_w: 80 step_h: 9 step_w: 11"
+    )
     boxes = []
     for row, column in np.ndindex(3, 5):
-        x, y = (column + offset) * steps[1], (row + offset) * steps[0]
-        for w, h in sizes:
-            boxes += [(x - w / 2) / image[1], (y - h / 2) / image[0], (x + w / 2) / image[1], (y + h / 2) / image[0]]
-    expected = np.stack(
-        [np.clip(boxes, 0, 1) if "clip: true" in text else boxes, [0.1, 0.1, 0.2, 0.2] * (len(boxes) // 4)]
-    )
-    actual = net.run(tmp_path, inputs)["boxes"]
-    assert_near(actual, expected[np.newaxis])
-    if name not in NO_SUCH_FIELDS_IN_OPENCV:
-        pytest.importorskip("cv2")
-        assert_near(actual, net.run_opencv(inputs, "boxes"))
+        x, y = (column + 0.5) * 11, (row + 0.5) * 9
+        for size in (20, 30, 40, 60):
+            boxes += [(x - size / 2) / 80, (y - size / 2) / 60, (x + size / 2) / 80, (y + size / 2) / 60]
+    expected = np.stack([boxes, [0.1, 0.1, 0.2, 0.2] * (len(boxes) // 4)])
+    assert_near(net.run(tmp_path, inputs)["boxes"], expected[np.newaxis])

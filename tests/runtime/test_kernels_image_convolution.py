@@ -16,6 +16,7 @@ from tests.runtime.image_launch import (
     TARGET,
     assert_close,
     built_at_once,
+    fused,
     launch,
     oracle,
     plain_variants,
@@ -58,15 +59,11 @@ def conv_case(batch, in_h, in_w, in_c, out_c, k, stride, pad, dilation=(1, 1), g
 def conv(case, activation="none", residual=False, **launch_options):
     attributes, dims = conv_case(**(BASE | case))
     groups = dims["groups"]
-    code, floats, fused = ACTIVATIONS[activation]
     x = random(1, dims["batch"], groups * dims["in_c"], dims["in_h"], dims["in_w"])
     w = random(2, groups * dims["out_c"], dims["in_c"], dims["k_h"], dims["k_w"])
-    b = random(3, groups * dims["out_c"])
     shape = (dims["batch"], groups * dims["out_c"], dims["out_h"], dims["out_w"])
-    tensors = {"x": x, "w": w, "b": b} | ({"residual": random(4, *shape)} if residual else {})
-    defines = {"ACTIVATION": int(code), "RESIDUAL": int(residual)}
-    expected = oracle("Conv", [x, w, b, tensors.get("residual")], attributes | fused)
-    return launch("conv2d", tensors, dims, floats, defines, **launch_options), expected
+    tensors = (x, w, random(3, groups * dims["out_c"]))
+    return fused("conv2d", "Conv", tensors, shape, dims, attributes, activation, residual, **launch_options)
 
 
 @pytest.mark.parametrize("case", CONV_CASES)
@@ -132,14 +129,10 @@ def test_every_variant_of_conv2d_computes_the_convolution():
 
 
 def conv1x1(rows, width, in_c, out_c, activation="none", residual=False, **launch_options):
-    code, floats, fused = ACTIVATIONS[activation]
-    x, w, b = random(1, 1, in_c, rows, width), random(2, out_c, in_c, 1, 1), random(3, out_c)
-    tensors = {"x": x, "w": w, "b": b} | ({"residual": random(4, 1, out_c, rows, width)} if residual else {})
+    tensors = random(1, 1, in_c, rows, width), random(2, out_c, in_c, 1, 1), random(3, out_c)
     dims = {"rows": rows, "width": width, "in_c": in_c, "out_c": out_c}
-    attributes = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1} | fused
-    defines = {"ACTIVATION": int(code), "RESIDUAL": int(residual)}
-    expected = oracle("Conv", [x, w, b, tensors.get("residual")], attributes)
-    return launch("conv1x1", tensors, dims, floats, defines, **launch_options), expected
+    attributes, shape = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "group": 1}, (1, out_c, rows, width)
+    return fused("conv1x1", "Conv", tensors, shape, dims, attributes, activation, residual, **launch_options)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 5, 7, 9), (2, 9, 4, 13), (5, 4, 12, 8)])
@@ -157,14 +150,10 @@ def depthwise(case, activation="none", residual=False, **launch_options):
     case = {key: value for key, value in case.items() if key != "channels"}
     attributes, dims = conv_case(**(BASE | case | {"in_c": 1, "out_c": 1, "groups": channels}))
     dims["channels"] = channels
-    code, floats, fused = ACTIVATIONS[activation]
     x = random(1, dims["batch"], channels, dims["in_h"], dims["in_w"])
-    w, b = random(2, channels, 1, dims["k_h"], dims["k_w"]), random(3, channels)
     shape = (dims["batch"], channels, dims["out_h"], dims["out_w"])
-    tensors = {"x": x, "w": w, "b": b} | ({"residual": random(4, *shape)} if residual else {})
-    defines = {"ACTIVATION": int(code), "RESIDUAL": int(residual)}
-    expected = oracle("Conv", [x, w, b, tensors.get("residual")], attributes | fused)
-    return launch("depthwise", tensors, dims, floats, defines, **launch_options), expected
+    tensors = (x, random(2, channels, 1, dims["k_h"], dims["k_w"]), random(3, channels))
+    return fused("depthwise", "Conv", tensors, shape, dims, attributes, activation, residual, **launch_options)
 
 
 DEPTHWISE_CASES = {
@@ -192,9 +181,9 @@ def test_fully_connected_computes_the_product(shape, precision):
     batch, in_h, in_w, in_c, out_c = shape
     x, w, b = random(1, batch, in_c, in_h, in_w), random(2, out_c, in_c, 1, in_h * in_w), random(3, out_c)
     dims = dict(zip(("batch", "in_h", "in_w", "in_c", "out_c"), shape, strict=True))
-    code, floats, fused = ACTIVATIONS["relu"]
+    code, floats, activated = ACTIVATIONS["relu"]
     out = launch("fully_connected", {"x": x, "w": w, "b": b}, dims, floats, {"ACTIVATION": int(code)}, None, precision)
-    expected = oracle("FullyConnected", [x.reshape(batch, -1), w.reshape(out_c, -1), b], fused)
+    expected = oracle("FullyConnected", [x.reshape(batch, -1), w.reshape(out_c, -1), b], activated)
     assert_close(out[:, :, 0, 0], expected, precision)
 
 

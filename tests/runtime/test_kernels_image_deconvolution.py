@@ -10,8 +10,7 @@ from tests.runtime.image_launch import (
     ACTIVATIONS,
     assert_close,
     built_at_once,
-    launch,
-    oracle,
+    fused,
     plain_variants,
     precisions,
     random,
@@ -55,20 +54,16 @@ def ordered(w, dims):
 def deconv(kernel, case, activation="none", residual=False, **launch_options):
     attributes, dims = geometry(**(BASE | case))
     groups, in_c, out_c = dims["groups"], dims["in_c"], dims["out_c"]
-    code, floats, fused = ACTIVATIONS[activation]
     x = random(1, dims["batch"], groups * in_c, dims["in_h"], dims["in_w"])
     w = random(2, groups * in_c, out_c, dims["k_h"], dims["k_w"])
     b = random(3, groups * out_c)
     split = w.reshape(groups, in_c, out_c, *w.shape[2:]).swapaxes(1, 2)
     filters = ordered(split.reshape(groups * out_c, in_c, *w.shape[2:]), dims)
-    tensors = {"x": x, "w": filters, "b": b}
     shape = (dims["batch"], groups * out_c, dims["out_h"], dims["out_w"])
-    tensors |= {"residual": random(4, *shape)} if residual else {}
-    expected = oracle("ConvTranspose", [x, w, b, tensors.get("residual")], attributes | fused)
     if kernel == "deconv_depthwise":
         dims["channels"] = groups
-    defines = {"ACTIVATION": int(code), "RESIDUAL": int(residual)}
-    return launch(kernel, tensors, dims, floats, defines, **launch_options), expected
+    tensors = (x, w, b, filters)
+    return fused(kernel, "ConvTranspose", tensors, shape, dims, attributes, activation, residual, **launch_options)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -6,7 +6,7 @@ import pytest
 from runtime.kernels.codes import Pad
 from runtime.layout.buffer import nhwc_size
 from runtime.types import Precision
-from tests.runtime.image_launch import SENTINEL, element_type, launch, oracle, precisions, random
+from tests.runtime.image_launch import SENTINEL, element_type, extents, launch, oracle, precisions, random
 from tests.runtime.unpacked import nhwc_view
 
 pytestmark = pytest.mark.opencl
@@ -16,8 +16,7 @@ SHAPES = [(1, 1, 1, 1), (2, 3, 4, 5), (1, 9, 3, 2), (3, 5, 1, 1), (2, 8, 3, 3)]
 
 def strided(shape, strides, offsets):
     """Dims of a conversion between an image and a buffer of these element strides (n, c, h, w)."""
-    axes = ("batch", "channels", "height", "width")
-    dims = dict(zip(axes, shape, strict=True)) | offsets
+    dims = extents(shape) | offsets
     return dims | {f"stride_{axis}": step for axis, step in zip("nchw", strides, strict=True)}
 
 
@@ -74,10 +73,6 @@ def test_an_image_becomes_an_nhwc_view_and_the_other_channels_stay(shape, precis
     dims = strided(shape, nhwc_strides(shape, stride), {"y_offset": 1})
     out = launch("image_to_buffer", {"x": x, "y": storage}, dims, precision=precision)
     np.testing.assert_array_equal(out, expected)
-
-
-def extents(shape):
-    return dict(zip(("batch", "channels", "height", "width"), shape, strict=True))
 
 
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)

@@ -12,11 +12,10 @@ from runtime.graph import Graph
 from runtime.operators.table import check_graph
 from runtime.oracle.evaluate import evaluate
 from runtime.passes.affine import fold_batch_norms, fuse_biases
-from runtime.passes.channel_shuffle import fuse_channel_shuffles
-from runtime.passes.depth_to_space import fuse_depth_to_space
 from runtime.passes.fully_connected import convert_fully_connected
 from runtime.passes.fusion import fuse_activations, fuse_pads, fuse_residuals
-from runtime.passes.hard_swish import fuse_hard_swishes
+from runtime.passes.gated_activations import fuse_gated_activations
+from runtime.passes.rearrangements import fuse_rearrangements
 from runtime.passes.shared_products import join_products
 from runtime.passes.simplification import fold_constants, merge_reshapes, remove_dead_code, remove_identities
 from runtime.passes.squeeze_movement import move_squeezes
@@ -482,14 +481,14 @@ def shuffle(make: GraphMaker, x: str, groups: int, perm: tuple[int, ...] = (0, 2
 
 @pytest.mark.parametrize("groups", [2, 3])
 def test_reshape_transpose_reshape_becomes_a_channel_shuffle(make: GraphMaker, groups: int) -> None:
-    graph = applied(fuse_channel_shuffles, make, shuffle(make, make.input(2, 6, 3, 4), groups))
+    graph = applied(fuse_rearrangements, make, shuffle(make, make.input(2, 6, 3, 4), groups))
     assert [(node.op, node.attrs) for node in graph.nodes] == [("ChannelShuffle", {"group": groups})]
 
 
 def test_a_channel_shuffle_in_nhwc_is_one_between_transposes(make: GraphMaker) -> None:
     grouped = make.add("Reshape", make.input(2, 3, 4, 6), shape=(2, 3, 4, 3, 2))
     turned = make.add("Transpose", grouped, perm=(0, 1, 2, 4, 3))
-    graph = applied(fuse_channel_shuffles, make, make.add("Reshape", turned, shape=(2, 3, 4, 6)))
+    graph = applied(fuse_rearrangements, make, make.add("Reshape", turned, shape=(2, 3, 4, 6)))
     assert operators(graph) == ["Transpose", "ChannelShuffle", "Transpose"]
     assert graph.nodes[1].attrs == {"group": 3}
     assert len({node.name for node in graph.nodes}) == 3
@@ -498,7 +497,7 @@ def test_a_channel_shuffle_in_nhwc_is_one_between_transposes(make: GraphMaker) -
 def test_what_only_looks_like_a_channel_shuffle_stays(make: GraphMaker) -> None:
     other_axes = shuffle(make, make.input(2, 6, 3, 3), 2, (0, 1, 2, 4, 3))
     read_twice = make.add("Neg", make.graph.nodes[0].output)
-    unchanged(fuse_channel_shuffles, make, other_axes, read_twice)
+    unchanged(fuse_rearrangements, make, other_axes, read_twice)
 
 
 # Operator, mode -> input, six axes, their order, output; blocks of 2 x 2 of 3 channels.
@@ -517,7 +516,7 @@ def rearranged(make: GraphMaker, shape: Shape, split: Shape, perm: Shape, out: S
 
 @pytest.mark.parametrize(("op", "mode"), WRITTEN_OUT)
 def test_what_moves_blocks_of_pixels_to_channels_or_back_is_one_operator(make: GraphMaker, op: str, mode: str) -> None:
-    graph = applied(fuse_depth_to_space, make, rearranged(make, *WRITTEN_OUT[op, mode]))
+    graph = applied(fuse_rearrangements, make, rearranged(make, *WRITTEN_OUT[op, mode]))
     assert [(node.op, node.attrs) for node in graph.nodes] == [(op, {"blocksize": 2, "mode": mode})]
 
 
@@ -526,7 +525,7 @@ def test_what_only_looks_like_blocks_of_pixels_stays(make: GraphMaker) -> None:
     other_order = rearranged(make, shape, split, (0, 3, 4, 2, 5, 1), out)
     other_shape = rearranged(make, shape, split, perm, (2, 3, 7, 20))
     oblong = rearranged(make, shape, (2, 4, 1, 3, 5, 7), perm, (2, 3, 20, 7))
-    unchanged(fuse_depth_to_space, make, other_order, other_shape, oblong)
+    unchanged(fuse_rearrangements, make, other_order, other_shape, oblong)
 
 
 @pytest.mark.parametrize("image", [(1, 1), (3, 2)])
@@ -641,7 +640,7 @@ def test_every_form_of_hard_swish_becomes_one_operator(form: str) -> None:
     # Only the chosen form may read the shared clip, as in a model.
     graph = make.finish(chosen)
     remove_dead_code(graph)
-    assert operators(applied(fuse_hard_swishes, make, chosen)) == ["Mul", "HardSwish"]
+    assert operators(applied(fuse_gated_activations, make, chosen)) == ["Mul", "HardSwish"]
 
 
 @pytest.mark.parametrize(
@@ -652,9 +651,9 @@ def test_what_only_looks_like_a_hard_swish_stays(
 ) -> None:
     x = make.input(2, 3)
     clip = make.add("Clip", make.add("Add", x, constant(make, shift)), **bounds)
-    unchanged(fuse_hard_swishes, make, make.add("Div", make.add("Mul", x, clip), constant(make, divisor)))
+    unchanged(fuse_gated_activations, make, make.add("Div", make.add("Mul", x, clip), constant(make, divisor)))
 
 
 def test_gate_of_another_tensor_is_no_hard_swish(make: GraphMaker) -> None:
     x, other = make.input(2, 3), make.input(2, 3)
-    unchanged(fuse_hard_swishes, make, make.add("Mul", x, make.add("HardSigmoid", other, **GATE)))
+    unchanged(fuse_gated_activations, make, make.add("Mul", x, make.add("HardSigmoid", other, **GATE)))

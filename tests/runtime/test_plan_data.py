@@ -22,7 +22,6 @@ from runtime.plan.container import align
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan_data import ConstantSpool, LaidOutData, PackedConstant, crc32_of, pieces, release_memory
 from runtime.target import Target
-from tests.runtime.blocked_executor import BlockedExecutor
 from tests.runtime.graphs import GraphMaker
 
 BLOBS = [np.random.default_rng(5).bytes(size) for size in (5000, 1, 70_000)]
@@ -112,9 +111,6 @@ def test_a_plan_whose_weights_are_packed_later_is_the_plan(monkeypatch: pytest.M
     assert isinstance(plan.data, LaidOutData)
     assert bytes(plan.data) == in_memory.data
     assert encode_plan(plan) == encode_plan(in_memory)
-    inputs = maker.noise()
-    found, expected = (BlockedExecutor(each).run(inputs) for each in (plan, in_memory))
-    np.testing.assert_array_equal(found[graph.outputs[0]], expected[graph.outputs[0]])
 
 
 def test_packing_takes_the_memory_of_one_constant(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from runtime.graph import Array, Graph
 from runtime.lowering.lower import Options, lower
+from runtime.native.build import build_farmrt
 from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
@@ -16,8 +18,9 @@ from runtime.plan.shared_data import with_shared_data
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.target import Target
+from tests.native.farmrt import Farmrt
+from tests.native.test_agreement import run_on
 from tests.opencl import default_device
-from tests.runtime.blocked_executor import BlockedExecutor
 from tests.runtime.graphs import GraphMaker
 
 BUFFER = target_of_device(default_device(), memory="buffer")
@@ -39,15 +42,16 @@ def lowered(graph: Graph, target: Target) -> Plan:
     return lower(graph, target, Options(separate_weights=True))
 
 
-def outputs(plan: Plan, inputs: dict[str, Array]) -> dict[str, Array]:
+def outputs(plan: Plan, inputs: dict[str, Array], folder: Path) -> dict[str, Array]:
     if plan.target.memory == "cpu":
-        return BlockedExecutor(plan).run(inputs)
+        with Farmrt(build_farmrt(), folder) as farmrt:
+            return run_on(farmrt, plan, inputs)
     return Executor(encode_plan(plan), plan.data, default_device()).run(inputs)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", TARGETS)
-def test_two_heads_of_a_backbone_have_its_weights_once(memory: str) -> None:
+def test_two_heads_of_a_backbone_have_its_weights_once(memory: str, tmp_path: Path) -> None:
     heads = [headed(5), headed(7)]
     apart = [lowered(graph, TARGETS[memory]) for graph, _ in heads]
     shared = with_shared_data(apart)
@@ -57,7 +61,7 @@ def test_two_heads_of_a_backbone_have_its_weights_once(memory: str) -> None:
     for plan, own, (graph, inputs) in zip(shared, apart, heads, strict=True):
         assert contents(plan) == contents(own)
         assert plan.weights_bytes == own.weights_bytes == len(own.data)
-        expected, actual = evaluate(graph, inputs), outputs(plan, inputs)
+        expected, actual = evaluate(graph, inputs), outputs(plan, inputs, tmp_path)
         for name in graph.outputs:
             np.testing.assert_allclose(actual[name], expected[name], rtol=0, atol=1e-4)
 

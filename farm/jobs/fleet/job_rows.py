@@ -49,6 +49,11 @@ def known_in_engine(known: Settings, engine: str) -> Settings:
     return {name: value for name, value in known.items() if engine == FARMRT or name not in OF_FARMRT}
 
 
+def plan_settings(model: Model, runtime: Runtime) -> Settings:
+    """The settings of a row that tells of a plan and of no run."""
+    return {"data_type": model.data_type_on(runtime), "winograd": model.winograd}
+
+
 def rows_of_each(
     row_type: type[RowType],
     models: Sequence[Prepared | Failed],

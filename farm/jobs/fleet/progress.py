@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from farm.rows.device_state import DeviceState
-from tuner.progress import Progress as SearchProgress
+if TYPE_CHECKING:  # a scheduler, too, reads events
+    from farm.rows.device_state import DeviceState
+    from tuner.progress import Progress as SearchProgress
 
 LOG = logging.getLogger("farm.jobs")
 
 
-class ProgressView(Protocol):
-    """Shows how far all units are; called from several threads."""
+class ProgressView:
+    """Shows how far all units are; called from several threads. A view overrides what it shows."""
 
     def stage(self, unit: str, text: str) -> None:
         """Tells which stage a unit is at."""
 
     def waiting(self, unit: str, text: str) -> None:
         """Why a unit cannot be used yet: who holds it and until when, say."""
+        self.stage(unit, text)
 
     def search(self, unit: str, progress: SearchProgress) -> None:
         """How far the search is that a unit takes part in."""
@@ -31,26 +33,7 @@ class ProgressView(Protocol):
         """A unit has nothing more to do, or is lost."""
 
 
-class Silent:
-    """A view that shows nothing."""
-
-    def stage(self, unit: str, text: str) -> None:
-        """See ProgressView."""
-
-    def waiting(self, unit: str, text: str) -> None:
-        """See ProgressView."""
-
-    def search(self, unit: str, progress: SearchProgress) -> None:
-        """See ProgressView."""
-
-    def state(self, unit: str, state: DeviceState) -> None:
-        """See ProgressView."""
-
-    def ended(self, unit: str, text: str) -> None:
-        """See ProgressView."""
-
-
-SILENT = Silent()
+SILENT = ProgressView()
 
 
 @dataclasses.dataclass

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
+from farm.jobs.fleet.progress import ProgressView
 from tuner.progress import Progress as SearchProgress
 
 if TYPE_CHECKING:  # a scheduler, too, reads events
-    from farm.jobs.fleet.progress import ProgressView
     from farm.rows.device_state import DeviceState
 
 PROGRESS_FORM = "FARM_PROGRESS"  # the variable that asks for this form: `json`
@@ -19,7 +19,7 @@ STAGE, WAITING, SEARCH, STATE, ENDED = "stage", "waiting", "search", "state", "e
 NOTE = "note"  # not for a view: what was measured, for who keeps it
 
 
-class ProgressLines:
+class ProgressLines(ProgressView):
     """A view that writes each event as a line."""
 
     def __init__(self, stream: TextIO) -> None:

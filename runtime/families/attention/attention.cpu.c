@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "../../native/src/system/arithmetic.h"
-#include "../../native/src/cpu/cpu_arguments.h"
+#include "cpu_arguments.h"
 #include "../../native/src/cpu/cpu_math.h"
 #include "../../native/src/cpu/cpu_tile.h"
 #include "../../native/src/cpu/cpu_vector.h"

@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../../native/src/cpu/cpu_arguments.h"
+#include "cpu_arguments.h"
 #include "../../native/src/cpu/cpu_nests.h"
 
 /* Elements of the sixth axis below which the fifth makes the inner loop. */

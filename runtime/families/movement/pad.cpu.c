@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../../native/src/cpu/cpu_arguments.h"
+#include "cpu_arguments.h"
 #include "../../native/src/cpu/cpu_nests.h"
 
 static const char *pad_check(const rt_cpu_call *call, rt_cpu_needs *needs) {

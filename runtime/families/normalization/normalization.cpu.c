@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "../../native/src/system/arithmetic.h"
-#include "../../native/src/cpu/cpu_arguments.h"
+#include "cpu_arguments.h"
 #include "../../native/src/cpu/cpu_math.h"
 #include "../../native/src/cpu/cpu_tile.h"
 

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../../native/src/cpu/cpu_arguments.h"
+#include "cpu_arguments.h"
 #include "../../native/src/cpu/cpu_math.h"
 #include "../../native/src/cpu/cpu_nests.h"
 #include "../../native/src/cpu/cpu_tile.h"

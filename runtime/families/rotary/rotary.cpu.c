@@ -2,7 +2,7 @@
  * functions keep the contract of rt_cpu_operator. */
 #include <stddef.h>
 
-#include "../../native/src/cpu/cpu_arguments.h"
+#include "cpu_arguments.h"
 #include "../../native/src/cpu/cpu_nests.h"
 #include "../../native/src/system/arithmetic.h"
 

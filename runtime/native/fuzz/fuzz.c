@@ -15,7 +15,7 @@
 #include "../src/system/allocation.h"
 #include "../src/plan/crc32.h"
 #include "../src/system/file.h"
-#include "../src/plan/format.h"
+#include "format.h"
 #include "../src/serve/json.h"
 #include "../src/run/parts.h"
 #include "../src/run/profile.h"

@@ -6,7 +6,7 @@
 
 #include "../src/system/arithmetic.h"
 #include "../src/plan/crc32.h"
-#include "../src/plan/format.h"
+#include "format.h"
 
 enum { MAX_EXTENSION = 256 };
 

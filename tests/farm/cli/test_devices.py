@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from farm import cli
 from farm.cli import devices
 from farm.config.inventory import HOST, Unit
 from farm.jobs.fleet import health_check
@@ -28,6 +27,7 @@ from farm.units.health import CheckResult, HealthRecords
 from farm.units.selection import Selection
 from farm.units.survey import UnitEntry, UnitReport, UnitState
 from runtime.errors import DeviceLostError
+from tests.farm.conftest import CallFarm
 
 Say = Callable[..., tuple[int, str, str]]
 
@@ -53,17 +53,10 @@ HOSTILE = UnitReport(
 
 
 @pytest.fixture
-def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+def say(own_folder: Path, monkeypatch: pytest.MonkeyPatch, farm: CallFarm) -> CallFarm:
     """Calls farm in an empty folder, where no adb server runs; returns status, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("farm.units.discovery.adb_phones", lambda port: [])
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = cli.call(arguments)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
+    return farm
 
 
 def test_the_table_has_a_line_for_each_unit() -> None:
@@ -119,7 +112,7 @@ def test_no_escape_of_a_device_reaches_the_screen() -> None:
     assert json.dumps(devices_json([HOSTILE])).isascii()
 
 
-def test_lists_this_machine(say: Say) -> None:
+def test_lists_this_machine(say: CallFarm) -> None:
     status, out, _ = say("devices")
     assert status == 0
     assert out.splitlines()[-1].startswith("host | local")
@@ -134,7 +127,7 @@ def test_lists_this_machine(say: Say) -> None:
     )
 
 
-def test_lists_what_cannot_be_reached_too(say: Say) -> None:
+def test_lists_what_cannot_be_reached_too(say: CallFarm) -> None:
     Path("devices.yml").write_text(
         "adb: {discover: listed}\n"
         "devices:\n"
@@ -153,13 +146,13 @@ def test_lists_what_cannot_be_reached_too(say: Say) -> None:
     ]
 
 
-def test_no_match(say: Say) -> None:
+def test_no_match(say: CallFarm) -> None:
     status, out, err = say("devices", "--soc", "sdm845", "--json")
     assert (status, json.loads(out)["error"]["kind"]) == (3, "no_unit")
     assert err.startswith("error: --soc sdm845: no such unit; there are: host (SoC host, ABI host, ready); to add one")
 
 
-def test_a_mistake_in_the_file(say: Say) -> None:
+def test_a_mistake_in_the_file(say: CallFarm) -> None:
     Path("devices.yml").write_text("devices:\n  pixel:\n    serial: a\n    prot: 3\n")
     status, _, err = say("devices")
     assert (status, err) == (2, "error: devices.yml:4: devices.pixel.prot: unknown key, did you mean 'port'?\n")
@@ -184,7 +177,7 @@ def test_watching_a_pipe_prints_each_change(
         assert [json.loads(line)["devices"][0]["name"] for line in out.splitlines()] == ["mi8", "odd"]
 
 
-def test_watching_ends_well(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watching_ends_well(say: CallFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(seconds: float) -> None:
         raise KeyboardInterrupt
 
@@ -194,13 +187,13 @@ def test_watching_ends_well(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "host | local" in out
 
 
-def test_release(say: Say) -> None:
+def test_release(say: CallFarm) -> None:
     assert say("devices", "release", "host")[:2] == (0, "host: was free\n")
     assert say("devices", "release", "hots")[0] == 3
 
 
 @pytest.mark.slow
-def test_check_begins_and_ends_a_quarantine(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_begins_and_ends_a_quarantine(say: CallFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health_check, "_driver", lambda unit, transport: "Adreno 630\x1b[2J")
     HealthRecords().record_check(HOST, [CheckResult("files", False, "came back changed")])
     assert json.loads(say("devices", "--json")[1])["devices"][0]["state"] == "quarantined"
@@ -210,7 +203,7 @@ def test_check_begins_and_ends_a_quarantine(say: Say, monkeypatch: pytest.Monkey
     assert json.loads(say("devices", "--json")[1])["devices"][0]["state"] == "ready"
 
 
-def test_a_bad_check(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_check(say: CallFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(unit: Unit) -> Transport:
         raise DeviceLostError("gone: no route")
 
@@ -225,14 +218,14 @@ def test_a_bad_check(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_probe_asks_farmrt(say: Say) -> None:
+def test_probe_asks_farmrt(say: CallFarm) -> None:
     (host,) = json.loads(say("devices", "--probe", "--json")[1])["devices"]
     assert host["gpu"] and host["driver"] and "OpenCL" in host["opencl"]
     (later,) = json.loads(say("devices", "--json")[1])["devices"]
     assert (later["gpu"], later["driver"]) == (host["gpu"], host["driver"])
 
 
-def test_only_units_that_may_be_meant_are_asked(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_units_that_may_be_meant_are_asked(say: CallFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("devices.yml").write_text(
         "devices:\n"
         "  known: {address: a, target_abis: arm64, target_socs: rk3399}\n"
@@ -279,7 +272,7 @@ def host_key(host: str, state: Any = "unknown") -> HostKey:
 
 
 @pytest.fixture
-def board(say: Say, monkeypatch: pytest.MonkeyPatch) -> Callable[..., KnownHosts]:
+def board(say: CallFarm, monkeypatch: pytest.MonkeyPatch) -> Callable[..., KnownHosts]:
     def install(*keys: HostKey) -> KnownHosts:
         Path("devices.yml").write_text("devices: {pi: {address: pi.lan}, here: {transport: local}}\n")
         known = KnownHosts(*keys)
@@ -290,7 +283,7 @@ def board(say: Say, monkeypatch: pytest.MonkeyPatch) -> Callable[..., KnownHosts
     return install
 
 
-def test_trust_shows_each_fingerprint_first(say: Say, board: Callable[..., KnownHosts]) -> None:
+def test_trust_shows_each_fingerprint_first(say: CallFarm, board: Callable[..., KnownHosts]) -> None:
     known = board(host_key("gate"), host_key("[pi.lan]:22"))
     status, out, _ = say("devices", "trust", "pi", "--yes")
     assert status == 0
@@ -304,7 +297,7 @@ def test_trust_shows_each_fingerprint_first(say: Say, board: Callable[..., Known
 
 @pytest.mark.parametrize(("answer", "status"), [("y", 0), ("n", 1), ("", 130)])
 def test_trust_asks(
-    say: Say, board: Callable[..., KnownHosts], monkeypatch: pytest.MonkeyPatch, answer: str, status: int
+    say: CallFarm, board: Callable[..., KnownHosts], monkeypatch: pytest.MonkeyPatch, answer: str, status: int
 ) -> None:
     known = board(host_key("pi.lan", "changed"))
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n" if answer else ""))
@@ -314,7 +307,7 @@ def test_trust_asks(
 
 
 def test_trust_with_json_asks_on_standard_error_and_lists_the_keys(
-    say: Say, board: Callable[..., KnownHosts], monkeypatch: pytest.MonkeyPatch
+    say: CallFarm, board: Callable[..., KnownHosts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board(host_key("gate"), host_key("pi.lan", "changed"))
     monkeypatch.setattr("sys.stdin", io.StringIO("y\nn\n"))
@@ -327,7 +320,7 @@ def test_trust_with_json_asks_on_standard_error_and_lists_the_keys(
     assert (found["trusted"], [key["state"] for key in found["keys"]]) == (True, ["changed", "known"])
 
 
-def test_what_is_never_trusted(say: Say, board: Callable[..., KnownHosts]) -> None:
+def test_what_is_never_trusted(say: CallFarm, board: Callable[..., KnownHosts]) -> None:
     known = board(host_key("pi.lan", "revoked"))
     status, _, err = say("devices", "trust", "pi", "--yes")
     assert (status, known.trusted) == (2, []) and "revokes this key" in err
@@ -335,7 +328,7 @@ def test_what_is_never_trusted(say: Say, board: Callable[..., KnownHosts]) -> No
 
 
 def test_a_known_hosts_file_that_does_not_keep_it(
-    say: Say, board: Callable[..., KnownHosts], monkeypatch: pytest.MonkeyPatch
+    say: CallFarm, board: Callable[..., KnownHosts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board(host_key("pi.lan"))
     monkeypatch.setattr(ssh, "trust", lambda key: None)
@@ -344,7 +337,7 @@ def test_a_known_hosts_file_that_does_not_keep_it(
 
 
 @pytest.mark.slow
-def test_a_reservation_is_seen_and_given_back(say: Say) -> None:
+def test_a_reservation_is_seen_and_given_back(say: CallFarm) -> None:
     status, out, err = say("reserve", "host", "--for", "2h", "--reason", "flashing \x1b[31m it")
     assert err == ""
     assert status == 0 and out.startswith("host: reserved by ") and "\x1b" not in out
@@ -354,7 +347,7 @@ def test_a_reservation_is_seen_and_given_back(say: Say) -> None:
     assert json.loads(say("devices", "--json")[1])["devices"][0]["state"] == "ready"
 
 
-def test_a_reservation_needs_a_time_and_a_known_unit(say: Say) -> None:
+def test_a_reservation_needs_a_time_and_a_known_unit(say: CallFarm) -> None:
     assert say("reserve", "host", "--for", "2 weeks", "--reason", "x")[0] == 2
     assert say("reserve", "host", "--for", "90d", "--reason", "x")[0] == 2
     assert say("reserve", "hots", "--for", "2h", "--reason", "x")[0] == 3

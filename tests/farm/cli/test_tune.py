@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from farm import cli
 from farm.config import deployment, inventory
 from farm.jobs.fleet.opening import open_unit
 from farm.jobs.models.prepare import prepare
@@ -24,6 +23,7 @@ from farm.tables.tune import outcome_lines
 from runtime.errors import DeviceLostError
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
+from tests.farm.conftest import CallFarm
 from tests.farm.model.tiny_model import deployment_text, write_deployment
 from tests.farm.played_tuning import PlayedTuning
 from tuner.search import LEVELS
@@ -38,28 +38,16 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     write_deployment(tmp_path)
 
 
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs a command line; returns exit status, stdout and stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = cli.call(arguments)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
-
-
-def tuned_row(say: Any, *more: str) -> dict[str, Any]:
-    status, out, err = say("tune", "--soc", "host", "tiny.yml", "--json", *more)
+def tuned_row(farm: CallFarm, *more: str) -> dict[str, Any]:
+    status, out, err = farm("tune", "--soc", "host", "tiny.yml", "--json", *more)
     (row,) = json.loads(out)["rows"]
     assert (status, row["status"], row["reason"]) == (0, "ok", ""), err
     return row  # type: ignore[no-any-return]
 
 
-def test_tuning_leaves_two_files_that_are_used(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tuning_leaves_two_files_that_are_used(farm: CallFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     PlayedTuning(monkeypatch, trial_s=0.2)
-    row = tuned_row(say, "--budget", "3", "--no-selection")
+    row = tuned_row(farm, "--budget", "3", "--no-selection")
     assert row["default_ms"] > 0 and row["tuned_ms"] > 0 and row["device_s"] > 0
     assert row["build_ahead"] is None, "not on a driver for CPUs"
     assert row["trials"] >= row["launches"], "a busy machine tries no more than the defaults in so little time"
@@ -83,41 +71,41 @@ def test_tuning_leaves_two_files_that_are_used(say: Any, monkeypatch: pytest.Mon
     (known,) = manifest["sets"]
     assert [model["model"] for model in known["models"]] == ["tiny"]
     assert len(known["launches"]) == row["launches"] and all(each["reason"] for each in known["launches"])
-    _check_run_uses(say)
-    _check_artifact_commands(say, tuned_file, kernels_file)
+    _check_run_uses(farm)
+    _check_artifact_commands(farm, tuned_file, kernels_file)
 
 
-def _check_run_uses(say: Any) -> None:
-    status, out, _ = say("run", "tiny.yml", "--validate", "--json", "--round", "2")
+def _check_run_uses(farm: CallFarm) -> None:
+    status, out, _ = farm("run", "tiny.yml", "--validate", "--json", "--round", "2")
     (run,) = json.loads(out)["rows"]
     assert (status, run["status"], run["tuned"]["match"], run["kernels"]["match"]) == (0, "ok", "exact", "exact")
 
 
-def _check_artifact_commands(say: Any, tuned_file: Path, kernels_file: Path) -> None:
-    status, out, _ = say("artifacts", "list")
+def _check_artifact_commands(farm: CallFarm, tuned_file: Path, kernels_file: Path) -> None:
+    status, out, _ = farm("artifacts", "list")
     assert status == 0 and str(tuned_file) in out and "compiled kernels" in out
-    status, out, _ = say("artifacts", "show", str(tuned_file), "--json")
+    status, out, _ = farm("artifacts", "show", str(tuned_file), "--json")
     (shown,) = json.loads(out)["sets"]
     assert status == 0 and {"key", "tuned_ns", "local_size"} <= set(shown["entries"][0])
-    status, out, _ = say("artifacts", "show", str(kernels_file))
+    status, out, _ = farm("artifacts", "show", str(kernels_file))
     assert status == 0 and "-DPRECISION=0" in out
-    status, out, _ = say("artifacts", "verify")
+    status, out, _ = farm("artifacts", "verify")
     assert status == 0 and out.count("valid for unit 'host'") == 2 and "WRONG" not in out
-    status, out, _ = say("artifacts", "merge", str(tuned_file), str(tuned_file), "-o", "bundle.bin")
+    status, out, _ = farm("artifacts", "merge", str(tuned_file), str(tuned_file), "-o", "bundle.bin")
     assert status == 0 and out.startswith("bundle.bin: tuned parameters, 1 sets of 2 files")
     content = bytearray(tuned_file.read_bytes())
     content[-1] ^= 1
     tuned_file.write_bytes(content)
-    status, out, _ = say("artifacts", "verify", "--offline")
+    status, out, _ = farm("artifacts", "verify", "--offline")
     assert status == 1 and out.count("WRONG") == 1
-    status, _, err = say("artifacts", "list")
+    status, _, err = farm("artifacts", "list")
     assert status == 1 and "damaged" in err
 
 
-def test_programs_are_built_ahead_where_that_is_asked_for(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_are_built_ahead_where_that_is_asked_for(farm: CallFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a driver for CPUs, where nobody builds ahead unasked."""
     PlayedTuning(monkeypatch)
-    row = tuned_row(say, "--no-selection", "--budget", "30", "--build-ahead", "on")
+    row = tuned_row(farm, "--no-selection", "--budget", "30", "--build-ahead", "on")
     assert row["build_ahead"]["hidden_s"] > 0 and not row["build_ahead"]["given_up"]
     assert row["cosine"] > 0.9999 and row["launches"] > 0
 
@@ -132,12 +120,12 @@ def explored() -> set[tuple[str, str]]:
     return set(pairs)
 
 
-def test_a_second_call_goes_on_from_the_journal(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_call_goes_on_from_the_journal(farm: CallFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the re-test is measured again, and what the first call had no time for."""
     PlayedTuning(monkeypatch, trial_s=0.3)
-    tuned_row(say, "--budget", "5")
+    tuned_row(farm, "--budget", "5")
     first = explored()
-    tuned_row(say, "--budget", "5")
+    tuned_row(farm, "--budget", "5")
     assert explored() >= first and len(first) > 3
 
 
@@ -145,27 +133,29 @@ def test_a_second_call_goes_on_from_the_journal(say: Any, monkeypatch: pytest.Mo
     ("budget", "why"), [("0.01", "too small to try anything"), ("0.3", "spent before any candidate was tried")]
 )
 def test_a_budget_in_which_nothing_was_tried_tunes_nothing_and_names_its_remedy(
-    say: Any, monkeypatch: pytest.MonkeyPatch, budget: str, why: str
+    farm: CallFarm, monkeypatch: pytest.MonkeyPatch, budget: str, why: str
 ) -> None:
     monkeypatch.setattr(search, "trials_on", slow_to_prepare)
     command = ("tune", "--soc", "host", "tiny.yml", "--no-selection", "--budget", budget)
-    status, out, _ = say(*command)
+    status, out, _ = farm(*command)
     last = out.strip().splitlines()[-1]
     assert status == 1 and why in last and "nothing was published" in last
     assert float(re.search(r"to tune it: --budget ([\d.]+)$", last)[1]) > 1.0  # type: ignore[index]
     assert not list(Path("build").rglob("*_tuned_*.bin"))
-    _, out, _ = say(*command, "--json")
+    _, out, _ = farm(*command, "--json")
     (row,) = json.loads(out)["rows"]
     assert (row["status"], row["outcome"], row["tried"]) == ("ok", "not tuned", 0)
     assert row["budget_needed_s"] > 1.0 and row["artifacts"] == []
 
 
-def test_a_unit_whose_rounds_take_long_gets_the_trials_that_it_needs(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unit_whose_rounds_take_long_gets_the_trials_that_it_needs(
+    farm: CallFarm, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a level's own time of next to nothing, as quick tuning's 18 s are for rounds of seconds."""
     PlayedTuning(monkeypatch, trial_s=0.5, load_s=0.5)
     quick = dataclasses.replace(LEVELS["quick"], budget_s=0.2)
     monkeypatch.setitem(LEVELS, "quick", quick)
-    row = tuned_row(say, "--no-selection", "--fresh")
+    row = tuned_row(farm, "--no-selection", "--fresh")
     assert row["outcome"] != "not tuned" and row["tried"] >= 1 and row["budget_needed_s"] is None
 
 
@@ -206,19 +196,19 @@ def test_a_launch_that_does_half_its_work_is_wrong_though_the_rest_was_right_bef
     assert halved
 
 
-def test_an_interrupted_search_says_how_to_go_on(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_search_says_how_to_go_on(farm: CallFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(search, "search", interrupted)
-    status, out, err = say("tune", "--soc", "host", "tiny.yml")
+    status, out, err = farm("tune", "--soc", "host", "tiny.yml")
     assert (status, out) == (130, "")
     last = err.splitlines()[-1]
     assert last.startswith("interrupted; ") and "build/tuning/host.jsonl" in last
     assert not list(Path("build").glob("tinylib/opencl/*/*"))
 
 
-def test_a_unit_that_is_lost_is_a_row_and_its_trials_are_kept(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unit_that_is_lost_is_a_row_and_its_trials_are_kept(farm: CallFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     attempt, left = UnitTrials._attempt, [2]
 
     def lost(*arguments: Any) -> Trial:
@@ -228,44 +218,44 @@ def test_a_unit_that_is_lost_is_a_row_and_its_trials_are_kept(say: Any, monkeypa
         return attempt(*arguments)
 
     monkeypatch.setattr(UnitTrials, "_attempt", lost)
-    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--json")
+    status, out, _ = farm("tune", "--soc", "host", "tiny.yml", "--json")
     (row,) = json.loads(out)["rows"]
     assert (status, row["status"], row["reason"]) == (1, "device_lost", "the unit does not answer")
     assert len(Path("build/tuning/host.jsonl").read_text().splitlines()) == 3
 
 
-def test_a_cpu_model_is_tuned_as_a_whole(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cpu_model_is_tuned_as_a_whole(farm: CallFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     """What wins the proof is kept and used; a proof that is not won leaves things as they are."""
     Path("tiny.yml").write_text(deployment_text(runtime="cpu"))
-    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--budget", "60", "--json")
+    status, out, _ = farm("tune", "--soc", "host", "tiny.yml", "--budget", "60", "--json")
     (row,) = json.loads(out)["rows"]
     assert (status, row["status"], row["runtime"]) == (0, "ok", "cpu")
     assert row["trials"] >= 4 and row["default_ms"] > 0 and row["outcome"] in ("new", "kept")
     monkeypatch.setattr(proof, "shortfall", lambda ratio, name, most_ratio: "")
-    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--budget", "60", "--json")
+    status, out, _ = farm("tune", "--soc", "host", "tiny.yml", "--budget", "60", "--json")
     (row,) = json.loads(out)["rows"]
     (path,) = row["artifacts"]
     (said,) = outcome_lines([TuneRow.model_validate_json(json.dumps(row))])
     assert re.search(r": \d+ ways to run it were tried; threads: \d, blocks of (8|16) channels, .*; the new", said)
     assert (status, row["outcome"]) == (0, "new")
     assert json.loads(Path(path).read_text())["tuned_ms"] > 0
-    assert say("run", "--soc", "host", "tiny.yml")[0] == 0
+    assert farm("run", "--soc", "host", "tiny.yml")[0] == 0
     Path(path).write_text("{}")
-    status, out, err = say("run", "--soc", "host", "tiny.yml")
+    status, out, err = farm("run", "--soc", "host", "tiny.yml")
     assert status != 0 and f"{path}: damaged" in out + err
-    assert say("run", "--soc", "host", "--tuned", "none", "tiny.yml")[0] == 0
+    assert farm("run", "--soc", "host", "--tuned", "none", "tiny.yml")[0] == 0
 
 
-def test_what_a_unit_cannot_run_is_a_row(say: Any) -> None:
+def test_what_a_unit_cannot_run_is_a_row(farm: CallFarm) -> None:
     Path("tiny.yml").write_text(deployment_text(data_type="fp16_fp16"))
-    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--json")
+    status, out, _ = farm("tune", "--soc", "host", "tiny.yml", "--json")
     (row,) = json.loads(out)["rows"]
     assert (status, row["status"]) == (1, "unsupported")
     assert "fp16" in row["reason"] and not row["artifacts"]
 
 
-def test_no_such_soc(say: Any) -> None:
-    status, _, err = say("tune", "--soc", "sdm845", "tiny.yml")
+def test_no_such_soc(farm: CallFarm) -> None:
+    status, _, err = farm("tune", "--soc", "sdm845", "tiny.yml")
     assert status == 3
     assert err == (
         "error: --soc sdm845: no such unit; there are: host (SoC host, ABI host, ready); to add one, plug in a "
@@ -273,15 +263,15 @@ def test_no_such_soc(say: Any) -> None:
     )
 
 
-def test_no_models(say: Any) -> None:
-    status, _, err = say("tune", "--soc", "host")
+def test_no_models(farm: CallFarm) -> None:
+    status, _, err = farm("tune", "--soc", "host")
     assert (status, err) == (2, "error: models: no deployment files there; name one, as in `farm tune MODEL.yml`\n")
 
 
-def test_nothing_tuned_yet(say: Any) -> None:
-    assert say("artifacts", "list") == (0, "none yet; `farm tune` writes them\n", "")
+def test_nothing_tuned_yet(farm: CallFarm) -> None:
+    assert farm("artifacts", "list") == (0, "none yet; `farm tune` writes them\n", "")
 
 
-def test_verify_without_artifacts_is_no_mistake(say: Any) -> None:
+def test_verify_without_artifacts_is_no_mistake(farm: CallFarm) -> None:
     told = "nothing to verify: none yet; `farm tune` writes them\n"
-    assert say("artifacts", "verify", "--offline") == (0, told, "")
+    assert farm("artifacts", "verify", "--offline") == (0, told, "")

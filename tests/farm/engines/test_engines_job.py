@@ -16,7 +16,6 @@ from farm import cli
 from farm.cli import view
 from farm.config import deployment, inventory
 from farm.jobs.engines.job import ROUNDS, TURNS, EnginesOptions, engines_job
-from farm.jobs.fleet.progress import Silent
 from farm.rows.engines import EnginesRow, Standing
 from farm.rows.latency import Latency
 from farm.rows.status import Status
@@ -26,6 +25,7 @@ from farm.tables.table import plain
 from runtime.errors import JobError
 from tests.farm.conftest import CallFarm
 from tests.farm.engines import played_engines
+from tests.farm.jobs.compare.test_builds import InterruptedAt
 from tests.farm.model.tiny_model import write_deployment
 
 offered = played_engines.offered
@@ -118,18 +118,6 @@ def test_blocks_of_short_rounds_have_many(own_folder: Path) -> None:
     write_deployment(own_folder, runtime="cpu")
     (row,) = farm_package.engines("tiny.yml", ["host"], engines=["farmrt"])
     assert row.latency_ms and len(row.blocks_ms) == TURNS and len(row.latency_ms.samples) > 10 * TURNS * ROUNDS
-
-
-class InterruptedAt(Silent):
-    """Ctrl-C as soon as a stage is told; the stages that were."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self.told = text, list[str]()
-
-    def stage(self, unit: str, text: str) -> None:
-        self.told.append(text)
-        if self._text in text:
-            raise KeyboardInterrupt
 
 
 @pytest.mark.slow

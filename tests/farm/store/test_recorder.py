@@ -25,8 +25,10 @@ from farm.rows.status import Status
 from farm.store import Store, engine
 from farm.store.importing import import_file
 from farm.store.lines import new_run
-from farm.store.recorder import Recorder
+from farm.store.recorder import NOWHERE, Recorder
 from runtime.errors import ConfigError, FormatError
+from tests.farm.conftest import CallFarm
+from tests.farm.rows.nightly_rows import nightly_case
 from tests.farm.store.rows import a_nightly_row, a_row
 from tests.farm.store.test_faults import holding
 
@@ -300,17 +302,11 @@ def measure(store: str | None, as_json: bool) -> int:
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def call(monkeypatch: pytest.MonkeyPatch, farm: CallFarm) -> CallFarm:
     """Runs a command line of farm with one more command; returns exit status, stdout and stderr."""
     monkeypatch.setattr(cli.LazyGroup, "get_command", lambda *_: measure)
     monkeypatch.setitem(cli.COMMANDS, "measure", "")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = cli.call(arguments)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
+    return farm
 
 
 def test_a_command_is_a_run_with_its_command_line(call: Any) -> None:
@@ -375,3 +371,10 @@ def test_a_run_that_is_brought_twice_is_kept_once(told: list[str]) -> None:
         (found,) = store.runs()
         assert (found.state, [row["unit"] for row in store.rows(found.id)]) == ("finished", ["pixel0", "pixel1"])
     assert not told
+
+
+def test_rows_that_nobody_keeps_are_handed_on(own_folder: Path) -> None:
+    rows = [nightly_case(seed=1), nightly_case(seed=2)]
+    with Recorder(NOWHERE, new_run("run", "farm run", ""), print) as recorder:
+        assert list(recorder.recorded(rows)) == rows
+    assert recorder.exit_status == 0 and not list(own_folder.iterdir())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm import transport
+from farm import soc, transport
 from farm.config.fields import SAFE_NAME
 from farm.config.inventory import HOST, Unit
 from farm.emulation.phone import PhoneSettings
@@ -17,6 +17,7 @@ from farm.emulation.phone_thread import EmulatedPhone
 from farm.emulation.socs import SOCS
 from farm.units import facts
 from farm.units.facts import Facts
+from farm.units.shipped_facts import GPUS, shipped_probe
 from tests.farm.emulation.adb_client import AdbClient
 
 
@@ -159,3 +160,12 @@ def test_devices_yml_overrides_the_facts() -> None:
     assert facts.complete(named, said) == named
     assert facts.complete(phone, Facts()) == phone
     assert facts.complete(HOST, said) == HOST
+
+
+@pytest.mark.parametrize("key", GPUS)
+def test_a_shipped_soc_makes_a_target_of_a_known_family(key: str) -> None:
+    probe = shipped_probe(key, "arm64-v8a")
+    assert probe and soc.normalise(key) == key
+    target = probe.target(key)
+    assert target.gpu_family not in ("unknown", "adreno", "mali")
+    assert target.memory == ("image" if target.gpu_family.startswith(("adreno", "powervr")) else "buffer")

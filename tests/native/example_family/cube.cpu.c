@@ -1,7 +1,7 @@
 /* cube: y[i] = scale * x[i]^3. The _check and _run functions keep the contract of rt_cpu_operator. */
 #include <stddef.h>
 
-#include "../../native/src/cpu/cpu_arguments.h"
+#include "cpu_arguments.h"
 #include "../../native/src/system/arithmetic.h"
 
 enum { ELEMENTS_PER_TURN = 8192 };

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "../plan/format.h"
+#include "format.h"
 #include "cpu_functions.h"
 
 /* The greater of two; a NaN on either side is the result. */

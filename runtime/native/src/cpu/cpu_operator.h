@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../plan/format.h"
+#include "format.h"
 #include "workers.h"
 
 /* A tensor argument: elements of one type from its offset on. A value. */
@@ -78,7 +78,7 @@ typedef struct {
 } rt_cpu_range;
 
 /* An operator. A value, of which all are constants. What stands before `check` is generated (RT_..._ROW of
- * cpu_arguments.h).
+ * cpu_arguments.h, see runtime/plan/header.py).
  *
  * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride); f flat, w weights,
  * b bytes, t table of int32, e strided of the element type that the ints say, 1 2 4 8 any type of so many bytes (pool, offset). `ranges` cover all ints in order, which are within

@@ -8,7 +8,7 @@
 #include "../../include/farmrt.h"
 #include "../plan/container.h"
 #include "device.h"
-#include "../plan/format.h"
+#include "format.h"
 #include "../plan/plan.h"
 
 typedef enum { RT_MATCH_NONE, RT_MATCH_FAMILY, RT_MATCH_EXACT } rt_match;

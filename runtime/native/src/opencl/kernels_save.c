@@ -10,7 +10,7 @@
 #include "../plan/crc32.h"
 #include "../system/errors.h"
 #include "../system/file.h"
-#include "../plan/format.h"
+#include "format.h"
 
 enum { SECTIONS = 4 };
 

@@ -22,7 +22,7 @@ from farm.jobs.compare import builds as builds_module
 from farm.jobs.compare import bundle, checkout, contender, duet
 from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.jobs.compare.contender import Contender
-from farm.jobs.fleet.progress import Silent
+from farm.jobs.fleet.progress import ProgressView
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.turn_journal import KeptTurn
 from farm.rows.compare import CompareRow, ComparisonOutcome, Side
@@ -107,7 +107,7 @@ def test_two_versions_of_a_model(tmp_path: Path, model: Path) -> None:
     assert row.settings["turns"] == 8 and row.a.versions and row.a.fingerprint["soc"] == "host"
 
 
-class InterruptedAt(Silent):
+class InterruptedAt(ProgressView):
     """Ctrl-C as soon as a stage is told; the stages before it."""
 
     def __init__(self, text: str) -> None:

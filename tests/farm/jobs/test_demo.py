@@ -1,4 +1,4 @@
-"""The tuning of the demonstration on a GPU that is played: its times are told to be a model's, wherever they stand."""
+"""The demonstration: its nights begin anew each time, and a tuning on a GPU that is played is told to be a model's."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ import pytest
 from farm.config import deployment
 from farm.jobs.demo import played
 from farm.jobs.demo.job import Demo, shown_in_words
+from farm.jobs.demo.nights import remove_store
 from farm.jobs.demo.played import played_tunings
 from farm.jobs.fleet.progress import SILENT
 from farm.rows.status import Status
+from farm.store import Store
+from farm.store.address import parse_address
+from farm.store.bundle_archive import BundleArchive, folder_of
 from farm.tables.tune import tune_table
 from runtime.errors import ConfigError
 from tests.farm.jobs.test_execution import SMALL
 from tests.farm.played_tuning import PlayedTuning
+from tests.farm.store.bundles import left
 
 
 @pytest.mark.slow
@@ -42,3 +47,17 @@ def test_without_a_driver_to_stand_before_the_demonstration_goes_on(
     told: list[str] = []
     assert list(played_tunings([], SILENT, 0.0, told.append)) == []
     assert told[-1] == "no GPU is played here: there is no PoCL"
+
+
+def test_a_store_is_removed_with_its_bundles_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "emulated_farm.db"
+    other = tmp_path / "farm.db"
+    other.write_bytes(b"kept")
+    with Store.open(str(file)):
+        archive = BundleArchive(folder_of(parse_address(str(file))))
+        left(archive, 1, tmp_path / "made", farmrt=b"program")
+    remove_store(file)
+    remove_store(file)  # what is not there is no fault
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["farm.db", "made"]
+    with Store.open(str(file)):
+        assert archive.summary().bundles == 0

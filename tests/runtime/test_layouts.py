@@ -1,11 +1,14 @@
-"""Image layouts hold each element where the published formulas say, on shapes that hypothesis chooses."""
+"""Layouts hold each element where formulas say: images of drawn shapes, packed rows, filters of Winograd."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.layout.buffer import pack_rows
 from runtime.layout.image import PIXELS, ImageLayout, image_size, to_image
+from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM, TILES, transform_filter
+from tests.runtime.unpacked import unpack_rows
 
 EXTENT = st.integers(1, 9)
 ACTIVATION = st.tuples(st.integers(1, 3), EXTENT, EXTENT, EXTENT)
@@ -103,3 +106,33 @@ def test_a_depthwise_multiplier_is_refused():
 def test_a_shape_of_another_rank_is_refused():
     with pytest.raises(ValueError, match="4 axes"):
         image_size(ImageLayout.CHANNEL_MAJOR, (8, 2, 3))
+
+
+@given(st.integers(1, 3), st.integers(1, 20), EXTENT, st.sampled_from([1, 3, 4, 8, 16]))
+def test_packed_rows_stand_at_group_block_column_lane(groups, rows, cols, block):
+    weights = np.arange(1, groups * rows * cols + 1, dtype=np.float32).reshape(groups, rows, cols)
+    packed = pack_rows(weights, block)
+    count = (rows + block - 1) // block
+    assert packed.shape == (groups * count * cols * block,)
+    for position, value in enumerate(packed):
+        lane, rest = position % block, position // block
+        col, rest = rest % cols, rest // cols
+        group, row = rest // count, rest % count * block + lane
+        assert value == (weights[group, row, col] if row < rows else 0)
+    np.testing.assert_array_equal(unpack_rows(packed, groups, rows, cols, block), weights)
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_a_tile_equals_the_direct_convolution(tile):
+    rng = np.random.default_rng(tile)
+    alpha = tile + 2
+    weights, data = rng.standard_normal((5, 3, 3, 3)), rng.standard_normal((3, alpha, alpha))
+    before, after = INPUT_TRANSFORM[tile], OUTPUT_TRANSFORM[tile]
+    product = np.einsum("oiuv,iuv->ouv", transform_filter(weights, tile), before @ data @ before.T)
+    windows = np.lib.stride_tricks.sliding_window_view(data, (3, 3), axis=(1, 2))
+    np.testing.assert_allclose(after @ product @ after.T, np.einsum("oiuv,ihwuv->ohw", weights, windows), atol=1e-12)
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_transformed_filters_keep_their_element_type(tile):
+    assert transform_filter(np.ones((1, 1, 3, 3), np.float32), tile).dtype == np.float32
