@@ -31,7 +31,8 @@ from farm.config import deployment
 from farm.config.deployment import Deployment
 from farm.config.inventory import HOST
 from farm.jobs.engines.job import EnginesOptions, engines_job
-from farm.jobs.quantize import QuantizeOptions, quantize_job
+from farm.jobs.quantize import quantize_job
+from farm.quantization.quantizer import QuantizeOptions
 from farm.rows.engines import EnginesRow
 from farm.tables.engines import fastest_lines, in_order, outputs_text
 

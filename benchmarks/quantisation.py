@@ -20,8 +20,9 @@ import numpy as np
 from benchmarks import quantised_instructions, quantised_speed
 from farm.config.deployment import Deployment
 from farm.config.given_model import GivenModel
-from farm.jobs.quantize import QuantizeOptions, quantize_job
+from farm.jobs.quantize import quantize_job
 from farm.model import deployments
+from farm.quantization.quantizer import QuantizeOptions
 from farm.rows.quantize import QuantizeRow
 from runtime import zoo
 

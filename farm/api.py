@@ -67,7 +67,7 @@ from farm.jobs.nightly.matrix import nightly_job
 from farm.jobs.nightly.places import places_of
 from farm.jobs.nightly.stored_night import load_night
 from farm.jobs.opbench import OpbenchOptions, opbench_job
-from farm.jobs.quantize import QuantizeOptions, quantize_job
+from farm.jobs.quantize import quantize_job
 from farm.jobs.run import RunOptions, run_job
 from farm.jobs.targets import TargetFiles, units_to_ask
 from farm.jobs.tune.job import TuneOptions, tune_job
@@ -77,6 +77,7 @@ from farm.nightly import configuration
 from farm.nightly.configuration import SERIES
 from farm.nightly.night import Night as Night
 from farm.quantization.judge import LossBudget
+from farm.quantization.quantizer import QuantizeOptions as QuantizeOptions
 from farm.report.write import ReportFiles as ReportFiles
 from farm.report.write import ReportFormat, write_reports
 from farm.rows.benchmark import BenchmarkRow as BenchmarkRow

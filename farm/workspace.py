@@ -10,6 +10,8 @@
     build/<library>/opencl/<abi>/manifest.json
     build/<library>/cpu/<abi>/<model>.<device model>.<soc>.json   how tuning executes a model on the CPU
     build/<library>/quantized/<model>.onnx, .ranges and .npz     what farm quantize makes, and counts between calls
+    build/<library>/quantized/<model>.within.onnx, .all.onnx and .times.json  of `quantize_within`: the model that runs,
+        with all layers in eight bits, and what farm tune timed
     build/tuning/<soc>.jsonl                             every trial of a SoC
 
 On the unit, files lie in the store of farm.farmrt.unit_file_store. Tensors travel as numbered files, since their names

@@ -12,8 +12,9 @@ from farm.cli import options, view
 from farm.cli.envelope import CommandResult
 from farm.cli.next_step import next_command
 from farm.config.given_model import GivenModel
-from farm.jobs.quantize import QuantizeOptions, quantize_job
+from farm.jobs.quantize import quantize_job
 from farm.quantization.judge import LossBudget
+from farm.quantization.quantizer import QuantizeOptions
 from farm.rows.quantize import QuantizeRow
 from farm.safe_text import one_line
 from farm.tables import table

@@ -261,6 +261,8 @@ class Model(ExecutionKeys):
     quantize_range_file: Location | None = None
     quantize: bool = False
     quantize_large_weights: bool = False
+    quantize_within: Annotated[float, Field(gt=0, lt=1)] | None = None
+    quantize_samples: Location | None = None
     change_concat_ranges: Annotated[bool, _only_off(FLOATS)] = False
     round_limit: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     custom_operators: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
@@ -286,6 +288,20 @@ class Model(ExecutionKeys):
         if value and info.data.get("quantize_range_file") is None:
             how = "`farm quantize MODEL.yml --data DIR` writes one; a model that is quantised already needs neither"
             raise ValueError(f"quantize_range_file has to name a file of ranges: {how}")
+        return value
+
+    @field_validator("quantize_samples")
+    @classmethod
+    def _samples_are_for_a_limit(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("quantize_within") is None:
+            raise ValueError("quantize_within says how much noise is allowed, 0.01 for 1 %; write it too")
+        return value
+
+    @field_validator("quantize_within")
+    @classmethod
+    def _quantized_once(cls, value: float | None, info: ValidationInfo) -> float | None:
+        if value is not None and (info.data.get("quantize") or info.data.get("quantize_large_weights")):
+            raise ValueError("quantize and quantize_large_weights choose the layers already; write 0 there")
         return value
 
     @field_validator("backend")
@@ -359,6 +375,11 @@ class Model(ExecutionKeys):
     def with_execution(self, execution: Execution) -> Model:
         """The same, executed so; what is not given there stays."""
         return self.model_copy(update=execution.given)
+
+    @property
+    def is_quantized_here(self) -> bool:
+        """Whether a key makes integers of what its source computes in floats."""
+        return self.quantize or self.quantize_large_weights or self.quantize_within is not None
 
     def data_types_on(self, runtime: Runtime) -> tuple[DataType, ...]:
         """Storage and arithmetic types that are allowed: those written, else a CPU computes in float."""
@@ -451,7 +472,7 @@ class Deployment(YamlSection):
         """The deployment file; what was made of a model file is written into the folder."""
         if not isinstance(self._source, WrittenSource):
             return self.path
-        paths = ("model_file_path", "weight_file_path", "quantize_range_file")
+        paths = ("model_file_path", "weight_file_path", "quantize_range_file", "quantize_samples")
         models = {
             name: {
                 key: str(self.path.parent.absolute() / value) if key in paths else value for key, value in keys.items()

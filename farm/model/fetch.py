@@ -42,6 +42,7 @@ TOTAL_TIMEOUT_S = 3600.0
 
 Array = npt.NDArray[Any]
 Progress = Callable[[int, int | None], None]
+SAMPLES = "samples"  # the folder of `quantize_within`, beside the deployment file
 
 
 class Fetcher:
@@ -83,6 +84,10 @@ class Fetcher:
             return None
         with self._errors_located_at(("models", model_name, "quantize_range_file")):
             return self._resolve(location, None)
+
+    def sample_folder(self, model_name: str) -> Path:
+        """The folder of samples that a model is quantised by, which need not be there."""
+        return self._deployment.path.parent / (self._deployment.models[model_name].quantize_samples or SAMPLES)
 
     def validation_inputs(self, model_name: str, inputs: Sequence[Input]) -> dict[str, Array]:
         """The arrays of `validation_inputs_data` by input name; empty when the file names none."""

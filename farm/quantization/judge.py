@@ -66,6 +66,11 @@ def fidelity(expected: Sequence[Outputs], actual: Sequence[Outputs], axes: Mappi
     return Fidelity(min(sqnr_by_tensor(expected, actual, [*axes]).values()), statistics.fmean(agreements))
 
 
+def power_of(sqnr_db: float) -> float:
+    """Noise power over signal power."""
+    return float(10 ** (-sqnr_db / 10))
+
+
 def sqnr_by_tensor(expected: Sequence[Outputs], actual: Sequence[Outputs], names: Sequence[str]) -> dict[str, float]:
     """Signal to noise of tensors over all samples, in decibels, limited as those of farm.model.metrics."""
     return {name: _sqnr_db([(e[name], a[name]) for e, a in zip(expected, actual, strict=True)]) for name in names}

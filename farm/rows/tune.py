@@ -110,6 +110,7 @@ class TuneFigures(Record):
     `agreements` compare each further tuning from scratch (`--repeat`) with the first, which is the one of this row.
     `choice` is what came of the choice over the whole graph; None where it was not asked for.
     `build_ahead` is what came of building programs while others were measured; None where none was.
+    `eight_bits` says which layers `quantize_within` left in float, and the noise that was measured.
     """
 
     outcome: TuneOutcome | None = None
@@ -135,6 +136,7 @@ class TuneFigures(Record):
     agreements: tuple[TuningAgreement, ...] = ()
     choice: ChoiceFigures | None = None
     build_ahead: BuildAheadFigures | None = None
+    eight_bits: str = ""
 
 
 class TuneRow(TuneFigures, RunRow):

@@ -55,7 +55,9 @@ def _played(row: TuneRow) -> str:
 
 def outcome_lines(rows: Sequence[TuneRow]) -> list[str]:
     """What each tuning tried, what it gained, and what is in force now, in words; a failure says that itself."""
-    return [f"{row.model} on {row.unit} ({row.runtime}): {_outcome_text(row)}" for row in rows if row.outcome]
+    told = [row for row in rows if row.outcome]
+    lines = [f"{row.model} on {row.unit} ({row.runtime}): {_outcome_text(row)}" for row in told]
+    return lines + list(dict.fromkeys(f"{row.model}: {row.eight_bits}" for row in told if row.eight_bits))
 
 
 def is_untuned(row: TuneRow) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,33 @@ def test_a_truncated_file(tmp_path: Path, tensorflow_models: Path) -> None:
     path = write(tmp_path, "tflite", tmp_path / "cut.tflite", output="output_0")
     with pytest.raises(ModelError, match="LiteRT"):
         prepared(path, tmp_path)
+
+
+BAD_STEPS = {
+    "a scale of 0": ("<f", 0.0, "scale 0; a positive number is needed"),
+    "a negative scale": ("<f", -0.5, "scale -0.5; a positive number is needed"),
+    "no number": ("<f", np.nan, "scale nan; a positive number is needed"),
+    "a zero point beyond its type": ("<q", 300, "zero point 300 lies outside of -128 to 127"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # LiteRT tells where a part of it will move
+@pytest.mark.parametrize("name", BAD_STEPS)
+def test_scales_and_zero_points_that_make_no_sense(tmp_path: Path, tensorflow_models: Path, name: str) -> None:
+    """Those of the output, whose bytes in the file are told by the interpreter."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    form, value, text = BAD_STEPS[name]
+    source = tensorflow_models / "integer.tflite"
+    (detail,) = Interpreter(str(source)).get_output_details()
+    own = struct.pack(form, detail["quantization"][0 if form == "<f" else 1])
+    content = source.read_bytes()
+    assert own in content
+    (tmp_path / "bad.tflite").write_bytes(content.replace(own, struct.pack(form, value)))
+    path = write(tmp_path, "tflite", tmp_path / "bad.tflite", output="output_0", input_data_types="[int8]")
+    with pytest.raises(ModelError) as caught:
+        prepared(path, tmp_path)
+    assert text in str(caught.value) and "tensor '" in str(caught.value)
 
 
 def test_an_integer_model_as_onnx_agrees_within_one_step(tmp_path: Path, tensorflow_models: Path) -> None:

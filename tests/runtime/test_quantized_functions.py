@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ FLOATS = RANDOM.standard_normal((3, 9), np.float32)
 MATRIX, ROWS = {"w": draw(9, 7, kind=np.int8, most=60), "wz": np.zeros(7, np.int8)}, draw(3, 9, most=120)
 COLUMNS = {**MATRIX, "ws": np.linspace(0.01, 0.05, 7, dtype=np.float32)}
 ONE = {**MATRIX, "ws": np.float32(0.02)}
+SIXTEEN = {"s16": np.linspace(0.001, 0.004, 4, dtype=np.float32), "z16": np.array([9, 0, 65535, 300], np.uint16)}
 CONSTANTS = {
     "xs": np.float32(0.02),
     "xz": np.uint8(100),
@@ -60,7 +61,7 @@ class Case:
         return f"{self.op} {self.reads} {dict(self.attributes) or ''}"
 
     def model(self) -> onnx.ModelProto:
-        names = self.reads.split()
+        names = [name.strip("-") for name in self.reads.split()]
         constants = {**CONSTANTS, **self.more}
         graph = helper.make_graph(
             [helper.make_node(self.op, names, ["y"], domain=DOMAIN, **self.attributes)],
@@ -71,6 +72,19 @@ class Case:
         )
         opsets = [helper.make_opsetid("", 13), helper.make_opsetid(DOMAIN, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def few_bits() -> Iterator[Case]:
+    """Seven rows of 40 columns, in three blocks of 16."""
+    x, scales = RANDOM.standard_normal((2, 3, 40), np.float32), RANDOM.uniform(0.01, 0.1, 21).astype(np.float32)
+    for bits, zeros in ((4, draw(7 * 2)), (8, draw(7 * 3))):
+        weights = {"w": draw(7, 3, 2 * bits, most=256), "s": scales, "z": zeros}
+        attributes = {"N": 7, "K": 40, "bits": bits, "block_size": 16}
+        yield Case("MatMulNBits", "x w s", attributes, weights, x)
+        yield Case("MatMulNBits", "x w s z", attributes, weights, x)
+        if bits == 4:  # of eight bits ONNX Runtime has no zero points in floats
+            floats = weights | {"z": RANDOM.uniform(0, 9, (7, 3)).astype(np.float32)}
+            yield Case("MatMulNBits", "x w s z - bias", attributes, floats, x)
 
 
 ONE_READ, TWO_READ = "x xs xz ys yz", "x xs xz b bs bz ys yz"
@@ -94,6 +108,9 @@ CASES = [
     Case("MatMulIntegerToFloat", "x w xs ws", more=ONE, x=ROWS),
     Case("DynamicQuantizeMatMul", "x w ws wz bias", more=COLUMNS, x=FLOATS),
     Case("DynamicQuantizeMatMul", "x w ws", more=ONE, x=FLOATS),
+    Case("QuantizeLinear", "x s16 z16", more={"s16": np.float32(0.001), "z16": np.uint16(30000)}, x=FLOATS),
+    Case("DequantizeLinear", "x s16 z16", {"axis": 1}, SIXTEEN, x=draw(*SHAPE, kind=np.uint16, most=65535)),
+    *few_bits(),
 ]
 
 

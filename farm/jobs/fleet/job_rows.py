@@ -28,6 +28,7 @@ from runtime.errors import (
     LeaseLostError,
     ProcessEndedError,
     ProcessKilledError,
+    UnsupportedError,
 )
 
 RowType = TypeVar("RowType", bound=Row)
@@ -67,6 +68,8 @@ def rows_of_each(
 
     `measure` returns the result of a model; what it raises becomes a row with a status and a reason, except a
     ConfigError, which is the user's. `known_settings` gives the settings that are known before anything runs.
+
+    Raises the first ModelError where every model is damaged or makes no sense: there is nothing to have a row of.
     """
     each = ((model, runtime, FARMRT, measure) for model in models for runtime in model.settings.runtimes)
     yield from rows_of_measures(row_type, list(each), units, known_settings, options, progress)
@@ -82,12 +85,21 @@ def rows_of_measures(
 ) -> Iterator[RowType]:
     """The same, of each model, runtime and engine that is listed, with what measures it."""
     runs = [_ModelRun(row_type, *each, known_settings) for each in measures]
+    if wrong := _all_wrong([run.model for run in runs]):
+        raise wrong
     groups = unit_groups(units, options.spread)
     for run in runs:
         if isinstance(run.model, Failed):
             yield from (run.failed(group[0], run.model.error) for group in groups)
     jobs = [Job(group, run.run, is_ok, run.failed, run.cost) for group in groups for run in runs if run.can_run]
     yield from run_jobs(jobs, options, progress)
+
+
+def _all_wrong(models: Sequence[Prepared | Failed]) -> FarmError | None:
+    """The error of the first model where none is good, or lacks an operator here alone."""
+    errors = [model.error for model in models if isinstance(model, Failed)]
+    is_wrong = len(errors) == len(models) and not any(isinstance(error, UnsupportedError) for error in errors)
+    return errors[0] if errors and is_wrong else None
 
 
 def rows_without_unit(

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 import onnx
@@ -26,6 +26,7 @@ from farm.model.oracle import expected_outputs
 from farm.model.padded_outputs import filled
 from farm.model.source_model import READERS, read_source_model
 from farm.rows.forecast import MIXED
+from farm.workspace import Workspace
 from runtime.convert import convert
 from runtime.errors import ConfigError, FarmError, ModelError, NoReferenceError, UnsupportedError
 from runtime.graph import Graph
@@ -40,6 +41,9 @@ from runtime.passes.pipeline import PassReport
 from runtime.plan.plan import Plan
 from runtime.types import OriginFormat, Precision, Precisions, asked_algorithms
 
+if TYPE_CHECKING:
+    from farm.quantization.quantizer import FloatModel
+
 Array = npt.NDArray[Any]
 
 PRECISIONS: Mapping[DataType, Precision] = {
@@ -49,6 +53,7 @@ PRECISIONS: Mapping[DataType, Precision] = {
 }
 DATA_TYPES: Mapping[Precision, DataType] = {precision: data_type for data_type, precision in PRECISIONS.items()}
 SEED = 1
+QUANTIZED = "eight bits within the limit of noise"
 FLOAT_NUDGE = 2.0**-13  # moves some steps of small inputs, too
 MOVEMENTS = 3  # one alone may chance to move no step that counts
 STANDARD_DOMAINS = ("", "ai.onnx")
@@ -124,10 +129,13 @@ class Prepared:
 
     @functools.cached_property
     def is_quantized(self) -> bool:
-        """Whether activations are rounded to eight bits, so that a difference in the last digit becomes a step."""
+        """Whether activations are rounded to steps, so that a difference in the last digit becomes one.
+
+        Steps may be known, or found while the model runs.
+        """
         graph = self.graph
         is_known = any(graph.tensors[name].quantization for name in graph.activations())
-        return is_known or any(fake_limits(node) for node in graph.nodes)
+        return is_known or any(fake_limits(node) or node.op == "Round" for node in graph.nodes)
 
     def moved_by_rounding(self, precision: Precision) -> Metrics | None:
         """How far the reference moves where a quantised model's input moves by the precision's rounding.
@@ -150,6 +158,20 @@ class Prepared:
         if own := {node.op_type for node in self.source.graph.node if node.domain not in STANDARD_DOMAINS}:
             raise UnsupportedError(f"{self.deployment.path}: no operators of ONNX: {', '.join(sorted(own))}")
         return whole(self.source)
+
+    def floats(self, asks: str) -> FloatModel:
+        """The model as it is to be quantised; errors as of `standard`. `asks` names the folder of samples."""
+        from farm.quantization.quantizer import FloatModel
+
+        ranks = {tensor.name: len(self.graph.shape(tensor.name)) for tensor in self.outputs}
+        file = Workspace(self.deployment.library_name).quantized_file(self.name)
+        named = self.deployment.path, self.name
+        return FloatModel(*named, self.standard(), self.inputs, self.data_formats, ranks, file, asks)
+
+    @property
+    def quantized(self) -> str:
+        """What `quantize_within` made of it; empty where the file does not have the key."""
+        return next((line for report in self.reports if report.name == QUANTIZED for line in report.changes), "")
 
     @property
     def data_formats(self) -> Mapping[str, DataFormat]:
@@ -188,16 +210,35 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
         if outputs != named:
             model = boundary.cut_at_boundary(read.model, inputs, outputs, own)
             graph, reports = convert(model, formats=_known_formats(inputs, outputs), custom=custom)
-        if is_changed := settings.quantize or settings.quantize_large_weights:
+        if settings.quantize or settings.quantize_large_weights:
             model = _quantized(model, fetcher.range_file(name) if settings.quantize else None)
             graph, reports = convert(model, formats=_known_formats(inputs, outputs), custom=custom)
         reports = [*_import_report(settings.platform, read.notes), *custom_report(graph), *reports]
         graph.name = name
         _check_outputs(graph, outputs)
     # The random numbers that a framework draws are not those of the plan.
-    is_own = settings.oracle == "onnxruntime" or is_changed or needs_stand_in(model)
+    is_own = settings.oracle == "onnxruntime" or settings.is_quantized_here or needs_stand_in(model)
     oracle = None if is_own else found
-    return Prepared(source, name, settings, inputs, outputs, model, graph, tuple(reports), custom, oracle)
+    prepared = Prepared(source, name, settings, inputs, outputs, model, graph, tuple(reports), custom, oracle)
+    return prepared if settings.quantize_within is None else _quantized_within(prepared, fetcher)
+
+
+def _quantized_within(prepared: Prepared, fetcher: fetch.Fetcher) -> Prepared:
+    """The model in eight bits as far as its noise allows."""
+    from farm.quantization import by_keys
+
+    name, settings = prepared.name, prepared.settings
+    try:
+        folder, limit = fetcher.sample_folder(name), settings.quantize_within or 0.0
+        model, said = by_keys.quantized_within(prepared.floats("quantize_samples"), folder, limit)
+    except ConfigError as error:
+        raise prepared.deployment.error(("models", name, "quantize_within"), str(error)) from None
+    graph, reports = convert(model, formats=_known_formats(prepared.inputs, prepared.outputs), custom=prepared.custom)
+    graph.name = name
+    done = {report.name for report in reports}
+    before = [report for report in prepared.reports if report.name not in done]
+    every = (*before, PassReport(QUANTIZED, said), *reports)
+    return dataclasses.replace(prepared, source=model, graph=graph, reports=every)
 
 
 def _quantized(model: onnx.ModelProto, ranges: Path | None) -> onnx.ModelProto:

@@ -23,6 +23,7 @@ from farm.jobs.loading import NO_ARTIFACT, LoadOptions, load_model
 from farm.jobs.models.prepare import Prepared, plan_data_type, prepare_all
 from farm.jobs.tune.collect import Destination
 from farm.jobs.tune.cpu import tune_cpu
+from farm.jobs.tune.layer_times import time_layers
 from farm.jobs.tune.proof import Proof, gain_figures, run_figures
 from farm.jobs.tune.publication import Publication, prove_and_publish
 from farm.jobs.tune.repeatability import agreements
@@ -68,6 +69,8 @@ def tune_job(
 
     All models of a unit are searched together before its first row, and units with the same target search together.
     """
+    for source in deployments:
+        time_layers(source, units, options.execution, fleet, progress)
     models = [model.with_execution(options.execution) for source in deployments for model in prepare_all(source)]
     prepared = [model for model in models if isinstance(model, Prepared) and "gpu" in model.settings.runtimes]
     tuning = _Tuning(prepared, options, len(units))
@@ -85,7 +88,12 @@ def tune_job(
         after_refusals[opened] = _Tuning(prepared, options, 1)
         return after_refusals[opened].result(opened, model)
 
-    yield from rows_of_each(TuneRow, models, units, measure, options.settings, fleet, progress)
+    def measure_told(opened: OpenUnit, model: Prepared, runtime: Runtime) -> TuneResult:
+        result = measure(opened, model, runtime)
+        tuning = result.tuning.model_copy(update={"eight_bits": model.quantized})
+        return dataclasses.replace(result, tuning=tuning)
+
+    yield from rows_of_each(TuneRow, models, units, measure_told, options.settings, fleet, progress)
 
 
 def _learns(opened: OpenUnit, model: Prepared, memory: str | None) -> bool:

@@ -80,6 +80,8 @@ def _target(node: OnnxNode, builder: GraphBuilder, zero_point: str) -> np.dtype[
         dtype: np.dtype[Any] | None = builder.dtype(zero_point)
     else:
         dtype = element_dtype(wanted) if wanted else np.dtype(np.uint8)
+    if zero_point and dtype in (np.float16, np.float32, np.float64):
+        raise ModelError(f"{node}: the type of zero point {zero_point!r} is {dtype.name!r}, not one of integers")
     if dtype is None or dtype.kind not in "iu":
         name, found = (f"the type of zero point {zero_point!r}", str(dtype)) if zero_point else ("output_dtype", wanted)
         raise node.unsupported(name, found, "integers of 8, 16 and 32 bits")

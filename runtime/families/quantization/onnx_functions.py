@@ -6,20 +6,24 @@ an operand `x` has its scale `xs` and its zero point `xz`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 from onnx import NodeProto
 
+from runtime.errors import UnsupportedError
 from runtime.importers.function_text import (
     DOMAIN,
     OPSET,
     FunctionText,
+    Shape,
     ShapedText,
     function_text,
     given,
     is_given,
     without_shapes,
 )
+from runtime.importers.functions import node_name
 
 
 def _load(*operands: str) -> str:
@@ -98,6 +102,53 @@ def _dynamic_product(proto: NodeProto) -> str:
     return function_text(proto, "x b bs bz bias", _scaled_product(before, is_given(proto, 4)))
 
 
+def _linear(op: str) -> FunctionText:
+    """ONNX's own operator, which knew no integers of 16 and 4 bits when ONNX Runtime had this one."""
+    return lambda proto: function_text(proto, "x s z", f"y = {op} <axis: int = @axis> (x, s, z)", "axis")
+
+
+def _few_bits(proto: NodeProto, shapes: Sequence[Shape]) -> str:
+    """A product with weights of few bits, b [rows][blocks of columns][bytes], the first in the lowest bits.
+
+    Scales and zero points are of blocks. Zero points are integers as the weights are, or floats, one for each block.
+    """
+    rows, columns, block = (given(proto, name, 0) for name in ("N", "K", "block_size"))
+    if (bits := given(proto, "bits", 4)) not in (4, 8):
+        raise UnsupportedError(f"{proto.op_type} '{node_name(proto)}': bits {bits}; supported: 4, 8")
+    if is_given(proto, 4):
+        raise UnsupportedError(f"{proto.op_type} '{node_name(proto)}': g_idx '{proto.input[4]}'; supported: none")
+    blocks = -(-columns // block)
+
+    def parted(source: str, target: str, shape: list[int]) -> str:
+        last = f"{target}l = Constant <value_ints = [-1]> () {target}s = Constant <value_ints = {shape}> () "
+        if bits == 8:
+            return f"{last} {target}p = Cast <to = 7> ({source}) {target} = Reshape ({target}p, {target}s) "
+        pair = f"{target}i = Cast <to = 7> ({source}) {target}n = Constant <value_int = 16> () "
+        pair += f"{target}a = Mod ({target}i, {target}n) {target}b = Div ({target}i, {target}n) "
+        pair += f"{target}c = Unsqueeze ({target}a, {target}l) {target}d = Unsqueeze ({target}b, {target}l) "
+        pair += f"{target}p = Concat <axis = -1> ({target}c, {target}d) "
+        return f"{last} {pair} {target} = Reshape ({target}p, {target}s) "
+
+    body = parted("b", "q", [rows, blocks, block]) + "qf = Cast <to = 1> (q) "
+    body += f"each = Constant <value_ints = {[rows, blocks, 1]}> () start = Constant <value_ints = [0]> () "
+    body += "second = Constant <value_ints = [1]> () "
+    per_row = -(-blocks * bits // 8)
+    if not is_given(proto, 3):
+        body += f"zf = Constant <value_float = {float(2 ** (bits - 1))}> () "
+    elif bits == 8 or math.prod(shapes[3]) != rows * per_row:
+        body += "zo = Cast <to = 1> (z) zf = Reshape (zo, each) "
+    else:
+        body += f"zr = Constant <value_ints = {[rows, per_row]}> () zb = Reshape (z, zr) "
+        body += parted("zb", "zw", [rows, 2 * per_row]) + f"zend = Constant <value_ints = {[blocks]}> () "
+        body += "zc = Slice (zw, start, zend, second) zo = Cast <to = 1> (zc) zf = Reshape (zo, each) "
+    body += "centred = Sub (qf, zf) steps = Reshape (s, each) real = Mul (centred, steps) "
+    body += f"wide = Constant <value_ints = {[rows, blocks * block]}> () flat = Reshape (real, wide) "
+    body += f"end = Constant <value_ints = {[columns]}> () own = Slice (flat, start, end, second) "
+    body += "turned = Transpose <perm = [1, 0]> (own) "
+    body += "sum = MatMul (a, turned) y = Add (sum, bias)" if is_given(proto, 5) else "y = MatMul (a, turned)"
+    return function_text(proto, "a b s z g bias", body, "K N bits block_size accuracy_level weight_prepacked")
+
+
 _POOL = "auto_pad:string ceil_mode:int count_include_pad:int kernel_shape:ints pads:ints strides:ints"
 ONNX_FUNCTIONS: Mapping[tuple[str, str], ShapedText] = {
     (DOMAIN, op): without_shapes(text)
@@ -114,5 +165,7 @@ ONNX_FUNCTIONS: Mapping[tuple[str, str], ShapedText] = {
         "QGemm": _gemm,
         "MatMulIntegerToFloat": _integers_to_float,
         "DynamicQuantizeMatMul": _dynamic_product,
+        "QuantizeLinear": _linear("QuantizeLinear"),
+        "DequantizeLinear": _linear("DequantizeLinear"),
     }.items()
-}
+} | {(DOMAIN, "MatMulNBits"): _few_bits}

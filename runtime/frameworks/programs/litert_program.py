@@ -81,8 +81,22 @@ def run(request: FrameworkRequest, folder: Path, inputs: Sequence[program.Array]
 def _interpreter(request: FrameworkRequest) -> Any:
     """The model with memory for its tensors, all of which stay readable."""
     interpreter = Interpreter(request.model, num_threads=1, experimental_preserve_all_tensors=True)
+    for detail in interpreter.get_tensor_details():
+        _check_steps(detail)
     interpreter.allocate_tensors()
     return interpreter
+
+
+def _check_steps(detail: Mapping[str, Any]) -> None:
+    """Raises ModelError where a scale or zero point of a tensor makes no sense."""
+    name, dtype, known = detail["name"], np.dtype(detail["dtype"]), detail["quantization_parameters"]
+    scales, zeros = known["scales"], known["zero_points"]
+    if (wrong := scales[~(np.isfinite(scales) & (scales > 0))]).size:
+        raise ModelError(f"tensor {name!r}: scale {wrong[0]:g}; a positive number is needed, so quantise it again")
+    if scales.size and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        if (out := zeros[(zeros < info.min) | (zeros > info.max)]).size:
+            raise ModelError(f"tensor {name!r}: zero point {out[0]} lies outside of {info.min} to {info.max}")
 
 
 def _inputs(interpreter: Any, request: FrameworkRequest) -> list[dict[str, Any]]:

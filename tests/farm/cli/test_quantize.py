@@ -13,7 +13,7 @@ import pytest
 
 from farm import cli
 from farm.config import deployment
-from farm.jobs.models.prepare import prepare
+from farm.jobs.models.prepare import Prepared, prepare
 from farm.model.fetch import Fetcher
 from farm.quantization import calibration, qdq, range_file
 from runtime.host.onnx_runtime import onnxruntime
@@ -261,7 +261,7 @@ def test_an_input_beyond_its_range_saturates_the_layer_that_reads_it(quantize: A
 
 @pytest.mark.slow
 def test_an_output_that_is_mostly_noise_says_what_may_help(quantize: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("farm.jobs.quantize.FAITHFUL_DB", 90.0)
+    monkeypatch.setattr("farm.quantization.quantizer.FAITHFUL_DB", 90.0)
     _, row, said = quantize("-o", "q.onnx")
     assert f"note: tiny: an output of {row['after_db']:.1f} dB is little like the float one: --per-channel" in said
     assert "note" not in quantize("-o", "q.onnx", "--budget-sqnr", "5")[2]
@@ -357,6 +357,72 @@ def test_a_deployment_file_may_ask_for_weights_in_eight_bits(runtime: str) -> No
     loaded = deployment.load(Path("tiny.yml"))
     weights = [each for each in prepare(loaded, "tiny", Fetcher(loaded)).source.graph.initializer if each.dims]
     assert any(each.data_type == onnx.TensorProto.INT8 for each in weights)
+
+
+def within(**keys: str) -> Prepared:
+    """The tiny model with at most so much noise, its samples in `data`."""
+    write_deployment(Path(), runtime="cpu", quantize_samples="data", **keys)
+    loaded = deployment.load(Path("tiny.yml"))
+    return prepare(loaded, "tiny", Fetcher(loaded))
+
+
+def test_a_key_says_how_much_noise_is_allowed(quantize: Any, samples: list[np.ndarray]) -> None:
+    """The reference: what `farm quantize` with the same budget makes."""
+    _, row, _ = quantize("-o", "q.onnx", "--per-channel", "--budget-sqnr", "46")
+    kept = [layer["name"] for layer in row["layers"] if layer["in_float"]]
+    assert 0 < len(kept) < len(row["layers"])
+    prepared = within(quantize_within=str(10 ** (-46 / 20)))
+    assert prepared.quantized.startswith(f"{3 - len(kept)} of 3 layers in eight bits; the worst output's noise is ")
+    Path("within.onnx").write_bytes(prepared.source.SerializeToString())
+    np.testing.assert_array_equal(outputs("within.onnx", samples), outputs("q.onnx", samples))
+    (made,) = Path("build").glob("*/quantized/tiny.within.onnx")
+    kept_ns = made.stat().st_mtime_ns
+    within(quantize_within=str(10 ** (-46 / 20)))
+    assert made.stat().st_mtime_ns == kept_ns, "nothing has changed"
+    assert within(quantize_within="0.2").quantized.startswith("3 of 3 layers")
+
+
+def test_no_layer_is_in_eight_bits_where_none_keeps_the_limit() -> None:
+    prepared = within(quantize_within="0.000001")
+    assert prepared.quantized.startswith("no layer is in eight bits: no layer can be quantised within the budget")
+    assert not prepared.is_quantized
+
+
+@pytest.mark.slow
+def test_tuning_chooses_by_time_within_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    within(quantize_within="0.05")
+    assert cli.call(["tune", "tiny.yml", "--device", "host", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    (file,) = Path("build").glob("*/quantized/tiny.times.json")
+    times = json.loads(file.read_bytes())
+    assert set(times["in_bytes"]) == set(times["in_float"]) == {"conv", "mean", "gemm"}
+    assert sum(times["in_float"].values()) > 0.5 and times["into"] > 0
+    gains = {name: times["in_float"][name] - times["in_bytes"][name] for name in times["in_bytes"]}
+    assert ("no layer" in row["eight_bits"]) or max(gains.values()) > 0
+    times["in_bytes"], times["into"], times["out_of"] = dict.fromkeys(times["in_bytes"], 9.0), 0, 0
+    times["in_bytes"]["gemm"] = 0.0
+    file.write_text(json.dumps(times))
+    assert within(quantize_within="0.05").quantized.startswith("1 of 3 layers in eight bits")
+    assert cli.call(["run", "tiny.yml", "--validate", "--device", "host"]) == 0
+
+
+WRONG_KEYS = {
+    "samples alone": ({"quantize_samples": "data"}, "quantize_samples: quantize_within says how much noise"),
+    "no share": ({"quantize_within": "1.5"}, "quantize_within: "),
+    "twice": ({"quantize_within": "0.01", "quantize_large_weights": "1"}, "quantize_within: quantize and quantize_l"),
+    "no folder": ({"quantize_within": "0.01"}, "quantize_within: quantize_samples samples: no such folder"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_KEYS)
+@pytest.mark.parametrize("command", ["convert", "run"])
+def test_wrong_keys_are_one_line(name: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    keys, text = WRONG_KEYS[name]
+    write_deployment(Path(), runtime="cpu", **keys)
+    assert cli.call([command, "tiny.yml"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.match(r"error: tiny.yml:\d+: models.tiny.", line) and text in line
+    assert not Path("build").exists()
 
 
 def test_maces_option_says_which_command_it_is(capsys: pytest.CaptureFixture[str]) -> None:

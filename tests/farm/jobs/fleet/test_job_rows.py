@@ -28,10 +28,11 @@ from runtime.errors import (
     DeadlineError,
     DeviceError,
     DeviceLostError,
+    ModelError,
     ProcessEndedError,
     UnsupportedError,
 )
-from tests.farm.model.tiny_model import write_deployment
+from tests.farm.model.tiny_model import tiny_model, write_deployment
 
 NOTHING = RunResult(figures=RunFigures())
 
@@ -149,11 +150,20 @@ def test_a_users_mistake_ends_the_command(bench: Bench) -> None:
 
 
 def test_models_that_cannot_run_anywhere_open_no_unit(bench: Bench, tmp_path: Path) -> None:
-    bench.models = prepare_all(deployment.load(write_deployment(tmp_path, b"not a model", runtime="cpu+gpu")))
+    bench.models = prepare_all(deployment.load(write_deployment(tmp_path, tiny_model(op="Det"), runtime="cpu+gpu")))
     rows = bench.rows(lambda *_: NOTHING)
-    assert [row.status for row in rows] == [Status.FAILED] * 2
-    assert "not an ONNX model" in rows[0].reason
+    assert [row.status for row in rows] == [Status.UNSUPPORTED] * 2
+    assert "'act'" in rows[0].reason
     assert bench.opened == 0
+
+
+def test_a_damaged_model_is_a_row_among_good_ones_and_alone_the_users_mistake(bench: Bench, tmp_path: Path) -> None:
+    damaged = prepare_all(deployment.load(write_deployment(tmp_path, b"not a model")))
+    bench.models = [*bench.models, *damaged]
+    assert [row.status for row in bench.rows(lambda *_: NOTHING)].count(Status.FAILED) == 1
+    bench.models = damaged
+    with pytest.raises(ModelError, match="not an ONNX model"):
+        bench.rows(lambda *_: NOTHING)
 
 
 def test_spread_gives_each_model_once_a_soc(bench: Bench) -> None:
