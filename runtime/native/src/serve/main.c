@@ -10,6 +10,7 @@
 #include "../system/digest.h"
 #include "../system/exit_status.h"
 #include "../system/log.h"
+#include "../system/topology.h"
 #include "serve.h"
 
 static const char usage[] = "farmrt " RT_VERSION " (" RT_ABI
@@ -51,12 +52,12 @@ static bool log_open(int *count, char ***words) {
  * some 50 us end before it sees that. PoCL counts cores from 0, so that all have to be allowed, and threads too, so that
  * processes with fewer threads than cores would meet on the first ones. What the user says of it counts. */
 static void pocl_threads_pin(void) {
+    uint32_t cores = 0;
     cpu_set_t allowed;
-    int cores = 0;
     if (getenv("POCL_MAX_PTHREAD_COUNT") != NULL || getenv("POCL_CPU_MAX_CU_COUNT") != NULL) return;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
     while (cores < CPU_SETSIZE && CPU_ISSET(cores, &allowed)) cores++;
-    if (cores == CPU_COUNT(&allowed) && cores == sysconf(_SC_NPROCESSORS_ONLN)) setenv("POCL_AFFINITY", "1", 0);
+    if (cores == (uint32_t)CPU_COUNT(&allowed) && cores == rt_topology_cores()) setenv("POCL_AFFINITY", "1", 0);
 }
 
 int main(int count, char **words) {
