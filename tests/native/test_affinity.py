@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests import opencl
 from tests.native.farmrt import Farmrt
 from tests.native.test_serve import COUNT, scale_plan
 from tests.native.test_workers import COMPILER, FLAGS, SOURCES
@@ -28,6 +29,7 @@ echo 1800000 > cpu0/cpufreq/cpuinfo_max_freq && echo 2800000 > cpu1/cpufreq/cpui
 UNSHARE = ["unshare", "--mount", "sh", "-c"]
 ALLOWED = sorted(os.sched_getaffinity(0))
 ONE = str(ALLOWED[-1])
+POCL = next((driver for driver in opencl.WORKING if driver.name == "PoCL"), None)
 
 
 def lists_of(process: int) -> dict[int, str]:
@@ -76,6 +78,27 @@ def test_worker_threads_stay_on_their_cpus(cpu: Farmrt) -> None:
     assert cpu.done("run")["worker_cores"] == [written, written]
     others = {thread: text for thread, text in lists_of(cpu.process.pid).items() if thread != cpu.process.pid}
     assert list(others.values()).count(written) >= 1
+
+
+@pytest.mark.opencl
+@pytest.mark.skipif(POCL is None or len(ALLOWED) < 2, reason="needs PoCL and two CPUs")
+@pytest.mark.parametrize(
+    ("words", "variables", "pinned"),
+    [
+        ([], {}, list(range(os.cpu_count() or 0)) == ALLOWED),
+        ([], {"POCL_AFFINITY": "0"}, False),
+        ([], {"POCL_MAX_PTHREAD_COUNT": "2"}, False),  # so that processes of one thread do not meet on CPU 0
+        (["taskset", "-c", ONE], {}, False),
+    ],
+)
+def test_threads_of_pocl_have_a_cpu_each_where_all_are_theirs(
+    farmrt_program: Path, tmp_path: Path, words: list[str], variables: dict[str, str], pinned: bool
+) -> None:
+    assert POCL
+    with Farmrt([*words, str(farmrt_program)], tmp_path, variables=variables) as farmrt:
+        assert farmrt.done("probe", opencl=str(POCL.path))["opencl"]["device"]
+        lists = list(lists_of(farmrt.process.pid).values())
+    assert set(map(str, ALLOWED)) <= set(lists) if pinned else len(set(lists)) == 1
 
 
 def test_without_a_policy_threads_are_left_where_they_are(cpu: Farmrt) -> None:

@@ -187,8 +187,10 @@ def test_every_kernel_has_cases() -> None:
     [
         ("cpu", 784, 2, (8, 1)),
         ("cpu-avx512", 784, 2, (8, 1)),
-        ("pocl-3.1", 784, 2, (16, 1)),
-        ("pocl-3.1", 784, 64, (8, 1)),  # 131 tiles in each of 8 blocks
+        ("pocl-3.1", 784, 2, (16, 1)),  # 131 tiles in each of 8 blocks
+        ("pocl-3.1", 49, 1, (16, 1)),
+        ("pocl-3.1", 49, 2, (1, 1)),
+        ("pocl-3.1", 784, 64, (1, 1)),
         ("cpu-avx512", 49, 2, (4, 1)),  # 7 tiles in each of 2 blocks of channels
         ("cpu-avx512", 49, 64, (1, 1)),
     ],

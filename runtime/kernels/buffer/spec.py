@@ -30,6 +30,10 @@ Rule = Callable[[Dims, Variant, Target], str]
 
 _GPU_WORK_GROUP = 64
 _CPU_WORK_GROUP = 16
+_GROUPS_A_CORE = 2
+# PoCL's threads take from a pile of work groups: of those that are left their share, and one more. Of few that is too
+# many: of four, three. A group costs 10 ns.
+_POCL_GROUPS_A_CORE = 16
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -114,17 +118,22 @@ def _compiler_aborts(chosen: Variant, target: Target) -> str:
 
 def local_size_of(grid: WorkItems, cpu_local: WorkItems, free_cpu_local: WorkItems, target: Target) -> WorkItems:
     """The default local size of work items; the other arguments are those of `buffer_kernel`."""
-    if cpu_local and runs_on_cpu(target.gpu_family):
-        usual = free_cpu_local if wider_family(target.gpu_family) == "cpu" else cpu_local
-        return _with_groups_for_all(grid, usual, target.compute_units)
-    return default_buffer_local_size(grid, target)
+    if not cpu_local or not runs_on_cpu(target.gpu_family):
+        return default_buffer_local_size(grid, target)
+    if wider_family(target.gpu_family) != "pocl":
+        return _with_groups_for_all(grid, free_cpu_local, _GROUPS_A_CORE * target.compute_units)
+    enough = 1 if target.compute_units == 1 else _POCL_GROUPS_A_CORE * target.compute_units
+    return cpu_local if _groups(grid, cpu_local) >= enough else (1, *cpu_local[1:])  # two, since it builds for each
 
 
-def _with_groups_for_all(grid: WorkItems, local: WorkItems, cores: int) -> WorkItems:
-    """Halves the first axis of a local size until there are two work groups for each core, or one item is left."""
+def _groups(grid: WorkItems, local: WorkItems) -> int:
+    return math.prod(map(ceil_div, grid, local))
+
+
+def _with_groups_for_all(grid: WorkItems, local: WorkItems, enough: int) -> WorkItems:
+    """Halves the first axis of a local size until there are work groups enough, or one item is left."""
     first, *rest = local
-    others = math.prod(map(ceil_div, grid[1:], rest))
-    while first > 1 and ceil_div(grid[0], first) * others < 2 * cores:
+    while first > 1 and _groups(grid, (first, *rest)) < enough:
         first //= 2
     return (first, *rest)
 
