@@ -424,6 +424,28 @@ enum { RT_ROTARY_X, RT_ROTARY_COSINES, RT_ROTARY_SINES, RT_ROTARY_Y };
     }
 extern const rt_cpu_operator rt_cpu_rotary;
 
+typedef struct {
+    int32_t batch, heads, queries, keys, depth, values, qs[4], ks[4], vs[4], ys[4], q_zero, k_zero, v_zero,
+        w_zero, looks_up;
+    float score_scale, score_a, score_b, step, per_weight, y_scale, act_a, act_b;
+} rt_quantized_attention_args;
+static inline rt_quantized_attention_args rt_quantized_attention_args_of(const rt_cpu_call *call) {
+    rt_quantized_attention_args args;
+    memcpy((char *)&args + offsetof(rt_quantized_attention_args, batch), call->ints, sizeof(int32_t[27]));
+    memcpy((char *)&args + offsetof(rt_quantized_attention_args, score_scale), call->floats, sizeof(float[8]));
+    return args;
+}
+enum { RT_QUANTIZED_ATTENTION_Q, RT_QUANTIZED_ATTENTION_K, RT_QUANTIZED_ATTENTION_V, RT_QUANTIZED_ATTENTION_TABLE, RT_QUANTIZED_ATTENTION_Y };
+#define RT_QUANTIZED_ATTENTION_ROW \
+    .name = "quantized_attention", .tensors = "bbbbb", .int_count = 27, .float_count = 8, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {6, 1, INT32_MAX}, \
+        {16, 0, INT32_MAX}, \
+        {4, 0, 255}, \
+        {1, 0, 1}, \
+    }
+extern const rt_cpu_operator rt_cpu_quantized_attention;
+
 typedef rt_conv2d_args rt_blocked_conv2d_args;
 #define rt_blocked_conv2d_args_of rt_conv2d_args_of
 enum { RT_BLOCKED_CONV2D_X, RT_BLOCKED_CONV2D_W, RT_BLOCKED_CONV2D_B, RT_BLOCKED_CONV2D_RESIDUAL, RT_BLOCKED_CONV2D_Y };
@@ -578,6 +600,26 @@ enum { RT_QUANTIZED_LOOKUP_X, RT_QUANTIZED_LOOKUP_TABLE, RT_QUANTIZED_LOOKUP_Y }
         {4, 1, INT32_MAX}, \
     }
 extern const rt_cpu_operator rt_cpu_quantized_lookup;
+
+typedef struct {
+    int32_t rows, channels, centered, zero;
+    float epsilon, act_a, act_b;
+} rt_quantized_normalization_args;
+static inline rt_quantized_normalization_args rt_quantized_normalization_args_of(const rt_cpu_call *call) {
+    rt_quantized_normalization_args args;
+    memcpy((char *)&args + offsetof(rt_quantized_normalization_args, rows), call->ints, sizeof(int32_t[4]));
+    memcpy((char *)&args + offsetof(rt_quantized_normalization_args, epsilon), call->floats, sizeof(float[3]));
+    return args;
+}
+enum { RT_QUANTIZED_NORMALIZATION_X, RT_QUANTIZED_NORMALIZATION_S, RT_QUANTIZED_NORMALIZATION_T, RT_QUANTIZED_NORMALIZATION_Y };
+#define RT_QUANTIZED_NORMALIZATION_ROW \
+    .name = "quantized_normalization", .tensors = "bffb", .int_count = 4, .float_count = 3, .head = 0, \
+    .ranges = (const rt_cpu_range[]) { \
+        {2, 1, INT32_MAX}, \
+        {1, 0, 1}, \
+        {1, 0, 255}, \
+    }
+extern const rt_cpu_operator rt_cpu_quantized_normalization;
 
 typedef rt_pool_args rt_blocked_pool_args;
 #define rt_blocked_pool_args_of rt_pool_args_of
@@ -946,6 +988,7 @@ extern const rt_cpu_operator rt_cpu_suppression;
     X(resize_nearest) \
     X(resize_bilinear) \
     X(rotary) \
+    X(quantized_attention) \
     X(blocked_conv2d) \
     X(blocked_winograd) \
     X(blocked_depthwise) \
@@ -955,6 +998,7 @@ extern const rt_cpu_operator rt_cpu_suppression;
     X(quantized_winograd) \
     X(quantized_binary) \
     X(quantized_lookup) \
+    X(quantized_normalization) \
     X(blocked_pool) \
     X(quantized_pool) \
     X(blocked_global_pool) \
