@@ -43,6 +43,7 @@ TABLES = {
     "IMAGE_LOWERINGS": ("image_lowering", TRANSLATION),
     "BLOCKED_OPERATORS": ("block_lowering", TRANSLATION),
     "QUANTIZED_OPERATORS": ("quantized_lowering", TRANSLATION),
+    "BYTE_FUSIONS": ("quantized_lowering", TRANSLATION),
     "STRIDED_LOWERINGS": ("strided_lowering", TRANSLATION),
     "OPBENCH_CASES": ("opbench_cases", TRANSLATION),
 }

@@ -13,7 +13,8 @@
     buffer_lowering.py   BUFFER_LOWERINGS: node -> launches on buffers; BYTE_OPERATORS: whether those take bytes
     image_lowering.py    IMAGE_LOWERINGS: node -> launches on images, or why not
     block_lowering.py    BLOCKED_OPERATORS: node -> steps on blocks of channels
-    quantized_lowering.py QUANTIZED_OPERATORS: node -> steps on blocks of eight bits
+    quantized_lowering.py QUANTIZED_OPERATORS: node -> steps on blocks of eight bits; BYTE_FUSIONS: several nodes -> one
+                         that works on bytes alone
     strided_lowering.py  STRIDED_LOWERINGS: node -> steps of farmrt's operators on strided views
     opbench_cases.py     OPBENCH_CASES: typical sizes, which `farm opbench` measures
     NAME.cpu.c           operators of farmrt's CPU; NAME.exact.cpu.c: without fused rounding; NAME.lanes.cpu.c: loops,

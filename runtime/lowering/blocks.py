@@ -38,6 +38,7 @@ class QuantizedOperator:
         pays: whether it stays faster where its input has to be brought into eight bits for it.
         rounds: it writes bytes alone, and what rounds its result is computed with it.
         inputs: how many of its first inputs are read in bytes; None: all that are no constants.
+        is_only: there is no other way to compute what it serves.
     """
 
     serves: Callable[[Builder, Node], bool]
@@ -45,6 +46,7 @@ class QuantizedOperator:
     pays: Callable[[Builder, Node], bool] = lambda builder, node: False
     rounds: bool = True
     inputs: int | None = None
+    is_only: bool = False
 
 
 def is_image(graph: Graph, node: Node) -> bool:

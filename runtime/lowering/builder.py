@@ -147,7 +147,7 @@ class Builder(Launcher):
         """What bytes of a tensor that holds whole steps of eight bits stand for."""
         known = self.graph.tensors[tensor].quantization
         assert known is not None and known.is_whole
-        return Steps(known.scale[0], known.zero_point[0] - int(np.iinfo(known.integers).min))
+        return Steps.of(known)
 
     def read_image(self, tensor: str, shape: tuple[int, ...]) -> Value:
         """Returns a tensor as an image; a constant is reshaped to `shape` first."""

@@ -15,7 +15,7 @@ from runtime.lowering.choice import GraphChoice, NodeChoice, Place
 from runtime.lowering.large_weights import in_parts, too_large
 from runtime.lowering.options import Options
 from runtime.lowering.placement import BlockedNodes, place_inputs, plan_concats
-from runtime.lowering.quantized_choice import choose_quantized
+from runtime.lowering.quantized_choice import choose_quantized, fused_in_bytes
 from runtime.lowering.tables import (
     BLOCKED_OPERATORS,
     IMAGE_LOWERINGS,
@@ -54,7 +54,7 @@ def _emit(graph: Graph, target: Target, options: Options, in_bytes: bool) -> Bui
     if options.choice:
         options.choice.check(graph)
         _check_precisions(options.choice, target)
-    graph, choice = in_parts(graph, target, options.choice)
+    graph, choice = in_parts(fused_in_bytes(graph, target, options), target, options.choice)
     options = dataclasses.replace(options, choice=choice)
     builder, kept = Builder(graph, target, options), frozenset(options.keep).difference(graph.outputs)
     blocked = BlockedNodes()

@@ -13,10 +13,12 @@ from collections.abc import Collection, Iterator, Mapping
 from runtime.graph import Graph, Node
 from runtime.lowering.blocks import QuantizedOperator
 from runtime.lowering.builder import IMAGE_RANK, Builder
-from runtime.lowering.tables import BLOCKED_OPERATORS, byte_operators
+from runtime.lowering.options import Options
+from runtime.lowering.tables import BLOCKED_OPERATORS, BYTE_FUSIONS, byte_operators
 from runtime.lowering.value import InBytes
 from runtime.oracle.fixed_point import fixed_point_of
 from runtime.semantics.quantization import EIGHT_BITS
+from runtime.target import Target
 
 _ROUNDING = "FakeQuantize"
 _MOVING = (_ROUNDING, "Reshape")  # compute nothing from bytes, so that who reads floats is better served with these
@@ -48,6 +50,15 @@ def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
     return _needed(builder, operators, nodes, rounded)
 
 
+def fused_in_bytes(graph: Graph, target: Target, options: Options) -> Graph:
+    """The graph as a CPU that computes in eight bits has it: nodes that one step computes in bytes are one."""
+    if target.memory != "cpu" or options.choice or not (options.cpu.quantized and target.cpu_quantized):
+        return graph
+    for fuse in BYTE_FUSIONS:
+        graph = fuse(graph, {*options.keep, *options.cpu.in_floats}, options.cpu.block or target.cpu_block)
+    return graph
+
+
 def _needed(
     builder: Builder, operators: Mapping[str, QuantizedOperator], nodes: dict[str, str], rounded: Collection[str]
 ) -> InBytes:
@@ -70,7 +81,8 @@ def _is_idle(builder: Builder, node: Node, operator: QuantizedOperator) -> bool:
     sources = [graph.producer(name) for name in _inputs(graph, node, operator)]
     rounded = [graph.producer(each.inputs[0]) for each in sources if each is not None and each.op == _ROUNDING]
     is_plain = all(each is not None and each.op not in BLOCKED_OPERATORS for each in rounded)
-    is_alone = builder.target.memory == "cpu" and operator.rounds and not _is_fixed(builder, node)
+    is_free = operator.rounds and not operator.is_only and not _is_fixed(builder, node)
+    is_alone = builder.target.memory == "cpu" and is_free
     return is_alone and len(rounded) == len(sources) and is_plain
 
 

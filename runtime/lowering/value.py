@@ -13,6 +13,7 @@ from runtime.layout.blocked import blocked_shape, is_blocked_row_major
 from runtime.layout.image import ImageLayout
 from runtime.layout.storage import NHWC, ROW_MAJOR, StorageFormat, TensorStorage, blocked, of_image
 from runtime.plan.plan_data import Constant
+from runtime.semantics.quantization import Quantization
 from runtime.types import ELEMENT_BYTES, ElementType, Origin, OriginFormat, Role, Storage
 
 
@@ -22,6 +23,11 @@ class Steps:
 
     step: float
     zero: int
+
+    @staticmethod
+    def of(known: Quantization) -> Steps:
+        """Those of whole tensors of eight bits, signed or not."""
+        return Steps(known.scale[0], known.zero_point[0] - int(np.iinfo(known.integers).min))
 
     def reals(self) -> Array:
         """What all bytes stand for."""

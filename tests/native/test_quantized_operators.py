@@ -64,6 +64,11 @@ class Maker(GraphMaker):
     def number(self, value: float) -> str:
         return self.graph.add_constant("n", np.full((1, 1, 1, 1), value, np.float32))
 
+    def stepped(self, y: str, step: float) -> str:
+        """Tells the last node to round to steps of eight bits."""
+        self.graph.nodes[-1].attrs |= rounded(self, y, step=step)
+        return y
+
 
 def winograd(m: Maker) -> str:
     y = m.convolution(m.image(), 40)
@@ -87,6 +92,12 @@ CASES: dict[str, tuple[Callable[[Maker], str], int]] = {
     "mean of all": (lambda m: m.last("ReduceMean", m.image(), **MEAN), 1),
     "maximum of all": (lambda m: m.kept("ReduceMax", m.image(), **MEAN), 1),
     "sigmoid": (lambda m: m.last("Sigmoid", m.image()), 1),
+    "sigmoid of an image of few channels": (lambda m: m.last("Sigmoid", m.image(2, 3, 4, 71)), 1),
+    "sigmoid of an image of four channels": (lambda m: m.last("Sigmoid", m.image(1, 4, 3, 130)), 1),
+    "sigmoid of channels side by side": (
+        lambda m: m.last("Sigmoid", rounding(m, m.add("Transpose", m.input(1, 4, 71, 3), perm=(0, 3, 1, 2)))),
+        1,
+    ),
     "hard swish": (lambda m: m.last("HardSwish", m.image()), 1),
     "other steps": (lambda m: m.last("Identity", m.image()), 1),
     "nearest": (lambda m: m.kept("Resize", m.image(), **NEAREST), 1),
@@ -129,6 +140,74 @@ def rows_network(activation: str, rows: tuple[int, ...] = (3, 11)) -> tuple[Grap
     v = maker.add("FullyConnected", z, maker.multiples(48, 96, bits=8), **attrs)
     inputs = {name: 2.5 * values for name, values in maker.noise().items()}
     return maker.finish(y, v), inputs
+
+
+def normalized_network(centered: bool) -> tuple[Graph, dict[str, Array]]:
+    """Rows, a product of them that is added to them, and these sums normalised, all rounded; a product in floats."""
+    maker = Maker()
+    x = maker.image(3, 11, 64)
+    y = maker.stepped(
+        maker.add("FullyConnected", x, maker.multiples(64, 64, bits=8), activation="fake_quantize"), OTHER
+    )
+    z = maker.activated("Add", maker.kept("Reshape", y, step=OTHER, shape=(3, 11, 64)), x)
+    ends = maker.weights(64), maker.weights(64)
+    z = maker.add(
+        "LayerNormalization", z, *ends, axes=(2,), epsilon=1e-3, centered=centered, activation="fake_quantize"
+    )
+    z = maker.stepped(z, STEP)
+    v = maker.add("FullyConnected", z, maker.multiples(48, 64, bits=8))
+    inputs = {name: 2.5 * values for name, values in maker.noise().items()}
+    return maker.finish(z, v), inputs
+
+
+# How products of queries and keys become scores: what rounds them, if anything does, and what scales them behind.
+SCORES: dict[str, Callable[[Maker, str], str]] = {
+    "rounded": lambda m, x: m.stepped(m.add("FakeQuantize", x, alpha=0.0, beta=1.0), 0.31),
+    "scaled": lambda m, x: m.stepped(m.add("Mul", x, m.number(0.23), activation="fake_quantize"), 0.11),
+    "rounded and scaled": lambda m, x: m.stepped(
+        m.add("Mul", SCORES["rounded"](m, x), m.number(0.23), activation="fake_quantize"), 0.11
+    ),
+    "rounded and divided": lambda m, x: m.stepped(
+        m.add("Div", SCORES["rounded"](m, x), m.number(4.0), activation="fake_quantize"), 0.31 / 4
+    ),
+}
+
+
+def attention_network(scores: str, queries: int = 19, keys: int = 23) -> tuple[Graph, dict[str, Array]]:
+    """Attention of two images and three heads, side by side, all of it rounded, and a product in floats."""
+    maker, heads, depth, values = Maker(), 3, 32, 16
+    q, k = maker.image(2, queries, heads * depth), maker.image(2, keys, heads * depth, step=OTHER)
+    v, loops = maker.image(2, keys, heads * values), (2, heads, queries)
+    product = maker.add(
+        "StridedProduct",
+        *(q, k),
+        shape=(*loops, keys),
+        summed=(depth,),
+        a_strides=(queries * heads * depth, depth, heads * depth, 0, 1),
+        b_strides=(keys * heads * depth, depth, 0, heads * depth, 1),
+    )
+    weights = maker.add("Softmax", SCORES[scores](maker, product), axis=3)
+    y = maker.add(
+        "StridedProduct",
+        *(maker.stepped(maker.add("FakeQuantize", weights, alpha=0.0, beta=1.0), 1 / 142), v),
+        shape=(*loops, values),
+        summed=(keys,),
+        a_strides=(heads * queries * keys, queries * keys, keys, 0, 1),
+        b_strides=(keys * heads * values, values, 0, 1, heads * values),
+    )
+    y = maker.stepped(maker.add("FakeQuantize", y, alpha=0.0, beta=1.0), LAST)
+    y = maker.kept("Transpose", y, step=LAST, perm=(0, 2, 1, 3))
+    y = maker.kept("Reshape", y, step=LAST, shape=(2, queries, heads * values))
+    z = maker.add("FullyConnected", y, maker.multiples(48, heads * values, bits=8))
+    inputs = {name: 2.5 * values for name, values in maker.noise().items()}
+    return maker.finish(y, z), inputs
+
+
+def check_attention(farmrt: Farmrt, scores: str, block: int, isa: str = "", threads: int = 2, **sizes: int) -> None:
+    graph, inputs = attention_network(scores, **sizes)
+    plan = lower(graph, CPU, Options(cpu=CpuOptions(block)))
+    assert steps_between(plan) == ["quantized_attention"]
+    check_plan(farmrt, graph, plan, inputs, isa, threads)
 
 
 def steps_between(plan: Plan) -> list[str]:
@@ -190,6 +269,40 @@ def test_rows_of_a_product(farmrt: Farmrt, block: int, activation: str, isa: str
         check_plan(farmrt, graph, plan, inputs, isa)
 
 
+@pytest.mark.parametrize("isa", ["", *(pytest.param(isa, marks=pytest.mark.slow) for isa in ISAS)])
+@pytest.mark.parametrize("centered", [True, False])
+@pytest.mark.parametrize("block", BLOCKS)
+def test_sums_of_rows_are_normalised_in_bytes(farmrt: Farmrt, block: int, centered: bool, isa: str) -> None:
+    graph, inputs = normalized_network(centered)
+    plan = lower(graph, CPU, Options(cpu=CpuOptions(block)))
+    assert steps_between(plan) == ["quantized_binary", "quantized_normalization"]
+    assert sum(step.kernel.name == "quantized_reorder" for step in plan.steps) == 2
+    check_plan(farmrt, graph, plan, inputs, isa)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("scores", SCORES)
+def test_attention_is_one_step(farmrt: Farmrt, scores: str, block: int) -> None:
+    check_attention(farmrt, scores, block)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("sizes", [(4, 1), (21, 300), (700, 9)])
+def test_attention_with_other_instructions(farmrt: Farmrt, sizes: tuple[int, int], isa: str) -> None:
+    for block in BLOCKS:
+        check_attention(farmrt, "rounded and scaled", block, isa, 5, queries=sizes[0], keys=sizes[1])
+
+
+@pytest.mark.parametrize("kept", range(6))
+def test_attention_whose_scores_are_to_be_had_is_several_steps(kept: int) -> None:
+    graph, _ = attention_network("rounded and scaled")
+    tensor = graph.nodes[3 + kept].output
+    plan = lower(graph, CPU, Options(keep=(tensor,)))
+    assert tensor in {output.name for output in plan.outputs}
+    assert "quantized_attention" not in [step.kernel.name for step in plan.steps]
+
+
 def test_rounded_products_of_rows_that_only_functions_read_stay_floats() -> None:
     maker = Maker()
     scores = maker.last("MatMul", maker.input(1, 3, 16, 16), maker.input(1, 3, 16, 16))
@@ -212,3 +325,7 @@ def test_no_access_is_outside_of_memory(tmp_path: Path) -> None:
             check(sanitized, name, 8, threads=3)
         graph, inputs = rows_network("swish")
         check_plan(sanitized, graph, lower(graph, CPU), inputs, threads=3)
+        graph, inputs = normalized_network(True)
+        check_plan(sanitized, graph, lower(graph, CPU), inputs, threads=3)
+        for scores in SCORES:
+            check_attention(sanitized, scores, 8, threads=3, queries=7, keys=6)

@@ -31,7 +31,7 @@ from runtime.graph import Graph, Node
 from runtime.kernels.blocked import QUANTIZED_REORDER
 from runtime.layout.blocked import BLOCKS
 from runtime.lowering.builder import Builder
-from runtime.lowering.quantized_choice import choose_quantized
+from runtime.lowering.quantized_choice import choose_quantized, fused_in_bytes
 from runtime.lowering.value import InBytes
 from runtime.plan.plan import Plan
 from runtime.selection.eight_bits import OperatorTimes, floats_of_least_time
@@ -111,23 +111,22 @@ def _mixed(
     target, options = opened.planner.target(prepared, "cpu"), prepared.options()
     if not target.cpu_quantized:
         return None
-    in_bytes = choose_quantized(
-        Builder(prepared.graph, target, dataclasses.replace(options, cpu=ways[0].options)), options.keep
-    )
+    options = dataclasses.replace(options, cpu=ways[0].options)
+    graph = fused_in_bytes(prepared.graph, target, options)
+    in_bytes = choose_quantized(Builder(graph, target, options), options.keep)
     made = [written(opened, prepared, way, folder) for way in ways]
     times = _step_times(opened, made, data)
-    found = floats_of_least_time(
-        prepared.graph, in_bytes, operator_times(prepared.graph, in_bytes, made[0].plan, times)
-    )
+    found = floats_of_least_time(graph, in_bytes, operator_times(graph, in_bytes, made[0].plan, times))
     is_mixed = found and found != in_bytes.nodes.keys()
     return ways[0].model_copy(update={"in_floats": found}) if is_mixed else None
 
 
 def operator_times(graph: Graph, in_bytes: InBytes, plan: Plan, times: Sequence[Mapping[str, float]]) -> OperatorTimes:
-    """Times by output; `plan`: that in eight bits, `times`: of the steps of both plans, by name, in ns."""
+    """Times by output; `graph`, `plan`: in eight bits, `times`: of the steps of both plans, by name, in ns."""
     names, bytes_ns, floats_ns = {node.output: node.name for node in graph.nodes}, *times
     rounded = {name: result for name, result in in_bytes.nodes.items() if result != name}
-    floats = {name: floats_ns.get(names[name], 0.0) for name in in_bytes.nodes}
+    parts = {node.output: node.attrs.get("parts", (node.name,)) for node in graph.nodes}
+    floats = {name: sum(floats_ns.get(part, 0.0) for part in parts[name]) for name in in_bytes.nodes}
     floats |= {name: floats[name] + floats_ns.get(names[result], 0.0) for name, result in rounded.items()}
     spent = [[0.0, 0.0], [0.0, 0.0]]  # ns and elements, into bytes and out of them
     for step in plan.steps:

@@ -21,6 +21,7 @@ from runtime.lowering.builder import IMAGE_RANK, Builder
 from runtime.lowering.value import Steps, Value, byte_bounds
 from runtime.oracle.fixed_point import computed, fixed_point_of, product_factor, sum_factors
 from runtime.plan.plan import ProfileInfo
+from runtime.semantics.quantization import EIGHT_BITS
 from runtime.types import ElementType, Storage
 
 _NUMBERS = ("multiplier", "shift")
@@ -52,10 +53,11 @@ def requantized(builder: Builder, name: str, x: Value, steps: Steps) -> Value:
 def steps_table(x: Value, steps: Steps) -> Array:
     """The bytes in other steps of all bytes of a tensor."""
     assert x.steps is not None
-    return _bytes(x.steps.reals(), steps)
+    return nearest_bytes(x.steps.reals(), steps)
 
 
-def _bytes(reals: Array, steps: Steps) -> Array:
+def nearest_bytes(reals: Array, steps: Steps) -> Array:
+    """The bytes of the nearest steps of real values; of a NaN those of zero."""
     whole = np.rint(np.nan_to_num(reals.astype(np.float64)) / steps.step) + steps.zero
     return np.asarray(np.clip(whole, 0, 255), np.uint8)
 
@@ -87,7 +89,7 @@ def _lower_function(builder: Builder, node: Node) -> None:
     reals = computed(graph, node, arguments)
     if reals is None:
         reals = _function_of(node, arguments)
-    emit_lookup(builder, node.name, node.op, x, y, _bytes(reals, y.steps))
+    emit_lookup(builder, node.name, node.op, x, y, nearest_bytes(reals, y.steps))
 
 
 def _function_of(node: Node, arguments: Sequence[Array]) -> Array:
@@ -115,9 +117,10 @@ def _serves_binary(builder: Builder, node: Node) -> bool:
     if _has_table(builder, node):
         return True
     shapes = [graph.shape(name) for name in node.inputs]
+    are_rows = builder.target.memory == "cpu" and len(out) != IMAGE_RANK and out[-1] % builder.block == 0
     fits = all(shape in (out, (*out[:2], 1, 1)) for shape in shapes)
     are_given = not any(graph.is_constant(name) for name in node.inputs)
-    return node.op in _SIGNS and _is_image(builder, node) and are_given and fits and out in shapes
+    return node.op in _SIGNS and (are_rows or _is_image(builder, node)) and are_given and fits and out in shapes
 
 
 def _lower_binary(builder: Builder, node: Node) -> None:
@@ -143,8 +146,10 @@ def _lower_binary(builder: Builder, node: Node) -> None:
         )
         return
     numbers |= byte_bounds(y.steps, "low high")
-    batch, blocks, height, width, _ = blocked_shape(out, builder.block)
+    batch, blocks, height, width, _ = blocked_shape(y.shape, builder.block)
     dims = {"planes": batch * blocks, "pixels": height * width, "b_pixels": b.shape[2] * b.shape[3]}
+    if len(out) != IMAGE_RANK:  # rows, which follow each other
+        dims = dict.fromkeys(("pixels", "b_pixels"), batch * blocks) | {"planes": 1}
     dims |= _fixed(builder, node, [name for name, _ in wide_first] != node.inputs)
     defines |= {"BLOCK": builder.block}
     tensors, shown = {"a": a, "b": b, "y": y}, ProfileInfo(out)
@@ -164,9 +169,21 @@ def _fixed(builder: Builder, node: Node, is_swapped: bool) -> dict[str, int]:
     return {"fixed": int(found is not None), **ints}
 
 
+def _pays_binary(builder: Builder, node: Node) -> bool:
+    """Whether one of two operands in rows is worth to be brought into bytes: where the other is a product's result."""
+    graph = builder.graph
+    known = [graph.tensors[name].quantization for name in node.inputs]
+    are_known = all(each is not None and each.is_whole and each.integers in EIGHT_BITS for each in known)
+    if _is_image(builder, node) or not are_known:
+        return False
+    writers = [graph.producer(name) for name in node.inputs]
+    before = [graph.producer(each.inputs[0]) if each and each.op == "Reshape" else each for each in writers]
+    return any(each is not None and each.op == "FullyConnected" for each in before)
+
+
 QUANTIZED_OPERATORS = {
     **dict.fromkeys(UNARY.keys() - {"FakeQuantize"}, QuantizedOperator(_has_table, _lower_function)),
-    **dict.fromkeys(BINARY, QuantizedOperator(_serves_binary, _lower_binary)),
+    **dict.fromkeys(BINARY, QuantizedOperator(_serves_binary, _lower_binary, _pays_binary)),
     "FakeQuantize": QuantizedOperator(_always, _lower_rounding, _always),
 }
 BYTE_OPERATORS = QUANTIZED_OPERATORS

@@ -1,4 +1,4 @@
-/* Sums and products of two blocked tensors of eight bits, and functions of one: each lane for itself. */
+/* Sums and products of two blocked tensors of eight bits, and floats as bytes and back: each lane for itself. */
 #include "../../native/src/cpu/cpu_lanes_bytes.h"
 
 INLINE void blocks_compute(const rt_quantized_pair *pair, bool multiplies) {
@@ -65,44 +65,6 @@ void NAME(rt_lanes_quantize_)(const float *x, float per_step, int32_t zero, int6
     }
 }
 
-/* What a table of 256 bytes has of some bytes at once: AT_ONCE of them, or one by one. */
-#if defined(__AVX2__)
-enum { AT_ONCE = 32 };
-
-/* The lower half of a byte chooses from 16 rows of the table, the upper one among these. */
-INLINE void bytes_look_up(const uint8_t *x, const uint8_t *table, uint8_t *y) {
-    const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)x);
-    const __m256i low = _mm256_and_si256(bytes, _mm256_set1_epi8(15));
-    __m256i held[8];
-    UNROLLED for (int i = 0; i < 8; i++) {
-        const __m128i *rows = (const __m128i *)(const void *)table + 2 * i;
-        __m256i even = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(rows)), low);
-        __m256i odd = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(rows + 1)), low);
-        held[i] = _mm256_blendv_epi8(even, odd, _mm256_slli_epi16(bytes, 3));
-    }
-    UNROLLED for (int i = 0; i < 4; i++) held[i] = _mm256_blendv_epi8(held[2 * i], held[2 * i + 1], _mm256_slli_epi16(bytes, 2));
-    UNROLLED for (int i = 0; i < 2; i++) held[i] = _mm256_blendv_epi8(held[2 * i], held[2 * i + 1], _mm256_slli_epi16(bytes, 1));
-    _mm256_storeu_si256((__m256i *)(void *)y, _mm256_blendv_epi8(held[0], held[1], bytes));
-}
-#elif defined(__aarch64__)
-enum { AT_ONCE = 16 };
-
-INLINE void bytes_look_up(const uint8_t *x, const uint8_t *table, uint8_t *y) {
-    const uint8x16_t bytes = vld1q_u8(x);
-    uint8x16_t found = vqtbl4q_u8(vld1q_u8_x4(table), bytes);
-    UNROLLED for (int i = 1; i < 4; i++) {
-        found = vqtbx4q_u8(found, vld1q_u8_x4(table + 64 * i), vsubq_u8(bytes, vdupq_n_u8((uint8_t)(64 * i))));
-    }
-    vst1q_u8(y, found);
-}
-#else
-enum { AT_ONCE = 1 };
-
-INLINE void bytes_look_up(const uint8_t *x, const uint8_t *table, uint8_t *y) { *y = table[*x]; }
-#endif
-
-void NAME(rt_lanes_quantized_lookup_)(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y) {
-    int64_t i = 0;
-    for (; i + AT_ONCE <= count; i += AT_ONCE) bytes_look_up(x + i, table, y + i);
-    for (; i < count; i++) y[i] = table[x[i]];
+void NAME(rt_lanes_dequantize_)(const uint8_t *x, float step, int32_t zero, int64_t count, float *y) {
+    for (int64_t i = 0; i < count; i += LANES) store(y + i, (bytes_load(x + i) - (float)zero) * step);
 }

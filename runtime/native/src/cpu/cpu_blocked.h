@@ -16,6 +16,7 @@
 
 struct rt_quantized_pool;
 struct rt_quantized_pair;
+struct rt_quantized_norm;
 struct rt_quantized_rows;
 
 enum { RT_BLOCKED_PIXELS = 6, RT_BLOCKED_BLOCKS = 4, RT_WINOGRAD_ALPHA = 6 };
@@ -133,10 +134,14 @@ typedef struct {
     void (*quantized_depthwise)(const struct rt_quantized_rows *rows); /* cpu_quantized.h */
     void (*quantized_pool)(const struct rt_quantized_pool *pool);
     void (*quantized_pair)(const struct rt_quantized_pair *pair);
-    /* y = table[x] of `count` bytes, of a table of 256 */
-    void (*quantized_lookup)(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y);
+    void (*quantized_normalize)(const struct rt_quantized_norm *row);
+    /* the softmax of a row of whole registers, of which `count` bytes count: times per_weight, rounded, plus zero; in
+     * place. `exponentials`: RT_EXPONENTIALS. Returns the sum of the results, each less zero */
+    int32_t (*quantized_softmax)(uint8_t *row, int64_t count, const float *exponentials, float per_weight, int32_t zero);
     /* y = x * per_step + zero of `count` floats, whole registers of them, rounded to bytes; a NaN becomes the least */
     void (*quantize)(const float *x, float per_step, int32_t zero, int64_t count, uint8_t *y);
+    /* y = (x - zero) * step of whole registers of bytes */
+    void (*dequantize)(const uint8_t *x, float step, int32_t zero, int64_t count, float *y);
 } rt_blocked_kernels;
 
 /* Those for the instruction set of `tiles` and a block of 8 or 16. */

@@ -26,6 +26,19 @@ INLINE ints integers_load(const uint8_t *source) {
 #endif
 }
 
+/* The sum of all lanes. */
+INLINE int32_t integers_total(ints v) {
+#if LANES == 16
+    return _mm512_reduce_add_epi32((__m512i)v);
+#elif defined(__aarch64__)
+    return vaddvq_s32((int32x4_t)v);
+#else
+    int32_t total = 0;
+    UNROLLED for (int i = 0; i < LANES; i++) total += v[i];
+    return total;
+#endif
+}
+
 /* The same as floats. */
 INLINE lanes bytes_load(const uint8_t *source) { return __builtin_convertvector(integers_load(source), lanes); }
 
@@ -275,55 +288,109 @@ INLINE lanes most(const rt_quantized_end *end) {
     return (lanes){0} + (end->bytes & RT_BYTES_OUTPUT ? end->b : upper_bound(end->activation, end->b)[0]);
 }
 
-/* Sums alike that are rounded by fixed point, and where the bytes go. A value. */
+/* How sums of the same lanes become bytes by fixed point, sum + start being multiplied. A value. */
 typedef struct {
-    const ints *sums;
     ints start, multiplier, shift;
-    uint8_t *y;
-    int64_t step;
+#if LANES == 16
+    __m512i odd_multiplier, half[2], by[2]; /* of even lanes, and of odd ones (right_product) */
+    bool is_right;                          /* these can be used */
+#endif
+    bool is_once, is_crossed;
     int32_t low, high;
-    bool is_crossed;
-} fixed_sums;
+} fixed_lanes;
 
-/* Those of matrices, which are rounded once. */
-static __attribute__((noinline, unused)) void once_store(const fixed_sums *all, int count) {
-    for (int i = 0; i < count; i++) {
-        const ints v = fixed_product_once(all->sums[i] + all->start, all->multiplier, all->shift);
-        registers_pack(all->y + i * all->step, 0, &v, 1, all->low, all->high, all->is_crossed);
-    }
-}
-
-/* `count` of them from `first` on, a constant. */
-INLINE void some_store(const fixed_sums *all, int first, int count) {
-    ints v[4];
-    UNROLLED for (int i = 0; i < count; i++) v[i] = fixed_product(all->sums[first + i] + all->start, all->multiplier, all->shift);
-    registers_pack(all->y + first * all->step, all->step, v, count, all->low, all->high, all->is_crossed);
-}
-
-/* Completes `count` registers of sums alike, by fixed point; `channel`: the first lane. Not inlined: few models are so. */
-static __attribute__((noinline, unused)) void fixed_sums_store(const rt_quantized_end *end, const ints *sums, int count,
-                                                           int64_t channel, int64_t place, int64_t step,
-                                                           const float *bias, bool is_crossed) {
-    const fixed_sums all = {
-        .sums = sums,
+/* Those of the lanes from `channel` on; `bias`: of the end, or for sums over u - 128. */
+INLINE fixed_lanes fixed_lanes_of(const rt_quantized_end *end, const float *bias, int64_t channel, bool is_crossed) {
+    fixed_lanes made = {
         .start = (ints)crossed(load(bias + channel), is_crossed),
         .multiplier = (ints)crossed(load(end->scales + channel), is_crossed),
         .shift = (ints)crossed(load(end->scales + end->shifts + channel), is_crossed),
-        .y = (uint8_t *)end->y + place,
-        .step = step,
+        .is_once = end->bytes & RT_BYTES_ONCE,
+        .is_crossed = is_crossed,
         .low = (int32_t)end->a,
         .high = (int32_t)end->b,
-        .is_crossed = is_crossed,
     };
-    if (end->bytes & RT_BYTES_ONCE) {
-        const fixed_sums held = all; /* what others see stays in memory */
-        once_store(&held, count);
+#if LANES == 16
+    const __m512i one = _mm512_set1_epi64(1), shift[2] = {_mm512_srai_epi64(_mm512_slli_epi64((__m512i)made.shift, 32), 32),
+                                                          _mm512_srai_epi64((__m512i)made.shift, 32)};
+    const __mmask16 is_multiplied = _mm512_test_epi32_mask((__m512i)made.multiplier, (__m512i)made.multiplier);
+    const __m512i least = _mm512_set1_epi32(-31), most = _mm512_set1_epi32(-1);
+    made.odd_multiplier = _mm512_srli_epi64((__m512i)made.multiplier, 32);
+    made.is_right = !_mm512_mask_cmplt_epi32_mask(is_multiplied, (__m512i)made.shift, least) &&
+                    !_mm512_mask_cmpgt_epi32_mask(is_multiplied, (__m512i)made.shift, most);
+    UNROLLED for (int i = 0; i < 2; i++) {
+        const __m512i bit = _mm512_sub_epi64(_mm512_set1_epi64(30), shift[i]);
+        made.half[i] = _mm512_add_epi64(_mm512_sllv_epi64(one, bit), _mm512_set1_epi64(1 << 30));
+        made.by[i] = _mm512_sub_epi64(_mm512_set1_epi64(i ? -1 : 31), shift[i]);
+    }
+#endif
+    return made;
+}
+
+#if LANES == 16
+/* fixed_product where all shifts are to the right, in one go: its second rounding in units of the first, of which it takes
+ * one from what is negative. With `is_clamped` results below 0 may be any others below 1. */
+INLINE ints right_product(const fixed_lanes *by, ints v, bool is_clamped) {
+    const __m512i sign = _mm512_set1_epi64(INT64_MIN), unit = _mm512_set1_epi64((int64_t)1 << 31);
+    const __m512i product[2] = {_mm512_mul_epi32((__m512i)v, (__m512i)by->multiplier),
+                                _mm512_mul_epi32(_mm512_srli_epi64((__m512i)v, 32), by->odd_multiplier)};
+    __m512i made[2];
+    UNROLLED for (int i = 0; i < 2; i++) {
+        made[i] = _mm512_add_epi64(product[i], by->half[i]);
+        if (!is_clamped) made[i] = _mm512_mask_sub_epi64(made[i], _mm512_test_epi64_mask(product[i], sign), made[i], unit);
+        made[i] = _mm512_srav_epi64(made[i], by->by[i]);
+    }
+    return (ints)_mm512_mask_blend_epi32(0xAAAA, made[0], made[1]);
+}
+#endif
+
+/* Ways to round a sum, constants: twice, once, and twice where shifts are to the right, and results below 0 are clamped. */
+enum { TWICE, ONCE, RIGHT, RIGHT_CLAMPED };
+
+/* What a sum becomes. */
+INLINE ints fixed_result(const fixed_lanes *by, ints sum, int way) {
+#if LANES == 16
+    if (way >= RIGHT) return right_product(by, sum + by->start, way == RIGHT_CLAMPED);
+#endif
+    return (way == ONCE ? fixed_product_once : fixed_product)(sum + by->start, by->multiplier, by->shift);
+}
+
+/* Stores `count` results, a constant, of sums that lie `sum_step` registers apart. */
+INLINE void some_store(const fixed_lanes *by, const ints *sums, int sum_step, int count, uint8_t *y, int64_t step, int way) {
+    ints v[4];
+    UNROLLED for (int i = 0; i < count; i++) v[i] = fixed_result(by, sums[i * sum_step], way);
+    registers_pack(y, step, v, count, by->low, by->high, by->is_crossed);
+}
+
+/* The same of any number. */
+INLINE void way_store(const fixed_lanes *by, const ints *sums, int sum_step, int count, uint8_t *y, int64_t step, int way) {
+    int i = 0;
+    for (; i + 4 <= count; i += 4) some_store(by, sums + i * sum_step, sum_step, 4, y + i * step, step, way);
+    for (; i + 2 <= count; i += 2) some_store(by, sums + i * sum_step, sum_step, 2, y + i * step, step, way);
+    if (i < count) some_store(by, sums + i * sum_step, sum_step, 1, y + i * step, step, way);
+}
+
+/* Completes `count` registers of sums of the same lanes; `y`: of the first. */
+INLINE void fixed_sums_store(const fixed_lanes *by, const ints *sums, int sum_step, int count, uint8_t *y, int64_t step) {
+#if LANES == 16
+    if (by->is_right && !by->is_once) {
+        if (by->low >= 0) way_store(by, sums, sum_step, count, y, step, RIGHT_CLAMPED);
+        else way_store(by, sums, sum_step, count, y, step, RIGHT);
         return;
     }
-    int i = 0;
-    for (; i + 4 <= count; i += 4) some_store(&all, i, 4);
-    for (; i + 2 <= count; i += 2) some_store(&all, i, 2);
-    if (i < count) some_store(&all, i, 1);
+#endif
+    if (!by->is_once) {
+        way_store(by, sums, sum_step, count, y, step, TWICE);
+        return;
+    }
+    /* sums of matrices; one by one, since it is long */
+    for (int i = 0; i < count; i++) some_store(by, sums + i * sum_step, sum_step, 1, y + i * step, step, ONCE);
+}
+
+/* The same for those who have `by` in memory, not inlined: few models are so. */
+static __attribute__((noinline, unused)) void held_sums_store(const fixed_lanes *by, const ints *sums, int count, uint8_t *y) {
+    const fixed_lanes own = *by; /* stores could change it, for all that the compiler knows */
+    fixed_sums_store(&own, sums, 1, count, y, RT_BLOCK);
 }
 
 /* Whatever activation is no clamp, of floats from `place` on. */

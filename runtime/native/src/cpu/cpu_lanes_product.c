@@ -277,6 +277,8 @@ const rt_blocked_kernels NAME(rt_blocked_kernels_) = {
     .quantized_depthwise = NAME(rt_lanes_quantized_depthwise_),
     .quantized_pool = NAME(rt_lanes_quantized_pool_),
     .quantized_pair = NAME(rt_lanes_quantized_pair_),
-    .quantized_lookup = NAME(rt_lanes_quantized_lookup_),
+    .quantized_normalize = NAME(rt_lanes_quantized_normalize_),
+    .quantized_softmax = NAME(rt_lanes_quantized_softmax_),
     .quantize = NAME(rt_lanes_quantize_),
+    .dequantize = NAME(rt_lanes_dequantize_),
 };

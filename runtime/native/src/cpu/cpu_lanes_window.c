@@ -158,12 +158,13 @@ void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows) {
 /* The results of a row of sums, by fixed point; `place`: of the first in the plane. */
 static void fixed_finish(const rt_quantized_rows *rows, int64_t place) {
     for (int part = 0; part < RT_BLOCK; part += LANES) {
+        const fixed_lanes by = fixed_lanes_of(&rows->end, rows->end.bias, part, false);
         for (int64_t column = 0; column < rows->window->out_w; column += LEAST) {
             int64_t left = rows->window->out_w - column, at = column * RT_BLOCK + part;
             int count = left < LEAST ? (int)left : LEAST;
             ints whole[LEAST];
             for (int i = 0; i < count; i++) whole[i] = __builtin_convertvector(load(rows->sums + at + i * RT_BLOCK), ints);
-            fixed_sums_store(&rows->end, whole, count, part, place + at, RT_BLOCK, rows->end.bias, false);
+            held_sums_store(&by, whole, count, (uint8_t *)rows->end.y + place + at);
         }
     }
 }

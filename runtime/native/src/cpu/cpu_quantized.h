@@ -47,6 +47,7 @@ typedef struct {
     const int8_t *weights;
     int64_t weights_stride;     /* elements from one b to the next */
     uint32_t pixels, blocks;    /* at least 1, at most what the kernels say */
+    const int32_t *starts;      /* what is added to the sums of each pixel; NULL: nothing. Not with FIXED */
     int64_t signed_bias;        /* elements from a bias to that for sums over u - 128 */
     int64_t y_plane, y_pixel;   /* elements from one output block, and one pixel, to the next */
     rt_quantized_end end;       /* at the first pixel and block */
@@ -95,6 +96,21 @@ typedef struct rt_quantized_pair {
     float a_zero, a_scale, b_zero, b_scale, low, high;
 } rt_quantized_pair;
 
+/* What a softmax of bytes reads: e^(-step * i) of 256 i, and of each sixteenth again. */
+enum { RT_EXPONENTIALS = 256 + 16 };
+
+/* A row of whole blocks to be normalised: v = (x - mean) / sqrt(variance + epsilon) * s + t of each lane is rounded and
+ * stored less `low`, between low and high; the mean is zero where it is not centered. A value. */
+typedef struct rt_quantized_norm {
+    const uint8_t *x;
+    const float *s, *t;
+    uint8_t *y;
+    int64_t count; /* whose sum of squares fits 31 bits */
+    bool centered;
+    int32_t zero;
+    float epsilon, low, high;
+} rt_quantized_norm;
+
 /* Whether all whole numbers between `low` and `high`, and zero, are bytes when `low` is taken away. */
 static inline bool rt_are_byte_bounds(float low, float high) {
     return low >= -255.0f && low <= 0.0f && high >= low && high <= low + 255.0f;
@@ -105,6 +121,8 @@ typedef struct {
     uint32_t pixels, blocks; /* the best size of a tile, at most RT_BLOCKED_PIXELS */
     void (*product)(const rt_quantized_tile *tile);
     bool (*depthwise)(const rt_quantized_rows *rows); /* returns whether it serves such windows; NULL: none */
+    /* y = table[x] of `count` bytes, of a table of 256; y may be x */
+    void (*lookup)(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y);
 } rt_quantized_kernels;
 
 /* Those for the instruction set of `tiles`, a block of 8 or 16, and weights of which BYTES tells. */

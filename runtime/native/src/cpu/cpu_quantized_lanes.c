@@ -386,8 +386,9 @@ INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTER
             lanes scale = crossed(load(end.scales + channel + part * LANES), CROSSED);
             lanes start = crossed(load(bias + channel + part * LANES), CROSSED), v[PIXELS];
             UNROLLED for (int p = 0; p < pixels; p++) {
-                const ints *own = sum[p] + b * PARTS_OF_SUMS + part * PARTIALS;
-                v[p] = __builtin_convertvector(totals(own), lanes) * scale + start;
+                ints whole = totals(sum[p] + b * PARTS_OF_SUMS + part * PARTIALS);
+                if (tile->starts != NULL) whole += tile->starts[p];
+                v[p] = __builtin_convertvector(whole, lanes) * scale + start;
             }
             results_store(&end, v, pixels, plane + part * LANES, tile->y_pixel, low, high, CROSSED);
         }
@@ -418,9 +419,10 @@ static __attribute__((noinline)) void held_finish(const group *own, int pixels, 
     for (int b = 0; b < blocks; b++) {
         int64_t channel = (own->block + (uint32_t)b) * RT_BLOCK, plane = (own->block + (uint32_t)b) * tile->y_plane;
         for (int part = 0; part < PARTS; part++) {
-            ints whole[PIXELS];
-            for (int p = 0; p < pixels; p++) whole[p] = totals(sum[p] + b * PARTS_OF_SUMS + part * PARTIALS);
-            fixed_sums_store(&tile->end, whole, pixels, channel + part * LANES, plane + part * LANES, tile->y_pixel, bias, CROSSED);
+            const fixed_lanes by = fixed_lanes_of(&tile->end, bias, channel + part * LANES, CROSSED);
+            ints *first = sum[0] + b * PARTS_OF_SUMS + part * PARTIALS;
+            for (int p = 0; p < pixels && PARTIALS > 1; p++) first[p * REGISTERS] = totals(first + p * REGISTERS);
+            fixed_sums_store(&by, first, REGISTERS, pixels, (uint8_t *)tile->end.y + plane + part * LANES, tile->y_pixel);
         }
     }
 }
@@ -502,12 +504,13 @@ static void product(const rt_quantized_tile *tile) {
 enum { WINDOW_PIXELS = 4, MOST_ROWS = 9, MOST_COLUMNS = 9, MOST_STRIDE = 2, MOST_QUADS = 4 };
 
 /* Completes the sums of `pixels` neighbours. */
-INLINE void depthwise_finish(const rt_quantized_rows *rows, const ints *sum, int pixels, int part, int64_t out) {
+INLINE void depthwise_finish(const rt_quantized_rows *rows, const fixed_lanes *fixed, const ints *sum, int pixels,
+                             int part, int64_t out) {
     const rt_quantized_end end = rows->end;
     if (end.bytes & RT_BYTES_FIXED) {
         ints held[WINDOW_PIXELS]; /* sums whose address is given away stay in memory */
         UNROLLED for (int p = 0; p < pixels; p++) held[p] = sum[p];
-        fixed_sums_store(&rows->end, held, pixels, part, out * RT_BLOCK + part, RT_BLOCK, rows->end.bias, false);
+        held_sums_store(fixed, held, pixels, (uint8_t *)end.y + out * RT_BLOCK + part);
         return;
     }
     lanes scale = load(end.scales + part), bias = load(end.bias + part), v[WINDOW_PIXELS];
@@ -521,6 +524,7 @@ typedef struct {
     const rt_quantized_rows *rows;
     __m512i zeros, weights[MOST_ROWS][RT_QUAD][MOST_QUADS - 1];
     ints of_zeros[MOST_ROWS];
+    fixed_lanes fixed; /* only where sums are rounded so */
 } quad_rows;
 
 /* One row of outputs: the rows of taps that are there, the input under the first of them, and what sums begin with. */
@@ -570,7 +574,7 @@ INLINE void quads_compute(const quad_rows *own, const quad_row *at, int64_t colu
             }
         }
     }
-    depthwise_finish(own->rows, sum, pixels, 0, at->number * w->out_w + column);
+    depthwise_finish(own->rows, &own->fixed, sum, pixels, 0, at->number * w->out_w + column);
 }
 
 /* The same of any window. */
@@ -616,6 +620,7 @@ static bool depthwise(const rt_quantized_rows *rows) {
     quad_rows own;
     own.rows = rows;
     own.zeros = _mm512_set1_epi8((char)rows->zero);
+    if (rows->end.bytes & RT_BYTES_FIXED) own.fixed = fixed_lanes_of(&rows->end, rows->end.bias, 0, false);
     weights_move(&own);
     for (int64_t row = rows->first_row; row < rows->end_row; row++) {
         const taps under = row_taps(w, row);
@@ -634,5 +639,71 @@ static bool depthwise(const rt_quantized_rows *rows) {
 #define depthwise NULL
 #endif
 
+/* --- tables --- */
+
+/* What a table of 256 bytes has of some bytes at once: AT_ONCE of them, or one by one. */
+#if defined(__AVX512BW__) && LANES == 16
+enum { AT_ONCE = 64 };
+
+/* The pairs of bytes of a table that hold those of each even byte, less the last bit; the next bit but six chooses a half. */
+INLINE __m512i pairs_look_up(__m512i words, const __m512i table[4]) {
+    const __m512i first = _mm512_permutex2var_epi16(table[0], words, table[1]);
+    const __m512i second = _mm512_permutex2var_epi16(table[2], words, table[3]);
+    return _mm512_mask_blend_epi16(_mm512_test_epi16_mask(words, _mm512_set1_epi16(64)), first, second);
+}
+
+INLINE void bytes_look_up(const uint8_t *x, const uint8_t *table, uint8_t *y) {
+    const __m512i bytes = _mm512_loadu_si512(x), eight = _mm512_set1_epi16(8);
+    __m512i held[4];
+    UNROLLED for (int i = 0; i < 4; i++) held[i] = _mm512_loadu_si512(table + 64 * i);
+    const __m512i even = pairs_look_up(_mm512_srli_epi16(bytes, 1), held), odd = pairs_look_up(_mm512_srli_epi16(bytes, 9), held);
+    /* of a pair the byte that the last bit says, in the lower half, and in the upper one */
+    const __m512i down = _mm512_and_si512(_mm512_slli_epi16(bytes, 3), eight);
+    const __m512i up = _mm512_andnot_si512(_mm512_srli_epi16(bytes, 5), eight);
+    const __m512i low = _mm512_srlv_epi16(even, down), high = _mm512_sllv_epi16(odd, up);
+    _mm512_storeu_si512(y, _mm512_mask_mov_epi8(low, 0xAAAAAAAAAAAAAAAA, high));
+}
+#elif defined(__AVX2__)
+enum { AT_ONCE = 32 };
+
+/* The lower half of a byte chooses from 16 rows of the table, the upper one among these. */
+INLINE void bytes_look_up(const uint8_t *x, const uint8_t *table, uint8_t *y) {
+    const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)x);
+    const __m256i low = _mm256_and_si256(bytes, _mm256_set1_epi8(15));
+    __m256i held[8];
+    UNROLLED for (int i = 0; i < 8; i++) {
+        const __m128i *rows = (const __m128i *)(const void *)table + 2 * i;
+        __m256i even = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(rows)), low);
+        __m256i odd = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(rows + 1)), low);
+        held[i] = _mm256_blendv_epi8(even, odd, _mm256_slli_epi16(bytes, 3));
+    }
+    UNROLLED for (int i = 0; i < 4; i++) held[i] = _mm256_blendv_epi8(held[2 * i], held[2 * i + 1], _mm256_slli_epi16(bytes, 2));
+    UNROLLED for (int i = 0; i < 2; i++) held[i] = _mm256_blendv_epi8(held[2 * i], held[2 * i + 1], _mm256_slli_epi16(bytes, 1));
+    _mm256_storeu_si256((__m256i *)(void *)y, _mm256_blendv_epi8(held[0], held[1], bytes));
+}
+#elif defined(__aarch64__)
+enum { AT_ONCE = 16 };
+
+INLINE void bytes_look_up(const uint8_t *x, const uint8_t *table, uint8_t *y) {
+    const uint8x16_t bytes = vld1q_u8(x);
+    uint8x16_t found = vqtbl4q_u8(vld1q_u8_x4(table), bytes);
+    UNROLLED for (int i = 1; i < 4; i++) {
+        found = vqtbx4q_u8(found, vld1q_u8_x4(table + 64 * i), vsubq_u8(bytes, vdupq_n_u8((uint8_t)(64 * i))));
+    }
+    vst1q_u8(y, found);
+}
+#else
+enum { AT_ONCE = 1 };
+
+INLINE void bytes_look_up(const uint8_t *x, const uint8_t *table, uint8_t *y) { *y = table[*x]; }
+#endif
+
+/* rt_quantized_kernels.lookup */
+static void lookup(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y) {
+    int64_t i = 0;
+    for (; i + AT_ONCE <= count; i += AT_ONCE) bytes_look_up(x + i, table, y + i);
+    for (; i < count; i++) y[i] = table[x[i]];
+}
+
 extern const rt_quantized_kernels NAME(rt_quantized_kernels_);
-const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product, depthwise};
+const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product, depthwise, lookup};

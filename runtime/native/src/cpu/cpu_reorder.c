@@ -2,7 +2,7 @@
  * behind the last channel become zero.
  *
  * quantized_reorder: the same from floats to bytes where BYTES is 1, else from bytes to floats; a byte u stands for
- * step * (u - ZERO). Bytes behind the last channel may have any value, and keep theirs. */
+ * step * (u - ZERO). Bytes behind the last channel may have any value. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -104,7 +104,7 @@ static const char *quantized_check(const rt_cpu_call *call, rt_cpu_needs *needs)
     return NULL;
 }
 
-enum { TOGETHER = 64 };
+enum { TOGETHER = 64, QUAD = 4 };
 
 /* How floats become bytes. A value. */
 typedef struct {
@@ -127,19 +127,53 @@ static void elements_quantize(const rounding *to_bytes, const float *x, int64_t 
     }
 }
 
-/* Channels of a line, one by one. */
+/* Up to four channels of a line whose pixels or channels are neighbours, four bytes at once for each pixel. */
+static void quads_quantize(const rounding *to_bytes, const float *x, const line *from, uint8_t *y, const line *to,
+                           int64_t width, int64_t count) {
+    const bool by_pixel = from->channel == 1;
+    const int64_t runs = by_pixel ? 1 : count, each = by_pixel ? count : 1; /* elements of a pixel in a run */
+    float given[QUAD * TOGETHER] = {0};
+    uint8_t made[QUAD * TOGETHER + QUAD] = {0};
+    uint32_t quads[TOGETHER];
+    for (int64_t done = 0; done < width; done += TOGETHER) {
+        const int64_t some = width - done < TOGETHER ? width - done : TOGETHER;
+        for (int64_t c = 0; c < runs; c++) {
+            const float *source = x + done * from->pixel + c * from->channel;
+            if (some < TOGETHER) source = memcpy(given, source, (size_t)(some * each) * sizeof *given);
+            to_bytes->kernels->quantize(source, to_bytes->per_step, to_bytes->zero, TOGETHER * each, made + c * TOGETHER);
+        }
+        for (int i = 0; i < TOGETHER && !by_pixel; i++) {
+            quads[i] = made[i] | made[TOGETHER + i] << 8 | made[2 * TOGETHER + i] << 16 | (uint32_t)made[3 * TOGETHER + i] << 24;
+        }
+        const void *source = by_pixel ? (const void *)made : quads;
+        const int64_t step = by_pixel ? count : QUAD;
+        for (int64_t i = 0; i < some; i++) memcpy(y + (done + i) * to->pixel, (const char *)source + i * step, QUAD);
+    }
+}
+
+/* Channels of a line; few into a block are there at once, others one by one. */
 static void block_quantize(const rounding *to_bytes, const float *x, const line *from, uint8_t *y, const line *to,
                            int64_t width, int64_t count) {
+    const bool are_neighbours = from->pixel == 1 || (from->channel == 1 && from->pixel == count);
+    if (count <= QUAD && to->channel == 1 && to->pixel > QUAD && are_neighbours) {
+        quads_quantize(to_bytes, x, from, y, to, width, count);
+        return;
+    }
     for (int64_t c = 0; c < count; c++) {
         elements_quantize(to_bytes, x + c * from->channel, from->pixel, y + c * to->channel, to->pixel, width);
     }
 }
 
-static void block_dequantize(const uint8_t *x, const line *from, float *y, const line *to, int64_t width, int64_t count,
-                             float step, float zero) {
-    for (int64_t i = 0; i < width; i++) {
+/* Blocks of pixels at once where these are neighbours on both sides, and what is left one by one. */
+static void block_dequantize(const rt_cpu_call *call, const uint8_t *x, const line *from, float *y, const line *to,
+                             int64_t width, int64_t count, float step) {
+    const int64_t block = call->codes.block, whole = from->pixel == 1 && to->pixel == 1 ? width / block * block : 0;
+    const int32_t zero = (int32_t)call->codes.zero;
+    const rt_blocked_kernels *kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
+    for (int64_t c = 0; c < count && whole; c++) kernels->dequantize(x + c * from->channel, step, zero, whole, y + c * to->channel);
+    for (int64_t i = whole; i < width; i++) {
         const uint8_t *source = x + i * from->pixel;
-        for (int64_t c = 0; c < count; c++) y[i * to->pixel + c * to->channel] = ((float)source[c * from->channel] - zero) * step;
+        for (int64_t c = 0; c < count; c++) y[i * to->pixel + c * to->channel] = (float)(source[c * from->channel] - zero) * step;
     }
 }
 
@@ -147,7 +181,6 @@ static void block_dequantize(const uint8_t *x, const line *from, float *y, const
 static void block_convert(const rt_cpu_call *call, const rt_quantized_reorder_args *d, const line *from, const line *to,
                           int64_t count) {
     int64_t lanes = call->codes.block, missing = call->codes.to == RT_ORDER_BLOCKED ? lanes - count : 0;
-    float zero = (float)call->codes.zero;
     if (call->codes.bytes) {
         uint8_t *y = (uint8_t *)call->tensors[Y].data + to->start;
         const rt_blocked_kernels *kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
@@ -156,21 +189,23 @@ static void block_convert(const rt_cpu_call *call, const rt_quantized_reorder_ar
         return;
     }
     float *y = (float *)call->tensors[Y].data + to->start;
-    block_dequantize((const uint8_t *)call->tensors[X].data + from->start, from, y, to, d->w, count, d->step, zero);
+    block_dequantize(call, (const uint8_t *)call->tensors[X].data + from->start, from, y, to, d->w, count, d->step);
     for (int64_t i = 0; i < d->w && missing; i++) memset(y + i * lanes + count, 0, (size_t)missing * sizeof *y);
 }
 
 /* Whole blocks of a line where channels are neighbours on both sides: all of them at once where they follow each other,
  * else the first alone. Returns how many channels they are. */
-static int64_t blocks_quantize(const rt_cpu_call *call, const rt_quantized_reorder_args *d, const line *from, const line *to,
+static int64_t blocks_convert(const rt_cpu_call *call, const rt_quantized_reorder_args *d, const line *from, const line *to,
                                int64_t channels) {
     int64_t lanes = call->codes.block, count = from->block == lanes && to->block == lanes ? channels / lanes * lanes : lanes;
     if (channels < lanes || from->channel != 1 || to->channel != 1) return 0;
     const rt_blocked_kernels *kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
-    const float *x = (const float *)call->tensors[X].data + from->start;
-    uint8_t *y = (uint8_t *)call->tensors[Y].data + to->start;
-    for (int64_t i = 0; i < d->w; i++, x += from->pixel, y += to->pixel) {
-        kernels->quantize(x, 1.0f / d->step, (int32_t)call->codes.zero, count, y);
+    const int32_t zero = (int32_t)call->codes.zero;
+    const void *x = call->tensors[X].data;
+    void *y = call->tensors[Y].data;
+    for (int64_t i = 0, in = from->start, out = to->start; i < d->w; i++, in += from->pixel, out += to->pixel) {
+        if (call->codes.bytes) kernels->quantize((const float *)x + in, 1.0f / d->step, zero, count, (uint8_t *)y + out);
+        else kernels->dequantize((const uint8_t *)x + in, d->step, zero, count, (float *)y + out);
     }
     return count;
 }
@@ -184,7 +219,7 @@ static void quantized_turn(const void *context, uint32_t turn, uint32_t worker) 
     (void)worker;
     for (int64_t channel = 0; channel < d.channels; channel += count) {
         int64_t rest = d.channels - channel;
-        count = call->codes.bytes ? blocks_quantize(call, &d, &from, &to, rest) : 0;
+        count = blocks_convert(call, &d, &from, &to, rest);
         if (count == 0) {
             count = rest < lanes ? rest : lanes;
             block_convert(call, &d, &from, &to, count);

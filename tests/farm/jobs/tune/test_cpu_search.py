@@ -10,10 +10,13 @@ from farm.config.execution import Execution
 from farm.farmrt.answers import CpuAnswer
 from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.tune.cpu_search import in_floats, operator_times, other_threads, step_ns
+from runtime.lowering.builder import Builder
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.options import CpuOptions
+from runtime.lowering.quantized_choice import choose_quantized, fused_in_bytes
 from runtime.target import Target
 from tests.native.test_quantized_convolution import CASES, network
+from tests.native.test_quantized_operators import attention_network
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import residual_block
 from tests.runtime.test_eight_bits import network as quantised_network
@@ -70,3 +73,14 @@ def test_an_operator_s_time_in_floats_has_its_rounding_and_conversions_are_by_el
         if step.kernel.name == "quantized_reorder" and step.note.endswith("eight bits")
     )
     assert into in times[0] and found.per_element[0] == pytest.approx(10.0 / elements)
+
+
+def test_the_time_of_attention_in_floats_is_that_of_all_its_steps() -> None:
+    network, _ = attention_network("rounded and scaled")
+    target = Target("host", "host", memory="cpu", cpu_block=8)
+    graph = fused_in_bytes(network, target, Options())
+    choice = choose_quantized(Builder(graph, target, Options()), ())
+    floats = {node.name: 1.0 for node in network.nodes}
+    times = operator_times(graph, choice, lower(network, target), ({}, floats))
+    (attention,) = (node for node in graph.nodes if node.op == "Attention")
+    assert times.in_floats[attention.output] == len(network.nodes) - len(graph.nodes) + 1 == 9
