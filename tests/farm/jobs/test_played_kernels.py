@@ -185,8 +185,12 @@ def fitted(opened: OpenUnit, plan: Plan) -> tuple[str, int]:
 
 
 def computed(runner: CaseRunner, launch: Launch) -> str:
-    """What is wrong with the output of a launch; empty where nothing is."""
-    (result,) = runner.results([launch.case], launch.plan.target)
+    """What is wrong with the output of a launch; empty where nothing is, or PoCL lacks what the GPU is told to have."""
+    given = launch.plan.target
+    target = runner.opened.probe.target(given.soc, memory=given.memory, precision=given.precision)
+    if not (plan := plan_with(launch.case, target, launch.program)):
+        return ""
+    (result,) = runner.results([launch.case], plan.target)
     if result.fault or result.plan is None:
         return result.fault or "no plan is left"
     return "" if has(result.plan, launch.program) else "the driver refuses it"
