@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from farm.farmrt.answers import LoadAnswer
 from farm.jobs.fleet import refused_kernels
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
@@ -39,7 +40,7 @@ class CasesPlan:
     plan: Plan
     tuned: None = None
 
-    def load(self, lazy: bool = False) -> object:
+    def load(self, lazy: bool = False) -> LoadAnswer:
         """Brings the plan to the unit and loads it."""
         unit, memory = self.opened.unit, self.plan.target.memory
         plan_file = WORKSPACE.plan_file("case", unit.abi, unit.soc, memory)

@@ -74,11 +74,15 @@ class UnitTrial:
 
 @dataclasses.dataclass(frozen=True)
 class AcceptCheck:
-    """One thing to find out; `failing`: what it means that the device hangs or crashes there, if not a fault."""
+    """One thing to find out; `failing`: what it means that the device hangs or crashes there, if not a fault.
+
+    `is_needed`: where it fails, nothing more can be found out.
+    """
 
     name: str
     find: Callable[[UnitTrial], AcceptanceFinding]
     needs_gpu: bool = False
+    is_needed: bool = False
     failing: AcceptanceFinding | None = None
 
 
@@ -150,6 +154,8 @@ def _findings(opened: OpenUnit, is_quick: bool) -> Iterator[UnitFinding]:
         acceptance.keep(unit, finding, is_quick)
         opened.trust = acceptance.trust_of(unit)
         yield UnitFinding(unit.name, finding)
+        if check.is_needed and finding.state == "failed":
+            return
 
 
 def found(trial: UnitTrial, check: AcceptCheck) -> AcceptanceFinding:
@@ -250,8 +256,8 @@ def _awake(trial: UnitTrial) -> AcceptanceFinding:
 
 
 CHECKS = (
-    AcceptCheck(STORAGE, _storage),
-    AcceptCheck(LINK, _link),
+    AcceptCheck(STORAGE, _storage, is_needed=True),
+    AcceptCheck(LINK, _link, is_needed=True),
     AcceptCheck(
         found_of.CLOCK,
         _clock,

@@ -292,7 +292,8 @@ class _Worker(Generic[Outcome, Opened]):
             except ConfigError:
                 raise
             except FarmError as error:
-                self._fleet.note_failure(self._unit, error)
+                if math.isinf(self._lost_s):  # a unit that is away is one failure, however often it is asked for
+                    self._fleet.note_failure(self._unit, error)
                 if not self._may_return(error):
                     self._fleet.give_up(self._unit, error)
                     self._progress.ended(str(error))

@@ -26,17 +26,25 @@ static rt_status completion_await(const rt_opencl_functions *cl, cl_event event,
     return rt_opencl_check(error, "clEnqueueWriteBuffer", state < 0 ? state : CL_SUCCESS, RT_NO_STEP);
 }
 
-/* When an event that is complete ended; a driver that does not tell it of writes has a clock like any other, until a
- * launch shows something else. */
-static cl_int end_read(const rt_opencl_functions *cl, cl_event event, cl_ulong *end_ns) {
-    cl_int code = cl->GetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof *end_ns, end_ns, NULL);
+typedef struct {
+    cl_ulong start_ns, end_ns;
+} write_times;
+
+/* The times of an event that is complete; a driver that does not tell them of writes has a clock like any other, until
+ * a launch shows something else. */
+static cl_int times_read(const rt_opencl_functions *cl, cl_event event, write_times *times) {
+    const size_t size = sizeof(cl_ulong);
+    cl_int code = cl->GetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, size, &times->start_ns, NULL);
+    if (code == CL_SUCCESS) {
+        code = cl->GetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, size, &times->end_ns, NULL);
+    }
     if (code != CL_PROFILING_INFO_NOT_AVAILABLE) return code;
-    *end_ns = rt_clock_ns();
+    times->start_ns = times->end_ns = rt_clock_ns();
     return CL_SUCCESS;
 }
 
-/* Writes a word to the buffer and tells when that ended; false in `ends` where it does not. */
-static rt_status written(const rt_opencl_functions *cl, cl_command_queue queue, cl_mem buffer, cl_ulong *end_ns,
+/* Writes a word to the buffer and tells when; false in `ends` where that does not end. */
+static rt_status written(const rt_opencl_functions *cl, cl_command_queue queue, cl_mem buffer, write_times *times,
                          bool *ends, rt_error *error) {
     static const uint32_t word = 0; /* a write that hangs may still be done one day */
     cl_event event = NULL;
@@ -46,7 +54,7 @@ static rt_status written(const rt_opencl_functions *cl, cl_command_queue queue, 
     if (status == RT_OK) status = completion_await(cl, event, ends, error);
     if (!*ends) return RT_OK; /* the event is still in use */
     if (status == RT_OK) {
-        status = rt_opencl_check(error, "clGetEventProfilingInfo", end_read(cl, event, end_ns), RT_NO_STEP);
+        status = rt_opencl_check(error, "clGetEventProfilingInfo", times_read(cl, event, times), RT_NO_STEP);
     }
     cl->ReleaseEvent(event);
     return status;
@@ -57,18 +65,24 @@ static void moment_wait(void) {
     while (rt_clock_ns() - start_ns < MOMENT_NS) continue;
 }
 
+/* Whether a clock tells times; a single end before its start is a slip. */
+static bool is_running(const write_times *first, const write_times *second) {
+    bool reversed = first->end_ns < first->start_ns && second->end_ns < second->start_ns;
+    return second->end_ns != first->end_ns && !reversed;
+}
+
 rt_status rt_event_clock_read(rt_event_clock *clock, const rt_opencl_functions *cl, cl_context context,
                               cl_command_queue queue, rt_error *error) {
     cl_int code = CL_SUCCESS;
-    cl_ulong first_ns = 0, second_ns = 0;
+    write_times first = {0, 0}, second = {0, 0};
     bool ends = true;
     if (*clock != RT_EVENT_CLOCK_UNKNOWN) return RT_OK;
     cl_mem buffer = cl->CreateBuffer(context, CL_MEM_READ_WRITE, sizeof(uint32_t), NULL, &code);
     if (code != CL_SUCCESS) return rt_opencl_check(error, "clCreateBuffer", code, RT_NO_STEP);
-    rt_status status = written(cl, queue, buffer, &first_ns, &ends, error);
+    rt_status status = written(cl, queue, buffer, &first, &ends, error);
     moment_wait();
-    if (status == RT_OK && ends) status = written(cl, queue, buffer, &second_ns, &ends, error);
-    if (status == RT_OK) *clock = second_ns == first_ns ? RT_EVENT_CLOCK_STANDS : RT_EVENT_CLOCK_RUNS;
+    if (status == RT_OK && ends) status = written(cl, queue, buffer, &second, &ends, error);
+    if (status == RT_OK && ends) *clock = is_running(&first, &second) ? RT_EVENT_CLOCK_RUNS : RT_EVENT_CLOCK_STANDS;
     if (!ends) {
         *clock = RT_EVENT_CLOCK_HANGS;
         rt_log(RT_LOG_INFO, "the queue that profiles hangs: launches are timed by the host's clock");

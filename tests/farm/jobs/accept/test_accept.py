@@ -229,6 +229,21 @@ def test_a_fault_of_the_phone_is_found(
     assert finding.trust.model_dump(exclude_defaults=True) == trust and bool(finding.effect) == (state == "limited")
 
 
+@pytest.mark.parametrize(
+    ("fault", "found"), [("storage:free=2MB", ["storage"]), ("alter:at=pull,bytes=1000", ["storage", "link"])]
+)
+@pytest.mark.usefixtures("few_kernels")
+def test_a_phone_that_keeps_no_files_is_tried_no_further(phone: Phone, fault: str, found: list[str]) -> None:
+    """So that no kernel is blamed for it: once that is mended, all is tried."""
+    with open_unit(phone.unit):  # farmrt is there
+        pass
+    phone.emulated.inject(fault)
+    first = list(job.accept_job([phone.unit], is_quick=True))
+    assert [each.finding.check for each in first] == found and first[-1].finding.state == "failed", first
+    phone.emulated.clear_faults()
+    assert [each.finding.check for each in job.accept_job([phone.unit], is_quick=True)] == list(CHECKS)
+
+
 @pytest.mark.usefixtures("few_kernels")
 def test_a_phone_that_becomes_slow_under_load_rests_until_it_is_fast(
     phone: Phone, monkeypatch: pytest.MonkeyPatch

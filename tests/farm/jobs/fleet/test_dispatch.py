@@ -31,7 +31,9 @@ class Units:
         self.opened: Counter[str] = Counter()
         self.at_once: Counter[str] = Counter()
         self.away: dict[str, list[FarmError]] = {}
+        self.failures: Counter[str] = Counter()
         monkeypatch.setattr(dispatch, "open_unit", self._open)
+        monkeypatch.setattr(dispatch.LOCAL, "note_failure", lambda unit, _: self.failures.update([unit.name]))
         monkeypatch.setattr(dispatch, "POLL_S", 0.01)
 
     @contextlib.contextmanager
@@ -111,6 +113,7 @@ def test_a_job_whose_unit_is_lost_is_done_when_the_unit_returns(units: Units) ->
     assert done(act, {"1": ["a"], "2": ["a"]}, return_s=30) == [("1", "a", "ok"), ("2", "a", "ok")]
     assert calls == {"1": 2, "2": 1}
     assert units.opened["a"] == 5
+    assert units.failures["a"] == 1, "a pulled cable is no reason for quarantine"
 
 
 def test_a_unit_that_refuses_when_it_returns_is_asked_less_and_less_often(units: Units) -> None:
