@@ -34,15 +34,20 @@ class Strategy(Protocol):
 
 
 def explore_families(
-    families: Iterable[Family], strategy: Strategy, runner: TrialRunner, patience: float = math.inf
+    families: Iterable[Family],
+    strategy: Strategy,
+    runner: TrialRunner,
+    patience: float = math.inf,
+    returns: bool = False,
 ) -> Iterator[Family]:
     """Explores all families to their end, rung by rung; yields each rung's family before exploring it.
 
-    A family that runs by default, and has saved nothing in its first `patience` rungs, is left. Where others search
-    too, chance decides as well, so that they are not all at the same family.
+    A family that runs by default, and has saved nothing in its first `patience` rungs, is left, with `returns` only
+    until no other has any to explore. Where others search too, chance decides as well, so that they are not all at the
+    same family.
     """
     unfinished = [_ScheduledFamily(family, strategy, runner, patience) for family in families]
-    while worthwhile := [scheduled for scheduled in unfinished if not scheduled.is_left]:
+    while worthwhile := _worthwhile(unfinished, returns):
         gains = [scheduled.gain_per_device_second for scheduled in worthwhile]
         if runner.has_company and sum(gains) > 0:
             (best,) = random.choices(worthwhile, gains)
@@ -51,6 +56,12 @@ def explore_families(
         yield best.family
         if not best.explore_rung():
             unfinished.remove(best)
+
+
+def _worthwhile(unfinished: Iterable[_ScheduledFamily], returns: bool) -> list[_ScheduledFamily]:
+    """The families in which something may be found; those that have shown nothing come after all others, or never."""
+    above_peaks = [scheduled for scheduled in unfinished if not scheduled.is_at_peak]
+    return [scheduled for scheduled in above_peaks if not scheduled.is_hopeless] or (above_peaks if returns else [])
 
 
 class _ScheduledFamily:
@@ -67,11 +78,15 @@ class _ScheduledFamily:
         self._cost_s: float | None = None
 
     @property
-    def is_left(self) -> bool:
-        """Returns whether next to nothing can be saved, by the device's peaks or by what the first rungs have shown."""
+    def is_at_peak(self) -> bool:
+        """Returns whether next to nothing can be saved, by the device's peaks."""
+        return self._savable_ns <= NEAR * self.family.time_ns
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Returns whether the first rungs have shown nothing to save."""
         has_saved = self.family.time_ns <= (1.0 - _SIGN) * self._default_ns
-        is_hopeless = self._patience <= 0 and not has_saved and self.family.runs_by_default
-        return is_hopeless or self._savable_ns <= NEAR * self.family.time_ns
+        return self._patience <= 0 and not has_saved and self.family.runs_by_default
 
     @property
     def _savable_ns(self) -> float:

@@ -47,6 +47,7 @@ class SearchLevel:
         budget_s: device time for each model, unless the user says otherwise.
         stops_at_peak: whether a kernel is left whose launches are as fast as the device's peaks allow.
         patience: after so many turns a kernel is left that has saved nothing.
+        returns: whether such a kernel has the time that no other needs.
     """
 
     strategy: Strategy
@@ -55,11 +56,12 @@ class SearchLevel:
     budget_s: float
     stops_at_peak: bool = True
     patience: float = math.inf
+    returns: bool = True
 
     @property
     def of_chosen_defaults(self) -> SearchLevel:
         """The level on drivers on which the kernels' defaults were chosen: less is left to find there."""
-        return dataclasses.replace(self, patience=self.patience / 2)
+        return dataclasses.replace(self, patience=self.patience / 2, returns=False)
 
 
 _QUICK = Halving(keep=0.34, first=1, last=8)
@@ -207,13 +209,14 @@ class _Search:
 
     def _explore(self, tasks: Sequence[TuningTask]) -> None:
         """Searches the families until the budget is spent, less the part that is kept for the re-test."""
-        minor_ns = self._level.minor * sum(task.weight for task in tasks)
+        level = self._level
+        minor_ns = level.minor * sum(task.weight for task in tasks)
         on_program = functools.partial(self._on_program, tasks, self._runner.spent_s)
         families = [self._family(group, minor_ns, on_program) for group in _by_kernel(tasks)]
-        explored = self._done + sum(self._level.strategy.estimate(family) for family in families)
+        explored = self._done + sum(level.strategy.estimate(family) for family in families)
         self._planned = explored + _RETEST_UNITS * len(tasks)
         with contextlib.suppress(BudgetSpent):
-            for family in explore_families(families, self._level.strategy, self._runner, self._level.patience):
+            for family in explore_families(families, level.strategy, self._runner, level.patience, level.returns):
                 self._stage = family.name
         self._advance(max(explored - self._done, 0.0))
 

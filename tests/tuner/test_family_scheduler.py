@@ -36,9 +36,9 @@ class FakeFamily:
             yield
 
 
-def order(runner: Any, *families: Any, patience: float = math.inf) -> list[str]:
+def order(runner: Any, *families: Any, patience: float = math.inf, returns: bool = False) -> list[str]:
     strategy: Any = SimpleNamespace(explore=FakeFamily.play)
-    return [family.name for family in explore_families(families, strategy, runner, patience)]
+    return [family.name for family in explore_families(families, strategy, runner, patience, returns)]
 
 
 def new_runner() -> Any:
@@ -107,3 +107,10 @@ def test_a_family_is_left_that_has_saved_nothing_for_so_long_unless_a_default_of
     explored = order(runner, noise, gains, failing, patience=2)
     counts = {family.name: explored.count(family.name) for family in (noise, gains, failing)}
     assert counts == {"1.0": 2, "3.0": 6, "failing": 5}, "each rung, and the call that finds none left"
+
+
+def test_a_family_that_was_left_has_the_time_that_no_other_needs() -> None:
+    runner = new_runner()
+    left, other = (FakeFamily(runner, name, 100.0, [(gain, 1.0)] * 3) for name, gain in (("left", 0.0), ("other", 9.0)))
+    explored = order(runner, left, other, patience=1, returns=True)
+    assert explored.count("left") == 4 and explored[-3:] == ["left"] * 3
