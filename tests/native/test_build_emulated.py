@@ -141,6 +141,11 @@ def test_products_with_weights_in_half(farmrt: Farmrt) -> None:
         test_cpu_operators.check(farmrt, case)
 
 
+def test_recurrent_weights_in_blocks(farmrt: Farmrt) -> None:
+    for case in test_cpu_operators.RECURRENT_CASES.values():
+        test_cpu_operators.check(farmrt, case)
+
+
 @pytest.mark.parametrize("rows", [1, 5, 131])
 def test_products_in_half(machine: Machine, farmrt: Farmrt, rows: int) -> None:
     """Few rows are bound by memory, and multiplied in floats; weights lie in half in any case."""

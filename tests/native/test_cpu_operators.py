@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from runtime.families.recurrent.buffer_lowering import weight_blocks
 from runtime.kernels.codes import OPTIONS
 from runtime.kernels.spec import INT_RANGE, SIZE, ArgumentForm, Variant, variant
 from runtime.layout.buffer import pack_rows
@@ -27,6 +28,12 @@ from tests.runtime.families.resize import resize_nearest
 from tests.runtime.kernel_cases import SAME, in_integers, window
 
 CPU_CASES = {name: case for name, case in CASES.items() if case.kernel.cpu and "BYTES" not in case.defines}
+# As constants lie: a GPU's kernels read weights as the graph has them, and so does the CPU those that are computed.
+RECURRENT_CASES = {
+    name: dataclasses.replace(case, defines={**case.defines, "BLOCK": 16})
+    for name, case in CPU_CASES.items()
+    if case.kernel.name == "recurrent_sequence"
+}
 OFFSET, INTEGERS_OFFSET = 37, 40
 HALF_BITS = HALF_WEIGHTS["WEIGHT_BITS"]
 ISAS = ("generic", "avx2", "avx512")
@@ -93,6 +100,9 @@ def plan_of(case: Case, block: int) -> tuple[PlanBuilder, dict[str, np.ndarray],
     packing: list[tuple[int, tuple[int, ...]]] = []
     for name, form in case.kernel.tensors:
         values = dense[name]
+        if name == "r" and case.defines.get("BLOCK"):
+            dims = case.dims
+            values = weight_blocks(values.reshape(dims["directions"], dims["hidden"], dims["gates"] * dims["hidden"]))
         shape = values.shape
         if name == "w" and "WEIGHT_BITS" in case.defines:
             args += [pool(plan.weights(narrow_weights(case, values), tail=0)), integer(INTEGERS_OFFSET)]
@@ -150,11 +160,18 @@ def test_operator(farmrt: Farmrt, name: str) -> None:
         if case.kernel.block
         or case.kernel.name in ("attention", "normalization", "softmax")
         or "depthwise" in name
-        or "LSTM" in name
+        or case.kernel.name == "recurrent_sequence"
     ],
 )
 def test_instruction_sets(farmrt: Farmrt, name: str, isa: str) -> None:
     check(farmrt, CPU_CASES[name], isa=isa)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("name", RECURRENT_CASES)
+def test_recurrent_weights_in_blocks(farmrt: Farmrt, name: str, isa: str) -> None:
+    check(farmrt, RECURRENT_CASES[name], isa=isa)
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from runtime.graph import Node
-from runtime.kernels.spec import MemoryType
+from runtime.graph import Array, Node
+from runtime.kernels.spec import CPU_BLOCK, MemoryType
+from runtime.layout.buffer import pack_rows
 from runtime.lowering.builder import Builder
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
@@ -29,6 +30,7 @@ class _Layer:
     c: Value
     p: Value
     y: Value
+    in_blocks: bool  # r, as weight_blocks makes it
 
     @property
     def times(self) -> int:
@@ -60,6 +62,7 @@ class _Layer:
         attrs = self.node.attrs
         codes = {key.upper(): int(RecurrentFunction[attrs[key].upper()]) for key in ("gate", "cell", "out")}
         codes |= {"RECURRENT": int(RecurrentKind[self.node.op]), "EXTRA": int(bool(self.node.input(4)))}
+        codes |= {"BLOCK": CPU_BLOCK} if self.in_blocks else {}
         return codes | {
             "LINEAR": int(attrs.get("linear_before_reset", False)),
             "COUPLED": int(attrs.get("input_forget", False)),
@@ -79,15 +82,28 @@ def lower_recurrent(builder: Builder, node: Node) -> None:
 
     So does a kernel where the driver does not build the one of single steps, which no CPU has.
     """
-    x, r, h = (builder.read(name, Storage.FLAT) for name in node.inputs[:3])
+    x, h = (builder.read(name, Storage.FLAT) for name in (node.inputs[0], node.inputs[2]))
     c, p = (builder.read(node.input(i), Storage.FLAT) if node.input(i) else h for i in (3, 4))
-    layer = _Layer(builder, node, x, r, h, c, p, builder.write(node.output, Storage.FLAT))
+    weights = node.inputs[1]
+    in_blocks = builder.on_cpu and not builder.is_activation(weights)
+    if in_blocks:
+        r = builder.constant(f"{weights}:blocks", weight_blocks(builder.graph.constants[weights]))
+    else:
+        r = builder.read(weights, Storage.FLAT)
+    layer = _Layer(builder, node, x, r, h, c, p, builder.write(node.output, Storage.FLAT), in_blocks)
     dims = {"batch": layer.batch, "hidden": layer.hidden}
     is_narrow = builder.on_cpu or layer.hidden <= WIDEST_SEQUENCE
     if is_narrow or builder.refusal("recurrent_step", MemoryType.BUFFER, dims):
         _sequence(layer)
     else:
         _steps(layer)
+
+
+def weight_blocks(r: Array) -> Array:
+    """Recurrent weights [D, H, G * H] as D * G matrices in blocks of rows; a row is what one gate of one value sums."""
+    directions, hidden, width = r.shape
+    rows = r.reshape(directions, hidden, width // hidden, hidden).transpose(0, 2, 3, 1)
+    return pack_rows(rows.reshape(-1, hidden, hidden), CPU_BLOCK)
 
 
 def _sequence(layer: _Layer) -> None:
