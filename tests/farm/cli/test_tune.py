@@ -27,6 +27,7 @@ from tests.farm.conftest import CallFarm
 from tests.farm.model.tiny_model import deployment_text, write_deployment
 from tests.farm.played_tuning import PlayedTuning
 from tuner.search import LEVELS
+from tuner.space import default_candidate
 from tuner.trial import Candidate, Trial, TrialStatus, validated
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
@@ -186,11 +187,13 @@ def test_a_launch_that_does_half_its_work_is_wrong_though_the_rest_was_right_bef
         )
         halved = 0
         for launch in trials.launches:
-            one = Candidate(launch.variant, (1, 1, 1))
+            # not the default, which runs as the plan has it
+            local = (1, 1, 1) if default_candidate(launch).local_size != (1, 1, 1) else (2, 1, 1)
+            one = Candidate(launch.variant, local)
             assert launch.poison is not None
             assert validated(trials(launch, one, 3), launch.precision).status == TrialStatus.OK
             half = HalfLaunch(**{field.name: getattr(launch, field.name) for field in dataclasses.fields(launch)})
-            if max(launch.global_size(launch.variant, (1, 1, 1))) > 1:
+            if max(launch.global_size(launch.variant, local)) > local[0]:
                 halved += 1
                 assert validated(trials(half, one, 3), launch.precision).status == TrialStatus.WRONG, launch.key
     assert halved
