@@ -14,8 +14,9 @@
 #include "../../native/src/cpu/cpu_math.h"
 #include "../../native/src/cpu/cpu_tile.h"
 #include "../../native/src/cpu/cpu_vector.h"
+#include "attention_turns.h"
 
-enum { QUERIES = 104, KEYS = 256, TURNS_PER_WORKER = 3 };
+enum { QUERIES = 104, KEYS = 256 };
 enum { FEW_QUERIES = 8 }; /* for which packing the keys takes longer than the product with them */
 enum {
     Q = RT_ATTENTION_Q,
@@ -287,17 +288,13 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
                        own.first * d->ys[2]);
 }
 
-/* As few turns as there may be, each with as many queries, but more than workers. */
 static void attention_run(const rt_cpu_call *call, rt_workers *workers) {
     job all = {.call = call, .workers = workers, .d = rt_attention_args_of(call)};
-    uint64_t heads = (uint64_t)all.d.batch * (uint64_t)all.d.heads, queries = (uint64_t)all.d.queries;
-    uint64_t threads = rt_workers_count(workers), wanted = threads > 1 ? threads * TURNS_PER_WORKER : 1;
-    uint64_t most = rt_ceil_div(queries, call->tiles->pixels), least = rt_ceil_div(queries, QUERIES);
-    uint64_t turns = rt_ceil_div(wanted, heads);
-    turns = turns < least ? least : turns > most ? most : turns;
-    if (heads % threads != 0) turns = rt_ceil_div(turns, threads) * threads;
-    all.queries_per_turn = (int64_t)rt_ceil_div(queries, turns);
-    all.turns = (uint32_t)rt_ceil_div(queries, (uint64_t)all.queries_per_turn);
+    uint64_t heads = (uint64_t)all.d.batch * (uint64_t)all.d.heads;
+    rt_attention_turns divided =
+        rt_attention_turns_divide(workers, heads, (uint64_t)all.d.queries, call->tiles->pixels, QUERIES);
+    all.queries_per_turn = divided.queries;
+    all.turns = divided.turns;
     rt_workers_run(workers, (uint32_t)heads * all.turns, turn_run, &all);
 }
 

@@ -16,8 +16,9 @@
 #include "../../native/src/cpu/cpu_quantized.h"
 #include "../../native/src/cpu/cpu_vector.h"
 #include "../../native/src/system/arithmetic.h"
+#include "attention_turns.h"
 
-enum { MOST_QUERIES = 256, LEAST_QUERIES = 48, SCORES = 1 << 16, TURNS_PER_WORKER = 3 };
+enum { MOST_QUERIES = 256, LEAST_QUERIES = 48, SCORES = 1 << 16 };
 enum { MIDDLE = 128, BYTES = 256, AT_ONCE = 8 };
 enum {
     Q = RT_QUANTIZED_ATTENTION_Q,
@@ -274,7 +275,6 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     bytes_product(&own, &own.values, own.scores, own.keys.columns, y, d->ys[2], d->act_a, d->act_b);
 }
 
-/* As few turns as there may be, each with as many queries, but more than workers. */
 static void attention_run(const rt_cpu_call *call, rt_workers *workers) {
     job all = {
         .call = call,
@@ -286,14 +286,12 @@ static void attention_run(const rt_cpu_call *call, rt_workers *workers) {
     };
     for (int i = 0; i < BYTES; i++) all.exponentials[i] = expf(-all.d.step * (float)i);
     for (int i = 0; i < RT_EXPONENTIALS - BYTES; i++) all.exponentials[BYTES + i] = all.exponentials[BYTES / 16 * i];
-    uint64_t heads = (uint64_t)all.d.batch * (uint64_t)all.d.heads, queries = (uint64_t)all.d.queries;
-    uint64_t threads = rt_workers_count(workers), wanted = threads > 1 ? threads * TURNS_PER_WORKER : 1;
-    uint64_t most = rt_ceil_div(queries, all.kernels->pixels), least = rt_ceil_div(queries, (uint64_t)queries_of(all.d.keys));
-    uint64_t turns = rt_ceil_div(wanted, heads);
-    turns = turns < least ? least : turns > most ? most : turns;
-    if (heads % threads != 0) turns = rt_ceil_div(turns, threads) * threads;
-    all.queries_per_turn = (int64_t)rt_ceil_div(queries, turns);
-    all.turns = (uint32_t)rt_ceil_div(queries, (uint64_t)all.queries_per_turn);
+    uint64_t heads = (uint64_t)all.d.batch * (uint64_t)all.d.heads;
+    rt_attention_turns divided =
+        rt_attention_turns_divide(workers, heads, (uint64_t)all.d.queries, all.kernels->pixels,
+                                  (uint64_t)queries_of(all.d.keys));
+    all.queries_per_turn = divided.queries;
+    all.turns = divided.turns;
     rt_workers_run(workers, (uint32_t)heads * all.turns, turn_run, &all);
 }
 
