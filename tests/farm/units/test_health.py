@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,14 @@ UNIT = dataclasses.replace(HOST, name="pixel")
 POLICY = QuarantinePolicy(failures=3, of_last=5, recheck_s=600.0, longest_s=3600.0)
 GOOD = [CheckResult("connection", True)]
 BAD = [CheckResult("connection", False, "no route"), CheckResult("files", True)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests that run beside each other in several processes take a unit of one name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("locks")))
+        yield
 
 
 def outcomes(history: HealthHistory, *oks: bool, start: float = 1000.0) -> HealthHistory:
