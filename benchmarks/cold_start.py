@@ -7,9 +7,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-
-import numpy.typing as npt
 
 from benchmarks.engines import Farmrt
 from benchmarks.figures import ColdStart, Start
@@ -19,13 +16,12 @@ from farm.jobs.loading import LoadOptions
 from farm.jobs.models.prepare import Prepared
 from farm.workspace import Workspace, data_file
 from runtime.errors import DeviceError
+from runtime.graph import Array
 from runtime.native.build import build_farmrt
 
 MOST_STARTS = 3
 DEADLINE_S = 600.0
 LIMIT_S = 2.0  # no further start of a kind after so much time
-
-Array = npt.NDArray[Any]
 
 
 def cold_start(opened: OpenUnit, prepared: Prepared, inputs: Mapping[str, Array], onnxruntime_s: float) -> ColdStart:

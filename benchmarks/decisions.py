@@ -20,8 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is 
 
 from benchmarks.simulated_series import WORLDS, World
 from benchmarks.worlds.measured import Count, measure
-from benchmarks.worlds.page import PAGE, tables, volume_text, written
-from benchmarks.worlds.results import Results
+from benchmarks.worlds.page import PAGE, Results, tables, volume_text, written
 from benchmarks.worlds.unseen import UNSEEN
 
 PROCESSES = 2

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from runtime.errors import ModelError
 from runtime.frameworks import file_kinds, process
-from runtime.frameworks.frameworks import FRAMEWORKS
+from runtime.frameworks.process import FRAMEWORKS
 from runtime.frameworks.programs import program
 from runtime.frameworks.request import FrameworkRequest
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from benchmarks.engines import Array, Farmrt, InThisProcess, test_inputs
+from benchmarks.engines import Farmrt, InThisProcess, test_inputs
 from benchmarks.framework_networks import make_apart
 from benchmarks.interleaving import beside, measure_interleaved
 from benchmarks.scratch import scratch
@@ -27,6 +27,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.models.prepare import Prepared, prepare
 from farm.model import fetch
+from runtime.graph import Array
 from runtime.statistics.ratios import MINIMUM_ROUNDS
 
 NETWORKS = ("MobileNet", "MobileNetV2", "ResNet50", "InceptionV3")

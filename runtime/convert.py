@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 
 from runtime.graph import Graph
-from runtime.importers.custom_nodes import CustomNames
+from runtime.importers.farm_domain import CustomNames
 from runtime.importers.onnx_importer import OnnxImport
 from runtime.operators.table import carry_quantization, check_graph
 from runtime.passes.expansion import expand_operators

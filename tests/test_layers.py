@@ -57,7 +57,7 @@ ORDER = {
         "engines example samples",
         "loading",
         "further",
-        "custom_cases fleet joined_graph sample_journal targets turn_journal validate",
+        "custom_cases fleet joined_graph targets turn_journal validate",
         "opbench_cases choices",
         "commit models",
     ],

@@ -115,8 +115,10 @@ def _with_driver(report: UnitReport) -> UnitReport:
 
 
 def _driver(unit: Unit, transport: Transport) -> DriverFacts:
-    from farm.jobs.fleet.opencl_library import find_opencl  # a list without --probe needs neither
-    from farm.jobs.fleet.probe import probe_unit
+    from farm.jobs.fleet.opencl_library import (
+        find_opencl,  # a list without --probe needs neither
+        probe_unit,
+    )
 
     return probe_unit(unit, transport, find_opencl(unit, None))
 

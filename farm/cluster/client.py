@@ -15,7 +15,7 @@ from typing import Any
 from distributed import Client, Future, KilledWorker
 from distributed.client import ClosedClientError, FutureCancelledError
 
-from farm.cluster import connection, detached_tasks, file_parts, host_tasks, queue
+from farm.cluster import connection, file_parts, host_tasks, queue
 from farm.cluster.address import ClusterAddress
 from farm.cluster.host_files import PART_BYTES
 from farm.cluster.queue import JobName
@@ -186,7 +186,7 @@ class ClusterSession:
         for host in random.sample(sorted(set(hosts)), len(set(hosts))):
             try:
                 self.send_files(host, files.items())
-                self._answer(host, detached_tasks.begin, request)
+                self._answer(host, host_tasks.begin, request)
             except HostFullError as error:
                 problem = error
             else:

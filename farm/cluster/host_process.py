@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
 
-from farm.jobs.fleet.progress_lines import PROGRESS_FORM, parse_event
+from farm.jobs.fleet.progress import PROGRESS_FORM, parse_event
 from farm.jobs.tune.journal_exchange import SHARED_JOURNALS, shared_folder
 from runtime.errors import JobError
 

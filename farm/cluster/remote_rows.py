@@ -15,8 +15,7 @@ from farm.cluster.sent_jobs import OwedRow, SentWork, Works
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions, Job
 from farm.jobs.fleet.job_rows import is_ok, unit_groups
-from farm.jobs.fleet.progress import ProgressView
-from farm.jobs.fleet.progress_lines import replay
+from farm.jobs.fleet.progress import ProgressView, replay
 from farm.rows.result import Conditions, make_row
 from farm.rows.row import Failure, Identity, Row
 from farm.rows.status import Status

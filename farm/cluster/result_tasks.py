@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from farm import artifacts
 from farm.cluster.host_files import PART_BYTES
 from farm.host_system import process_space
-from farm.report.written_reports import WrittenReport, served_file, written_reports
+from farm.report.kept_nights import WrittenReport, served_file, written_reports
 from runtime.errors import FarmError
 from runtime.plan.artifacts import Fingerprint
 

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from farm.cluster.host_tasks import cluster_name
 from farm.config.inventory import Unit
-from farm.jobs.fleet.health_check import check_unit
+from farm.jobs.fleet.opencl_library import check_unit
 from farm.lease import lease, reservation
 from farm.transport import connect
 from farm.units import health, lookup, survey

@@ -10,9 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
-from farm.engines.base import EngineModel
+from farm.engines.base import Choices, EngineModel
 from farm.engines.converter import run_converter
-from farm.engines.options import Choices
 from farm.engines.python_engine import PythonEngine
 from runtime.errors import DeviceError
 

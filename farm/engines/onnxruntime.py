@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from farm.engines.base import EngineModel
-from farm.engines.options import Choices
+from farm.engines.base import Choices, EngineModel
 from farm.engines.python_engine import RUNNERS, PythonEngine
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from farm.config.deployment import Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import LoadAnswer
-from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
-from farm.jobs.choices.model_choice import ModelChoice
+from farm.jobs.choices.model_choice import DEFAULT_PLAN, ModelChoice, PlannedChoice, choice_of_files
 from farm.jobs.fleet import kernel_trial, refused_kernels
 from farm.jobs.fleet.plan_files import given_operators, write_plan
 from farm.jobs.fleet.unit import OpenUnit

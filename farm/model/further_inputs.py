@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 from farm.config.deployment import Input
+from runtime.graph import Array
 
-Array = npt.NDArray[Any]
 Inputs = Mapping[str, Array]
 
 SEED, NUDGE_SEED = 2, 3

@@ -13,8 +13,7 @@ from farm.config.deployment import ELEMENT_TYPES, Deployment, ElementType, Input
 from farm.config.platforms import PLATFORMS, DataFormat
 from farm.model.boundary import TO_NCHW, TO_NHWC
 from farm.model.fetch import Fetcher
-from farm.model.framework_model import FrameworkModel
-from farm.model.source_model import DECLARATIONS
+from farm.model.framework_model import DECLARATIONS, FrameworkModel
 from runtime.errors import ConfigError
 from runtime.frameworks.model_tensors import ModelTensor, ModelTensors
 from runtime.importers.onnx_tensors import element_name

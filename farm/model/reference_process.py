@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from runtime.errors import NoReferenceError
-
-Array = npt.NDArray[Any]
+from runtime.graph import Array
 
 DEADLINE_S = 900.0
 LEAST_MEMORY_BYTES = 8 * 1024**3  # of address space, of which its libraries take a part

@@ -6,7 +6,7 @@ import dataclasses
 from urllib.parse import quote
 
 from farm.cluster.result_tasks import KeptArtifact, ResultKind, kept_artifacts
-from farm.report.written_reports import WrittenReport
+from farm.report.kept_nights import WrittenReport
 from farm.serve.service import FarmService
 
 

@@ -20,12 +20,10 @@ from farm.serve.access import Sessions
 from farm.serve.app import create_app
 from farm.serve.connections import HandshakeSocket, LimitedProtocol, SeldomFilter, most_connections
 from farm.serve.kept_results import KeptResults
-from farm.serve.queue_watcher import QueueWatcher
-from farm.serve.results_watcher import ResultsWatcher
 from farm.serve.service import FarmService
 from farm.serve.source import ResultSource, UnitSource
 from farm.serve.tokens import Tokens
-from farm.serve.watcher import EVERY_S, UnitWatcher
+from farm.serve.watcher import EVERY_S, QueueWatcher, ResultsWatcher, UnitWatcher
 from runtime.errors import ConfigError
 
 DEFAULT_PORT = 8765

@@ -10,7 +10,7 @@ from typing import Protocol
 from farm.cluster.queue import JobReport
 from farm.cluster.result_tasks import HostResults, ResultKind
 from farm.config.inventory import Unit
-from farm.jobs.fleet.health_check import check_unit
+from farm.jobs.fleet.opencl_library import check_unit
 from farm.lease import lease, reservation
 from farm.transport import connect
 from farm.units import health, lookup, survey

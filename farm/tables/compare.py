@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from farm.decision.comparison import slowest_first
-from farm.decision.coverage import Coverage, coverage
+from farm.decision.comparison import Coverage, coverage, slowest_first
 from farm.rows.compare import CompareRow, Side
 from farm.rows.status import Status
 from farm.tables.table import Table, milliseconds

@@ -23,8 +23,7 @@ from runtime.lowering.lower import lower_chosen, places
 from runtime.lowering.options import Options
 from runtime.lowering.placement import plan_concats
 from runtime.lowering.value import Value
-from runtime.selection.candidates import CONSTANT, Candidates, NodeCandidate, Reading, State
-from runtime.selection.merging import Merger
+from runtime.selection.candidates import CONSTANT, Candidates, Merger, NodeCandidate, Reading, State
 from runtime.selection.noise import has_floats
 from runtime.target import Target
 from runtime.types import Algorithm, Precision, Role, Storage

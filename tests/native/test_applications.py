@@ -15,8 +15,7 @@ import pytest
 
 from runtime.graph import Array
 from runtime.lowering.lower import lower
-from runtime.native.build import build_farmrt
-from runtime.native.package_files import package_files
+from runtime.native.build import build_farmrt, package_files
 from runtime.native.programs import build_example
 from runtime.plan.encode import encode_plan
 from runtime.semantics.generic_forms import view_form

@@ -14,8 +14,7 @@ from onnx import TensorProto, helper
 
 from farm.operators.modules import load_file
 from runtime.convert import convert
-from runtime.custom.c_kernel import c_kernel
-from runtime.custom.c_library import HEADERS, c_kernels, operators_library
+from runtime.custom.c_library import HEADERS, c_kernel, c_kernels, operators_library
 from runtime.custom.registry import register
 from runtime.lowering.lower import lower
 from runtime.plan.encode import encode_plan

@@ -16,8 +16,8 @@ import pyopencl as cl
 
 from runtime.kernels import source
 from runtime.kernels.spec import Kernel
-from tests.oclgrind.findings import findings
 from tests.oclgrind.launches import Launch, find, launches
+from tests.oclgrind.simulator import findings
 from tests.runtime import buffer_launch, image_launch
 
 

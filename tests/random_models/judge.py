@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from farm.model.custom_stages import has_own_stages
+from farm.model.oracle import has_own_stages
 from runtime.convert import convert
 from runtime.errors import FarmError, UnsupportedError
 from runtime.graph import Array, Graph

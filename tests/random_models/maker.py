@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from farm.model.custom_stages import run_stages
+from farm.model.oracle import run_stages
 from runtime.graph import Array
 from tests.runtime.onnx_models import run_onnxruntime
 

@@ -21,7 +21,7 @@ from farm.jobs.accept import device_findings as found_of
 from farm.jobs.accept import load
 from farm.jobs.accept.kernels import KERNELS, kernels_finding
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
-from farm.jobs.fleet.health_check import check_basics
+from farm.jobs.fleet.opencl_library import check_basics
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
 from farm.units import acceptance, facts_cache, health, health_check, tried_kernels

@@ -13,7 +13,7 @@ from runtime.custom.binding import BoundOperator
 from runtime.custom.registry import find_operator, register
 from runtime.errors import ConfigError
 from runtime.graph import Graph
-from runtime.importers.custom_nodes import CustomNames
+from runtime.importers.farm_domain import CustomNames
 from runtime.operators.table import OPERATORS
 from runtime.passes.pipeline import PassReport
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from farm.config.deployment import Deployment
 from farm.jobs.models.prepare import Failed, Prepared, prepare_all
-from runtime.custom.c_kernel import CKernel
+from runtime.custom.c_library import CKernel
 from runtime.layout.blocked import BLOCKS
 from runtime.lowering.choice import NodeChoice, Place, graph_choice
 from runtime.lowering.lower import lower

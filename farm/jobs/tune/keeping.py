@@ -8,7 +8,7 @@ import json
 
 from farm import artifacts
 from farm.artifacts import ChoiceRecord
-from farm.jobs.choices.in_force import subject_of
+from farm.jobs.choices.model_choice import subject_of
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.tune.proof import Proof

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from farm.jobs.fleet.progress_lines import ProgressLines, parse_event, replay
+from farm.jobs.fleet.progress import ProgressLines, parse_event, replay
 from farm.rows.device_state import DeviceState
 from tuner.progress import Progress as SearchProgress
 

@@ -119,9 +119,7 @@ def run(model: onnx.ModelProto, runtime: str, data_type: str, **keys: str) -> Ru
     return row
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(own_folder: Path) -> None:
-    pass
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 # The largest tap of one class is less than what half may be wrong by.

@@ -30,9 +30,7 @@ STEP = 2 / 127
 CLASSES = 10
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(own_folder: Path) -> None:
-    pass
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def rounded(x: str, y: str, is_dynamic: bool) -> list[onnx.NodeProto]:

@@ -12,7 +12,7 @@ import pytest
 from farm import cli
 from farm.store import Store
 from farm.store.bundle_archive import BundleArchive, LostBundleError, folder_of
-from farm.store.bundle_pruning import IN_USE_NIGHTS, prune_bundles
+from farm.store.pruning import IN_USE_NIGHTS, prune_bundles
 from tests.farm.store.bundles import left, manifest
 
 

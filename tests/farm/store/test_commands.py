@@ -16,10 +16,7 @@ from farm.store import Store, pruning, schema
 from tests.farm.conftest import CallFarm
 from tests.farm.store.rows import a_block, a_nightly_row, a_row
 
-
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(own_folder: Path) -> None:
-    """Stores and reports are made there."""
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 @pytest.fixture

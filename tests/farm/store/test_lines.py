@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.store import Store, exporting
-from farm.store.exporting import ExportFormat
-from farm.store.flat import COLUMNS
+from farm.store.exporting import COLUMNS, ExportFormat
 from farm.store.importing import ImportResult, import_file
 from farm.store.rows import row_data
 from runtime.errors import ConfigError, FormatError

@@ -15,3 +15,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
     with disk_at(tmp_path / "disk", 1) as disk:
         yield disk
+
+
+@pytest.fixture(scope="module")
+def port(adb_port: int) -> int:
+    return adb_port

@@ -32,9 +32,7 @@ WIFI = Unit("wifi", "adb", "sdm845", "wifi", ("arm64-v8a",), serial="10.0.0.5:55
 BOARD = Unit("board", "ssh", "rk3399", "board", ("arm64",), address="10.0.0.6")
 
 
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def states(found: list[UnitEntry]) -> dict[str, tuple[str, str]]:

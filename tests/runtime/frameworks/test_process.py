@@ -12,8 +12,8 @@ import pytest
 
 from runtime.errors import ModelError, UnsupportedError
 from runtime.frameworks import process
-from runtime.frameworks.frameworks import FRAMEWORKS
 from runtime.frameworks.model_tensors import ModelTensor, ModelTensors
+from runtime.frameworks.process import FRAMEWORKS
 from runtime.frameworks.request import FrameworkRequest
 
 PLATFORM = "misbehaving"

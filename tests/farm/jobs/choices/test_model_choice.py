@@ -10,9 +10,8 @@ import pytest
 
 from farm.config import deployment
 from farm.farmrt.answers import ProbeAnswer
-from farm.jobs.choices.in_force import subject_of
-from farm.jobs.choices.model_choice import model_choice
-from farm.jobs.fleet.target_choice import choose_target
+from farm.jobs.choices.model_choice import model_choice, subject_of
+from farm.jobs.fleet.planner import choose_target
 from farm.jobs.forecast import forecast_for_file
 from farm.jobs.inspect import inspect_for_file
 from farm.jobs.models import cpu_choice

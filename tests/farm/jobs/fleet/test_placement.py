@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from farm.jobs.fleet.placement import measured_placement, placement_of
+from farm.jobs.fleet.execution import measured_placement, placement_of
 from farm.rows.run import Placement
 from runtime.plan.records import StepKind
 

@@ -11,8 +11,8 @@ from farm.config.inventory import HOST
 from farm.farmrt.session import Session
 from farm.jobs.fleet import unit
 from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.fleet.planner import choose_target
 from farm.jobs.fleet.round_limit import LEAST_S, round_limit_s
-from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.models.plans import lowered
 from runtime.plan.plan import Plan
 from tests.farm.emulated_units import EmulatedUnits, do_before_command, host_farmrt_processes

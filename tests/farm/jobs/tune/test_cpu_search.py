@@ -19,7 +19,7 @@ from tests.native.test_quantized_convolution import CASES, network
 from tests.native.test_quantized_operators import attention_network
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import residual_block
-from tests.runtime.test_eight_bits import network as quantised_network
+from tests.runtime.test_precisions import network as quantised_network
 
 BEST = CpuChoice(valid_for="", block=8, winograd=frozenset())
 
