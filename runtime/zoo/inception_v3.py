@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from runtime.zoo.network import Architecture, LayerTensor, Network, Padding, scaled
+from runtime.zoo.network import LayerTensor, Network, Padding, scaled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,14 +125,3 @@ def _mixed_8(layers: _Layers, x: LayerTensor, name: str) -> LayerTensor:
 def _split_3x3(layers: _Layers, x: LayerTensor, name: str) -> LayerTensor:
     halves = [layers.conv(x, f"{name}_1x3", 384, (1, 3)), layers.conv(x, f"{name}_3x1", 384, (3, 1))]
     return layers.net.concat(halves, name)
-
-
-ARCHITECTURE = Architecture(
-    name="inception_v3",
-    network=Network,
-    assemble=assemble,
-    size=299,
-    min_size=75,
-    classes=1000,
-    paper="arXiv:1512.00567",
-)

@@ -135,7 +135,7 @@ def test_macs_are_the_published_ones(name, options, mega_macs):
 )
 def test_layers_are_the_published_ones(name, nodes):
     net = Network(224)
-    importlib.import_module(f"runtime.zoo.{name}").ARCHITECTURE.assemble(net, 1.0, 1000)
+    importlib.import_module(f"runtime.zoo.{name}").assemble(net, 1.0, 1000)
     counts = Counter(node.op_type for node in net.nodes)
     assert counts == {"GlobalAveragePool": 1, "Flatten": 1, "Softmax": 1} | nodes
 
