@@ -1,7 +1,5 @@
 """From starting farmrt to its first result in a file, with nothing in the driver's own cache of kernels."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

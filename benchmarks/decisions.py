@@ -5,8 +5,6 @@
 Series are simulated (simulated_series.py); their true changes are known. The worlds are those of benchmarks/worlds/.
 """
 
-from __future__ import annotations
-
 import functools
 import multiprocessing
 import sys

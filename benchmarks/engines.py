@@ -1,7 +1,5 @@
 """The engines that are measured interleaved: a farmrt process with one model loaded, and ONNX Runtime."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import time

@@ -7,8 +7,6 @@ that process (a crash of native code) is told by farm in one line too, and count
 fault.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import importlib

@@ -1,7 +1,5 @@
 """Measures contenders in turns (round-robin, the first rotates), so that disturbances affect all; failures are told."""
 
-from __future__ import annotations
-
 import contextlib
 import statistics
 import sys

@@ -6,8 +6,6 @@ Networks of keras.applications with seeded weights. A line for each network and 
 and farm's time over LiteRT's with the 95 % interval of the ratio in pairs of turns. Needs the extra `tensorflow`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory

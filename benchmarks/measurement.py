@@ -1,7 +1,5 @@
 """One model on one driver: tuned, then all ways to run it in turns with ONNX Runtime, then its starts from cold."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import time

@@ -7,8 +7,6 @@ folder is used or changed but the models in its cache. A model takes about a min
 should have nothing else to do.
 """
 
-from __future__ import annotations
-
 import shlex
 import sys
 import time

@@ -1,7 +1,5 @@
 """Measures and writes docs/operators.md: `python -m benchmarks.operators_page`."""
 
-from __future__ import annotations
-
 import collections
 import re
 import tempfile

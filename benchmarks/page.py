@@ -1,7 +1,5 @@
 """The report as a Markdown page: for each section the figures, then what limits them (the texts below)."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 

@@ -8,8 +8,6 @@ Weights and images are seeded noise, so the figures say how the ways compare, no
 have structure (blurred noise of several sizes), ranges are of the images that the outputs are compared on.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Those of the zoo in QDQ, beside ONNX Runtime; those of keras.applications (NAME.
 in LiteRT's integers, beside ONNX Runtime on what they are converted to, and LiteRT with XNNPACK on the very file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -10,8 +10,6 @@ memory or as a store: its seconds are not counted. The peak is that of all proce
 second: a page of memory that several share counts once (Linux: the proportional set size).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """Converts an ONNX model to a graph and reports what each pass did."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import onnx

@@ -1,7 +1,5 @@
 """What the documents name is there: sources that were moved or renamed are followed in the text."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

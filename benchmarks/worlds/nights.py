@@ -1,7 +1,5 @@
 """Noise of single blocks, and of whole nights that all blocks share: deviations of the logarithm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

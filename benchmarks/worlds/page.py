@@ -1,7 +1,5 @@
 """The table of the worlds in docs/measurement.md."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ The ground of each is blocks of 1 % (a night's figure of six) and nights of 1 %,
 one thing. Shares, not percent.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 

@@ -5,8 +5,6 @@ here as one line on stderr, and under --json as a document, too. Exit status: 0 
 configuration, 3 no unit matches, 130 interrupted.
 """
 
-from __future__ import annotations
-
 import difflib
 import errno
 import os

@@ -1,7 +1,5 @@
 """`farm devices check`: tries each step of a job on a unit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

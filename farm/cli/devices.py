@@ -1,7 +1,5 @@
 """`farm devices`: which units there are, and what to do about one."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import sys

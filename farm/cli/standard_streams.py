@@ -1,7 +1,5 @@
 """Standard streams that the caller has closed (`>&-`) or that cannot be written: no room, a reader that has gone."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """`farm store`: what is kept, and bringing it elsewhere."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import sys

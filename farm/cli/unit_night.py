@@ -1,7 +1,5 @@
 """`farm unit-night`."""
 
-from __future__ import annotations
-
 import functools
 import sys
 

@@ -1,7 +1,5 @@
 """A command's connection to a cluster: which units there are, files to hosts and back, work on a unit."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """A job in a process of its own on its host: the command line that a client sent, in a folder with its files."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 `perform` runs on a unit, one at a time; all others run beside jobs.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The hosts of a cluster as people ask them: what units each has, who shall have one, and what jobs run and wait."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import time

@@ -1,7 +1,5 @@
 """Jobs that go on without their clients, as people ask for them: which there are, how they ended, what came of them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import tempfile

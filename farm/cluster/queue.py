@@ -6,8 +6,6 @@ among those of one priority people take turns (farm/cluster/scheduler.py), and a
 tasks waiting for a unit.
 """
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """A command's rows from the units of other hosts: those that it would make here, under the units' names."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

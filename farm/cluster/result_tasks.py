@@ -3,8 +3,6 @@
 `results` and `read_part` are called by Dask on the host's own worker, beside its jobs, and only read.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """`farm scheduler`: Dask's scheduler, with certificates unless it serves this machine alone; turns on units."""
 
-from __future__ import annotations
-
 import asyncio
 import collections
 import dataclasses

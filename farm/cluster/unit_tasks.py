@@ -4,8 +4,6 @@ Each function is called by Dask on the host's own worker, beside its jobs, with 
 have their names in the cluster; a change answers with a `text`, or with an `error` of some `kind`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

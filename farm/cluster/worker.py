@@ -4,8 +4,6 @@ All of them live in one process, beside one that answers what is asked of the ho
 their own (farm/cluster/host_process.py), so that a unit that is offered costs little, and none can take others down.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

@@ -1,7 +1,5 @@
 """Decides from samples of A and B whether B is slower, in words and as figures of a row. Pure functions."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

@@ -1,7 +1,5 @@
 """Decides a duet by its pairs, and joins that with what the nights before say of the series. Pure functions."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -11,8 +11,6 @@ When all units are done, the caller judges each series for which `needs_twin` is
 unit's twin.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

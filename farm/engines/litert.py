@@ -1,7 +1,5 @@
 """LiteRT (TensorFlow Lite), on the CPU, by XNNPACK or another delegate where that takes an operator."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar

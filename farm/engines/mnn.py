@@ -5,8 +5,6 @@ ResNet-50 and Inception v3 are 47 to 55 dB from the reference, and 84 dB or more
 default here.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ncnn, on the CPU, in float32 unless its option says otherwise."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import re

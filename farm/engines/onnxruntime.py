@@ -1,7 +1,5 @@
 """ONNX Runtime, on the CPU or by the execution provider that its option names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar

@@ -1,8 +1,6 @@
 """`farm convert`: the graph as ONNX, and for each unit a plan with its weights, as files and, where the deployment file
 says so, as code; all below the build folder. What no unit is there for is made from what is known of its SoC."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`farm run --example`: the example application of the C API runs a model on a unit in place of farmrt."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path

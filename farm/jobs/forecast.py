@@ -1,7 +1,5 @@
 """`farm forecast`: lowers each model for a unit that is there, or for one that a file describes; runs nothing."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence

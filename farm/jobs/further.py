@@ -4,8 +4,6 @@ What is compared is in farm/model/further_cases.py. A plan that keeps squashed t
 was measured, so that timings are not touched: it is loaded when all else is done.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

@@ -1,8 +1,6 @@
 """`farm inspect`: lowers each model for a unit that is there, or for one that a file describes, and shows what the plan
 holds; reads plan files, too. Runs nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

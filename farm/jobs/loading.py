@@ -1,7 +1,5 @@
 """Brings a converted model to a unit and loads it there, with the artifacts of tuning that fit it."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from pathlib import Path

@@ -4,8 +4,6 @@ For each memory and precision one plan has a step for every case, variant and lo
 that are larger by one, the default local size and an odd one, which shows whether the kernel tests its bounds.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What arithmetic does to a network: what half cannot hold, and how long the sums are, whose orders may differ."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 

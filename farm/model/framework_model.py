@@ -4,8 +4,6 @@ frameworks/<key>.onnx    key: the model's content, its boundary, the packages' v
 frameworks/<key>.json    the inputs and outputs that the model has of its own; its key is of no boundary
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Draws further inputs for a model within the ranges that its inputs are declared to have: noise, and their edges."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 

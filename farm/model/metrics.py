@@ -4,8 +4,6 @@ All sums run in double precision. Elements that are the same infinity, or NaN, i
 the sums; any other of them makes the comparison fail. NaN of the expected array alone is no fault of the other one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Computes a model's reference outputs with ONNX Runtime; with NumPy what that does not know, or not exactly."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a deployment file leaves out, as the model has it: names, shapes and element types of inputs and outputs."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any

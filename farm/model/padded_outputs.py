@@ -1,7 +1,5 @@
 """Reference outputs of a model that finds a number of things: its plan has room for the largest number."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from runtime.graph import Array, Graph

@@ -1,7 +1,5 @@
 """ONNX Runtime in a process of its own: its crash, time and memory stay there, and are an error in one line."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -7,8 +7,6 @@ folders, and files that begin with no input's name are passed over. Where none b
 each `.npy` file is a sample.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence

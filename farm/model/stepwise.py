@@ -4,8 +4,6 @@ End to end two right runs of such a model may differ as far as it turns one step
 sums round the other way, results differ by one step, in few elements.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The verdict on a night as JSON: `--json` prints it, `notify_command` and `webhook` get it."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -3,8 +3,6 @@
 A report links to its own `nights.html`. In the newest that page lists all nights; in one that is kept it leads there.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

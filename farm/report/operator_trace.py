@@ -3,8 +3,6 @@
 A nightly run keeps averages alone, so each operator begins where the one before it ends.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

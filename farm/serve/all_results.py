@@ -1,7 +1,5 @@
 """The reports and artifacts of this host and of all others, each with its host and where the service has it."""
 
-from __future__ import annotations
-
 import dataclasses
 from urllib.parse import quote
 

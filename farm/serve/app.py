@@ -1,7 +1,5 @@
 """The web application: which path is answered by what."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator, Collection, Sequence
 

@@ -1,7 +1,5 @@
 """Server-sent events: each client is told which units and jobs have changed since it was last told."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """What the store and the reports of the working folder hold, as the page shows it."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Iterator

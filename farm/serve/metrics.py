@@ -1,7 +1,5 @@
 """Figures for Prometheus: units by state, leases, temperatures, failures, jobs, queue, the latest night's verdicts."""
 
-from __future__ import annotations
-
 import datetime
 import threading
 import time

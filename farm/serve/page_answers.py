@@ -1,7 +1,5 @@
 """The pages that people see, and their forms."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping

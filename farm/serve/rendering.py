@@ -1,7 +1,5 @@
 """The page's templates, beside those of the reports, whose tables and charts they use."""
 
-from __future__ import annotations
-
 import datetime
 import functools
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Runs the service: on loopback unless told otherwise, and beyond it only encrypted or behind a proxy that is."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno

@@ -1,7 +1,5 @@
 """What all answers are made from, and the changes that people with a token make."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 

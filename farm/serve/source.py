@@ -1,7 +1,5 @@
 """Where the page takes units from and how it changes them: this host alone, or all hosts of a cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Prunes a store: deletes whole runs with their rows and points (no named baselines), and unused bundles."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 from collections import Counter

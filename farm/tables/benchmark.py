@@ -1,7 +1,5 @@
 """The eight sections of a model benchmark as tables, with the columns that MACE users know."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The rows of `farm compare` as a table, the worst first, and what else there is to say of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from farm.decision.comparison import Coverage, coverage, slowest_first

@@ -1,7 +1,5 @@
 """Finds units: all that there are, those that a user names, those that a deployment file is for."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 import re

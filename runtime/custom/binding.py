@@ -1,7 +1,5 @@
 """Binds a declaration to its source files: the rows of our tables that a user's operator becomes."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import math

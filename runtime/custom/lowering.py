@@ -1,7 +1,5 @@
 """Lowers users' operators: their kernel on buffers or images, else their C function as a step of the CPU."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Where users' operators enter our tables, once each; a graph knows an operator by the name that it gets here."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Imports nodes of the project's own domain, as the exporter writes them and further ones, and of users' operators."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

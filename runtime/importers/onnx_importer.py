@@ -1,7 +1,5 @@
 """Imports ONNX models: binds input shapes, keeps what the outputs need, and has each operator family add its nodes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Packed rows of weights in buffers."""
 
-from __future__ import annotations
-
 from runtime.graph import Array
 from runtime.layout.arrangement import Arrangement
 

@@ -1,7 +1,5 @@
 """Makes the loop nests of strided kernels: sorts the axes, merges those that every operand allows, reductions too."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Makes trial plans: each distinct tunable launch of some models, as an operator with its own input and expectation."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence

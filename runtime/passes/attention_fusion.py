@@ -1,7 +1,5 @@
 """Attention fusion: softmax(scale * q k + mask) v becomes one operator, with heads in place; so does rotating."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from typing import Any

@@ -1,7 +1,5 @@
 """What attention shares: Q, K and V become one product; heads read the keys and values they share where they lie."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gated activations: x times a gate that is computed from x becomes one operator: Gelu, Swish, Mish or HardSwish."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """All passes in their order, run until none changes anything."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """Transposes that vanish: merged, written as Reshape, read in place by a product, one operator with Reshapes."""
 
-from __future__ import annotations
-
 import itertools
 
 from runtime.families.depth.axes import Blocks

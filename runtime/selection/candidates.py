@@ -4,8 +4,6 @@ They depend on nothing but the *state* of each input, which is how its producer 
 state, once for each tensor and storage wanted.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Hashable, Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ A node is lowered by the builder that makes plans, alone, once for each way in w
 candidate costs is what the plan will hold. Nodes that are equal but for names are listed once.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 Turc et al., "Well-Read Students Learn Better", arXiv:1908.08962, table 1; normalization stands behind each sum.
 """
 
-from __future__ import annotations
-
 from runtime.zoo.transformer import LOGIT_GAIN, SELECTIVE, Transformer, head_depth
 
 BLOCKS, HEADS, DEPTH = 4, 4, 64

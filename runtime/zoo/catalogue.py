@@ -1,7 +1,5 @@
 """Finds networks of the zoo by name or by URL (`zoo://NAME?width=0.25&size=64`), and builds them."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ Tan and Le, "EfficientNet: Rethinking Model Scaling for Convolutional Neural Net
 the authors' TensorFlow release of the Lite models changes it. Padding and 1000 classes as there.
 """
 
-from __future__ import annotations
-
 from runtime.zoo.mobilenet_v2 import bottleneck
 from runtime.zoo.network import Network, scaled
 

@@ -4,8 +4,6 @@ Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", arX
 as in the authors' TensorFlow release. The auxiliary classifier, used in training only, is left out.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 from runtime.zoo.network import LayerTensor, Network, Padding, scaled

@@ -6,8 +6,6 @@ arXiv:2307.09288 (four heads of queries share one of keys and values): 8 blocks 
 the caller keeps of the words read; decoding is given them for `size` places as `past_keys.0`, `past_values.0` and on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

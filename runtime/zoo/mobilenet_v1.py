@@ -4,8 +4,6 @@ Howard et al., "MobileNets: Efficient Convolutional Neural Networks for Mobile V
 arXiv:1704.04861, table 1. Padding, ReLU6 and 1001 classes as in the authors' TensorFlow release.
 """
 
-from __future__ import annotations
-
 from runtime.zoo.network import LayerTensor, Network, scaled
 
 # Output channels and stride of each depthwise-separable block.

@@ -4,8 +4,6 @@ Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", arXiv:
 classes as in the authors' TensorFlow release; the last convolution does not become narrower than 1280 channels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from runtime.zoo.network import LayerTensor, Network, scaled

@@ -4,8 +4,6 @@ Howard et al., "Searching for MobileNetV3", arXiv:1905.02244, table 1. Padding a
 TensorFlow release; the last but one convolution does not become narrower than 1280 channels.
 """
 
-from __future__ import annotations
-
 from runtime.zoo.mobilenet_v2 import bottleneck
 from runtime.zoo.network import LayerTensor, Network, scaled
 

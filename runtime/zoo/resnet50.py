@@ -4,8 +4,6 @@ He et al., "Deep Residual Learning for Image Recognition", arXiv:1512.03385, tab
 block halves the size in its first 1 x 1 convolution (not in the 3 x 3, as later variants do) and the pool rounds up.
 """
 
-from __future__ import annotations
-
 from runtime.zoo.network import LayerTensor, Network, scaled
 
 # Channels inside the blocks, number of blocks and first stride of each stage.

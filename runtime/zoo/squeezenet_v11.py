@@ -4,8 +4,6 @@ Iandola et al., "SqueezeNet: AlexNet-level accuracy with 50x fewer parameters an
 arXiv:1602.07360; filters and positions of the pools as in the authors' release v1.1 (Caffe: 227 x 227, ceiling pools).
 """
 
-from __future__ import annotations
-
 from runtime.zoo.network import LayerTensor, Network, scaled
 
 # Channels of the squeeze layer and of each of the two expand layers.

@@ -4,8 +4,6 @@ Dosovitskiy et al., "An Image is Worth 16x16 Words", arXiv:2010.11929; its small
 "Training data-efficient image transformers", arXiv:2012.12877, table 1.
 """
 
-from __future__ import annotations
-
 from runtime.zoo.network import INPUT
 from runtime.zoo.transformer import LOGIT_GAIN, Transformer, head_depth
 

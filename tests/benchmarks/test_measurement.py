@@ -1,7 +1,5 @@
 """A small model is tuned and measured on a real driver; a driver that is missing becomes a reason."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The benchmarks' page shows figures, judges them and names failures; the figures here are made up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Benchmarks that are one script: reports, scaling, transfer, ports, sizes and instructions say what they measure."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The worlds vary as they say, duets are free of what is the night's own, and the tables are put into the page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

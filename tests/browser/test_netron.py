@@ -1,7 +1,5 @@
 """Netron, the usual viewer of networks, opens the graphs that `farm convert` writes, fused operators included."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

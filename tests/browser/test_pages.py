@@ -1,7 +1,5 @@
 """The pages in headless Chromium: nothing to complain of, charts drawn, tables that work; screen, phone and paper."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import functools

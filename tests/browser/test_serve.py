@@ -1,7 +1,5 @@
 """The pages of `farm serve` in headless Chromium: live, both themes, a phone's screen, keyboard alone, 500 units."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Threads and the CPUs that they run on: chosen by policy or list, refused in one line, and as the kernel says."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

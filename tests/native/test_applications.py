@@ -1,7 +1,5 @@
 """Applications that embed farmrt: tensors of every type under a memory checker, pkg-config, CMake, and Java."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

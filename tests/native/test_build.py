@@ -1,7 +1,5 @@
 """Building farmrt: the cache, the choice of a compiler, and what is said when one fails."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """farmrt's CPU operators against NumPy: the launches that test the OpenCL kernels, between the same guards."""
 
-from __future__ import annotations
-
 import dataclasses
 import subprocess
 from collections.abc import Callable

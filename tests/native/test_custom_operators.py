@@ -1,7 +1,5 @@
 """farmrt and libraries of users' CPU operators: what it opens, what it refuses, and what it checks of a step."""
 
-from __future__ import annotations
-
 import dataclasses
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """OpenCL that is behind something: Pixel's loader, and drivers that only the namespace of vendors' drivers opens."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The protocol of `farmrt serve` and `farmrt run`: bad commands, bad files, endings."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The protocol of the CPU operators' threads in every order of its steps, and faults that the model finds."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Starts Oclgrind: a process for each kernel, in which a fault of the simulator ends no other test."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ Oclgrind executes each launch and checks every access to memory. Real drivers le
 of the kernels, and those that FARM_EXHAUSTIVE names, as those that changed.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -5,8 +5,6 @@
 The last three plant a fault: only that variant is executed, and in its source the text NEW stands in the place of OLD.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

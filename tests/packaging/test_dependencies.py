@@ -1,7 +1,5 @@
 """What the packages import is declared: what another dependency happens to bring may stay away in another version."""
 
-from __future__ import annotations
-
 import ast
 import importlib.metadata
 import importlib.util

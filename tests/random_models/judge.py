@@ -4,8 +4,6 @@ Products of integers, which ONNX Runtime lets saturate on some CPUs, are NumPy's
 differs, `onnx.reference` is asked too: what agrees with that is a difference of ONNX Runtime.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """A model that grows node by node; every tensor's value is known, since ONNX Runtime computes each node as it comes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

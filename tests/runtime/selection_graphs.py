@@ -1,7 +1,5 @@
 """What tests of the selection share: graphs to draw, all choices of one, and the memory of a plan."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import itertools

@@ -1,7 +1,5 @@
 """Attention and products of transposed matrices become operators that read where the elements lie."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

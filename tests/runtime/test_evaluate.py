@@ -1,7 +1,5 @@
 """The oracle is right where ONNX Runtime has no such operator: in fused forms; its convolution equals plain loops."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

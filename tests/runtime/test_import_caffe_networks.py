@@ -1,7 +1,5 @@
 """Whole Caffe networks: what ONNX Runtime and the graph make of the import, against OpenCV's own reading."""
 
-from __future__ import annotations
-
 import functools
 import random
 import re

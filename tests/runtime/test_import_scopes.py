@@ -1,7 +1,5 @@
 """Names and scopes: bodies that read outer tensors, equal names inside and outside, functions, sparse constants."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

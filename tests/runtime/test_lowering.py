@@ -1,7 +1,5 @@
 """Lowered plans, run by the reference executor, compute what the graph says; their loop nests and memory."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The precision of each operator is chosen with all else: exactly, conversions included, and the plan computes it."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Small ones take turns in memory and precision: every network meets both of eithe
 takes all, and all networks in full size. Others of that size are in test_light_networks.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

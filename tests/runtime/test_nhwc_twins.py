@@ -1,7 +1,5 @@
 """A network that was exported in NHWC becomes the plan of its twin in NCHW, and computes the same."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

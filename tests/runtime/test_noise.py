@@ -1,7 +1,5 @@
 """Noise of half, operator by operator: measured by rounding, added up, and kept within a limit by the exact choice."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

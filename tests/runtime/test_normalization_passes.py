@@ -1,7 +1,5 @@
 """Normalisations and gated activations that frameworks write out become one operator, and compute the same."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

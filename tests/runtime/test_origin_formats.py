@@ -1,7 +1,5 @@
 """Origin formats spread from anchors in both directions, and end where their meaning ends."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 

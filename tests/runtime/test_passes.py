@@ -1,7 +1,5 @@
 """Each pass makes of a graph what it should, leaves alone what it must not touch, and changes no value."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

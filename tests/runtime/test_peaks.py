@@ -1,7 +1,5 @@
 """Measured peaks take the place of those of the family; no launch beats them, and the model is held against times."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

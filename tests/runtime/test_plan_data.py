@@ -1,7 +1,5 @@
 """A data file made when it is read is what it would be in memory; plans share one; every byte is checked."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import mmap

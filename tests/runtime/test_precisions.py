@@ -1,7 +1,5 @@
 """The choice among precisions is the cheapest of all plans in all of them, and what was measured for it suffices."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 

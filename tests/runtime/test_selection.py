@@ -1,7 +1,5 @@
 """The choice over a whole graph is exact: what it predicts is what the plan holds, and no other choice is cheaper."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

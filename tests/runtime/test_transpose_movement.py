@@ -1,7 +1,5 @@
 """Transpositions move to where the fewest bytes are transposed, and change no value on their way."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import os

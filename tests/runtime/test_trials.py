@@ -1,7 +1,5 @@
 """A trial plan holds each distinct launch once, and expects what the operator computes."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Building ahead: what is built beside a trial, what that hides, and when it is given up."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Iterator

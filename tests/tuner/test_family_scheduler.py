@@ -1,7 +1,5 @@
 """The next rung goes to the family that is expected to save most of the models' time per second of device time."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator

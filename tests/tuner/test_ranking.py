@@ -1,7 +1,5 @@
 """Measurements of one launch or local size predict those of other launches and local sizes of the kernel."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -4,8 +4,6 @@ A finding is kept as soon as it is there. So an acceptance that was interrupted 
 tried again, and all is tried again once the unit's system or its driver is another.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import statistics

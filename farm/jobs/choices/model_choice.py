@@ -1,7 +1,5 @@
 """The choice of a model's plan: what a deployment file asks of it, what tuning kept, and what is told of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence

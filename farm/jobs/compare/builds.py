@@ -1,7 +1,5 @@
 """`farm compare` of two builds of farm, or of two versions of a model: measured in turns on one unit, then decided."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import itertools

@@ -5,8 +5,6 @@ B A A B B A A B at random. Its two medians are one replicate each: what a proces
 clocks) is drawn anew with every turn, and does not pass for a difference between the two.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime

@@ -1,7 +1,5 @@
 """Two engines, or two versions of one, in turns on one unit: fresh processes that load the model and run rounds."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

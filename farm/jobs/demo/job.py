@@ -1,7 +1,5 @@
 """`farm demo`: the main job on this machine: run and validate, profile and tune a network; a report of it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

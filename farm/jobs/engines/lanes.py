@@ -1,7 +1,5 @@
 """An engine of any kind with a model on a unit, farmrt among them; what its rounds follow from and result in."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """How a loaded plan was executed, as part of a row: what ran where, what farmrt answered, what the unit says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from farm.condition.gpu_memory import GpuMemory, read_gpu_memory

@@ -6,8 +6,6 @@ there in a process of its own, beside one from source; what fails or differs is 
 source.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

@@ -1,7 +1,5 @@
 """Which OpenCL library farmrt uses on a unit, what its driver offers, and whether both are well (the health check)."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

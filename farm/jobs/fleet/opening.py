@@ -1,7 +1,5 @@
 """Opens a unit: connects, takes its lease, waits until it is fit, brings farmrt there and starts it."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator

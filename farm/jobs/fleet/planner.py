@@ -1,7 +1,5 @@
 """How models are lowered for one unit: its target, what tuning left for it, and the files that all that lies in."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Mapping

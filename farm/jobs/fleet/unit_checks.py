@@ -1,7 +1,5 @@
 """Looks at a unit for `farm doctor --device`: what it has, what it lacks for jobs, and what to do about it."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

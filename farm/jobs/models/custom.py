@@ -1,7 +1,5 @@
 """The users' operators of a deployment file: those that it names, and those that are installed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

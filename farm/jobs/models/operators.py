@@ -1,7 +1,5 @@
 """What farmrt must have to run some models: its engines, and the operators of its CPU engine."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Collection, Iterable, Mapping

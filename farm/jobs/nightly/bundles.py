@@ -1,7 +1,5 @@
 """The bundles of a nightly run: what a case leaves for later nights, and what earlier nights have left for it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path

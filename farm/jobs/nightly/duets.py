@@ -1,7 +1,5 @@
 """Duets of a nightly run: which a unit makes, and one of them, pair by pair."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math

@@ -1,7 +1,5 @@
 """A nightly run in the store: begun or gone on with, every block and row kept at once, judged at the end."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

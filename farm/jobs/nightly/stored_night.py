@@ -1,7 +1,5 @@
 """A night as the store knows it, judged anew: what `farm nightly` ends with and `farm report` shows."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import functools

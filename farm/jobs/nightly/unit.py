@@ -1,7 +1,5 @@
 """One unit's night: all its cases in blocks, then more blocks of what looks changed, then a row of each case."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

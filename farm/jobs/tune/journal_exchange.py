@@ -6,8 +6,6 @@ something says so, and the owner says it again from there: after a lost message,
 Files only grow and their names are unique, so that nothing needs to be agreed upon.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Keeps a choice that won: beside the tuned parameters, with what was predicted and measured in the manifest."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import json

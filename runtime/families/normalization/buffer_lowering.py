@@ -1,7 +1,5 @@
 """Lowers normalisation, softmax, scale and shift on buffers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """How reductions are lowered to buffers, images and blocks of channels, and at which sizes measured."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from runtime.families.pooling.definition import BLOCKED_GLOBAL_POOL

@@ -1,7 +1,5 @@
 """The layers of detectors: PriorBox, whose boxes hang on shapes alone, and DetectionOutput."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Bad input gives one clear line and exit status 2 (1 for a failed job), and leaves nothing half-written."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -3,8 +3,6 @@
 After a wanted change renew `interface.txt` with `make snapshots`, and read the diff.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """What is typed by mistake, and the one line that comes: in process, before anything is compiled or run."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

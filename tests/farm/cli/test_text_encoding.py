@@ -1,7 +1,5 @@
 """Text is UTF-8 whatever the locale: files, names, tables."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Certificates: who has one of the farm's authority is let in, and a mistake is one line that says what to do."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import os

@@ -1,7 +1,5 @@
 """Progress that crosses a process as lines of JSON arrives as it was."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What Dask's scheduler does differently for units: heartbeats of hosts, turns, queues, and which tasks have begun."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import itertools

@@ -1,7 +1,5 @@
 """A command line as its host reads it: options as given, files as the job's own, and nothing that is the client's."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import itertools

@@ -1,7 +1,5 @@
 """What a host offers of its units, as they come and go."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

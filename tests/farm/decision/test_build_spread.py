@@ -1,7 +1,5 @@
 """Builds of equal sources differ: what is not beyond that is asked of other builds and bundles before it is called."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The decision on A and B, its words, and stored runs against each other."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

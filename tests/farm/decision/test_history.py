@@ -1,7 +1,5 @@
 """What the series' own past says: a change that has a precedent is not confirmed; its levels shift where they did."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Nights that cannot be compared are told as what they are; so is what is worse in metrics that are no times."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

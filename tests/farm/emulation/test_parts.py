@@ -1,7 +1,5 @@
 """What an emulated phone is made of, without a connection: faults, path mapping, thermal model, packets."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

@@ -1,7 +1,5 @@
 """Each adapter that is installed computes what it should, on this machine; refusals need no package."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator, Sequence

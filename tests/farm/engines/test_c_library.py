@@ -1,7 +1,5 @@
 """Engines by their C library: the outputs of the runner in C are those of the engine's Python package."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import random

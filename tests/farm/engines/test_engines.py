@@ -1,7 +1,5 @@
 """`farm run --engine`: other engines' rows, good and bad, on this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

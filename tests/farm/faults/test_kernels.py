@@ -1,7 +1,5 @@
 """Whole jobs with kernels that a driver does not build, or that never end."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

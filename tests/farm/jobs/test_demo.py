@@ -1,7 +1,5 @@
 """The demonstration: its nights begin anew each time, and a tuning on a GPU that is played is told to be a model's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

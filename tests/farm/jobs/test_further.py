@@ -1,7 +1,5 @@
 """Faults that outputs hide, planted between a model's graph and its plan, and models that are right."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable

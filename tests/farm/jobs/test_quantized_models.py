@@ -1,7 +1,5 @@
 """Quantised models: right ones are told as right whatever they make of single steps, and faults are named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

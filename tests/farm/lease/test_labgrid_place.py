@@ -1,7 +1,5 @@
 """A unit's place in labgrid, with a real coordinator: held with lease and reservation, given back, also by the dead."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import shutil

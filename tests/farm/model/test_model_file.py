@@ -1,7 +1,5 @@
 """A model file becomes the deployment that a file written by hand would be; what is open or wrong is one line."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

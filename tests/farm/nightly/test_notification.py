@@ -1,7 +1,5 @@
 """The verdict for machines, and the command that is told of it."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

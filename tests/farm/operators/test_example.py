@@ -1,7 +1,5 @@
 """The example of docs/custom-operators.md, as a user would run it."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

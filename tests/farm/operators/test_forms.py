@@ -1,7 +1,5 @@
 """Every form of argument, on every memory; ABIs of other machines; installed packages."""
 
-from __future__ import annotations
-
 import json
 from importlib.metadata import EntryPoint
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reports of the nights before are kept in the newest one, and lead to each other."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import signal

@@ -1,7 +1,5 @@
 """Pages that are one file: of a profile, of quantisation and of engines; figures, size, hostile names."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 

@@ -1,7 +1,5 @@
 """Benchmark statistics, their eight tables and the trace, from made-up step times."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 from typing import Any

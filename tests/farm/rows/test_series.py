@@ -1,7 +1,5 @@
 """Metrics: those of farm, and those that users' programs tell."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle

@@ -1,7 +1,5 @@
 """A made-up rack of units, as a source for the service, and a service of it."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime

@@ -1,7 +1,5 @@
 """Pages, API and metrics of a made-up rack; who may change what, and what no other site may do."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

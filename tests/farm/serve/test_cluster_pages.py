@@ -1,7 +1,5 @@
 """What the service shows of a cluster: units by host, the queue, who may end a job, and its metrics."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

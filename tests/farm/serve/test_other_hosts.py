@@ -1,7 +1,5 @@
 """What the service shows of other hosts: reports, artifacts, runs and nights, each with its host, and only those."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from pathlib import Path

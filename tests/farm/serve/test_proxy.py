@@ -1,7 +1,5 @@
 """The service below a path: asked as proxies ask, and by nginx with the lines of docs/serve.md where that is there."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

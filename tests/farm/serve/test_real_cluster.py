@@ -1,7 +1,5 @@
 """The page's source against a real scheduler and worker: units, reservations, checks, and a scheduler that restarts."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

@@ -1,7 +1,5 @@
 """What the service listens on, and what it refuses to."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import signal

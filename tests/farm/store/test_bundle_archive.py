@@ -1,7 +1,5 @@
 """The archive of bundles: shared files, damage that is named, room that is made without what is in use."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

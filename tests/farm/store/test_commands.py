@@ -1,7 +1,5 @@
 """`farm store` through the command line, and what prune leaves."""
 
-from __future__ import annotations
-
 import datetime
 import functools
 import json

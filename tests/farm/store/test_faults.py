@@ -1,7 +1,5 @@
 """Stores that are damaged, locked, full, read-only or out of reach: one line each, and nothing is overwritten."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

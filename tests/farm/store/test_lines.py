@@ -1,7 +1,5 @@
 """Export and import: nothing is lost, nothing comes twice."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

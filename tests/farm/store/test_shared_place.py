@@ -1,7 +1,5 @@
 """A place that hosts share: what is damaged is refused, what is in use stays, and no file is held in memory."""
 
-from __future__ import annotations
-
 import json
 import threading
 import tracemalloc

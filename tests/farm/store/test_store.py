@@ -1,7 +1,5 @@
 """What a store keeps, and how it is asked for it."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import math

@@ -1,7 +1,5 @@
 """Phones over adb: the contract with shell protocol 2 and without, with a stock adb server; every way to lose one."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Phones of an adb server on another machine: here a real sshd on the loopback interface, and the server behind it."""
 
-from __future__ import annotations
-
 import os
 import socket
 import socketserver

@@ -1,7 +1,5 @@
 """With each adb server that people have, the newest and Debian's: programs and files, and phones that return."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

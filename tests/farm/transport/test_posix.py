@@ -1,7 +1,5 @@
 """What POSIX transports share: files hashed with farmrt while they arrive, digests, and how much storage there is."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

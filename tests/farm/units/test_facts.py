@@ -1,7 +1,5 @@
 """Facts of phones and boards, from good, missing and hostile answers."""
 
-from __future__ import annotations
-
 import hashlib
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """The units that a deployment file is for."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

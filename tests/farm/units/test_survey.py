@@ -1,7 +1,5 @@
 """The survey of units: which there are, the report of each, and the cache of facts for absent ones."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import threading

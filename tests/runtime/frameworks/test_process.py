@@ -1,7 +1,5 @@
 """A framework's program in a process of its own: whatever it does there, the caller gets a result or one line."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Costs of a SoC by replayed journals: its own, else the best match of its GPU family, else modelled."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What tuning kept is shown for a unit that is known but not there, as it is used on one that is."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bundles: made by this farm or another one, described by bundle.json."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

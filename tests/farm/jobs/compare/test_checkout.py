@@ -1,7 +1,5 @@
 """Commits of farm's repository as worktrees, and folders with a checkout."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

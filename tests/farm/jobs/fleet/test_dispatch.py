@@ -1,7 +1,5 @@
 """Jobs on many units at once: who does what, units that are lost and return, and those that never come."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

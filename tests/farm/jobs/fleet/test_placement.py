@@ -1,7 +1,5 @@
 """Where the steps of a plan run, as rows tell it."""
 
-from __future__ import annotations
-
 import types
 from typing import Any
 

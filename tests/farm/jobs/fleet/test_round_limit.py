@@ -1,7 +1,5 @@
 """How long a round may go without progress follows from its largest step, unless the user says it."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

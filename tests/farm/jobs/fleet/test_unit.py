@@ -1,7 +1,5 @@
 """Choice of OpenCL library and target, from made-up drivers and probes."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path

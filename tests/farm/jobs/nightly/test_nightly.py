@@ -1,7 +1,5 @@
 """Whole nightly runs on emulated phones: verdict, report, exit status; killed runs; phones that are away or hot."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

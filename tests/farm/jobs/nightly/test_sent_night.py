@@ -1,7 +1,5 @@
 """A unit's night as a file, and the bundles that it leaves on its host."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which ways to execute a model tuning tries on a CPU."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
