@@ -8,8 +8,6 @@ those of keras.applications, where TensorFlow is installed. Weights are seeded n
 All engines that are installed take turns, on all cores.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import datetime

@@ -1,7 +1,5 @@
 """`farm opbench`."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Sequence

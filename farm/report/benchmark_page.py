@@ -4,8 +4,6 @@ Graph with the time of each node, timeline, roofline, histogram of rounds, condi
 that the page needs no script to be read.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

@@ -1,7 +1,5 @@
 """`farm engines --html`: engines beside each other on each unit, as one file that loads nothing from elsewhere."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence

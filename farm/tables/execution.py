@@ -1,7 +1,5 @@
 """How plans were executed, on a terminal: a table of memory, and lines for what was asked of CPUs and drivers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from farm.rows.benchmark import BenchmarkRow

@@ -1,7 +1,5 @@
 """A command on a remote unit: the interface that a transport implements (Channel), and its streams with deadlines."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable

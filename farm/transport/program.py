@@ -1,7 +1,5 @@
 """Runs a program on a unit to its end, or keeps one that answers line by line; the same over every transport."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import time

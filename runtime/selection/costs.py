@@ -1,7 +1,5 @@
 """What launches cost: measured times by key, and a model of those that nobody has measured."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import math

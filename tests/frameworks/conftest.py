@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.frameworks.frameworks import is_installed
+from runtime.frameworks.process import is_installed
 from runtime.host import extras
 from tests.conftest import require
 

@@ -1,7 +1,5 @@
 """The emulated board as a unit of farm: these tests need it running (`farm emulate board start`, as root)."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

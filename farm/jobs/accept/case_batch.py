@@ -1,7 +1,5 @@
 """Runs cases of operators on a unit, many in one plan: what it costs to bring, load and run one is paid once."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -7,9 +7,8 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy.typing as npt
 import onnx
 
 from farm.config.deployment import DataType, Deployment, Input, Model, Output, Runtime
@@ -18,19 +17,18 @@ from farm.config.platforms import PLATFORMS, DataFormat
 from farm.jobs.models.custom import custom_names, custom_report
 from farm.model import boundary, data_formats, fetch, own_values
 from farm.model.arithmetic_limits import beyond_half
-from farm.model.framework_model import FrameworkModel
+from farm.model.framework_model import READERS, FrameworkModel, read_source_model
 from farm.model.further_cases import FurtherCases, further_cases
 from farm.model.further_inputs import NUDGE, generator, nudged, with_nudged_scales
 from farm.model.metrics import Metrics, compare, worst
 from farm.model.oracle import expected_outputs
 from farm.model.padded_outputs import filled
-from farm.model.source_model import READERS, read_source_model
 from farm.rows.forecast import MIXED
 from farm.workspace import Workspace
 from runtime.convert import convert
 from runtime.errors import ConfigError, FarmError, ModelError, NoReferenceError, UnsupportedError
-from runtime.graph import Graph
-from runtime.importers.custom_nodes import CustomNames
+from runtime.graph import Array, Graph
+from runtime.importers.farm_domain import CustomNames
 from runtime.importers.onnx_file import whole
 from runtime.importers.stand_ins import needs_stand_in
 from runtime.lowering.choice import GraphChoice
@@ -44,7 +42,6 @@ from runtime.types import OriginFormat, Precision, Precisions, asked_algorithms
 if TYPE_CHECKING:
     from farm.quantization.quantizer import FloatModel
 
-Array = npt.NDArray[Any]
 
 PRECISIONS: Mapping[DataType, Precision] = {
     "fp32_fp32": Precision.FP32,

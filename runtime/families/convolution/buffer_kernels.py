@@ -1,7 +1,5 @@
 """Convolutions, fully connected layers and matrix products in buffers."""
 
-from __future__ import annotations
-
 import math
 
 from runtime.kernels.buffer import tile

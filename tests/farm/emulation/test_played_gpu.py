@@ -3,8 +3,6 @@
 The library reads its profile once a process, so each script runs in one of its own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

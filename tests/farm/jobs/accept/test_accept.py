@@ -1,7 +1,5 @@
 """`farm accept` on played GPUs and emulated phones: each planted fault is found by the check that should find it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Findings from what a unit answered, and what farm does for them: no unit is asked."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools

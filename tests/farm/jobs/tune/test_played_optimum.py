@@ -1,7 +1,5 @@
 """The quick search on played GPUs, whose best candidate of every launch is known (benchmarks/played_optimum.py)."""
 
-from __future__ import annotations
-
 import statistics
 
 import pytest
