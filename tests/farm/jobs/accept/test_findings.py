@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -263,7 +264,10 @@ def test_findings_are_in_force_until_the_system_or_the_driver_changes(folder: Pa
         facts_cache.update(UNIT, folder=folder, **known)  # type: ignore[arg-type]
         assert acceptance.trust_of(UNIT, folder) == Trust() and acceptance.table_word(UNIT, folder) == "updated"
         facts_cache.update(UNIT, Facts(os="Android 14", build="one"), DriverFacts(gpu="GPU", driver="1"), folder)
-    assert acceptance.table_word(UNIT, folder)[:2] == "20"
+    assert acceptance.table_word(UNIT, folder) == datetime.date.today().isoformat()
+    for check in ("kernels", "throttling"):
+        acceptance.keep(UNIT, AcceptanceFinding(check=check, state="limited", text=""), folder=folder)
+    assert acceptance.table_word(UNIT, folder).endswith(", limited: kernels, throttling")
 
 
 def test_a_damaged_file_and_one_of_another_device_are_none(folder: Path) -> None:
