@@ -90,7 +90,7 @@ def is_rounded(found: Array, exact: Array, tolerance: float) -> Array:
     """
     allowed = _STEP / 2 + tolerance * float(np.abs(exact).max())
     is_near = np.abs(found - np.clip(exact, *_LIMITS)) <= allowed
-    return is_near & (np.rint(found / _STEP) * _STEP == found)
+    return np.asarray(is_near & (np.rint(found / _STEP) * _STEP == found))
 
 
 def shape_text(shape: Shape) -> str:
