@@ -117,10 +117,10 @@ def page_environment(loader: BaseLoader) -> Environment:
 
 
 def _printable(value: object) -> object:
-    """Without control characters; markup is the templates' own."""
-    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
+    """Without control characters, and with minus signs; markup is the templates' own."""
+    if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return one_line(value)
+    return figures.with_minus(value if value.isprintable() else one_line(value))
 
 
 def script_json(value: object) -> Markup:

@@ -96,7 +96,7 @@ class OpenCLKernel:
         fits: why a variant cannot run these ints on a target, empty where it can.
         local_limit: largest local size on each axis; empty: any.
         memory: `buffer` or `image`, whatever its tensors lie in.
-        splittable: it uses global ids only, so that a launch may be enqueued in parts.
+        splittable: it uses global ids only, so that a launch may be enqueued in parts and in smaller groups.
     """
 
     source: str

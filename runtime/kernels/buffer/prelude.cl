@@ -3,7 +3,6 @@
 //   flat     x, x_offset             elements from x[x_offset]
 //   weights  w, w_offset             constants; at least 64 zeros follow them
 // Offsets and strides count elements. Products are added in `real` (half where PRECISION is 2), all else is in float.
-#define INLINED __attribute__((always_inline))
 #define JOIN_TOKENS(a, b) a##b
 #define JOIN(a, b) JOIN_TOKENS(a, b)
 

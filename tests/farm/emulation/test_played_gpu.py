@@ -102,7 +102,8 @@ def test_a_shipped_profile_is_a_gpu_whose_driver_says_that_it_is_played(profile:
     assert device["type"] == "gpu"
     assert device["driver"].startswith(PLAYED)
     assert "played" not in device["name"].lower()  # the name is what a phone's driver says
-    assert device["name"] in played_note({"driver": device["driver"], "gpu": device["name"]})
+    fingerprint = {"driver": device["driver"], "gpu": device["name"]}
+    assert device["name"] in played_note(fingerprint) and played_note(fingerprint, "cpu") == ""
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from farm.report.figures import (
     moment,
     percent,
     six_digits,
+    with_minus,
 )
 from farm.report.markdown import ReportSection, markdown, plain, write
 from farm.report.names import Names, slug
@@ -68,6 +69,18 @@ def test_changes_are_ratios_or_differences() -> None:
 def test_what_is_no_number_is_no_change() -> None:
     broken = Judgement(Verdict.FAILED, "", value=math.nan, baseline=1.0, ratio=math.inf, low=math.nan, high=1.0)
     assert (change(Metric.LATENCY, broken), interval(broken.low, broken.high), broken.relative_change) == ("–", "", 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("-0.7 % (-0.9 to -0.5 %) against 20 nights", "−0.7 % (−0.9 to −0.5 %) against 20 nights"),
+        ("+0.2 % (-0.9 to +0.5 %) against run 3; -1.5 to 6", "+0.2 % (−0.9 to +0.5 %) against run 3; −1.5 to 6"),
+        ("run 2026-11-21 of arm64-v8a: clEnqueue (-5), exit status -9", ""),
+    ],
+)
+def test_sentences_have_the_minus_signs_of_their_percentages(text: str, shown: str) -> None:
+    assert with_minus(text) == (shown or text)
 
 
 def test_percent_and_times() -> None:
