@@ -29,7 +29,7 @@ from farm.jobs.models.prepare import Prepared, prepare
 from farm.model import fetch
 from runtime.statistics.ratios import MINIMUM_ROUNDS
 
-NETWORKS = ("MobileNet", "MobileNetV2", "ResNet50", "InceptionV3")
+NETWORKS = ("MobileNet", "MobileNetV2", "MobileNetV3Large", "EfficientNetB0", "ResNet50", "InceptionV3")
 LIMIT_S = 20.0  # of one comparison in turns
 
 
