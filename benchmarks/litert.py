@@ -28,7 +28,7 @@ from farm.model import fetch
 from runtime.graph import Array
 from runtime.statistics.ratios import MINIMUM_ROUNDS
 
-NETWORKS = ("MobileNet", "MobileNetV2", "ResNet50", "InceptionV3")
+NETWORKS = ("MobileNet", "MobileNetV2", "MobileNetV3Large", "EfficientNetB0", "ResNet50", "InceptionV3")
 LIMIT_S = 20.0  # of one comparison in turns
 
 

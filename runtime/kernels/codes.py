@@ -78,6 +78,7 @@ OPTIONS: Mapping[str, type[enum.IntEnum] | int] = {
     "LOG": 2,
     "BLOCK": 1025,
     "FIRST": 2,
+    "FEW": 2,
     "EXPAND": 2,
     "INNER": Unary,
     "BYTES": 64,

@@ -95,7 +95,7 @@ static rt_blocked_window window_of(const rt_cpu_call *call) {
 }
 
 static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    rt_blocked_depthwise_args d = rt_blocked_depthwise_args_of(call);
+    rt_quantized_depthwise_args d = rt_quantized_depthwise_args_of(call);
     if (!rt_block_is_known(call)) return "its block is neither 8 nor 16";
     uint32_t block = call->codes.block;
     uint64_t images = (uint64_t)d.batch, channels = (uint64_t)d.channels;
