@@ -55,7 +55,7 @@ _X86_SETS = {
     "avx2": _AVX2,
     "avxvnni": (*_AVX2, "-mavxvnni"),
     "avx512": _AVX512,
-    "avx512vnni": (*_AVX512, "-mavx512bw", "-mavx512vl", "-mavx512vnni"),
+    "avx512vnni": (*_AVX512, "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
 }
 _X86_PAIRS = {"avx2pairs": (*_AVX2, "-DRT_PAIRS")}  # AVX2 again, for weights with which it may sum pairs in 16 bits
 _ARM_SETS = {

@@ -158,6 +158,7 @@ CONVOLUTIONS = {
         (20, 20), (30, 31), pads=SAME, depthwise=True, batch=2, residual=True, activation=SWISH
     ),
     "depthwise narrow": Convolution((16, 16), (3, 2), pads=SAME, depthwise=True),
+    "depthwise column": Convolution((16, 16), (6, 1), pads=SAME, depthwise=True),
     "depthwise wide": Convolution((16, 16), (24, 29), pads=SAME, depthwise=True, residual=True),
     "depthwise wide stride 2": Convolution((8, 8), (41, 43), stride=(2, 2), pads=(0, 1, 1, 0), depthwise=True),
     "depthwise 5x5 stride 2": Convolution((8, 8), (9, 21), (5, 5), (2, 2), (1, 2, 2, 1), depthwise=True),

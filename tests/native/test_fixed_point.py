@@ -15,12 +15,14 @@ from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.target import Target
 from tests.native.farmrt import Farmrt
-from tests.runtime.fixed_point_models import SHAPE, drawn_weights, model
+from tests.runtime.fixed_point_models import SHAPE, X_STEP, drawn_weights, model
 
 CPU = Target("host", "host", memory="cpu")
 RANDOM = np.random.default_rng(4)
 ROWS = {"w": RANDOM.integers(-127, 128, (16, 96)).astype(np.int8), "ws": np.float32(0.004)}
 WINDOW = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 0, 1, 1]}
+STEP = np.float32(2**-8)  # of sums, in those of results: many lie in the middle, where TFLite rounds them upwards first
+HALVES = {"ws": np.full(32, STEP), "cs": np.full(32, STEP * X_STEP), "ys": X_STEP}
 CASES: dict[str, tuple[str, dict[str, Array], dict[str, Any]]] = {
     "conv": ("Conv", drawn_weights(70, 16, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
     "winograd's": ("Conv", drawn_weights(64, 16, 3, 3), {"pads": [1, 1, 1, 1]}),
@@ -28,6 +30,7 @@ CASES: dict[str, tuple[str, dict[str, Array], dict[str, Any]]] = {
     "groups": ("Conv", drawn_weights(32, 8, 1, 1), {"group": 2}),
     "depthwise": ("Conv", drawn_weights(16, 1, 3, 3), {"group": 16, "pads": [1, 1, 1, 1]}),
     "depthwise 5x5": ("Conv", drawn_weights(16, 1, 5, 5), {"group": 16, "strides": [2, 2], "pads": [2, 2, 2, 2]}),
+    "halves": ("Conv", drawn_weights(32, 16, 3, 3) | HALVES, {"pads": [1, 1, 1, 1]}),
     "rows": ("MatMul", ROWS, {}),
     "add": ("Add", {}, {}),
     "sub": ("Sub", {}, {}),

@@ -17,6 +17,7 @@ from runtime.families.matrix.byte_products import MOST_PRODUCTS
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.codes import (
     BYTES_FIXED,
+    BYTES_NEAR,
     BYTES_ONCE,
     BYTES_PAIRS,
     INPUT_IN_BYTES,
@@ -122,12 +123,16 @@ def pairs(packed: Array) -> int:
 
 
 def fixed_ends(found: FixedPoint, bias: Array | None, totals: Array, zero: int) -> tuple[Array, Array]:
-    """Multipliers and shifts [2, channels], and biases for sums over u and u - 128 alike, as the bits of floats.
+    """Multipliers, shifts, scales and slacks [4, channels] (cpu_quantized.h), and biases for sums over u and u - 128.
 
-    `bias`: in floats; `totals`: of the weights of each channel; `zero`: the byte that stands for zero.
+    `bias`: in floats; `totals`: of the weights of each channel; `zero`: the byte that stands for zero. Floats are their
+    bits.
     """
     _, multipliers, shifts = product_factors(found)
-    ends = np.stack([np.broadcast_to(each, totals.shape) for each in (multipliers, shifts)])
+    slacks = 0.0 if rounds_once(found) else np.where(multipliers, 2.0 ** (shifts - 1), 0.0)
+    floats = (multipliers * 2.0 ** (shifts - 31), np.broadcast_to(slacks, shifts.shape))
+    rows = (multipliers, shifts, *(each.astype(np.float32).view(np.int32) for each in floats))
+    ends = np.stack([np.broadcast_to(each, totals.shape) for each in rows])
     whole = np.zeros(totals.shape, np.int64) if bias is None else whole_bias(bias, found)
     biases = np.stack([whole - totals.astype(np.int64) * (zero - shift) for shift in (0, 128)])
     return ends, biases
@@ -135,7 +140,9 @@ def fixed_ends(found: FixedPoint, bias: Array | None, totals: Array, zero: int) 
 
 def bits_of_fixed(found: FixedPoint) -> int:
     """Bits of BYTES."""
-    return BYTES_FIXED | (BYTES_ONCE if rounds_once(found) else 0)
+    _, multipliers, shifts = product_factors(found)
+    is_near = np.all((multipliers == 0) | ((shifts >= -31) & (shifts <= -1)))
+    return BYTES_FIXED | BYTES_ONCE * rounds_once(found) | BYTES_NEAR * bool(is_near)
 
 
 def as_floats(whole: Array) -> Array:

@@ -454,6 +454,14 @@ INLINE void column_load(const uint8_t *columns, uint32_t bits, uint64_t column, 
         for (int i = 0; i < PARTS; i++) values[i] = load_halves(halves + i * LANES);
         return;
     }
+#if LANES == 16
+    if (bits == 4) { /* the lower half of a byte chooses among all values */
+        const __m512 all = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+        const __m512i both = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)columns));
+        values[0] = (lanes)_mm512_permutexvar_ps(column % 2 ? _mm512_srli_epi32(both, 4) : both, all);
+        return;
+    }
+#endif
     memcpy(&own, columns, sizeof own);
     if (bits == 4) own = ((bytes)((pairs)own >> (uint16_t)(column % 2 * 4)) & 15) - 8;
     integers_widen((const int8_t *)&own, values);
@@ -577,21 +585,32 @@ static void narrow_product(const rt_tile *tile, const rt_narrow_weights *weights
     }
 }
 
-/* rt_tile_kernels.narrow_to_floats. */
-static void narrow_to_floats(const rt_narrow_weights *weights, float *target) {
+/* rt_tile_kernels.narrow_to_floats of a constant number of bits, integers; two columns at once, that may share bytes. */
+INLINE void integers_to_floats(const rt_narrow_weights *weights, uint32_t bits, float *target) {
     const uint8_t *columns = first_column(weights);
-    if (weights->bits == RT_HALF_BITS) {
-        halves_to_floats((const uint16_t *)(const void *)columns, weights->columns * RT_CPU_BLOCK, target);
-        return;
-    }
     for (uint64_t column = 0, end; column < weights->columns; column = end) {
-        const float *scales = group_scales(weights, column);
+        lanes scale[PARTS], values[PARTS];
+        for (int i = 0; i < PARTS; i++) scale[i] = load(group_scales(weights, column) + i * LANES);
         end = group_end(weights, column, weights->columns);
-        for (uint64_t c = column; c < end; c++, target += RT_CPU_BLOCK) {
-            lanes values[PARTS];
-            column_load(columns, weights->bits, c, values);
-            for (int i = 0; i < PARTS; i++) store(target + i * LANES, values[i] * load(scales + i * LANES));
+        for (uint64_t c = column, count; c < end; c += count) {
+            const uint8_t *own = columns + bytes_before(bits, c - c % 2);
+            count = c % 2 == 0 && c + 2 <= end ? 2 : 1;
+            for (uint32_t k = 0; k < 2; k++) {
+                if (count == 1 && k != c % 2) continue;
+                column_load(own, bits, k, values);
+                for (int i = 0; i < PARTS; i++) store(target + i * LANES, values[i] * scale[i]);
+                target += RT_CPU_BLOCK;
+            }
         }
+    }
+}
+
+static void narrow_to_floats(const rt_narrow_weights *weights, float *target) {
+    const uint16_t *halves = (const uint16_t *)(const void *)first_column(weights);
+    switch (weights->bits) {
+        case 4: integers_to_floats(weights, 4, target); break;
+        case 8: integers_to_floats(weights, 8, target); break;
+        default: halves_to_floats(halves, weights->columns * RT_CPU_BLOCK, target);
     }
 }
 
