@@ -31,6 +31,12 @@ US = 1e3
 TRANSFORMER, PLACES, EIGHT = "bert_mini", 128, 8
 SHARING = ("softmax", "reduce", "normalization", "fully_connected")  # kernels with lanes, none of which joins in waves
 CONSTANT, IN_WAVES, IN_BYTES, WITH_DOTS = " -DCONSTANT=1", " -DSUBGROUPS=1", " -DBYTES=5", " -DDOT=1"
+Takes = Callable[[TrialLaunch, Candidate], bool]
+
+
+def every(launch: TrialLaunch, candidate: Candidate) -> bool:
+    """Takes all candidates."""
+    return True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,16 +62,16 @@ class PlayedGpu:
     def round_ns(
         self,
         launches: Sequence[TrialLaunch],
-        takes: Callable[[TrialLaunch, Candidate], bool] = lambda launch, candidate: True,
+        takes: Takes = every,
         further: str = "",
     ) -> float:
         """A round of each launch's fastest candidate among those that are taken; of all, where none is."""
         return sum(self.best_ns(launch, takes, further) * len(launch.uses) for launch in launches)
 
-    def best_ns(self, launch: TrialLaunch, takes: Callable[[TrialLaunch, Candidate], bool], further: str = "") -> float:
+    def best_ns(self, launch: TrialLaunch, takes: Takes = every, further: str = "") -> float:
         """The fastest candidate of a launch; `further`: options that no variant has."""
-        every = list(candidate_costs(launch, self.target, self.wave))
-        taken = [candidate for candidate in every if takes(launch, candidate)] or every
+        known = list(candidate_costs(launch, self.target, self.wave))
+        taken = [candidate for candidate in known if takes(launch, candidate)] or known
         return min(self.trials.true_ns(launch, candidate, further) for candidate in taken)
 
 
@@ -84,8 +90,8 @@ def recorded(gpu: PlayedGpu) -> float | None:
 
 def constant(gpu: PlayedGpu) -> float | None:
     """Weights in constant memory, wherever they fit and that is faster."""
-    usual = [gpu.best_ns(launch, lambda *_: True) * len(launch.uses) for launch in gpu.launches]
-    kept = [gpu.best_ns(launch, lambda *_: True, CONSTANT) * len(launch.uses) for launch in gpu.launches]
+    usual = [gpu.best_ns(launch) * len(launch.uses) for launch in gpu.launches]
+    kept = [gpu.best_ns(launch, further=CONSTANT) * len(launch.uses) for launch in gpu.launches]
     return sum(map(min, usual, kept)) / sum(usual)
 
 

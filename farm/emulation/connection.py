@@ -10,8 +10,9 @@ import struct
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from farm.emulation import streams
-from farm.emulation.streams import AdbStream, Command, PacketError, PacketHeader, StreamClosed, encode
+from farm.emulation import packets
+from farm.emulation.packets import Command, PacketError, PacketHeader, encode
+from farm.emulation.streams import AdbStream, StreamClosed
 
 Service = Callable[[AdbStream], Coroutine[Any, Any, None]]
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
@@ -32,8 +33,8 @@ class ConnectReply:
         names = {"product.name": product, "product.model": model, "product.device": device}
         text = "device::" + "".join(f"ro.{name}={value};" for name, value in names.items())
         if not modern:
-            return cls(streams.VERSION_WITH_CHECKSUM, streams.OLD_MAX_PAYLOAD_BYTES, text.encode())
-        return cls(streams.VERSION, streams.MAX_PAYLOAD_BYTES, f"{text}features={','.join(features)}".encode())
+            return cls(packets.VERSION_WITH_CHECKSUM, packets.OLD_MAX_PAYLOAD_BYTES, text.encode())
+        return cls(packets.VERSION, packets.MAX_PAYLOAD_BYTES, f"{text}features={','.join(features)}".encode())
 
 
 class Connection:
@@ -58,7 +59,7 @@ class Connection:
         self._streams: dict[int, AdbStream] = {}
         self._services: dict[int, asyncio.Task[None]] = {}
         self._last_stream = 0
-        self._payload_bytes = streams.OLD_MAX_PAYLOAD_BYTES
+        self._payload_bytes = packets.OLD_MAX_PAYLOAD_BYTES
         self._checksum = True
         self._not_stalled = asyncio.Event()
         self._not_stalled.set()
@@ -89,7 +90,7 @@ class Connection:
 
     async def _receive(self) -> tuple[PacketHeader, bytes]:
         await self._not_stalled.wait()
-        header = PacketHeader.decode(await self._reader.readexactly(streams.HEADER.size))
+        header = PacketHeader.decode(await self._reader.readexactly(packets.HEADER.size))
         payload = await self._reader.readexactly(header.payload_bytes)
         header.check(payload)
         await self._not_stalled.wait()
@@ -104,7 +105,7 @@ class Connection:
         match header.command:
             case Command.CNXN:
                 await self._on_connect(header, tasks)
-            case Command.AUTH if header.arg0 == streams.AUTH_SIGNATURE:
+            case Command.AUTH if header.arg0 == packets.AUTH_SIGNATURE:
                 await self._ask_for_key()  # and after the public key wait for the owner
             case Command.OPEN:
                 await self._open(header.arg0, payload.rstrip(b"\0").decode(errors="surrogateescape"), tasks)
@@ -137,11 +138,11 @@ class Connection:
     async def _reply(self, reply: ConnectReply, header: PacketHeader) -> None:
         self._payload_bytes = min(reply.payload_bytes, header.arg1)
         await self._send(Command.CNXN, reply.version, reply.payload_bytes, reply.banner)
-        self._checksum = min(reply.version, header.arg0) < streams.VERSION
+        self._checksum = min(reply.version, header.arg0) < packets.VERSION
 
     async def _ask_for_key(self) -> None:
         """Sends an authentication token: the phone asks so for another key than those that it does not know."""
-        await self._send(Command.AUTH, streams.AUTH_TOKEN, 0, os.urandom(streams.TOKEN_BYTES))
+        await self._send(Command.AUTH, packets.AUTH_TOKEN, 0, os.urandom(packets.TOKEN_BYTES))
 
     async def _open(self, remote: int, name: str, tasks: asyncio.TaskGroup) -> None:
         service = self._open_service(name, self)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import IO, BinaryIO, Self
+from typing import IO, BinaryIO
 
 from farm import atomic_file, toolchain
 from farm.config.inventory import Unit
@@ -21,14 +21,14 @@ from farm.host_system import why_no_linux
 from farm.transport import base, storage
 from farm.transport.base import CompletedProgram
 from farm.transport.interruption import Interruption
-from farm.transport.program import LineProcess, Sink, run_to_end
+from farm.transport.program import LineProcess, ProgramStreams, Sink, run_to_end
 from runtime.errors import DeviceError, FarmError, JobError
 
 CHUNK_BYTES = 256 * 1024
 DRAIN_S = 1.0
 
 
-class LocalStreams:
+class LocalStreams(ProgramStreams):
     """Moves data between a process, which leads its own process group, and its callers.
 
     The program counts as ended when the process ends, even if its output is still open: what it left in its process
@@ -49,12 +49,6 @@ class LocalStreams:
         self._pidfd = os.pidfd_open(process.pid)
         self._selector.register(self._pidfd, selectors.EVENT_READ, self._on_exit)
         os.set_blocking(self._stdin.fileno(), False)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
 
     @property
     def finished(self) -> bool:

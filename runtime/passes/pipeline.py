@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping
 
 from runtime.graph import Graph
 from runtime.passes.affine import fold_batch_norms, fuse_biases
-from runtime.passes.attention_fusion import fuse_attention, fuse_rotary
+from runtime.passes.attention_fusion import fuse_attention
 from runtime.passes.attention_sharing import join_products, share_heads
 from runtime.passes.fake_quantization import remove_needless_quantizations, round_before_reshapes
 from runtime.passes.fully_connected import convert_fully_connected
 from runtime.passes.fusion import fuse_activations, fuse_pads, fuse_residuals
 from runtime.passes.gated_activations import fuse_gated_activations
 from runtime.passes.normalization_fusion import fold_normalization_scales, fuse_normalizations
+from runtime.passes.rotary_fusion import fuse_rotary
 from runtime.passes.rounds import repeated
 from runtime.passes.simplification import (
     fold_constants,

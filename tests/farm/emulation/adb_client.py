@@ -7,8 +7,8 @@ import socket
 import struct
 from types import TracebackType
 
-from farm.emulation import streams
-from farm.emulation.streams import HEADER, Command, PacketHeader, encode
+from farm.emulation import packets
+from farm.emulation.packets import HEADER, Command, PacketHeader, encode
 
 TIMEOUT_S = 60.0
 FRAME = struct.Struct("<BI")
@@ -27,7 +27,7 @@ class CommandOutput:
 class AdbClient:
     """A connection to a phone; every wait is limited."""
 
-    def __init__(self, port: int, version: int = streams.VERSION) -> None:
+    def __init__(self, port: int, version: int = packets.VERSION) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
         self._version = version
         self._streams = 0
@@ -41,7 +41,7 @@ class AdbClient:
 
     def connect(self) -> tuple[PacketHeader, bytes]:
         """Says who we are; what the phone answers."""
-        self.send(Command.CNXN, self._version, streams.MAX_PAYLOAD_BYTES, BANNER)
+        self.send(Command.CNXN, self._version, packets.MAX_PAYLOAD_BYTES, BANNER)
         return self.receive()
 
     def send(self, command: Command, arg0: int, arg1: int, payload: bytes = b"") -> None:

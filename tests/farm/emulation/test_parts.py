@@ -16,15 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.emulation import state
+from farm.emulation import thermal
 from farm.emulation.cpu_limit import limit_cpu
 from farm.emulation.faults import FAULTS, Fault, FaultInjector, read_size, read_time
 from farm.emulation.filesystem import OutputPathMapper, map_command, map_path
+from farm.emulation.packets import HEADER, MAX_PAYLOAD_BYTES, Command, PacketError, PacketHeader, encode
 from farm.emulation.processes import descendants
 from farm.emulation.shell import ShellRequest, StdioMode
 from farm.emulation.socs import SOCS, find_soc
-from farm.emulation.state import AMBIENT_C, CLOCK_CAPS, PhoneState, ThermalState
-from farm.emulation.streams import HEADER, MAX_PAYLOAD_BYTES, Command, PacketError, PacketHeader, encode
+from farm.emulation.state import PhoneState
+from farm.emulation.thermal import AMBIENT_C, CLOCK_CAPS, ThermalState
 from farm.soc import soc_key
 from runtime.errors import ConfigError
 
@@ -187,11 +188,11 @@ def test_temperatures_stay_sane_and_do_not_depend_on_the_step(load: float, elaps
 
 
 def test_governors_choose_clocks_within_the_cap() -> None:
-    assert state.clock("performance", 300, 2800, 0.0, 1.0) == 2800
-    assert state.clock("performance", 300, 2800, 1.0, 0.5) == 1400
-    assert state.clock("powersave", 300, 2800, 1.0, 1.0) == 300
-    assert 300 < state.clock("schedutil", 300, 2800, 0.4, 1.0) < 2800
-    assert state.clock("schedutil", 300, 2800, 1.0, 0.01) == 300
+    assert thermal.clock("performance", 300, 2800, 0.0, 1.0) == 2800
+    assert thermal.clock("performance", 300, 2800, 1.0, 0.5) == 1400
+    assert thermal.clock("powersave", 300, 2800, 1.0, 1.0) == 300
+    assert 300 < thermal.clock("schedutil", 300, 2800, 0.4, 1.0) < 2800
+    assert thermal.clock("schedutil", 300, 2800, 1.0, 0.01) == 300
 
 
 @given(st.sampled_from(Command), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.binary(max_size=300))

@@ -15,10 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from farm.emulation import EmulatedPhone, PhoneSettings, streams
+from farm.emulation import EmulatedPhone, PhoneSettings, packets
+from farm.emulation.packets import Command
 from farm.emulation.phone_thread import EventLoopThread
 from farm.emulation.processes import phone_processes
-from farm.emulation.streams import Command
 from runtime.errors import ConfigError
 from tests.conftest import require
 from tests.farm.emulation.adb_client import AdbClient, CommandOutput, decode_output
@@ -86,7 +86,7 @@ def sync_pull(peer: AdbClient, path: str) -> bytes:
 def test_the_banner_tells_of_the_phone(phone: EmulatedPhone) -> None:
     with AdbClient(phone.port) as peer:
         header, banner = peer.connect()
-    assert (header.command, header.arg0, header.arg1) == (Command.CNXN, streams.VERSION, 1024**2)
+    assert (header.command, header.arg0, header.arg1) == (Command.CNXN, packets.VERSION, 1024**2)
     assert banner.startswith(b"device::ro.product.name=dipper;ro.product.model=MI 8;ro.product.device=dipper;features=")
     assert {b"shell_v2", b"stat_v2", b"ls_v2", b"sendrecv_v2"} <= set(banner.partition(b"features=")[2].split(b","))
 
@@ -94,7 +94,7 @@ def test_the_banner_tells_of_the_phone(phone: EmulatedPhone) -> None:
 def test_an_old_phone_has_no_features_small_packets_and_checksums() -> None:
     with EmulatedPhone(PhoneSettings(shell_v2=False)) as phone, AdbClient(phone.port) as peer:
         header, banner = peer.connect()
-        assert (header.arg0, header.arg1) == (streams.VERSION_WITH_CHECKSUM, 4096)
+        assert (header.arg0, header.arg1) == (packets.VERSION_WITH_CHECKSUM, 4096)
         assert b"features" not in banner
         assert peer.open("exec:head -c 10000 /dev/zero | tr '\\0' x").read_all() == b"x" * 10000
         assert peer.checksummed
@@ -399,7 +399,7 @@ def test_an_unauthorized_phone_asks_for_keys_until_its_owner_agrees(phone: Emula
     phone.inject("unauthorized")
     with AdbClient(phone.port) as peer:
         assert peer.connect()[0].command is Command.AUTH
-        peer.send(Command.AUTH, streams.AUTH_SIGNATURE, 0, bytes(256))
+        peer.send(Command.AUTH, packets.AUTH_SIGNATURE, 0, bytes(256))
         assert peer.receive()[0].command is Command.AUTH
         phone.clear_faults()
         assert peer.receive()[0].command is Command.CNXN

@@ -17,7 +17,7 @@ from farm.report.kept_nights import verdict_of
 from farm.report.write import write_reports
 from farm.serve import events
 from farm.serve.app import API
-from farm.serve.json_answers import OPERATIONS, description
+from farm.serve.openapi import OPERATIONS, description
 from farm.serve.rendering import ASSETS
 from farm.serve.service import FarmService
 from farm.store import Store

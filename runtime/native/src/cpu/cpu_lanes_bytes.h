@@ -109,12 +109,6 @@ INLINE ints integers_clamp(ints v, ints low, ints high) {
 #endif
 }
 
-INLINE ints ints_load(const void *source) {
-    ints value;
-    memcpy(&value, source, sizeof value);
-    return value;
-}
-
 /* a * b / 2^31, halves rounded upwards. */
 INLINE ints high_product(ints a, ints b) {
 #if LANES == 16
