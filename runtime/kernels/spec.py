@@ -46,7 +46,7 @@ class ArgumentForm(enum.StrEnum):
     VIEW     pointer, element offset, pixel stride       (NHWC activations)
     FLAT     pointer, element offset
     WEIGHTS  pointer, element offset                     (constants; padded with at least 64 zeros)
-    TABLE    pointer, element offset                     (constant int32 indices)
+    TABLE    pointer, offset in int32                    (indices, int32 or as pairs of these int64)
     ELEMENTS pointer, element offset                     (any element type; farmrt's CPU alone)
     BYTES    pointer, offset in bytes                    (eight bits, or floats; farmrt's CPU alone)
     IMAGE    image2d_t
