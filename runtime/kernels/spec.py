@@ -152,6 +152,7 @@ class Kernel:
         integer_weights: its packed weights may be integers (layout/integer_rows.py).
         text: the source of a user's kernel, in place of a file of ours.
         local_limit: largest local size that the kernel can be launched with, for each axis; empty: any.
+        picked: tensors of which a launch reads no more elements than it writes, however large they are.
     """
 
     name: str
@@ -178,6 +179,7 @@ class Kernel:
     integer_weights: bool = False
     text: str = ""
     local_limit: WorkItems = ()
+    picked: tuple[str, ...] = ()
 
     def default_variant(self, dims: Dims, target: Target, in_integers: bool = False) -> Variant | None:
         """The cheapest fitting default of the GPU family, else the first variant that fits; None where none does."""

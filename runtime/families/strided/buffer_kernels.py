@@ -35,5 +35,6 @@ BUFFER_KERNELS = (
         variants=VARIANTS,
         defaults=DEFAULTS,
         cpu=False,
+        picked=("x",),
     ),
 )
