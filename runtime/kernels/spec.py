@@ -46,7 +46,7 @@ class ArgumentForm(enum.StrEnum):
     VIEW     pointer, element offset, pixel stride       (NHWC activations)
     FLAT     pointer, element offset
     WEIGHTS  pointer, element offset                     (constants; padded with at least 64 zeros)
-    TABLE    pointer, element offset                     (constant int32 indices)
+    TABLE    pointer, offset in int32                    (indices, int32 or as pairs of these int64)
     ELEMENTS pointer, element offset                     (any element type; farmrt's CPU alone)
     BYTES    pointer, offset in bytes                    (eight bits, or floats; farmrt's CPU alone)
     IMAGE    image2d_t
@@ -162,6 +162,7 @@ class Kernel:
         integer_weights: its packed weights may be integers (layout/integer_rows.py).
         text: the source of a user's kernel, in place of a file of ours.
         local_limit: largest local size that the kernel can be launched with, for each axis; empty: any.
+        picked: tensors of which a launch reads no more elements than it writes, however large they are.
     """
 
     name: str
@@ -188,6 +189,7 @@ class Kernel:
     integer_weights: bool = False
     text: str = ""
     local_limit: WorkItems = ()
+    picked: tuple[str, ...] = ()
 
     def default_variant(self, dims: Dims, target: Target, in_integers: bool = False) -> Variant | None:
         """The cheapest fitting default of the GPU family, else the first variant that fits; None where none does."""

@@ -26,7 +26,7 @@ IMAGE = (1, 64, 56, 56)  # of a network's middle
 class OperatorCase:
     """A graph of one operator; `algorithm` of a convolution, `conversions`: benchmark the boundary too, `weight_bits`:
     the weights are integers of so many, times a scale for each output (0: floats), `in_bytes`: inputs and output are
-    whole steps of eight bits."""
+    whole steps of eight bits, `integers`: inputs that are int64."""
 
     name: str
     op: str
@@ -37,12 +37,15 @@ class OperatorCase:
     conversions: bool = False
     weight_bits: int = 0
     in_bytes: bool = False
+    integers: tuple[int, ...] = ()
 
     def graph(self) -> Graph:
         """The graph, with seeded weights."""
         random = np.random.default_rng(SEED)
         graph = Graph(self.name, [f"x{index}" for index in range(len(self.inputs))], ["y"], [], {}, {})
-        graph.tensors |= {name: TensorInfo(shape) for name, shape in zip(graph.inputs, self.inputs, strict=True)}
+        for index, shape in enumerate(self.inputs):
+            dtype = np.dtype(np.int64 if index in self.integers else np.float32)
+            graph.tensors[f"x{index}"] = TensorInfo(shape, dtype)
         scale = [1 / math.sqrt(max(1, math.prod(shape[1:]))) for shape in self.weights]
         values = [random.normal(0, s, shape) for s, shape in zip(scale, self.weights, strict=True)]
         if self.weight_bits:

@@ -25,13 +25,22 @@ from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.selection.candidates import Candidates, Merger, NodeCandidate
-from runtime.selection.costs import AnalyticCosts, CostOrigin, LaunchCosts, MeasuredCosts, cost_key, total_ms
+from runtime.selection.costs import (
+    AnalyticCosts,
+    CostOrigin,
+    LaunchCosts,
+    MeasuredCosts,
+    cost_key,
+    moved_bytes,
+    total_ms,
+)
 from runtime.selection.evaluation import Evaluation
 from runtime.selection.listing import find_candidates
 from runtime.selection.memory import MemoryGoal, least_memory, solutions, solve_within
 from runtime.selection.precisions import NeededLaunch, bounded_choice
 from runtime.selection.problem import make_problem
 from runtime.selection.selection import select_among, select_choice
+from runtime.semantics.generic_forms import gather_form
 from runtime.target import Target
 from runtime.types import Algorithm, Precision, Precisions, asked_algorithms
 from tests.opencl import default_device
@@ -357,3 +366,15 @@ def test_inputs_add_up_instead_of_multiplying() -> None:
     for candidate in candidates:
         for name, readings in zip(add.inputs, candidate.readings, strict=True):
             assert {each.state for each in readings} == {each.output for each in found.nodes[name]}
+
+
+def test_of_a_table_counts_what_is_picked() -> None:
+    """On the GPU and on the CPU beside it: three rows, three indices, the result."""
+    make = GraphMaker()
+    form = gather_form((1000, 8), (3,), 0)
+    make.finish(make.add("IndexedRead", make.input(1000, 8), make.input(3, dtype="int32"), **form))
+    (node,) = make.graph.nodes
+    candidates = find_candidates(make.graph, GPU_AND_CPU)
+    launches = [launch for each in candidates.nodes[node.output] for launch in each.launches]
+    assert {launch.kernel.name for launch in launches} == {"gather", "indexed_read"}
+    assert {moved_bytes(launch) for launch in launches} == {(4 * (24 + 3 + 24), 0)}

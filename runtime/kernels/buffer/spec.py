@@ -67,6 +67,7 @@ def buffer_kernel(
     cpu: bool = True,
     integer_weights: bool = False,
     integer_defaults: Mapping[str, tuple[Variant, ...]] | None = None,
+    picked: tuple[str, ...] = (),
 ) -> BufferKernel:
     """Makes a row of the buffer table.
 
@@ -105,6 +106,7 @@ def buffer_kernel(
         cpu=cpu,
         integer_weights=integer_weights,
         integer_defaults=integer_defaults or {},
+        picked=picked,
         shapes=shapes,
     )
 

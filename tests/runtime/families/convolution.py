@@ -133,6 +133,10 @@ CASES: dict[str, Case] = {
     "conv2d planes dilation": conv2d_planes(3, 10, window((9, 11), (3, 3), pad=(2, 3, 2, 3), dilation=(2, 3))),
     "conv2d planes last block of 64": conv2d_planes(2, 112, window((4, 3), (2, 2))),
     "conv2d planes last block of 48": conv2d_planes(2, 125, window((4, 4), (2, 2)), residual=1),
+    "conv2d planes rows": conv2d_planes(
+        3, 112, window((9, 33), (3, 3), (1, 2), pad=(1, 1, 1, 1), dilation=(1, 2), batch=2)
+    ),
+    "conv2d planes of short rows": conv2d_planes(2, 64, window((4, 4), (2, 2), (2, 2))),
     "conv2d planes one pixel": conv2d_planes(1, 1, window((1, 1), (1, 1))),
     "conv2d window beyond": conv2d(4, 4, 1, window((2, 2), (5, 5), pad=(2, 2, 2, 2))),
     **{f"conv1x1 {a.name}": conv1x1(13, 9, 21, a, residual=a % 2) for a in ACTIVATIONS},
