@@ -110,7 +110,7 @@ def run_job(
     progress: ProgressView = SILENT,
 ) -> Iterator[RunRow]:
     """A row for each unit, model and runtime."""
-    models = prepare_all(deployment, check=options.compares)
+    models = prepare_all(deployment, options.compares, progress.here)
     prepared = [model for model in models if isinstance(model, Prepared)]
     folder = options.input_folder
     samples = {each.name: Samples(each, folder, options.validate) for each in prepared if folder}

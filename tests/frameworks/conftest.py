@@ -24,7 +24,7 @@ def tensorflow_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def pytorch_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    _require("pytorch", ("torch", "onnxscript"))
+    _require("pytorch", ("torch", "onnxscript", "torchao"))
     return _written(tmp_path_factory.mktemp("pytorch"), "torch")
 
 

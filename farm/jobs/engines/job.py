@@ -95,7 +95,9 @@ def engines_job(
     wanted, files, are_over = options.wanted, TurnFiles(options.fresh), True
     with TemporaryDirectory() as scratch:
         made = EngineModels(Path(scratch))
-        matches = [_Match(model, wanted, options, made, files) for model in prepare_all(deployment, check=True)]
+        matches = [
+            _Match(model, wanted, options, made, files) for model in prepare_all(deployment, True, progress.here)
+        ]
         if not any(match.lanes for match in matches):
             raise ConfigError(f"{deployment.path}: no model runs on its runtime in these engines")
         groups = unit_groups(units, fleet.spread)

@@ -24,6 +24,10 @@ class ProgressView:
     def stage(self, unit: str, text: str) -> None:
         """Tells which stage a unit is at."""
 
+    def here(self, text: str) -> None:
+        """Tells which stage this machine is at, before any unit has to do."""
+        self.stage("host", text)
+
     def waiting(self, unit: str, text: str) -> None:
         """Why a unit cannot be used yet: who holds it and until when, say."""
         self.stage(unit, text)

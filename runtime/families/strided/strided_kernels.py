@@ -1,12 +1,7 @@
 """Rows of the strided CPU operators that the generic operators of one loop nest become."""
 
-<<<<<<< HEAD
-=======
-from __future__ import annotations
-
 import dataclasses
 
->>>>>>> opencl
 from runtime.kernels.buffer.nests import indexed
 from runtime.kernels.strided import code, strided_row
 from runtime.semantics.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction

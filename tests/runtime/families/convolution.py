@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.codes import Residual
+from runtime.kernels.codes import BYTES_ONCE, Residual
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
 from runtime.semantics.unary import ACTIVATIONS, Unary
 from runtime.types import Dot
@@ -18,6 +18,7 @@ from tests.runtime.kernel_cases import (
     WINDOW,
     Case,
     by_dots,
+    by_fixed_point,
     fused,
     in_bytes,
     in_integers,
@@ -163,6 +164,13 @@ CASES: dict[str, Case] = {
         )
         for dot in _DOTS
     },
+    "conv1x1 by fixed point": by_fixed_point(in_integers(conv1x1(14, 72, 112), 8), 112),
+    "conv1x1 by fixed point, once": by_fixed_point(in_integers(conv1x1(19, 24, 44), 8), 44, BYTES_ONCE),
+    "conv2d by fixed point": by_dots(
+        by_fixed_point(in_integers(conv2d(20, 18, 2, window((5, 7), (3, 3), pad=SAME)), 8), 36), Dot.ARM
+    ),
+    "depthwise by fixed point": by_fixed_point(depthwise(19, window((7, 9), (3, 3), pad=SAME, batch=2)), 19),
+    "depthwise 5x3 by fixed point": by_fixed_point(depthwise(5, window((9, 8), (5, 3), (2, 2), pad=SAME)), 5),
     "conv2d from bytes": in_bytes(conv2d(5, 17, 1, window((6, 5), (3, 3), (2, 2), pad=SAME)), 4),
     "depthwise of bytes": in_bytes(depthwise(19, window((7, 9), (3, 3), pad=SAME, batch=2)), 5),
     "depthwise from bytes": in_bytes(depthwise(16, window((10, 11), (5, 3), (2, 2), pad=(2, 1, 2, 1))), 4),
