@@ -14,6 +14,7 @@ from runtime.families.matrix.buffer_lowering import emit_product
 from runtime.families.strided.buffer_kernels import GATHER_LOOPS
 from runtime.families.strided.strided_kernels import COMPONENTS
 from runtime.graph import Node
+from runtime.kernels.spec import MemoryType
 from runtime.kernels.strided import KEPT, LOOPS
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.iteration import merge_axes, padded
@@ -241,7 +242,8 @@ def _emit_gather(builder: Builder, node: Node) -> bool:
     dims, (x, k) = _gather_dims(node), (builder.graph.tensors[name].dtype for name in node.inputs)
     if dims is None or x != np.float32 or k not in (np.int32, np.int64):
         return False
-    if builder.on_cpu or (builder.has_cpu and too_large(builder.graph, node, builder.target)):
+    refusal = too_large(builder.graph, node, builder.target) or builder.refusal("gather", MemoryType.BUFFER, dims)
+    if builder.on_cpu or (builder.has_cpu and refusal):
         return False
     tensors = {argument: builder.read(name, Storage.FLAT) for argument, name in zip("xk", node.inputs, strict=True)}
     tensors["y"] = y = builder.write(node.output, Storage.FLAT)
