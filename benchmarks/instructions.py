@@ -34,10 +34,7 @@ from runtime.plan.plan import Plan, Step
 from runtime.target import Target
 from runtime.zoo import describe
 
-EMULATORS = {
-    "host": ["qemu-x86_64-static"],
-    "arm64": ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"],
-}
+EMULATORS = {"host": ["qemu-x86_64-static"], "arm64": ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"]}
 BLOCK = 8  # channels of a block: what both kinds of vectors divide
 MILLION = 1e6
 PIPE_BYTES = 1 << 20  # as many as a user may ask for

@@ -8,11 +8,7 @@ from farm.rows.latency import Latency
 from farm.rows.status import Status
 
 _ZOO = ("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50", "inception_v3")
-AIMS = {
-    "system": dict.fromkeys(_ZOO, 1.0),
-    "intel": dict.fromkeys(_ZOO, 1.15),
-    "pypi": dict.fromkeys(_ZOO, 4.0),
-}
+AIMS = {"system": dict.fromkeys(_ZOO, 1.0), "intel": dict.fromkeys(_ZOO, 1.15), "pypi": dict.fromkeys(_ZOO, 4.0)}
 TUNED, DEFAULT = "tuned", "default"
 BUSY_CORES = 0.1
 NOTHING = "-"

@@ -59,12 +59,7 @@ class PlayedGpu:
         graph, _ = convert(zoo.build(TRANSFORMER, size=PLACES))
         return trial_plan([graph], dataclasses.replace(self.target, allow_cpu=True)).launches
 
-    def round_ns(
-        self,
-        launches: Sequence[TrialLaunch],
-        takes: Takes = every,
-        further: str = "",
-    ) -> float:
+    def round_ns(self, launches: Sequence[TrialLaunch], takes: Takes = every, further: str = "") -> float:
         """A round of each launch's fastest candidate among those that are taken; of all, where none is."""
         return sum(self.best_ns(launch, takes, further) * len(launch.uses) for launch in launches)
 

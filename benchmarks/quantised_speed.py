@@ -41,10 +41,7 @@ from runtime.statistics.ratios import ratio_of_pairs
 from runtime.target import Target
 from runtime.types import Precision
 
-NETWORKS = (
-    *("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50", "inception_v3"),
-    *("vit_tiny", "bert_mini"),
-)
+NETWORKS = (*("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50", "inception_v3"), *("vit_tiny", "bert_mini"))
 LITERT = ".tflite"
 APPLICATIONS = tuple(f"{name}{LITERT}" for name in ("MobileNet", "MobileNetV2", "MobileNetV3Large", "ResNet50"))
 COLUMNS = (

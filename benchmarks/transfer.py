@@ -146,10 +146,7 @@ def adb_ways(unit: Unit, stack: ExitStack, folder: Path) -> dict[str, Way]:
 
 
 # Kind of link -> the ways that are compared on it.
-WAYS: dict[str, Callable[[Unit, ExitStack, Path], dict[str, Way]]] = {
-    "ssh": ssh_ways,
-    "adb": adb_ways,
-}
+WAYS: dict[str, Callable[[Unit, ExitStack, Path], dict[str, Way]]] = {"ssh": ssh_ways, "adb": adb_ways}
 FOLDERS = {"ssh": "~/.farm-unit-transfer", "adb": "/data/local/tmp/farm-transfer"}
 REFERENCES = {"ssh": "scp", "adb": "adb push"}
 

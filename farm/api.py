@@ -146,11 +146,7 @@ LOG = logging.getLogger("farm")
 
 
 def units(
-    *,
-    soc: Sequence[str] = (),
-    device: Sequence[str] = (),
-    tag: Sequence[str] = (),
-    one_per_soc: bool = False,
+    *, soc: Sequence[str] = (), device: Sequence[str] = (), tag: Sequence[str] = (), one_per_soc: bool = False
 ) -> list[Unit]:
     """All units: those of devices.yml and the phones that are plugged in; or those with one of the words of each kind.
 
@@ -219,12 +215,7 @@ def engines(
 
 @accepts(RunKeywords, trust_models=False, fleet=FLEET)
 def benchmark(
-    model: File,
-    units: Units = None,
-    *,
-    rounds: int = 100,
-    warmup: int = 1,
-    **given: Unpack[RunKeywords],
+    model: File, units: Units = None, *, rounds: int = 100, warmup: int = 1, **given: Unpack[RunKeywords]
 ) -> Iterator[BenchmarkRow]:
     """Profiles the models of a deployment file operator by operator; a row for each unit, model and runtime."""
     deployment = _load(model, given)
@@ -357,11 +348,7 @@ def build(
 
 @accepts(PlanKeywords, trust_models=False, fleet=FLEET)
 def forecast(
-    model: File,
-    units: Units = None,
-    *,
-    target_file: File | None = None,
-    **given: Unpack[PlanKeywords],
+    model: File, units: Units = None, *, target_file: File | None = None, **given: Unpack[PlanKeywords]
 ) -> Iterator[ForecastRow]:
     """Says where each operator will run and with how much memory; runs nothing.
 
@@ -375,11 +362,7 @@ def forecast(
 
 @accepts(PlanKeywords, trust_models=False, fleet=FLEET)
 def inspect(
-    model: File,
-    units: Units = None,
-    *,
-    target_file: File | None = None,
-    **given: Unpack[PlanKeywords],
+    model: File, units: Units = None, *, target_file: File | None = None, **given: Unpack[PlanKeywords]
 ) -> Iterator[InspectRow]:
     """Says what the plans of a deployment file hold: operators, and tensors with origin and storage; runs nothing.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 
 from farm import safe_text
-from farm.cli import options, view
+from farm.cli import view, work
 from farm.cli.envelope import CommandResult, Document
 from farm.jobs.accept.job import UnitFinding, accept_job
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -33,7 +33,7 @@ def accept(
                 if not as_json:
                     _print(each, len(units) > 1)
     except KeyboardInterrupt:
-        return options.interrupted(INTERRUPTED, as_json)
+        return work.interrupted(INTERRUPTED, as_json)
     status = int(any(each.finding.state == "failed" for each in found))
     if as_json:
         members = [{"unit": each.unit, "kept": each.kept, **each.finding.model_dump(mode="json")} for each in found]

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from farm import atomic_file
-from farm.cli import clusters, options, store_options, view
+from farm.cli import clusters, store_options, view, work
 from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
 from farm.cluster import sent_jobs
@@ -40,7 +40,7 @@ def benchmark(
     as_json: bool,
 ) -> CommandResult:
     """`farm benchmark`; returns the exit status."""
-    source = options.load(model)
+    source = work.load(model)
     wanted = BenchmarkOptions(rounds, warmup, load)
     if cluster and cluster.detach:
         works = sent_jobs.all_models("benchmark", [source], benchmark_settings(wanted))
@@ -52,7 +52,7 @@ def benchmark(
             job = functools.partial(benchmark_job, source, units, wanted, fleet, progress)
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
     write_files(rows, trace, html)
-    return options.finish(rows, as_json, show, keeper)
+    return work.finish(rows, as_json, show, keeper)
 
 
 def write_files(rows: Sequence[BenchmarkRow], trace: Path | None, html: Path | None) -> None:

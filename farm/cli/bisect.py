@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from farm.cli import FAILED, clusters, options, store_options, view
+from farm.cli import FAILED, clusters, store_options, view, work
 from farm.cli.envelope import CommandResult, Document
 from farm.cluster.address import ClusterChoice
 from farm.config import samples
@@ -67,7 +67,7 @@ def bisect(
                     rows.append(row)
                     keeper.record(row)
         except KeyboardInterrupt:
-            return options.interrupted(HOW_TO_GO_ON, as_json)
+            return work.interrupted(HOW_TO_GO_ON, as_json)
     assert bisector.result, "it has ended"
     return _finish(commits, hashes, bisector.result, rows, as_json)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from farm.cli import FAILED, clusters, options, store_options, view
+from farm.cli import FAILED, clusters, store_options, view, work
 from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
 from farm.cluster import remote_comparison
@@ -90,7 +90,7 @@ def compare(
                 job = functools.partial(compare_job, both, units, wanted, fleet, progress)
                 rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
         except KeyboardInterrupt:
-            return options.interrupted(how_to_go_on, as_json)
+            return work.interrupted(how_to_go_on, as_json)
     if as_json:
         _tell_coverage(rows, err=True)
     return _finish(rows, as_json, keeper)
@@ -99,7 +99,7 @@ def compare(
 def _finish(rows: Sequence[CompareRow], as_json: bool, keeper: Recorder) -> CommandResult:
     """Shows the rows; the exit status is 1 where B is worse."""
     worse = FAILED if any(map(is_worse, rows)) else 0
-    return options.finish(rows, as_json, show, keeper, worse)
+    return work.finish(rows, as_json, show, keeper, worse)
 
 
 def show(rows: Sequence[CompareRow]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from farm import safe_text
-from farm.cli import options
+from farm.cli import work
 from farm.cli.envelope import CommandResult, Document
 from farm.config.deployment import Deployment
 from farm.config.given_model import GivenModel
@@ -39,7 +39,7 @@ def convert(
     as_json: bool,
 ) -> CommandResult:
     """`farm convert`; returns the exit status."""
-    source = options.load(model)
+    source = work.load(model)
     if standard != (output is not None):
         raise click.UsageError("--standard and -o FILE belong together: the one file, and where it is written")
     if output:
@@ -47,7 +47,7 @@ def convert(
     units = units_to_ask(source, TargetFiles(target_files), choice)
     wanted = ConvertOptions(target_files, choice.socs, not names_single_units(choice), skip_missing, explain)
     rows = convert_job(source, units, fleet, wanted, lambda line: click.echo(safe_text.one_line(line), err=True))
-    return options.finish(rows, as_json, lambda done: _show(done, explain))
+    return work.finish(rows, as_json, lambda done: _show(done, explain))
 
 
 def _standard(source: Deployment, output: Path, as_json: bool) -> CommandResult:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from farm.cli import options, store_options, view
+from farm.cli import store_options, view, work
 from farm.cli.envelope import CommandResult, Document
 from farm.config import deployment, samples
 from farm.jobs.commit import working_commit
@@ -58,7 +58,7 @@ def _main_job(quick: bool, opencl: str | None, store: str | None, as_json: bool)
     write_report(demo, REPORT)
     if not as_json:
         _show(demo)
-    options.tell_failures(demo.rows)
+    work.tell_failures(demo.rows)
     status = max(exit_status(demo.rows), keeper.exit_status)
     return Document(status, demo.rows, {"report": str(REPORT), "artifacts": demo.artifacts})
 

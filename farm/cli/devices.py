@@ -102,10 +102,7 @@ def _looker(choice: Selection, probe: bool) -> Callable[[], list[UnitReport]]:
 def _with_driver(report: UnitReport) -> UnitReport:
     """The report with the driver that farmrt finds now."""
     try:
-        with (
-            contextlib.closing(connect(report.unit)) as transport,
-            lease.acquire(report.unit, transport, "probe"),
-        ):
+        with contextlib.closing(connect(report.unit)) as transport, lease.acquire(report.unit, transport, "probe"):
             return dataclasses.replace(report, driver=_driver(report.unit, transport))
     except FarmError as error:
         reason = safe_text.word(error, survey.MAX_REASON)

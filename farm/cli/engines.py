@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from farm import atomic_file
-from farm.cli import options, store_options, view
+from farm.cli import store_options, view, work
 from farm.cli.envelope import CommandResult
 from farm.config.given_model import GivenModel
 from farm.jobs.engines.job import EnginesOptions, engines_job
@@ -40,7 +40,7 @@ def engines(
     as_json: bool,
 ) -> CommandResult:
     """`farm engines`; returns the exit status."""
-    source = options.load(model)
+    source = work.load(model)
     wanted = EnginesOptions(engines, against, turns, rounds, warmup, fresh, load)
     units = lookup.units_for(source, choice)
     rows: list[EnginesRow] = []
@@ -50,9 +50,9 @@ def engines(
                 rows.append(row)
     except KeyboardInterrupt:
         _write_page(rows, html)
-        return options.interrupted(GOES_ON, as_json, rows, show)
+        return work.interrupted(GOES_ON, as_json, rows, show)
     _write_page(rows, html)
-    return options.finish(rows, as_json, show, keeper)
+    return work.finish(rows, as_json, show, keeper)
 
 
 def _write_page(rows: Sequence[EnginesRow], html: Path | None) -> None:

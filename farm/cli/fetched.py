@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from farm.cli import benchmark, compare, opbench, options, run, store_options, tune
+from farm.cli import benchmark, compare, opbench, run, store_options, tune, work
 from farm.cli.envelope import CommandResult
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.compare import CompareRow
@@ -50,4 +50,4 @@ def finish(
         kinds: dict[str, type[FarmError]] = {**USERS_MISTAKES, "no_unit": NoUnitError}
         raise kinds.get(problem["kind"], JobError)(problem["message"])
     benchmark.write_files([row for row in rows if isinstance(row, BenchmarkRow)], trace, html)
-    return options.finish(rows, as_json, show, keeper, result.document["exit_status"])
+    return work.finish(rows, as_json, show, keeper, result.document["exit_status"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from farm import soc
-from farm.cli import options
+from farm.cli import work
 from farm.cli.envelope import CommandResult
 from farm.config.deployment import Deployment
 from farm.config.given_model import GivenModel
@@ -30,7 +30,7 @@ def forecast(
     as_json: bool,
 ) -> CommandResult:
     """`farm forecast`; returns the exit status."""
-    source = options.load(model)
+    source = work.load(model)
     if target_file:
         if choice != ANY or fleet.opencl:
             raise click.UsageError("--target-file takes the place of units and --opencl")
@@ -39,7 +39,7 @@ def forecast(
         rows = _of_socs(source, choice, memory, fleet)
     else:
         rows = forecast_job(source, lookup.units_for(source, choice), memory, fleet)
-    return options.finish(rows, as_json, _show)
+    return work.finish(rows, as_json, _show)
 
 
 def _of_socs(source: Deployment, choice: Selection, memory: str | None, fleet: FleetOptions) -> Iterator[ForecastRow]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from farm.cli import options
+from farm.cli import work
 from farm.cli.envelope import CommandResult
 from farm.config.given_model import GivenModel
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -37,7 +37,7 @@ def inspect(
         if _is_binary(model.path)
         else _model_rows(model, choice, target_file, fleet, memory)
     )
-    return options.finish(rows, as_json, lambda done: _show(done, with_tensors))
+    return work.finish(rows, as_json, lambda done: _show(done, with_tensors))
 
 
 def _is_binary(file: Path) -> bool:
@@ -62,13 +62,9 @@ def _plan_rows(file: Path, is_default: bool) -> Iterator[InspectRow]:
 
 
 def _model_rows(
-    model: GivenModel,
-    choice: Selection,
-    target_file: Path | None,
-    fleet: FleetOptions,
-    memory: str | None,
+    model: GivenModel, choice: Selection, target_file: Path | None, fleet: FleetOptions, memory: str | None
 ) -> Iterator[InspectRow]:
-    source = options.load(model)
+    source = work.load(model)
     if target_file is None:
         return inspect_job(source, lookup.units_for(source, choice), memory, fleet)
     if choice != ANY or fleet.opencl:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from farm.cli import FAILED, clusters, options, store_options, view
+from farm.cli import FAILED, clusters, store_options, view, work
 from farm.cli.envelope import CommandResult, Document
 from farm.cluster.address import ClusterChoice
 from farm.jobs.commit import working_commit
@@ -58,7 +58,7 @@ def nightly(
                 job = place.nights(places, fleet, progress, store_options.tell)
                 night = nightly_run.measure(keeper, nightly, job, fleet.retries, store_options.tell, shared)
         except KeyboardInterrupt:
-            return options.interrupted(how_to_go_on, as_json)
+            return work.interrupted(how_to_go_on, as_json)
     return _finish(nightly, night, output or REPORTS / nightly.title, keeper.exit_status, as_json)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from farm.cli import clusters, options, store_options, view
+from farm.cli import clusters, store_options, view, work
 from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult, Document
 from farm.cluster import sent_jobs
@@ -64,10 +64,10 @@ def opbench(
                 for row in keeper.recorded(place.rows(job, remote, units, fleet, progress)):
                     rows.append(row)
         except KeyboardInterrupt:
-            return options.interrupted(_told(rows), as_json, rows, show)
+            return work.interrupted(_told(rows), as_json, rows, show)
     if not rows:
         raise ConfigError(f"--filter {pattern}: no benchmark of these units matches; --list names them")
-    return options.finish(rows, as_json, show, keeper)
+    return work.finish(rows, as_json, show, keeper)
 
 
 def _told(rows: Sequence[OpbenchRow]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from farm import atomic_file
-from farm.cli import options, view
+from farm.cli import view, work
 from farm.cli.envelope import CommandResult
 from farm.cli.next_step import next_command
 from farm.config.given_model import GivenModel
@@ -40,7 +40,7 @@ def quantize(
     as_json: bool,
 ) -> CommandResult:
     """`farm quantize`; returns the exit status."""
-    source = options.load(model)
+    source = work.load(model)
     kept = tuple(name.strip() for names in keep for name in names.split(",") if name.strip())
     budget = LossBudget(budget_sqnr, budget_accuracy)
     weights = per_channel, reduce_range, weights_only or ""
@@ -52,7 +52,7 @@ def quantize(
     from farm.report.quantize_page import quantize_page
 
     atomic_file.write(html, quantize_page(rows).encode())
-    return options.finish(rows, as_json, _show)
+    return work.finish(rows, as_json, _show)
 
 
 def _show(rows: Sequence[QuantizeRow]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from farm.cli import clusters, interruption, options, store_options, verbosity, view
+from farm.cli import clusters, interruption, store_options, verbosity, view, work
 from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
 from farm.cli.next_step import next_command
@@ -46,7 +46,7 @@ def run(
     as_json: bool,
 ) -> CommandResult:
     """`farm run`; returns the exit status."""
-    source = options.load(model)
+    source = work.load(model)
     wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load, input_dir, example, engines)
     said = GOES_ON if input_dir else interruption.INTERRUPTED
     if cluster and cluster.detach:
@@ -60,7 +60,7 @@ def run(
         with store_options.keeping(store) as keeper, view.shown(only_slow=True, interrupted=said) as progress:
             job = functools.partial(run_job, source, units, wanted, fleet, progress)
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
-    return options.finish(rows, as_json, show, keeper)
+    return work.finish(rows, as_json, show, keeper)
 
 
 def show(rows: Sequence[RunRow]) -> None:

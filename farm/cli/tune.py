@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from farm.cli import clusters, options, store_options, view
+from farm.cli import clusters, store_options, view, work
 from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
 from farm.cluster import sent_jobs
@@ -52,7 +52,7 @@ def tune(
     """`farm tune`; returns the exit status."""
     if repeat > 1 and not fresh:
         raise ConfigError("--repeat: a second search would find what is in the journal of the first; give --fresh too")
-    sources = [options.load(model) for model in models or _all_models()]
+    sources = [work.load(model) for model in models or _all_models()]
     searched = SearchOptions(level, budget_s, memory, fresh, selection, shared, BuildAhead(build_ahead))
     wanted = TuneOptions(searched, execution, repeat)
     works = sent_jobs.all_models("tune", sources, wanted.settings)
@@ -67,8 +67,8 @@ def tune(
                 job = functools.partial(tune_job, sources, units, wanted, fleet, progress)
                 rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
         except KeyboardInterrupt:
-            return options.interrupted(how_to_go_on, as_json)
-    return options.finish(rows, as_json, show, keeper, least_status=int(any(map(is_untuned, rows))))
+            return work.interrupted(how_to_go_on, as_json)
+    return work.finish(rows, as_json, show, keeper, least_status=int(any(map(is_untuned, rows))))
 
 
 def _all_models() -> list[GivenModel]:
@@ -86,12 +86,7 @@ def _how_to_go_on(units: Sequence[Unit], on_hosts: bool) -> str:
 def show(rows: Sequence[TuneRow]) -> None:
     """What people see of the rows."""
     table.show([tune_table(rows)])
-    for line in (
-        *choice_lines(rows),
-        *agreement_lines(rows),
-        *artifact_lines(rows),
-        *execution_lines(rows),
-    ):
+    for line in (*choice_lines(rows), *agreement_lines(rows), *artifact_lines(rows), *execution_lines(rows)):
         click.echo(line)
     for path in dict.fromkeys(path for row in rows for path in row.artifacts):
         click.echo(path)

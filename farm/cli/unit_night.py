@@ -3,7 +3,7 @@
 import functools
 import sys
 
-from farm.cli import interruption, options
+from farm.cli import interruption, work
 from farm.cli.envelope import CommandResult
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.fleet.progress import ProgressLines
@@ -20,4 +20,4 @@ def unit_night(choice: Selection, fleet: FleetOptions, trust_models: bool, as_js
     lines = ProgressLines(sys.stderr)
     with interruption.announced():
         rows = list(sent_night_job(unit, trust_models, fleet, lines, functools.partial(lines.note, unit.name)))
-    return options.finish(rows, as_json, lambda rows: table.show(run_tables(rows)))
+    return work.finish(rows, as_json, lambda rows: table.show(run_tables(rows)))

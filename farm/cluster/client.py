@@ -96,13 +96,7 @@ class ClusterSession:
         return self._offered.get(unit)
 
     def submit(
-        self,
-        host: str,
-        unit: str,
-        work: str,
-        arguments: Iterable[str],
-        files: Mapping[str, str],
-        leaves: bool = False,
+        self, host: str, unit: str, work: str, arguments: Iterable[str], files: Mapping[str, str], leaves: bool = False
     ) -> Future[Any]:
         """Has a command line run on a unit of a host, as soon as it is its turn; raises SchedulerLostError.
 

@@ -176,10 +176,7 @@ class ClusterExecutor:
 
 
 def run_on_hosts(
-    cluster: ClusterSession,
-    jobs: Sequence[Job[Outcome, RemoteUnit]],
-    fleet: FleetOptions,
-    progress: ProgressView,
+    cluster: ClusterSession, jobs: Sequence[Job[Outcome, RemoteUnit]], fleet: FleetOptions, progress: ProgressView
 ) -> Iterator[Outcome]:
     """See run_jobs; raises JobError where somebody cancels the job."""
     try:

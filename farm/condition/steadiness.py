@@ -38,10 +38,7 @@ class Steadiness:
 
 @contextlib.contextmanager
 def held_steady(
-    transport: Transport,
-    keep_awake: bool = True,
-    check: Callable[[], None] = lambda: None,
-    sysfs: str = governor.SYSFS,
+    transport: Transport, keep_awake: bool = True, check: Callable[[], None] = lambda: None, sysfs: str = governor.SYSFS
 ) -> Iterator[Steadiness]:
     """Holds the unit steady for the block; yields what was changed, which a phone without root mostly refuses.
 

@@ -23,12 +23,7 @@ from runtime.statistics import signed_ranks
 Pairs = Sequence[tuple[float, float]]
 TAIL_95 = 0.025
 CHANGED_SOFTWARE = (SoftwareVerdict.SLOWER, SoftwareVerdict.FASTER)
-CHANGED = (
-    Verdict.REGRESSION,
-    Verdict.IMPROVEMENT,
-    Verdict.PROVISIONAL_REGRESSION,
-    Verdict.PROVISIONAL_IMPROVEMENT,
-)
+CHANGED = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.PROVISIONAL_REGRESSION, Verdict.PROVISIONAL_IMPROVEMENT)
 
 
 @dataclasses.dataclass(frozen=True)

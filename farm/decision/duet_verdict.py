@@ -10,10 +10,7 @@ from farm.decision.judgement import NO_FACT, NOT_SOFTWARE, SOFTWARE, Judgement, 
 from farm.rows.duet import DuetFigures, SoftwareVerdict
 
 OF_SOFTWARE = {SoftwareVerdict.SLOWER: Verdict.REGRESSION, SoftwareVerdict.FASTER: Verdict.IMPROVEMENT}
-UNPROVEN = {
-    Verdict.REGRESSION: Verdict.PROVISIONAL_REGRESSION,
-    Verdict.IMPROVEMENT: Verdict.PROVISIONAL_IMPROVEMENT,
-}
+UNPROVEN = {Verdict.REGRESSION: Verdict.PROVISIONAL_REGRESSION, Verdict.IMPROVEMENT: Verdict.PROVISIONAL_IMPROVEMENT}
 
 UNSETTLED = (Verdict.UNCHANGED, Verdict.NEW, *UNPROVEN, *UNPROVEN.values())
 

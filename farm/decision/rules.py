@@ -56,12 +56,7 @@ class Rules:
     least_nights: int = 4
     smallest_ratio: Mapping[Metric, float] = dataclasses.field(
         hash=False,
-        default_factory=lambda: {
-            Metric.LATENCY: 1.02,
-            Metric.INIT: 1.10,
-            Metric.FIRST: 1.10,
-            Metric.TUNED_RATIO: 1.03,
-        },
+        default_factory=lambda: {Metric.LATENCY: 1.02, Metric.INIT: 1.10, Metric.FIRST: 1.10, Metric.TUNED_RATIO: 1.03},
     )
     smallest_of_figures: float = 1.03
     prior_percent: float = 1.0

@@ -101,8 +101,7 @@ class Session:
     def run(self, rounds: int, deadline_s: float, warmup: int | None = None, profile: bool = False) -> RunAnswer:
         """Runs the loaded plan; with `profile` the time of each step is measured too."""
         return _of(
-            RunAnswer,
-            self.command("run", rounds=rounds, warmup=warmup, profile=profile or None, deadline_s=deadline_s),
+            RunAnswer, self.command("run", rounds=rounds, warmup=warmup, profile=profile or None, deadline_s=deadline_s)
         )
 
     def trial(self, deadline_s: float, **values: object) -> TrialAnswer:

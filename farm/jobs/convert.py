@@ -18,14 +18,7 @@ from farm.jobs.fleet.planner import choose_target
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models import plans
 from farm.jobs.models.prepare import Prepared, plan_data_type, prepare, with_siblings
-from farm.jobs.targets import (
-    TargetFacts,
-    TargetFiles,
-    TargetPair,
-    known_facts,
-    nothing_known,
-    wanted_pairs,
-)
+from farm.jobs.targets import TargetFacts, TargetFiles, TargetPair, known_facts, nothing_known, wanted_pairs
 from farm.model.fetch import Fetcher
 from farm.plans.inspection import inspected_tensors
 from farm.rows.convert import ConvertResult, ConvertRow, GraphFigures, PassChanges, PlanFigures

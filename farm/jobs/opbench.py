@@ -226,12 +226,7 @@ def _row(
     states: UnitStates | None = None,
 ) -> OpbenchRow:
     identity = Identity(
-        unit=unit.name,
-        soc=unit.soc,
-        device_model=unit.model,
-        library=WORKSPACE.library,
-        model=benchmark,
-        runtime="gpu",
+        unit=unit.name, soc=unit.soc, device_model=unit.model, library=WORKSPACE.library, model=benchmark, runtime="gpu"
     )
     conditions = Conditions(options.settings, states or UnitStates())
     return make_row(OpbenchRow, identity, conditions, outcome)

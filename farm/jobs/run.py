@@ -30,13 +30,7 @@ from farm.jobs.further import judge_further
 from farm.jobs.loading import LoadedModel, LoadOptions, load_model, provenance_of, ready_model
 from farm.jobs.models.prepare import Failed, Prepared, TestData, given_inputs, prepare_all, validation_data
 from farm.jobs.samples import OnUnit, Samples, run_samples
-from farm.jobs.validate import (
-    Validation,
-    compare_layers,
-    compare_with_reference,
-    thresholds_for,
-    with_half_range,
-)
+from farm.jobs.validate import Validation, compare_layers, compare_with_reference, thresholds_for, with_half_range
 from farm.rows.execution import ExecutionFigures
 from farm.rows.latency import Latency
 from farm.rows.run import Placement, RunFigures, RunResult, RunRow

@@ -95,11 +95,7 @@ def _subgraph(platform: str, own: ModelTensors, shapes: Shapes) -> str:
         ("input_shapes", _list(map(_shape, (shapes[tensor.name] for tensor in inputs))), one_line(open_ones)),
         ("input_data_types", _list(types), ""),
         ("input_data_formats", _list(formats), "NHWC or NCHW: images in this order; NONE: as the model has it"),
-        (
-            "input_ranges",
-            _list(map(json.dumps, ranges)),
-            "of test data; or validation_inputs_data: [FILE.npy]",
-        ),
+        ("input_ranges", _list(map(json.dumps, ranges)), "of test data; or validation_inputs_data: [FILE.npy]"),
         ("output_tensors", _list(_quoted(tensor.name) for tensor in own.outputs), ""),
     )
     written = [f"{key}: {value}{f'  # {comment}' if comment else ''}" for key, value, comment in lines]

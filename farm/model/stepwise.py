@@ -45,12 +45,7 @@ def departures(
 
 
 def _objection(
-    node: Node,
-    given: Sequence[Array | None],
-    wanted: Array,
-    found: Array,
-    precision: Precision,
-    thresholds: Thresholds,
+    node: Node, given: Sequence[Array | None], wanted: Array, found: Array, precision: Precision, thresholds: Thresholds
 ) -> str:
     step = _step(node, wanted)
     if step is None or wanted.shape != found.shape:

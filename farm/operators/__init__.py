@@ -6,14 +6,4 @@ from runtime.custom.declaration import InputDeclaration as Input
 from runtime.custom.declaration import OperatorDeclaration as Operator
 from runtime.kernels.spec import Variant, ceil_div, variant
 
-__all__ = [
-    "Attribute",
-    "CFunction",
-    "Case",
-    "Input",
-    "OpenCLKernel",
-    "Operator",
-    "Variant",
-    "ceil_div",
-    "variant",
-]
+__all__ = ["Attribute", "CFunction", "Case", "Input", "OpenCLKernel", "Operator", "Variant", "ceil_div", "variant"]

@@ -245,21 +245,8 @@ class Quantizer:
             rest = [name for name in names if name not in in_float]
             return self._fidelity(lambda inputs: switched.outputs(inputs, rest))
 
-        before, budget = judged(frozenset()), self._options.budget
-        if self._times is not None:
-            most, powers = power_of(budget.sqnr_db or 0.0), {name: power_of(db) for name, db in alone_db.items()}
-            chosen = cheapest_in_float(
-                self._model, every, powers, self._times, most, lambda kept: power_of(judged(kept).sqnr_db)
-            )
-            if len(chosen) == len(every):
-                raise JobError("in float it is the fastest within the budget")
-            self._in_float |= dict.fromkeys(chosen, "faster so")
-        elif budget.is_set and not budget.holds(before):
-            found = fewest_in_float(every, alone_db, lambda in_float: budget.holds(judged(in_float)))
-            if found is None:
-                best = max(alone_db.values())
-                raise JobError(f"no layer can be quantised within the budget: the best one alone leaves {best:.1f} dB")
-            self._in_float |= dict.fromkeys(found, f"loses most: {budget.text}")
+        before = judged(frozenset())
+        self._in_float |= self._kept_in_float(every, alone_db, before, judged)
         after = self._stepped_back(ranges, alone_db)
         kept = [name for name in names if name not in self._in_float]
         watched = SwitchedModel(self._process, self._model, quantised, every, [layer.output for layer in every])
@@ -270,6 +257,34 @@ class Quantizer:
         noise = [sqnr_by_tensor(plain, found, [*by_output]) for found in (whole, final)]
         before_db, after_db = ({by_output[each]: value for each, value in found.items()} for found in noise)
         return _Measured(alone_db, before_db, after_db, before, after)
+
+    def _kept_in_float(
+        self,
+        every: Sequence[LayerNodes],
+        alone_db: Mapping[str, float],
+        before: Fidelity,
+        judged: Callable[[frozenset[str]], Fidelity],
+    ) -> dict[str, str]:
+        """Layers that stay in float, with why: where it is faster so, or else by the budget. JobError if all have to.
+
+        `before` is what the model keeps with all layers in eight bits, `judged` with some of them in float.
+        """
+        budget = self._options.budget
+        if self._times is not None:
+            most, powers = power_of(budget.sqnr_db or 0.0), {name: power_of(db) for name, db in alone_db.items()}
+            chosen = cheapest_in_float(
+                self._model, every, powers, self._times, most, lambda kept: power_of(judged(kept).sqnr_db)
+            )
+            if len(chosen) == len(every):
+                raise JobError("in float it is the fastest within the budget")
+            return dict.fromkeys(chosen, "faster so")
+        if not budget.is_set or budget.holds(before):
+            return {}
+        found = fewest_in_float(every, alone_db, lambda in_float: budget.holds(judged(in_float)))
+        if found is None:
+            best = max(alone_db.values())
+            raise JobError(f"no layer can be quantised within the budget: the best one alone leaves {best:.1f} dB")
+        return dict.fromkeys(found, f"loses most: {budget.text}")
 
     def _chosen(self) -> list[LayerNodes]:
         return [layer for layer in self._layers if layer.name not in self._in_float]

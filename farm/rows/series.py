@@ -200,28 +200,32 @@ def points_of(row: NightlyRow, run: int, commit: str = "") -> dict[SeriesKey, Po
     good = [block for block in row.blocks if not block.throttled]
     spoiled = "; ".join(dict.fromkeys(block.throttled for block in row.blocks if block.throttled))
     arms, reruns = tuple(block.arm for block in good), sum(block.rerun for block in good)
-    timed = {
-        Metric.LATENCY: [statistics.median(block.samples) for block in good if block.samples],
-        Metric.INIT: [block.init_ms for block in good if block.init_ms is not None],
-        Metric.FIRST: [block.first_ms for block in good if block.first_ms is not None],
-    }
-    told = {  # an engine may tell of rounds alone
-        Metric.LATENCY: any(block.samples for block in row.blocks) or row.status != Status.OK,
-        Metric.INIT: any(block.init_ms is not None for block in row.blocks),
-        Metric.FIRST: any(block.first_ms is not None for block in row.blocks),
-    }
-    for figure in row.figures:
-        metric = Metric.of_figure(figure)
-        timed[metric] = [block.figures[figure.name] for block in good if figure.name in block.figures]
-        told[metric] = any(figure.name in block.figures for block in row.blocks)
+    every = _timed(row.figures, row.blocks)
+    timed = every if len(good) == len(row.blocks) else _timed(row.figures, good)
+    told = {metric for metric, runs in every.items() if runs}
+    if row.status != Status.OK:
+        told.add(Metric.LATENCY)
     points = {
         metric: Point(runs=tuple(runs), arms=arms, reruns=reruns, spoiled=spoiled, **common)
         for metric, runs in timed.items()
-        if told[metric]
+        if metric in told
     }
     for metric, value in _single_figures(row).items():
         points[metric] = Point(runs=(value,), arms=("",), **common)
     return {SeriesKey(case, metric): point for metric, point in points.items()}
+
+
+def _timed(figures: Iterable[EngineFigure], blocks: Sequence[Block]) -> dict[Metric, list[float]]:
+    """Each block's figure of each metric that blocks have; an engine may tell of some alone."""
+    return {
+        Metric.LATENCY: [statistics.median(block.samples) for block in blocks if block.samples],
+        Metric.INIT: [block.init_ms for block in blocks if block.init_ms is not None],
+        Metric.FIRST: [block.first_ms for block in blocks if block.first_ms is not None],
+        **{
+            Metric.of_figure(figure): [block.figures[figure.name] for block in blocks if figure.name in block.figures]
+            for figure in figures
+        },
+    }
 
 
 def _single_figures(row: NightlyRow) -> dict[Metric, float]:

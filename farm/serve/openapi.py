@@ -58,10 +58,7 @@ OPERATIONS = (
     Operation("/api/events", "Server-sent events `units` and `jobs`: what changed.", media_type="text/event-stream"),
     Operation("/api/openapi.json", "This description."),
 )
-ERROR = {
-    "type": "object",
-    "properties": {"error": {"type": "object", "properties": {"message": {"type": "string"}}}},
-}
+ERROR = {"type": "object", "properties": {"error": {"type": "object", "properties": {"message": {"type": "string"}}}}}
 CHANGE_ERRORS = {"400": "What is asked for is wrong.", "401": "No valid token.", "409": "Somebody else holds the unit."}
 
 
@@ -75,10 +72,7 @@ def description(base: str = "") -> dict[str, Any]:
         "info": {"title": "farm serve", "version": __version__},
         "servers": [{"url": f"{base}/"}],
         "paths": paths,
-        "components": {
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Error": ERROR},
-        },
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}, "schemas": {"Error": ERROR}},
     }
 
 

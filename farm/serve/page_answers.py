@@ -31,12 +31,7 @@ from farm.tables.devices import gpu_text
 from runtime.errors import FarmError
 
 MAX_CHARTS = 24
-REPORT_TYPES = {
-    ".html": "text/html",
-    ".json": "application/json",
-    ".xml": "application/xml",
-    ".md": "text/markdown",
-}
+REPORT_TYPES = {".html": "text/html", ".json": "application/json", ".xml": "application/xml", ".md": "text/markdown"}
 Show = Callable[[FarmService, Request], tuple[str, Mapping[str, Any]]]
 
 

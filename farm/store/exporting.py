@@ -165,12 +165,7 @@ COLUMNS: Mapping[str, Columns] = {
         **{f"before_{name}": kind for name, kind in _STATE.items()},
         **{f"after_{name}": kind for name, kind in _STATE.items()},
     },
-    "points": {
-        "run": int,
-        **dict.fromkeys(_KEY, str),
-        "value": float,
-        "json": str,
-    },
+    "points": {"run": int, **dict.fromkeys(_KEY, str), "value": float, "json": str},
     "progress": {"run": int, "key": str, "json": str},
     "baselines": {"name": str, "run": int},
 }

@@ -56,11 +56,7 @@ class Transport(Protocol):
     """A connection to one unit."""
 
     def run(
-        self,
-        argv: Sequence[str],
-        deadline_s: float,
-        stdin: BinaryIO | None = None,
-        stdout: BinaryIO | None = None,
+        self, argv: Sequence[str], deadline_s: float, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None
     ) -> CompletedProgram:
         """Runs a program to its end, with input from and output to the given streams.
 

@@ -28,11 +28,7 @@ class LoggedTransport:
         self._unit, self._transport = unit, transport
 
     def run(
-        self,
-        argv: Sequence[str],
-        deadline_s: float,
-        stdin: BinaryIO | None = None,
-        stdout: BinaryIO | None = None,
+        self, argv: Sequence[str], deadline_s: float, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None
     ) -> CompletedProgram:
         """See Transport.run."""
         with self._timed(_command_text(argv)) as notes:

@@ -169,11 +169,7 @@ class LocalTransport:
         self._interruption = interruption or Interruption()
 
     def run(
-        self,
-        argv: Sequence[str],
-        deadline_s: float,
-        stdin: BinaryIO | None = None,
-        stdout: BinaryIO | None = None,
+        self, argv: Sequence[str], deadline_s: float, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None
     ) -> CompletedProgram:
         """See Transport.run."""
         started = time.monotonic()

@@ -99,11 +99,7 @@ class PosixTransport(ABC):
             raise self._refused(completed)
 
     def run(
-        self,
-        argv: Sequence[str],
-        deadline_s: float,
-        stdin: BinaryIO | None = None,
-        stdout: BinaryIO | None = None,
+        self, argv: Sequence[str], deadline_s: float, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None
     ) -> CompletedProgram:
         """See Transport.run."""
         started = time.monotonic()

@@ -9,12 +9,7 @@ from runtime.kernels.spec import ArgumentForm, Dims, Kernel, MemoryType, no_macs
 
 
 def blocked_row(
-    name: str,
-    operator: str,
-    tensors: str,
-    ints: str,
-    floats: str = "",
-    macs: Callable[[Dims], int] = no_macs,
+    name: str, operator: str, tensors: str, ints: str, floats: str = "", macs: Callable[[Dims], int] = no_macs
 ) -> Kernel:
     """A row from blank-separated names, a tensor's form behind a colon where it is not flat, and ints as `ranged_ints`
     reads them."""

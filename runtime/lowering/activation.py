@@ -6,11 +6,7 @@ from typing import Any
 
 from runtime.semantics.unary import ACTIVATIONS, Unary
 
-_CODES = {
-    "none": Unary.CLAMP,
-    "relu": Unary.CLAMP,
-    **{code.function.activation: code for code in ACTIVATIONS},
-}
+_CODES = {"none": Unary.CLAMP, "relu": Unary.CLAMP, **{code.function.activation: code for code in ACTIVATIONS}}
 _CLAMPS = {"none": (-math.inf, math.inf), "relu": (0.0, math.inf)}
 
 

@@ -16,14 +16,7 @@ from runtime.lowering.launch import Launch
 from runtime.lowering.memory import BufferLifetime, ImageLifetime, plan_arenas, plan_images
 from runtime.lowering.value import Value
 from runtime.plan.plan import IMAGE_FORMATS, PIXEL_BYTES, Arg, Image, Plan, Pool, Size3, Step, Tensor, WeightPacking
-from runtime.plan.plan_data import (
-    MOST_IN_MEMORY,
-    Constant,
-    LaidOutData,
-    PackedConstant,
-    PlanData,
-    release_memory,
-)
+from runtime.plan.plan_data import MOST_IN_MEMORY, Constant, LaidOutData, PackedConstant, PlanData, release_memory
 from runtime.plan.records import ArgKind, PoolKind, StepKind
 from runtime.semantics.quantization import Quantization
 from runtime.types import ImageFormat, Precisions, Role, Storage

@@ -192,27 +192,13 @@ class Launcher:
             raise UnsupportedError(f"'{name}' ({op}): {reason}, and no CPU operator reads such bytes", kernel.name)
         integers = integers if in_words or kind == StepKind.CPU else None
         values: list[tuple[Value, ArgumentForm]] = []
-        packed, chosen = [], dict(defines or {})
+        packed, chosen = list[LaunchPacking](), dict(defines or {})
         for argument, form in kernel.tensors:
             given = tensors[argument]
             if isinstance(given, Rows):
-                block = kernel.block(variant) if kernel.block else 1
-                if integers:
-                    chosen |= {"WEIGHT_BITS": integers.bits, "WEIGHT_GROUP": integers.group}
-                in_half = kind == StepKind.CPU and kernel.integer_weights and self.holds_in_half(given.weights)
-                if integers and kind == StepKind.CPU:
-                    given = self.bytes(given.name, integers.packed(block))
-                elif in_half:
-                    chosen |= self.half_options()
-                    given = self._packed_rows(given, block, ElementType.F16)
-                else:
-                    weights = integers.words() if integers else given.weights
-                    groups, rows, cols = weights.shape
-                    packed.append(LaunchPacking(argument, groups, rows, cols, block))
-                    if integers:
-                        given = self.constant_words(given.name, pack_rows(weights, block))
-                    else:
-                        given = self._packed_rows(given, block, self.element)
+                given, options, packing = self._weights(kernel, kind, variant, argument, given, integers)
+                chosen |= options
+                packed += packing
             values.append((given, form))
         key = self._tuning_key(kernel, chosen, dims) if kind == StepKind.OPENCL and kernel.tunable else ""
         numbers = tuple(float((floats or {})[argument]) for argument in kernel.floats)
@@ -227,6 +213,22 @@ class Launcher:
             self.target.precision,
         )
         self.launches.append(Launch(name, op, kernel, kind, variant, chosen, ordered, numbers, *arguments))
+
+    def _weights(
+        self, kernel: Kernel, kind: StepKind, variant: Variant, argument: str, rows: Rows, integers: IntegerRows | None
+    ) -> tuple[Value, Mapping[str, int], list[LaunchPacking]]:
+        """Weights as a launch reads them, options that say how they lie, and how another variant would pack them."""
+        block = kernel.block(variant) if kernel.block else 1
+        options = {"WEIGHT_BITS": integers.bits, "WEIGHT_GROUP": integers.group} if integers else {}
+        if integers and kind == StepKind.CPU:
+            return self.bytes(rows.name, integers.packed(block)), options, []
+        if kind == StepKind.CPU and kernel.integer_weights and self.holds_in_half(rows.weights):
+            return self._packed_rows(rows, block, ElementType.F16), self.half_options(), []
+        weights = integers.words() if integers else rows.weights
+        packing = [LaunchPacking(argument, *weights.shape, block)]
+        if integers:
+            return self.constant_words(rows.name, pack_rows(weights, block)), options, packing
+        return self._packed_rows(rows, block, self.element), options, packing
 
     def launch_strided(
         self,

@@ -14,13 +14,7 @@ from runtime.lowering.large_weights import in_parts, too_large
 from runtime.lowering.options import Options
 from runtime.lowering.placement import BlockedNodes, place_inputs, plan_concats
 from runtime.lowering.quantized_choice import choose_quantized, fused_in_bytes
-from runtime.lowering.tables import (
-    BLOCKED_OPERATORS,
-    IMAGE_LOWERINGS,
-    LOWERINGS,
-    STRIDED_LOWERINGS,
-    byte_operators,
-)
+from runtime.lowering.tables import BLOCKED_OPERATORS, IMAGE_LOWERINGS, LOWERINGS, STRIDED_LOWERINGS, byte_operators
 from runtime.plan.plan import Plan
 from runtime.plan.records import MAX_RANK
 from runtime.semantics.generic_forms import generic_form
@@ -57,39 +51,57 @@ def _emit(graph: Graph, target: Target, options: Options, in_bytes: bool) -> Bui
     builder, kept = Builder(graph, target, options), frozenset(options.keep).difference(graph.outputs)
     blocked = BlockedNodes()
     if target.memory == "cpu" and not choice:
-        blocked = BlockedNodes(choose_blocked(graph, builder.block), builder.block)
-        if options.cpu.quantized and target.cpu_quantized:
-            builder.byte_choice = choose_quantized(builder, options.keep)
-            blocked = BlockedNodes(blocked.outputs | builder.byte_choice.nodes.keys(), builder.block)
-        builder.joined = _joined(builder, blocked.outputs, kept)
+        blocked = _choose_blocked(builder, kept)
     elif in_bytes:
         builder.byte_choice = choose_quantized(builder, options.keep)
-    joined = frozenset(builder.byte_choice.nodes.values()) - builder.byte_choice.nodes.keys()
-    if choice or target.memory != "image":
+    _place(builder, blocked)
+    joined = builder.joined | (frozenset(builder.byte_choice.nodes.values()) - builder.byte_choice.nodes.keys())
+    for node in graph.nodes:
+        if node.output not in joined:
+            _lower(builder, node, blocked)
+            written = builder.byte_choice.nodes.get(node.output, node.output)
+            if written in kept:
+                builder.output(written)
+    for name in graph.outputs:
+        builder.output(name)
+    return builder
+
+
+def _choose_blocked(builder: Builder, kept: Collection[str]) -> BlockedNodes:
+    """The nodes that a CPU has work on blocks of channels, in floats or bytes, and which of these take others along."""
+    options = builder.options
+    blocked = BlockedNodes(choose_blocked(builder.graph, builder.block), builder.block)
+    if options.cpu.quantized and builder.target.cpu_quantized:
+        builder.byte_choice = choose_quantized(builder, options.keep)
+        blocked = BlockedNodes(blocked.outputs | builder.byte_choice.nodes.keys(), builder.block)
+    builder.joined = _joined(builder, blocked.outputs, kept)
+    return blocked
+
+
+def _place(builder: Builder, blocked: BlockedNodes) -> None:
+    """Says which tensors are parts of wider ones, and adds the inputs."""
+    graph, choice = builder.graph, builder.options.choice
+    if choice or builder.target.memory != "image":
         placed = plan_concats(graph, blocked, choice)
         builder.plan_views({name: place for name, place in placed.items() if _is_alike(builder, name, place[0])})
     placed = place_inputs(graph)
     for name in graph.inputs:
         builder.add_input(name, placed.get(name))
-    for node in graph.nodes:
-        if node.output in joined or node.output in builder.joined:
-            continue
-        if choice:
-            lower_chosen(builder, node, choice.of(node))
-        elif node.output in builder.byte_choice.nodes:
-            byte_operators(target)[node.op].lower(builder, node)
-        elif node.output in blocked.outputs:
-            BLOCKED_OPERATORS[node.op].lower(builder, node)
-        elif target.allow_cpu and (reason := too_large(graph, node, target)):
-            lower_chosen(builder, node, NodeChoice(Place.CPU, precision=Precision.FP32), f"CPU: {reason}")
-        else:
-            _lower_node(builder, node)
-        written = builder.byte_choice.nodes.get(node.output, node.output)
-        if written in kept:
-            builder.output(written)
-    for name in graph.outputs:
-        builder.output(name)
-    return builder
+
+
+def _lower(builder: Builder, node: Node, blocked: BlockedNodes) -> None:
+    """Emits the launches of a node where it is to run."""
+    target, choice = builder.target, builder.options.choice
+    if choice:
+        lower_chosen(builder, node, choice.of(node))
+    elif node.output in builder.byte_choice.nodes:
+        byte_operators(target)[node.op].lower(builder, node)
+    elif node.output in blocked.outputs:
+        BLOCKED_OPERATORS[node.op].lower(builder, node)
+    elif target.allow_cpu and (reason := too_large(builder.graph, node, target)):
+        lower_chosen(builder, node, NodeChoice(Place.CPU, precision=Precision.FP32), f"CPU: {reason}")
+    else:
+        _lower_node(builder, node)
 
 
 def _joined(builder: Builder, blocked: Collection[str], kept: Collection[str]) -> frozenset[str]:

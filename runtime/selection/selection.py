@@ -49,11 +49,7 @@ class GraphSelection:
 
 
 def select_choice(
-    graph: Graph,
-    target: Target,
-    costs: LaunchCosts,
-    options: Options | None = None,
-    memory: MemoryGoal = CHEAPEST,
+    graph: Graph, target: Target, costs: LaunchCosts, options: Options | None = None, memory: MemoryGoal = CHEAPEST
 ) -> GraphSelection:
     """The choice of least cost among all, for Options(choice=...), or the one that a goal for activations asks for.
 

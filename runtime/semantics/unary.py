@@ -230,11 +230,7 @@ class Unary(enum.IntEnum):
     FAKE_QUANTIZE = (
         28,
         _activation(
-            "FakeQuantize",
-            _FAKE_QUANTIZE,
-            _fake_quantize,
-            *(Parameter("alpha"), Parameter("beta", 1.0)),
-            in_onnx=False,
+            "FakeQuantize", _FAKE_QUANTIZE, _fake_quantize, *(Parameter("alpha"), Parameter("beta", 1.0)), in_onnx=False
         ),
     )
 

@@ -7,17 +7,7 @@ import onnx
 import pytest
 
 from benchmarks import engines_page
-from benchmarks.figures import (
-    ONNX_RUNTIME,
-    ColdStart,
-    Entrant,
-    Interval,
-    Machine,
-    Report,
-    Run,
-    Start,
-    Tuning,
-)
+from benchmarks.figures import ONNX_RUNTIME, ColdStart, Entrant, Interval, Machine, Report, Run, Start, Tuning
 from benchmarks.onnx_cases import Case
 from benchmarks.onnx_versions import in_version, versions
 from benchmarks.operators_page import MACE_OPERATORS

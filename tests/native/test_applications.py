@@ -130,10 +130,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def check_asking(program: Path, typed: Typed, libraries: str = "") -> None:
-    environment = {
-        **os.environ,
-        "LD_LIBRARY_PATH": libraries,
-    }  # other tests build a shared library
+    environment = {**os.environ, "LD_LIBRARY_PATH": libraries}  # other tests build a shared library
     done = subprocess.run([program, typed.plan, typed.data], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout.splitlines()) == (0, TOLD), done
 

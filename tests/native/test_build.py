@@ -93,8 +93,7 @@ def test_without_an_ndk_only_32_bit_android_is_missing() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("abi", "target"),
-    [("arm64-v8a", "aarch64-linux-android24"), ("armeabi-v7a", "armv7a-linux-androideabi24")],
+    ("abi", "target"), [("arm64-v8a", "aarch64-linux-android24"), ("armeabi-v7a", "armv7a-linux-androideabi24")]
 )
 def test_the_ndk_compiles_for_android(abi: str, target: str, ndk_log: Path, tmp_path: Path) -> None:
     assert find_toolchain(abi).name == "NDK 27.2.12479018"

@@ -259,10 +259,7 @@ def test_other_tensors_that_exceed_their_pools_are_refused(farmrt: Farmrt, launc
 
 @pytest.mark.parametrize(
     "launch",
-    [
-        *(case.launch(8) for case in (CASES["3x3"], CASES["depthwise"], SEPARABLES["5x5"])),
-        pool(0, 21, (9, 12), 0, 8),
-    ],
+    [*(case.launch(8) for case in (CASES["3x3"], CASES["depthwise"], SEPARABLES["5x5"])), pool(0, 21, (9, 12), 0, 8)],
 )
 def test_sizes_out_of_range_are_refused(farmrt: Farmrt, launch: Launch) -> None:
     for index, value in itertools.product(range(len(launch.ints)), (-1, -(2**31), 2**31 - 1)):

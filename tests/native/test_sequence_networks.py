@@ -28,13 +28,7 @@ from tests.runtime.sequence_networks import NETWORKS
 
 CPU = Target("host", "host", memory="cpu")
 UNET = ["conv2d", "pool", "conv2d", "pool", "conv2d", "deconv2d", "conv2d", "deconv2d", "conv2d", "conv1x1"]
-CRNN = [
-    *("conv2d", "pool") * 2,
-    "conv2d",
-    *("conv1x1", "recurrent_sequence") * 2,
-    "conv1x1",
-    "softmax",
-]
+CRNN = [*("conv2d", "pool") * 2, "conv2d", *("conv1x1", "recurrent_sequence") * 2, "conv1x1", "softmax"]
 # The kernels of a plan without copies and conversions; on images two concatenations come on top.
 # Without a kernel for blocks of channels: transposed convolutions, and what works on rows.
 IN_BLOCKS = ["blocked_conv2d", "blocked_pool"] * 2 + ["blocked_conv2d", "reorder"]

@@ -105,16 +105,7 @@ def plain_variants(name):
     return [variant for variant in TABLE[name].variants if not needs_half(variant, TARGET)]
 
 
-def launch(
-    name,
-    tensors,
-    dims,
-    floats=(),
-    defines=None,
-    variant=None,
-    precision=Precision.FP32,
-    local=(2, 3, 1),
-):
+def launch(name, tensors, dims, floats=(), defines=None, variant=None, precision=Precision.FP32, local=(2, 3, 1)):
     """Runs a kernel; returns its output in origin order as float32.
 
     `tensors`: arrays in origin order for image inputs, one-dimensional arrays for buffers, by argument name. A buffer

@@ -25,10 +25,7 @@ LOAD = ("DequantizeLinear", "wq ws wz", "w", {"axis": 0})
 
 
 def step(x: str, y: str, parameters: str = "s z") -> list[tuple[Any, ...]]:
-    return [
-        ("QuantizeLinear", f"{x} {parameters}", f"{y}q", {}),
-        ("DequantizeLinear", f"{y}q {parameters}", y, {}),
-    ]
+    return [("QuantizeLinear", f"{x} {parameters}", f"{y}q", {}), ("DequantizeLinear", f"{y}q {parameters}", y, {})]
 
 
 def operators(graph: Graph) -> list[str]:

@@ -122,10 +122,7 @@ PLANTED: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
         "is larger than",
     ),
     "a state of 2^40": (lambda: one_op("LSTM", {"x": (2, 1, 3)}, LSTM, hidden_size=2**40), "LSTM"),
-    "two axes of three": (
-        lambda: one_op("LSTM", {"x": (2, 3)}, LSTM, hidden_size=2),
-        "three axes are needed",
-    ),
+    "two axes of three": (lambda: one_op("LSTM", {"x": (2, 3)}, LSTM, hidden_size=2), "three axes are needed"),
     "a branch that is missing": (lambda: with_condition(else_branch=body("y")), "it has no then_branch"),
     "a name in a branch": (unprintable_branch, "a name that cannot be printed"),
     "a node twice in a branch": (written_twice_in_a_branch, "which is written before"),

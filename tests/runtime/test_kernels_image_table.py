@@ -13,15 +13,7 @@ from runtime.target import Target
 from runtime.types import Precision
 from tests.opencl import is_exhaustive, turn
 from tests.runtime.families import IMAGE_CASES, IMAGE_SHAPES
-from tests.runtime.image_launch import (
-    TABLE,
-    TARGET,
-    TOLERANCE,
-    built_at_once,
-    launch,
-    precisions,
-    random,
-)
+from tests.runtime.image_launch import TABLE, TARGET, TOLERANCE, built_at_once, launch, precisions, random
 
 pytestmark = pytest.mark.opencl
 

@@ -87,13 +87,7 @@ def test_no_choice_is_cheaper(
 
 @pytest.mark.slow
 @several
-@given(
-    any_graphs(),
-    st.sampled_from([GPU, GPU_AND_CPU]),
-    st.sampled_from(SETS),
-    st.integers(0, 99),
-    st.data(),
-)
+@given(any_graphs(), st.sampled_from([GPU, GPU_AND_CPU]), st.sampled_from(SETS), st.integers(0, 99), st.data())
 def test_any_choice_costs_what_the_lowered_plan_costs(
     graph: Graph, target: Target, precisions: Precisions, seed: int, data: st.DataObject
 ) -> None:

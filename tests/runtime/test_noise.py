@@ -17,14 +17,7 @@ from runtime.oracle.evaluate import evaluate
 from runtime.selection.candidates import Candidates
 from runtime.selection.costs import total_ms
 from runtime.selection.listing import find_candidates
-from runtime.selection.noise import (
-    MARGIN,
-    MOST_AT_ONCE,
-    HalfNoise,
-    NoiseLimit,
-    evaluate_rounded,
-    noise_limits,
-)
+from runtime.selection.noise import MARGIN, MOST_AT_ONCE, HalfNoise, NoiseLimit, evaluate_rounded, noise_limits
 from runtime.selection.selection import select_among
 from runtime.types import Precision, Precisions
 from tests.runtime.graphs import GraphMaker

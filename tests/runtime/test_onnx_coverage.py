@@ -17,11 +17,7 @@ CUBIC, ROOT = 0.044715, math.sqrt(2 / math.pi)
 CASES: Mapping[str, tuple[str, Mapping[str, Any], Callable[[float], float]]] = {
     "erfc": ("Erfc", {}, math.erfc),
     "gelu": ("TFL_GELU", {}, lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2)))),
-    "gelu by tanh": (
-        "TFL_GELU",
-        {"approximate": 1},
-        lambda x: 0.5 * x * (1 + math.tanh(ROOT * (x + CUBIC * x**3))),
-    ),
+    "gelu by tanh": ("TFL_GELU", {"approximate": 1}, lambda x: 0.5 * x * (1 + math.tanh(ROOT * (x + CUBIC * x**3)))),
 }
 
 

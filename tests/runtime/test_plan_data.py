@@ -24,14 +24,7 @@ from runtime.plan import plan_data
 from runtime.plan.container import StringTable, align, decode_container, encode_container, read_file, string_reader
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
-from runtime.plan.plan_data import (
-    ConstantSpool,
-    LaidOutData,
-    PackedConstant,
-    crc32_of,
-    pieces,
-    release_memory,
-)
+from runtime.plan.plan_data import ConstantSpool, LaidOutData, PackedConstant, crc32_of, pieces, release_memory
 from runtime.plan.records import PLAN_MAGIC, POOL, TUNED_MAGIC, SectionId
 from runtime.plan.shared_data import with_shared_data
 from runtime.reference.device import target_of_device

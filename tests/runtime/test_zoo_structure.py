@@ -263,10 +263,7 @@ def test_options_default_to_the_published_network():
         ("zoo://resnet50?size=64.5", "zoo://resnet50?size=64.5: size: '64.5' is not a whole number"),
         ("zoo://resnet50?size=", "zoo://resnet50?size=: size: '' is not a whole number"),
         ("zoo://resnet50?size=64&size=32", "zoo://resnet50?size=64&size=32: size is given twice"),
-        (
-            "zoo://resnet50?size=16",
-            "zoo://resnet50?size=16: resnet50: size: 16 is out of range, give 32 to 1024",
-        ),
+        ("zoo://resnet50?size=16", "zoo://resnet50?size=16: resnet50: size: 16 is out of range, give 32 to 1024"),
         (
             "zoo://resnet50?width=nan",
             "zoo://resnet50?width=nan: resnet50: width: nan is out of range, give more than 0 and at most 4",

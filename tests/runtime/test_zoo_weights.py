@@ -171,10 +171,7 @@ def test_folded_parameters_give_the_standardised_tensors(opset, bias):
 
 @pytest.mark.slow
 def test_a_parameter_that_two_layers_share_is_refused():
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["a"]),
-        helper.make_node("Conv", ["a", "w"], ["b"]),
-    ]
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("Conv", ["a", "w"], ["b"])]
     skeleton = Skeleton("test", 13, nodes, {"w": (3, 3, 1, 1)}, {}, {"x": (1, 3, 8, 8)}, {"b": (1, 3, 8, 8)})
     with pytest.raises(UnsupportedError, match="parameter 'w' is shared by a and b"):
         calibrated_parameters(skeleton, seed=0)

@@ -1,11 +1,14 @@
-"""Options and help of `farm init`."""
+"""`farm init`."""
 
-from typing import Any
+from pathlib import Path
 
 import click
 
+from farm import safe_text
 from farm.cli.commands import options, paths
-from farm.cli.envelope import CommandResult
+from farm.cli.envelope import CommandResult, Document
+from farm.config.given_model import GivenModel
+from runtime.errors import ConfigError
 
 
 @click.command(name="init")
@@ -19,12 +22,25 @@ from farm.cli.envelope import CommandResult
 )
 @options.model_file_options
 @options.json_option
-def command(**given: Any) -> CommandResult:
+def command(model: GivenModel, output: Path | None, as_json: bool) -> CommandResult:
     """Write the deployment file of a model file, to keep and to change: `farm run FILE` runs it as it is.
 
     MODEL is a model of ONNX (.onnx), TFLite (.tflite), Keras (.keras, .h5), TensorFlow (frozen .pb, the folder of a
     SavedModel), PyTorch (.pt2) or Caffe (.prototxt). Names, shapes and types are read from it.
     """
-    from farm.cli import init
+    from farm import atomic_file
+    from farm.model import deployments
+    from farm.model.model_file import deployment_text, library_name
 
-    return init.init(**given)
+    platform = deployments.platform_of(model.path)
+    if not platform:
+        raise ConfigError(f"{model.path}: no model file; a deployment file is run as it is: `farm run {model.path}`")
+    path = output or Path(f"{library_name(model.path.absolute())}.yml")
+    if output is None and path.exists():
+        raise ConfigError(f"{path}: is there already; -o FILE writes another, or replaces it")
+    text = deployment_text(model, platform, path.parent)
+    atomic_file.write(path, text.encode())
+    if as_json:
+        return Document(members={"file": str(path), "content": text})
+    click.echo(safe_text.one_line(f"{path}: next, `farm run {path}`"))
+    return 0

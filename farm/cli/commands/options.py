@@ -117,11 +117,7 @@ _config_option = click.option(
 )
 json_option = click.option(envelope.OPTION, "as_json", is_flag=True, help="Print JSON.")
 runtime_option = click.option(
-    "--runtime",
-    "runtimes",
-    type=click.Choice(["cpu", "gpu"]),
-    multiple=True,
-    help="Only on this runtime.",
+    "--runtime", "runtimes", type=click.Choice(["cpu", "gpu"]), multiple=True, help="Only on this runtime."
 )
 rounds_option = click.option(
     "--round", "rounds", type=WholeNumber(1, 100_000), default=10, show_default=True, help="Measured rounds."

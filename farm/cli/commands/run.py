@@ -21,11 +21,7 @@ def _refer_to_quantize(context: click.Context, _option: click.Parameter, is_give
 @options.rounds_option
 @options.warmup_option
 @click.option("--validate", is_flag=True, help="Compare the outputs with those of the model's framework.")
-@click.option(
-    "--layers",
-    is_flag=True,
-    help="Compare every operator's output too; names the first that departs.",
-)
+@click.option("--layers", is_flag=True, help="Compare every operator's output too; names the first that departs.")
 @click.option("--validate_all_layers", "layers", is_flag=True, hidden=True, help="MACE's name for --layers.")
 @click.option(
     "--input",
@@ -43,13 +39,7 @@ def _refer_to_quantize(context: click.Context, _option: click.Parameter, is_give
     type=paths.EXISTING_FOLDER,
     help="Run once on each sample there: files <input>_<sample>.npy, or raw values under any other ending.",
 )
-@click.option(
-    "--output-dir",
-    "--output_dir",
-    "output_dir",
-    type=paths.NEW_FOLDER,
-    help="Keep the outputs here (.npy).",
-)
+@click.option("--output-dir", "--output_dir", "output_dir", type=paths.NEW_FOLDER, help="Keep the outputs here (.npy).")
 @click.option(
     "--example", is_flag=True, help="Build and run the example application of the C API instead; compares its outputs."
 )

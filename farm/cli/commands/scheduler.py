@@ -1,11 +1,10 @@
-"""Options and help of `farm scheduler`."""
+"""`farm scheduler`."""
 
-from typing import Any
+from pathlib import Path
 
 import click
 
 from farm.cli.commands import options
-from farm.cli.envelope import CommandResult
 from farm.cli.ranges import WholeNumber
 
 PORT = 8786
@@ -16,11 +15,17 @@ PORT = 8786
 @click.option("--port", type=WholeNumber(0, 65535), default=PORT, show_default=True, help="Port to listen on; 0: any.")
 @click.option("--plain", is_flag=True, help="Without certificates, for this machine alone.")
 @options.certificates_option
-def command(**given: Any) -> CommandResult:
+def command(host: str, port: int, plain: bool, certificates: Path | None) -> None:
     """Run the scheduler of a cluster until interrupted: it knows hosts, units and jobs.
 
     Only hosts and people with a certificate of `farm cluster` are let in.
     """
-    from farm.cli import scheduler
+    from farm.cli.clusters import PURPOSE
+    from farm.cluster.address import ClusterAddress, refuse_plain
+    from runtime.host import extras
 
-    return scheduler.scheduler(**given)
+    address = refuse_plain(ClusterAddress("tcp" if plain else "tls", host, port))
+    extras.load(PURPOSE, "distributed")
+    from farm.cluster.scheduler import run_scheduler
+
+    run_scheduler(address, certificates, lambda address: click.echo(f"scheduler at {address}"))

@@ -1,6 +1,6 @@
-"""Options and help of `farm schema`."""
+"""`farm schema`."""
 
-from typing import Any
+from pathlib import Path
 
 import click
 
@@ -9,8 +9,13 @@ from farm.cli.commands import paths
 
 @click.command(name="schema")
 @click.option("-o", "--output", type=paths.NEW_FILE, help="File to write.  [default: standard output]")
-def command(**given: Any) -> None:
+def command(output: Path | None) -> None:
     """Print the JSON Schema of all rows, which --json prints and the store keeps."""
-    from farm.cli import schema
+    from farm import atomic_file
+    from farm.rows import schema
 
-    schema.write(**given)
+    text = schema.text()
+    if output:
+        atomic_file.write(output, text.encode())
+    else:
+        click.echo(text, nl=False)

@@ -21,12 +21,7 @@ def command() -> None:
 
 @command.command(name="info")
 @click.option(
-    "--runs",
-    "count",
-    type=WholeNumber(0),
-    default=20,
-    show_default=True,
-    help="How many runs to list, newest first.",
+    "--runs", "count", type=WholeNumber(0), default=20, show_default=True, help="How many runs to list, newest first."
 )
 @options.store_option
 @options.json_option

@@ -1,12 +1,15 @@
-"""Options and help of `farm worker`."""
+"""`farm worker`."""
 
-from typing import Any
+import re
+import socket
+from pathlib import Path
 
 import click
 
 from farm.cli.commands import options
-from farm.cli.envelope import CommandResult
 from farm.cli.ranges import Number
+from farm.safe_text import one_line
+from runtime.errors import ConfigError
 
 
 @click.command(name="worker")
@@ -22,11 +25,19 @@ from farm.cli.ranges import Number
     help="How often units are looked for.",
 )
 @options.certificates_option
-def command(**given: Any) -> CommandResult:
+def command(scheduler: str, name: str | None, look_every_s: float, certificates: Path | None) -> None:
     """Offer this host's units to a cluster until interrupted, as they come and go.
 
     Which units there are is what `farm devices` says in this folder; the host's own is called as the host.
     """
-    from farm.cli import worker
+    from farm.cli.clusters import PURPOSE
+    from farm.cluster.address import parse_cluster_address
+    from runtime.host import extras
 
-    return worker.worker(**given)
+    address, host = parse_cluster_address(scheduler), name or socket.gethostname()
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", host):
+        raise ConfigError(f"--name {host!r}: a host's name has letters, digits, '.', '_' and '-'")
+    extras.load(PURPOSE, "distributed")
+    from farm.cluster.worker import run_host
+
+    run_host(address, certificates, host, lambda line: click.echo(one_line(line)), look_every_s)

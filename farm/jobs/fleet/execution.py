@@ -24,10 +24,7 @@ GPU_UNKNOWN = "neither the GPU's driver nor Android tells the memory of a proces
 def hint_figures(load: LoadAnswer) -> HintFigures:
     """What became of the hints to the driver."""
     perf, priority = load.perf_hint, load.priority_hint
-    return HintFigures(
-        gpu_perf_hint=perf.use if perf else None,
-        gpu_priority_hint=priority.use if priority else None,
-    )
+    return HintFigures(gpu_perf_hint=perf.use if perf else None, gpu_priority_hint=priority.use if priority else None)
 
 
 def execution_figures(

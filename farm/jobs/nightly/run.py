@@ -85,11 +85,7 @@ def measure(
 
 
 def _settled(
-    store: Store,
-    run: int,
-    nightly: NightlyConfiguration,
-    say: Callable[[str], None],
-    place: SharedPlace | None,
+    store: Store, run: int, nightly: NightlyConfiguration, say: Callable[[str], None], place: SharedPlace | None
 ) -> Night:
     """Judges the night, and leaves later ones what they look back to."""
     night = load_night(store, run, nightly.baseline)

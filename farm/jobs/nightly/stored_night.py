@@ -197,10 +197,7 @@ def _rows_before(store: Store, info: RunInfo, base: int | None) -> dict[Case, Ni
 
 
 def _devices(
-    store: Store,
-    reports: Sequence[SeriesReport],
-    rows: Mapping[Case, NightlyRow],
-    before: Mapping[Case, NightlyRow],
+    store: Store, reports: Sequence[SeriesReport], rows: Mapping[Case, NightlyRow], before: Mapping[Case, NightlyRow]
 ) -> list[DeviceReport]:
     by_case: dict[Case, list[SeriesReport]] = {case: [] for case in rows}
     for report in reports:

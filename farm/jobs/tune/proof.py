@@ -149,11 +149,7 @@ def run_figures(measured: PlanMeasurement, execution: Execution) -> dict[str, An
 
 
 def tuning_outcome(
-    won: bool,
-    ending: Ending,
-    throttling: Throttling,
-    ratios: Mapping[str, Ratio | None],
-    most_ratio: float = 1.0,
+    won: bool, ending: Ending, throttling: Throttling, ratios: Mapping[str, Ratio | None], most_ratio: float = 1.0
 ) -> tuple[TuneOutcome, str]:
     """What to do with the new parameters. They must win beyond the noise, against all, or lose no more than allowed.
 

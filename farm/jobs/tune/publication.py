@@ -50,11 +50,7 @@ class Publication:
 
 
 def prove_and_publish(
-    opened: OpenUnit,
-    library: str,
-    models: Sequence[ModelTuning],
-    settings: Mapping[str, Any],
-    schedule: TuningSchedule,
+    opened: OpenUnit, library: str, models: Sequence[ModelTuning], settings: Mapping[str, Any], schedule: TuningSchedule
 ) -> Publication:
     """Proves the new parameters of each model of a library, within the schedule, then publishes those that are better.
 

@@ -324,11 +324,7 @@ def _led(
             )
             left_s = covering_s
         runner = TrialRunner(
-            pool,
-            journal,
-            Budget(left_s, deadline, options.grows),
-            trials.surroundings,
-            options.build_ahead_on(target),
+            pool, journal, Budget(left_s, deadline, options.grows), trials.surroundings, options.build_ahead_on(target)
         )
         level, expand = search_level(options.level, target), _expansion(target)
         peaks = next((tuned.chosen.peaks for tuned in group if tuned.chosen), NOT_MEASURED)

@@ -10,15 +10,7 @@ import numpy as np
 from onnx import NodeProto
 
 from runtime.errors import UnsupportedError
-from runtime.importers.function_text import (
-    DOMAIN,
-    Shape,
-    ShapedText,
-    function_text,
-    given,
-    is_given,
-    without_shapes,
-)
+from runtime.importers.function_text import DOMAIN, Shape, ShapedText, function_text, given, is_given, without_shapes
 from runtime.importers.functions import node_name
 
 _LOWEST = float(np.finfo(np.float32).min)

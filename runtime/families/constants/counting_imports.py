@@ -75,9 +75,4 @@ def _unique(node: OnnxNode, builder: GraphBuilder) -> None:
             builder.add_constant(output, result)
 
 
-HANDLERS: Mapping[str, Handler] = {
-    "Trilu": _trilu,
-    "EyeLike": _eye_like,
-    "NonZero": _non_zero,
-    "Unique": _unique,
-}
+HANDLERS: Mapping[str, Handler] = {"Trilu": _trilu, "EyeLike": _eye_like, "NonZero": _non_zero, "Unique": _unique}

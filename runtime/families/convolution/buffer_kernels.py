@@ -74,7 +74,8 @@ def _conv2d_rule(dims: Dims, chosen: Variant, target: Target) -> str:
     return tile.tile_constraint(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], chosen)
 
 
-def _conv2d_macs(dims: Dims) -> int:
+def conv2d_macs(dims: Dims) -> int:
+    """Multiply-accumulates of a convolution, in whatever memory."""
     outputs = dims["batch"] * dims["out_h"] * dims["out_w"] * dims["groups"] * dims["out_c"]
     return outputs * dims["in_c"] * dims["k_h"] * dims["k_w"]
 
@@ -153,7 +154,8 @@ def _depthwise_rule(dims: Dims, chosen: Variant, target: Target) -> str:
     return too_wide(dims["channels"], chosen)
 
 
-def _depthwise_macs(dims: Dims) -> int:
+def depthwise_macs(dims: Dims) -> int:
+    """Multiply-accumulates of a depthwise convolution, in whatever memory."""
     return dims["batch"] * dims["out_h"] * dims["out_w"] * dims["channels"] * dims["k_h"] * dims["k_w"]
 
 
@@ -170,7 +172,7 @@ BUFFER_KERNELS = (
         defaults=tile.DEFAULTS,
         cost=_conv2d_cost,
         rule=_conv2d_rule,
-        macs=_conv2d_macs,
+        macs=conv2d_macs,
         packed=True,
         integer_weights=True,
         integer_defaults=tile.INTEGER_DEFAULTS,
@@ -189,7 +191,7 @@ BUFFER_KERNELS = (
         defaults={**tile.DEFAULTS, **{family: (*_ROW_TILES, *tile.DEFAULTS[family]) for family in _ROW_FAMILIES}},
         cost=_planes_cost,
         rule=_planes_rule,
-        macs=lambda dims: _conv2d_macs({"groups": 1, **dims}),
+        macs=lambda dims: conv2d_macs({"groups": 1, **dims}),
         packed=True,
         cpu_local=(16, 1),
         free_cpu_local=(8, 1),
@@ -226,7 +228,7 @@ BUFFER_KERNELS = (
         defaults=_DEPTHWISE_DEFAULTS,
         cost=_depthwise_cost,
         rule=_depthwise_rule,
-        macs=_depthwise_macs,
+        macs=depthwise_macs,
         cpu_local=(4, 1, 4),
     ),
 )

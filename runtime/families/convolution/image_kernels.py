@@ -5,6 +5,7 @@ The filters' layouts are the same for every variant, so that nothing is packed a
 
 import itertools
 
+from runtime.families.convolution.buffer_kernels import conv2d_macs, depthwise_macs
 from runtime.kernels.image.spec import (
     Images,
     activation_image,
@@ -73,11 +74,6 @@ def grouped_rule(dims: Dims, chosen: Variant, target: Target) -> str:
     return ""
 
 
-def _conv2d_macs(dims: Dims) -> int:
-    outputs = dims["batch"] * dims["out_h"] * dims["out_w"] * dims["groups"] * dims["out_c"]
-    return outputs * dims["in_c"] * dims["k_h"] * dims["k_w"]
-
-
 def _conv1x1_images(dims: Dims, defines: Defines) -> Images:
     output = activation_image(1, dims["out_c"], dims["rows"], dims["width"])
     return {
@@ -110,10 +106,6 @@ def _depthwise_work_items(dims: Dims, chosen: Variant) -> WorkItems:
     return pixel_grid(dims["batch"], dims["channels"], dims["out_h"], columns)
 
 
-def _depthwise_macs(dims: Dims) -> int:
-    return dims["batch"] * dims["out_h"] * dims["out_w"] * dims["channels"] * dims["k_h"] * dims["k_w"]
-
-
 IMAGE_KERNELS = (
     image_kernel(
         "conv2d",
@@ -126,7 +118,7 @@ IMAGE_KERNELS = (
         variants=VARIANTS,
         defaults=DEFAULTS,
         rule=grouped_rule,
-        macs=_conv2d_macs,
+        macs=conv2d_macs,
         tunable=True,
         integer_weights=True,
     ),
@@ -154,7 +146,7 @@ IMAGE_KERNELS = (
         floats="act_a act_b",
         variants=ROW_VARIANTS,
         defaults=ROW_DEFAULTS,
-        macs=_depthwise_macs,
+        macs=depthwise_macs,
         tunable=True,
     ),
 )

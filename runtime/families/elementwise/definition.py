@@ -142,12 +142,6 @@ IMAGE_KERNELS = (
         floats="act_a act_b",
     ),
     image_kernel(
-        "unary",
-        "Activation",
-        "x y",
-        "batch channels height width",
-        same_images,
-        pixel_items,
-        floats="alpha beta",
+        "unary", "Activation", "x y", "batch channels height width", same_images, pixel_items, floats="alpha beta"
     ),
 )

@@ -60,7 +60,4 @@ def _matmul(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
     return np.asarray(a @ b)
 
 
-COMPUTE: Mapping[str, Compute] = {
-    "FullyConnected": _fully_connected,
-    "MatMul": _matmul,
-}
+COMPUTE: Mapping[str, Compute] = {"FullyConnected": _fully_connected, "MatMul": _matmul}

@@ -51,13 +51,5 @@ IMAGE_KERNELS = (
         lambda dims, defines: {"x": image_of(dims), "y": image_of(dims)},
         pixel_items,
     ),
-    image_kernel(
-        "pad",
-        "Pad",
-        "x y",
-        f"{EXTENTS} in_h in_w pad_t pad_l",
-        _pad_images,
-        pixel_items,
-        floats="value",
-    ),
+    image_kernel("pad", "Pad", "x y", f"{EXTENTS} in_h in_w pad_t pad_l", _pad_images, pixel_items, floats="value"),
 )

@@ -90,9 +90,4 @@ def lower_pad(builder: Builder, node: Node) -> str:
     return emit(builder, node, "pad", "Pad", dims, {"value": node.attrs["value"]})
 
 
-IMAGE_LOWERINGS = {
-    "Concat": lower_concat,
-    "Slice": lower_slice,
-    "ChannelShuffle": lower_shuffle,
-    "Pad": lower_pad,
-}
+IMAGE_LOWERINGS = {"Concat": lower_concat, "Slice": lower_slice, "ChannelShuffle": lower_shuffle, "Pad": lower_pad}

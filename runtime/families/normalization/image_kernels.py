@@ -79,13 +79,6 @@ IMAGE_KERNELS = (
         tunable=True,
     ),
     image_kernel(
-        "lrn",
-        "LRN",
-        "x y",
-        f"{EXTENTS} size",
-        same_images,
-        pixel_items,
-        floats="alpha beta bias",
-        tunable=True,
+        "lrn", "LRN", "x y", f"{EXTENTS} size", same_images, pixel_items, floats="alpha beta bias", tunable=True
     ),
 )

@@ -49,11 +49,7 @@ _RECURRENT: Mapping[str, AttributeKind] = {
 OPERATORS = {
     "RNN": Operator((3, 3), recurrent("RNN"), _RECURRENT, macs=_recurrent_macs, format=SOURCE),
     "GRU": Operator(
-        (3, 5),
-        recurrent("GRU"),
-        {**_RECURRENT, "linear_before_reset": "bool"},
-        macs=_recurrent_macs,
-        format=SOURCE,
+        (3, 5), recurrent("GRU"), {**_RECURRENT, "linear_before_reset": "bool"}, macs=_recurrent_macs, format=SOURCE
     ),
     "LSTM": Operator(
         (4, 5), recurrent("LSTM"), {**_RECURRENT, "input_forget": "bool"}, macs=_recurrent_macs, format=SOURCE

@@ -25,7 +25,7 @@ OPERATORS = {
             "grouped": "bool",
         },
         format=FIXED,
-    ),
+    )
 }
 
 

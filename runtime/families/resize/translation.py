@@ -119,7 +119,4 @@ BUFFER_LOWERINGS = {"Resize": _on_buffers}
 IMAGE_LOWERINGS = {"Resize": _on_images}
 BLOCKED_OPERATORS = {"Resize": BlockedOperator(any_image, _on_blocks)}
 QUANTIZED_OPERATORS = {"Resize": QuantizedOperator(_is_nearest, _on_bytes)}
-OPBENCH_CASES = (
-    _resize("nearest", 32, 28, 2),
-    _resize("linear", 32, 28, 2),
-)
+OPBENCH_CASES = (_resize("nearest", 32, 28, 2), _resize("linear", 32, 28, 2))

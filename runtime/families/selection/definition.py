@@ -20,10 +20,7 @@ OPERATORS = {
         format=transposable(rewriting.on_axis),
     ),
     "Suppression": Operator(
-        (4, 4),
-        SHAPE_FUNCTIONS["Suppression"],
-        {"count": "count", "centred": "bool", "dtype": DTYPES},
-        format=SOURCE,
+        (4, 4), SHAPE_FUNCTIONS["Suppression"], {"count": "count", "centred": "bool", "dtype": DTYPES}, format=SOURCE
     ),
 }
 

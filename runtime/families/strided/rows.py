@@ -86,9 +86,6 @@ OPERATORS = {
         quantization=quantization.moved,
     ),
     "IndexedWrite": Operator(
-        (3, 3),
-        SHAPE_FUNCTIONS["IndexedWrite"],
-        {**_INDEXED, "function": function_names(UpdateFunction)},
-        format=SOURCE,
+        (3, 3), SHAPE_FUNCTIONS["IndexedWrite"], {**_INDEXED, "function": function_names(UpdateFunction)}, format=SOURCE
     ),
 }

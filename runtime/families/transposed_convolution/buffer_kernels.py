@@ -50,7 +50,8 @@ def _rule(dims: Dims, chosen: Variant, target: Target) -> str:
     return tile.tile_constraint(_phase_pixels(dims), dims["out_c"], chosen)
 
 
-def _macs(dims: Dims) -> int:
+def macs(dims: Dims) -> int:
+    """Multiply-accumulates of a transposed convolution, in whatever memory."""
     inputs = dims["batch"] * dims["in_h"] * dims["in_w"] * dims["groups"] * dims["in_c"]
     return inputs * dims["out_c"] * dims["k_h"] * dims["k_w"]
 
@@ -65,7 +66,8 @@ def _depthwise_cost(dims: Dims, chosen: Variant) -> float:
     return math.prod(_depthwise_work_items(dims, chosen)) * (chosen["PIXELS"] + 1)
 
 
-def _depthwise_macs(dims: Dims) -> int:
+def depthwise_macs(dims: Dims) -> int:
+    """Multiply-accumulates of a depthwise one, in whatever memory."""
     return dims["batch"] * dims["in_h"] * dims["in_w"] * dims["channels"] * dims["k_h"] * dims["k_w"]
 
 
@@ -83,7 +85,7 @@ BUFFER_KERNELS = (
         defaults=tile.DEFAULTS,
         cost=_cost,
         rule=_rule,
-        macs=_macs,
+        macs=macs,
         packed=True,
         cpu_local=(16, 1, 1),
     ),
@@ -107,7 +109,7 @@ BUFFER_KERNELS = (
         },
         cost=_depthwise_cost,
         rule=lambda dims, chosen, target: too_wide(dims["channels"], chosen),
-        macs=_depthwise_macs,
+        macs=depthwise_macs,
         cpu_local=(4, 1, 4),
     ),
 )

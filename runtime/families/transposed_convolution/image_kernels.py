@@ -1,6 +1,7 @@
 """Transposed convolutions in image memory; filters lie with their taps in the order of the phases, as one row."""
 
 from runtime.families.convolution.image_kernels import DEFAULTS, ROW_DEFAULTS, ROW_VARIANTS, VARIANTS, grouped_rule
+from runtime.families.transposed_convolution.buffer_kernels import depthwise_macs, macs
 from runtime.kernels.image.spec import Images, activation_image, argument_image, blocks_of, image_kernel, pixel_grid
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div
 from runtime.layout.image import ImageLayout
@@ -31,11 +32,6 @@ def _work_items(dims: Dims, chosen: Variant) -> WorkItems:
     return blocks, _column_tiles(dims, chosen), dims["batch"] * dims["out_h"]
 
 
-def _macs(dims: Dims) -> int:
-    inputs = dims["batch"] * dims["in_h"] * dims["in_w"] * dims["groups"] * dims["in_c"]
-    return inputs * dims["out_c"] * dims["k_h"] * dims["k_w"]
-
-
 def _depthwise_images(dims: Dims, defines: Defines) -> Images:
     output = activation_image(dims["batch"], dims["channels"], dims["out_h"], dims["out_w"])
     return {
@@ -45,10 +41,6 @@ def _depthwise_images(dims: Dims, defines: Defines) -> Images:
         "residual": output,
         "y": output,
     }
-
-
-def _depthwise_macs(dims: Dims) -> int:
-    return dims["batch"] * dims["in_h"] * dims["in_w"] * dims["channels"] * dims["k_h"] * dims["k_w"]
 
 
 IMAGE_KERNELS = (
@@ -64,7 +56,7 @@ IMAGE_KERNELS = (
         variants=VARIANTS,
         defaults=DEFAULTS,
         rule=grouped_rule,
-        macs=_macs,
+        macs=macs,
         tunable=True,
     ),
     image_kernel(
@@ -78,7 +70,7 @@ IMAGE_KERNELS = (
         floats="act_a act_b",
         variants=ROW_VARIANTS,
         defaults=ROW_DEFAULTS,
-        macs=_depthwise_macs,
+        macs=depthwise_macs,
         tunable=True,
     ),
 )

@@ -74,10 +74,7 @@ def _tfl_gelu(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
     return chain.nodes
 
 
-EXPRESSIONS: Mapping[str, Callable[[onnx.NodeProto], Iterable[onnx.NodeProto]]] = {
-    "Erfc": _erfc,
-    "TFL_GELU": _tfl_gelu,
-}
+EXPRESSIONS: Mapping[str, Callable[[onnx.NodeProto], Iterable[onnx.NodeProto]]] = {"Erfc": _erfc, "TFL_GELU": _tfl_gelu}
 
 
 def check_operators(model: onnx.ModelProto, title: str) -> None:

@@ -26,12 +26,7 @@ PEAK_MACS = buffer_kernel(
     lambda dims, defines: {"x": (FIRST + STARTS,), "y": (dims["elements"],)},
     _work_items,
     variants=(*_WIDE, *_NARROW, *_SHORT),
-    defaults={
-        "": (_SHORT[1],),
-        "pocl": (_NARROW[1],),
-        "pocl-3.1": (_NARROW[0],),
-        "avx512": (_WIDE[0],),
-    },
+    defaults={"": (_SHORT[1],), "pocl": (_NARROW[1],), "pocl-3.1": (_NARROW[0],), "avx512": (_WIDE[0],)},
     macs=_macs,
     cpu=False,
 )

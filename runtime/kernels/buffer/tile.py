@@ -15,14 +15,7 @@ def _plain(block: int, vector: int, pixels: int, fma: int) -> Variant:
 
 
 _WIDEST = ((64, 16, 6, 1), (64, 16, 7, 1), (48, 16, 9, 1), (32, 16, 12, 1))  # 24 to 28 sums of 16 floats
-_WIDE = (
-    *_WIDEST,
-    (32, 16, 7, 1),
-    (32, 16, 4, 1),
-    (32, 16, 8, 1),
-    (16, 16, 7, 1),
-    (16, 16, 8, 1),
-)
+_WIDE = (*_WIDEST, (32, 16, 7, 1), (32, 16, 4, 1), (32, 16, 8, 1), (16, 16, 7, 1), (16, 16, 8, 1))
 _WIDE_SMALL = ((16, 16, 4, 1), (16, 16, 1, 1))
 _HALF = ((16, 8, 6, 0), (16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 4, 0), (8, 8, 1, 0))
 _QUARTER = ((8, 4, 4, 0), (4, 4, 8, 0), (4, 4, 4, 0), (4, 4, 1, 0))
@@ -30,10 +23,7 @@ _GPU = (
     variant(BLOCK=4, VECTOR=4, PIXELS=4, FMA=0, PACK=64, ORDER=1, COLUMNS=4),
     variant(BLOCK=8, VECTOR=4, PIXELS=4, FMA=0, PACK=64, ORDER=1, COLUMNS=4),
 )
-_LOCAL = (
-    variant(BLOCK=8, VECTOR=4, PIXELS=4, FMA=0, LOCAL=32),
-    variant(BLOCK=16, VECTOR=4, PIXELS=4, FMA=0, LOCAL=16),
-)
+_LOCAL = (variant(BLOCK=8, VECTOR=4, PIXELS=4, FMA=0, LOCAL=32), variant(BLOCK=16, VECTOR=4, PIXELS=4, FMA=0, LOCAL=16))
 _RUNS = tuple(variant(BLOCK=block, VECTOR=4, PIXELS=4, FMA=0, RUN=run) for block in (4, 8) for run in (8, 24))
 
 VARIANTS = (*(_plain(*tile) for tile in (*_WIDE, *_WIDE_SMALL, *_HALF, *_QUARTER)), *_GPU, *_RUNS)

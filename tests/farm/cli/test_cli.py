@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from farm import cli, doctor
-from farm.cli import options
+from farm.cli import work
 from farm.doctor import Check
 from runtime.errors import ConfigError, FarmError, JobError, NoUnitError
 from tests.farm.store.rows import a_row
@@ -57,7 +57,7 @@ def test_every_error_is_one_line_and_a_status(
 
 def test_a_row_that_is_not_ok_is_told_and_fails_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     bad = a_row(status="failed", reason="no luck")
-    assert [options.finish(rows, False, lambda rows: None) for rows in ([a_row()], [a_row(), bad])] == [0, 1]
+    assert [work.finish(rows, False, lambda rows: None) for rows in ([a_row()], [a_row(), bad])] == [0, 1]
     assert capsys.readouterr().err == "net on pixel (gpu): failed: no luck\n"
 
 

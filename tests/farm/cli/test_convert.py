@@ -114,10 +114,7 @@ def test_code_for_an_abi_without_a_unit(convert: Any) -> None:
     deploy("[host, arm64-v8a]", code=True, runtime="cpu")
     status, rows, _ = convert()
     assert status == 0
-    assert told(rows) == [
-        ("host", "host", "host", "cpu", "ok", "unit"),
-        ("", "any", "arm64-v8a", "cpu", "ok", "none"),
-    ]
+    assert told(rows) == [("host", "host", "host", "cpu", "ok", "unit"), ("", "any", "arm64-v8a", "cpu", "ok", "none")]
     for row in rows:
         folder, name = Path("build/tinylib/code") / row["abi"], f"tiny.{row['soc']}.cpu"
         files = [f"{name}.h", f"{name}.c", f"lib{name}.a"]
@@ -169,10 +166,7 @@ def test_without_target_socs_all_that_is_stored_counts(convert: Any) -> None:
     status, rows, _ = convert()
     assert (status, told(rows)) == (
         1,
-        [
-            ("", "sdm845", "armeabi-v7a", "gpu", "ok", "stored"),
-            ("", "any", "arm64", "gpu", "unsupported", ""),
-        ],
+        [("", "sdm845", "armeabi-v7a", "gpu", "ok", "stored"), ("", "any", "arm64", "gpu", "unsupported", "")],
     )
 
 

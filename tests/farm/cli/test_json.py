@@ -58,10 +58,7 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "accept": ("host --quick", {"findings"}),
     "artifacts list": ("", {"artifacts"}),
     "artifacts merge": ("a_tuned.bin -o merged.bin", {"file", "kind", "size_bytes", "sets", "replacements"}),
-    "artifacts share": (
-        "place",
-        {"host", "others", "sets", "trials", "given", "bundles", "sent_bytes", "left_out"},
-    ),
+    "artifacts share": ("place", {"host", "others", "sets", "trials", "given", "bundles", "sent_bytes", "left_out"}),
     "artifacts show": ("a_tuned.bin", {"file", "kind", "size_bytes", "sets"}),
     "artifacts verify": ("a_tuned.bin --offline", {"findings"}),
     "baseline list": ("", {"baselines"}),

@@ -36,11 +36,7 @@ COMMANDS = (["convert", "bad.onnx"], ["run", "bad.onnx", "--validate"], ["quanti
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: str(words[0]))
 @pytest.mark.parametrize("name", CASES)
 def test_a_model_is_refused_in_one_line(
-    name: str,
-    command: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    name: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes, changed, text = CASES[name]
     given: dict[str, Any] = {**CONV, "b": np.zeros(6, np.int32), **changed}

@@ -113,11 +113,7 @@ def test_a_unit_that_tells_no_values_is_ready() -> None:
 
 
 @pytest.mark.slow
-@given(
-    st.lists(st.floats(0, 100), min_size=1, max_size=30),
-    st.floats(0, 100),
-    st.floats(0, 100),
-)
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=30), st.floats(0, 100), st.floats(0, 100))
 def test_waiting_ends_in_time_whatever_the_states(temperatures: list[float], most_c: float, wait_s: float) -> None:
     room = SimulatedUnit(*(changed(temperature_c=value) for value in temperatures))
     limits = Limits(max_start_temp_c=most_c, wait_s=wait_s)

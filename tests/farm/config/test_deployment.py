@@ -159,11 +159,7 @@ REFUSALS = {
         "output_shape:",
         "15: models.net.subgraphs[0].output_shape: unknown key, did you mean 'output_shapes'?",
     ),
-    "key of MACE": (
-        "winograd: 2",
-        "quantize: 1",
-        "17: models.net.quantize: quantize_range_file has to name",
-    ),
+    "key of MACE": ("winograd: 2", "quantize: 1", "17: models.net.quantize: quantize_range_file has to name"),
     "weights file": (
         "winograd: 2",
         "weight_file_path: w",

@@ -136,12 +136,7 @@ def test_one_build_that_is_measured_often_counts_as_one() -> None:
 
 def test_a_difference_that_builds_may_make_is_told_as_provisional() -> None:
     duet = DuetFigures(
-        against=7,
-        verdict=SoftwareVerdict.UNDECIDED,
-        ratio=1.05,
-        ratio_ci=(1.04, 1.06),
-        claim=21,
-        builds=0.023,
+        against=7, verdict=SoftwareVerdict.UNDECIDED, ratio=1.05, ratio_ci=(1.04, 1.06), claim=21, builds=0.023
     )
     told = with_duet(UNCHANGED, duet)
     assert told.verdict == Verdict.PROVISIONAL_REGRESSION and not told.cause and told.ratio == 1.05
@@ -150,13 +145,7 @@ def test_a_difference_that_builds_may_make_is_told_as_provisional() -> None:
 
 def test_a_manifest_keeps_what_the_next_night_asks_of_builds() -> None:
     kept = manifest(
-        21,
-        build="new",
-        against=13,
-        verdict=SoftwareVerdict.UNDECIDED,
-        change=0.05,
-        change_variance=1e-4,
-        claim=21,
+        21, build="new", against=13, verdict=SoftwareVerdict.UNDECIDED, change=0.05, change_variance=1e-4, claim=21
     )
     read = past_night(BundleManifest.model_validate_json(kept.model_dump_json()))
     assert (read.build, read.change, read.variance, read.claim) == ("new", 0.05, 1e-4, 21)

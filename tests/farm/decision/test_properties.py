@@ -16,10 +16,7 @@ from tests.farm.decision.histories import history, night, with_more_blocks
 ANY = st.floats(allow_nan=True, allow_infinity=True, width=32)
 NIGHTS = st.lists(st.lists(st.one_of(ANY, st.just(10.0)), max_size=7).map(tuple), max_size=14)
 Runs = tuple[float, ...]
-OPPOSITE = {
-    Verdict.REGRESSION: Verdict.IMPROVEMENT,
-    Verdict.PROVISIONAL_REGRESSION: Verdict.PROVISIONAL_IMPROVEMENT,
-}
+OPPOSITE = {Verdict.REGRESSION: Verdict.IMPROVEMENT, Verdict.PROVISIONAL_REGRESSION: Verdict.PROVISIONAL_IMPROVEMENT}
 OPPOSITE |= {one: other for other, one in OPPOSITE.items()}
 
 

@@ -83,11 +83,7 @@ def test_what_all_units_have_in_common_is_told_once_with_latency_first() -> None
 
 def test_a_fact_of_the_unit_is_named() -> None:
     judgement = Judgement(
-        Verdict.ENVIRONMENT_CHANGED,
-        "slower",
-        ratio=1.2,
-        cause=NOT_SOFTWARE,
-        facts=("driver: 1.0 in run 7, now 2.0",),
+        Verdict.ENVIRONMENT_CHANGED, "slower", ratio=1.2, cause=NOT_SOFTWARE, facts=("driver: 1.0 in run 7, now 2.0",)
     )
     told = headline(with_latency(nights.night(8, nights.PHONES[:1]), ["pixel"], judgement))
     assert told == "pixel 20.0 % slower; not the software; driver: 1.0 in run 7, now 2.0"

@@ -136,10 +136,7 @@ def test_a_reference_that_is_wrong_is_told(farm: CallFarm, example: Path, new: s
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (
-            lambda text: text.replace('"count": math.prod(output), ', ""),
-            "gives count = None; expected: int",
-        ),
+        (lambda text: text.replace('"count": math.prod(output), ', ""), "gives count = None; expected: int"),
         (lambda text: text.replace("math.prod(output), ", "0.5, "), "`arguments` gives count = 0.5; expected: int"),
         (lambda text: text.replace("return (ceil_div(", "return ('x', ceil_div("), "work_items returned ('x', "),
     ],

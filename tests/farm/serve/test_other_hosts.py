@@ -57,13 +57,7 @@ def test_reports_of_all_hosts_are_read_with_our_scripts_alone(client: httpx.Clie
     ours = client.get("/assets/charts.js").content
     assert client.get(f"{address}assets/charts.js").content == ours != b"alert(1)"
     assert client.get(f"{address}night.json").json()["run"]
-    for path in (
-        "evil.js",
-        "secret.key",
-        "assets/evil.js",
-        "%2e%2e/%2e%2e/devices.yml",
-        "none.html",
-    ):
+    for path in ("evil.js", "secret.key", "assets/evil.js", "%2e%2e/%2e%2e/devices.yml", "none.html"):
         assert client.get(f"{address}{path}").status_code == 404, path
     assert client.get("/hosts/nobody/reports/x/").status_code == 404
     assert client.post(address, content=b"").status_code == 405, "is only read"

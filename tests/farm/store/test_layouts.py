@@ -37,10 +37,7 @@ def sql(url: str) -> Iterator[Callable[..., Any]]:
             "1",
             r"store of layout 1, which an older farm wrote; this farm reads layout 2: `farm store export FILE` there, ",
         ),
-        (
-            "3",
-            r"store of layout 3, which a newer farm wrote; this farm reads layout 2: use it, or name another ",
-        ),
+        ("3", r"store of layout 3, which a newer farm wrote; this farm reads layout 2: use it, or name another "),
         ("x\x1b[2J", r"store of layout x\\x1b\[2J, which a newer farm wrote; this farm reads layout 2: "),
     ],
     ids=["older", "newer", "control characters"],

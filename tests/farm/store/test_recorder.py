@@ -16,7 +16,7 @@ import click
 import pytest
 
 from farm import cli
-from farm.cli import INTERRUPTED, options, store_options
+from farm.cli import INTERRUPTED, store_options, work
 from farm.cli.commands import options as declared
 from farm.rows.row import Row
 from farm.rows.status import Status
@@ -296,7 +296,7 @@ def measure(store: str | None, as_json: bool) -> int:
     """Stands for a command that measures."""
     with store_options.keeping(store) as recorder:
         rows = list(recorder.recorded([a_row(), a_row(unit="bad", status=Status.OK)]))
-    return options.finish(rows, as_json, lambda _: None, recorder)
+    return work.finish(rows, as_json, lambda _: None, recorder)
 
 
 @pytest.fixture

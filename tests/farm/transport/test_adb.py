@@ -240,8 +240,7 @@ def _kill_server(port: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "words"),
-    [("unauthorized", "accept the dialogue"), ("offline", r"(offline|absent|does not answer)")],
+    ("fault", "words"), [("unauthorized", "accept the dialogue"), ("offline", r"(offline|absent|does not answer)")]
 )
 def test_phones_that_may_not_be_used_say_why(
     phones: Callable[..., EmulatedPhone], port: int, quick: None, fault: str, words: str

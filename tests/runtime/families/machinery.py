@@ -20,14 +20,11 @@ CASES: dict[str, Case] = {
     **{
         f"peak_macs of {elements}": Case(TABLE["peak_macs"], {"rounds": 5, "elements": elements})
         for elements in (37, 64)
-    },
+    }
 }
 ORACLES = {"peak_macs": compute_peak_macs}
 IMAGE_CASES = {
     "buffer_to_image": (EXTENTS | NCHW, (), {"SRC_F32": 1}),
     "image_to_buffer": (EXTENTS | NCHW, (), {"DST_F32": 1}),
 }
-IMAGE_SHAPES = {
-    "buffer_to_image": {"x": (180,)},
-    "image_to_buffer": {"y": (180,)},
-}
+IMAGE_SHAPES = {"buffer_to_image": {"x": (180,)}, "image_to_buffer": {"y": (180,)}}

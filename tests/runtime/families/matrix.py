@@ -64,5 +64,5 @@ CASES: dict[str, Case] = {
 }
 ORACLES = {"fully_connected": compute_fully_connected, "matmul": compute_matmul}
 IMAGE_CASES = {
-    "fully_connected": ({"batch": 2, "in_h": 2, "in_w": 3, "in_c": 6, "out_c": 9}, UNBOUNDED, {"ACTIVATION": 0}),
+    "fully_connected": ({"batch": 2, "in_h": 2, "in_w": 3, "in_c": 6, "out_c": 9}, UNBOUNDED, {"ACTIVATION": 0})
 }

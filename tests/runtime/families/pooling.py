@@ -62,6 +62,4 @@ CASES |= {
     ),
 }
 ORACLES = {"pool": compute_pool, "pool_bytes": compute_pool_bytes}
-IMAGE_CASES = {
-    "pool": (SPATIAL | WINDOW | {"channels": 6, "count_include_pad": 0}, (), {"POOL": 0}),
-}
+IMAGE_CASES = {"pool": (SPATIAL | WINDOW | {"channels": 6, "count_include_pad": 0}, (), {"POOL": 0})}

@@ -31,6 +31,4 @@ CASES: dict[str, Case] = {
     "reduce strided": reduce(Reduce.SUM, 3, 4, 5, (1, 15, 3, 1, 3)),
 }
 ORACLES = {"reduce": compute_reduce}
-IMAGE_CASES = {
-    "reduce": (EXTENTS, (), {"REDUCE": 0}),
-}
+IMAGE_CASES = {"reduce": (EXTENTS, (), {"REDUCE": 0})}

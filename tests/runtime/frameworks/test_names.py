@@ -36,10 +36,7 @@ def test_a_long_list_is_cut() -> None:
 
 def test_renaming_keeps_what_the_model_computes() -> None:
     """An inner tensor has the name that the output is to get."""
-    nodes = [
-        helper.make_node("Add", ["x:0", "w"], ["y"], "add"),
-        helper.make_node("Relu", ["y"], ["out:0"], "relu"),
-    ]
+    nodes = [helper.make_node("Add", ["x:0", "w"], ["y"], "add"), helper.make_node("Relu", ["y"], ["out:0"], "relu")]
     value = helper.make_tensor_value_info
     model = model_of(nodes, [value("x:0", FLOAT, [2])], [value("out:0", FLOAT, [2])], {"w": np.ones(2)})
     rename(model, {"x:0": "x", "out:0": "y"})

@@ -25,14 +25,7 @@ class SimulatedUnit:
         unit: Any = SimpleNamespace(session=SimpleNamespace(respawn=lambda: self.passed(LOADING_S)))
         any_: Any = None
         self.trials = CandidateTrials(
-            unit,
-            any_,
-            any_,
-            any_,
-            "simulated",
-            any_,
-            lambda: budget_s - self.trials.device_s,
-            clock=lambda: self.now_s,
+            unit, any_, any_, any_, "simulated", any_, lambda: budget_s - self.trials.device_s, clock=lambda: self.now_s
         )
         monkeypatch.setattr(candidate_trials, "candidate_plan", lambda nodes, *_: nodes)
         monkeypatch.setattr(CandidateTrials, "_time_plan", lambda _, nodes: self.build(nodes))

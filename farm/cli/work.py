@@ -1,4 +1,4 @@
-"""How commands end: rows printed, and told as an exit status."""
+"""Before and after a command's work: its deployment is loaded; its rows are printed, and told as an exit status."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
