@@ -52,14 +52,7 @@ class CommandEngine(Engine):
         yield lambda task: self._run(unit, program, task)
 
     def _run(self, unit: EngineUnit, program: str, task: EngineTask) -> EngineRun:
-        sent = {name: Path(path) for name, path in self._section.files.items()}
-        words = " ".join(self._section.arguments)
-        sent |= {"onnx": task.model.onnx_file} if "{onnx}" in words else {}
-        sent |= {"source": task.model.source} if "{source}" in words else {}
-        sent |= {name: path for name, path in self._kept.items() if name != "engine"}
-        for name, path in sent.items():
-            if not path.is_file():
-                raise DeviceError(f"engine {self.name}: {path}: no such file, which {DEFAULT_FILE} names as {name}")
+        sent = self._files(task)
         if is_sent := "/" in program:
             sent["engine"] = self._checked_program(unit, self._kept.get("engine", Path(program)))
         remotes = {name: unit.store.put([path])[path] for name, path in sent.items()}
@@ -80,6 +73,18 @@ class CommandEngine(Engine):
             figures=tuple(figure for name, figure in found.items() if name not in OWN),
             snapshot=EngineSnapshot("", sent, self._section.arguments) if is_sent else None,
         )
+
+    def _files(self, task: EngineTask) -> dict[str, Path]:
+        """What is sent beside the program, by the names that arguments have for it."""
+        sent = {name: Path(path) for name, path in self._section.files.items()}
+        words = " ".join(self._section.arguments)
+        sent |= {"onnx": task.model.onnx_file} if "{onnx}" in words else {}
+        sent |= {"source": task.model.source} if "{source}" in words else {}
+        sent |= {name: path for name, path in self._kept.items() if name != "engine"}
+        for name, path in sent.items():
+            if not path.is_file():
+                raise DeviceError(f"engine {self.name}: {path}: no such file, which {DEFAULT_FILE} names as {name}")
+        return sent
 
     def _checked_program(self, unit: EngineUnit, path: Path) -> Path:
         check_hash(self.name, path, self._section.sha256.get(unit.abi))  # type: ignore[call-overload]

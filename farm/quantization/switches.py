@@ -88,11 +88,16 @@ def _switched(model: onnx.ModelProto, quantised: onnx.ModelProto) -> tuple[onnx.
     graph.initializer.extend(each for name, each in constants.items() if name in needed and name not in have)
     graph.node.extend(nodes)
     tensors = list(dict.fromkeys(tensors))
+    _add_switches(graph, tensors)
+    return _branched(_sorted(made)), tensors
+
+
+def _add_switches(graph: onnx.GraphProto, tensors: Sequence[str]) -> None:
+    """An input with a switch for each tensor, in this order, and the nodes that take each from there."""
     graph.input.append(helper.make_tensor_value_info(SWITCHES, TensorProto.BOOL, [len(tensors)]))
     for place, name in enumerate(tensors):
         graph.initializer.append(numpy_helper.from_array(np.array(place), PLACE.format(name)))
         graph.node.append(helper.make_node("Gather", [SWITCHES, PLACE.format(name)], [SWITCH.format(name)]))
-    return _branched(_sorted(made)), tensors
 
 
 def _again(node: NodeProto, source: str, result: str) -> NodeProto:

@@ -9,6 +9,11 @@ from runtime.graph import Array, Graph, Node, TensorInfo
 from runtime.operators.table import infer_dtype, infer_shape
 
 
+def operators(graph: Graph) -> list[str]:
+    """The operator of each node, in order."""
+    return [node.op for node in graph.nodes]
+
+
 class GraphMaker:
     """Adds nodes one by one; every method returns the name of the tensor that it made."""
 
@@ -26,6 +31,9 @@ class GraphMaker:
         fan_in = max(1, int(np.prod(shape[1:])))
         values = self._random.standard_normal(shape) / np.sqrt(fan_in)
         return self.graph.add_constant("w", values.astype(np.float32))
+
+    def constant(self, value: object) -> str:
+        return self.graph.add_constant("c", np.asarray(value, np.float32))
 
     def multiples(self, *shape: int, bits: int, group: int = 0) -> str:
         """Weights that are integers of some bits times a scale: one for each row, or for each group of a row."""

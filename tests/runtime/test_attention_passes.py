@@ -19,10 +19,6 @@ from tests.runtime.transformers import Size, Writer
 BATCH, HEADS, PLACES, DEPTH = 2, 3, 5, 4
 
 
-def constant(make: GraphMaker, value: object) -> str:
-    return make.graph.add_constant("c", np.asarray(value, np.float32))
-
-
 def split(make: GraphMaker, perm: tuple[int, ...] = (0, 2, 1, 3)) -> str:
     """Heads of an input whose places hold them side by side."""
     x = make.input(BATCH, PLACES, HEADS * DEPTH)
@@ -31,7 +27,7 @@ def split(make: GraphMaker, perm: tuple[int, ...] = (0, 2, 1, 3)) -> str:
 
 def scores(make: GraphMaker) -> str:
     product = make.add("MatMul", split(make), split(make, (0, 2, 3, 1)))
-    return make.add("Mul", product, constant(make, 0.5))
+    return make.add("Mul", product, make.constant(0.5))
 
 
 def attend(make: GraphMaker, tensor: str) -> str:
@@ -65,8 +61,8 @@ def test_queries_keys_and_values_in_one_tensor_are_read_there(make: GraphMaker) 
 
 
 def test_scales_of_queries_and_keys_join_the_scale(make: GraphMaker) -> None:
-    q = make.add("Mul", split(make), constant(make, 0.5))
-    k = make.add("Div", split(make, (0, 2, 3, 1)), constant(make, 4))
+    q = make.add("Mul", split(make), make.constant(0.5))
+    k = make.add("Div", split(make, (0, 2, 3, 1)), make.constant(4))
     graph = applied(fuse_attention, make, attend(make, make.add("MatMul", q, k)))
     assert operators(graph) == ["Attention"]
     assert attention_of(graph).attrs["scale"] == 0.125
@@ -80,21 +76,21 @@ def test_a_mask_of_any_shape_that_broadcasts_is_read(make: GraphMaker, shape: tu
 
 
 def test_a_mask_that_hides_what_follows_is_no_tensor(make: GraphMaker) -> None:
-    hidden = constant(make, np.where(np.tri(PLACES, dtype=bool), 0, -np.inf))
+    hidden = make.constant(np.where(np.tri(PLACES, dtype=bool), 0, -np.inf))
     graph = applied(fuse_attention, make, attend(make, make.add("Add", scores(make), hidden)))
     assert attention_of(graph).attrs["causal"]
     assert len(attention_of(graph).inputs) == 3
 
 
 def test_a_mask_that_only_lowers_what_follows_stays_a_tensor(make: GraphMaker) -> None:
-    lowered = constant(make, np.where(np.tri(PLACES, dtype=bool), 0, -3))
+    lowered = make.constant(np.where(np.tri(PLACES, dtype=bool), 0, -3))
     graph = applied(fuse_attention, make, attend(make, make.add("Add", scores(make), lowered)))
     assert not attention_of(graph).attrs["causal"]
     assert len(attention_of(graph).inputs) == 4
 
 
 def test_a_mask_of_zeros_is_no_tensor(make: GraphMaker) -> None:
-    graph = applied(fuse_attention, make, attend(make, make.add("Add", scores(make), constant(make, np.zeros(PLACES)))))
+    graph = applied(fuse_attention, make, attend(make, make.add("Add", scores(make), make.constant(np.zeros(PLACES)))))
     assert len(attention_of(graph).inputs) == 3
     assert not attention_of(graph).attrs["causal"]
 
@@ -104,7 +100,7 @@ def test_a_choice_behind_the_softmax_that_never_takes_another_is_passed_over(mak
     condition = make.graph.add_constant("hidden", np.asarray([[hidden]] * PLACES))
     attributes = {"function": "where", "dtype": "float32", "alpha": 0.0, "beta": 0.0}
     weights = make.add("Softmax", scores(make), axis=3)
-    kept = make.add("Elementwise", condition, constant(make, 0), weights, **attributes)
+    kept = make.add("Elementwise", condition, make.constant(0), weights, **attributes)
     graph = applied(fuse_attention, make, make.add("MatMul", kept, split(make)))
     assert ("Attention" in operators(graph)) != hidden
 
@@ -127,7 +123,7 @@ def chosen(make: GraphMaker, condition: np.ndarray, value: float) -> str:
     """Scores where a constant condition holds, else a number."""
     name = make.graph.add_constant("condition", condition)
     attributes = {"function": "where", "dtype": "float32", "alpha": 0.0, "beta": 0.0}
-    return make.add("Elementwise", name, scores(make), constant(make, value), **attributes)
+    return make.add("Elementwise", name, scores(make), make.constant(value), **attributes)
 
 
 def test_a_constant_choice_of_scores_is_a_mask(make: GraphMaker) -> None:

@@ -20,12 +20,8 @@ from tests.runtime.test_passes import applied, operators, unchanged
 from tests.runtime.transformers import Size, Writer
 
 
-def constant(make: GraphMaker, value: float) -> str:
-    return make.graph.add_constant("c", np.asarray(value, np.float32))
-
-
 def scaled(make: GraphMaker, x: str, factor: float) -> str:
-    return make.add("Mul", x, constant(make, factor))
+    return make.add("Mul", x, make.constant(factor))
 
 
 def converted(make: GraphMaker, *outputs: str) -> Graph:
@@ -45,12 +41,12 @@ def converted(make: GraphMaker, *outputs: str) -> Graph:
 
 
 def erf_gate(make: GraphMaker, x: str) -> str:
-    return make.add("Add", make.add("Erf", make.add("Div", x, constant(make, math.sqrt(2)))), constant(make, 1))
+    return make.add("Add", make.add("Erf", make.add("Div", x, make.constant(math.sqrt(2)))), make.constant(1))
 
 
 def tanh_gate(make: GraphMaker, x: str, cube: str) -> str:
     inner = make.add("Add", x, scaled(make, cube, 0.044715))
-    return make.add("Add", constant(make, 1), make.add("Tanh", scaled(make, inner, math.sqrt(2 / math.pi))))
+    return make.add("Add", make.constant(1), make.add("Tanh", scaled(make, inner, math.sqrt(2 / math.pi))))
 
 
 def test_gelu_as_pytorch_exports_it_is_one_operator(make: GraphMaker) -> None:
@@ -67,7 +63,7 @@ def test_gelu_as_onnx_defines_it_is_one_operator(make: GraphMaker) -> None:
 
 def test_gelu_by_tanh_with_a_power_is_one_operator(make: GraphMaker) -> None:
     x = make.input(2, 5)
-    gate = tanh_gate(make, x, make.add("Pow", x, constant(make, 3)))
+    gate = tanh_gate(make, x, make.add("Pow", x, make.constant(3)))
     assert operators(applied(fuse_gated_activations, make, make.add("Mul", scaled(make, x, 0.5), gate))) == ["GeluTanh"]
 
 
@@ -79,9 +75,9 @@ def test_gelu_by_tanh_with_products_is_one_operator(make: GraphMaker) -> None:
 
 def test_gelu_by_tanh_with_x_taken_out_is_one_operator(make: GraphMaker) -> None:
     x = make.input(2, 5)
-    square = make.add("Add", scaled(make, make.add("Mul", x, x), 0.044715), constant(make, 1))
+    square = make.add("Add", scaled(make, make.add("Mul", x, x), 0.044715), make.constant(1))
     inner = scaled(make, make.add("Mul", x, square), math.sqrt(2 / math.pi))
-    gate = make.add("Add", make.add("Tanh", inner), constant(make, 1))
+    gate = make.add("Add", make.add("Tanh", inner), make.constant(1))
     assert operators(applied(fuse_gated_activations, make, make.add("Mul", scaled(make, x, 0.5), gate))) == ["GeluTanh"]
 
 
@@ -129,9 +125,9 @@ def test_gelu_becomes_the_activation_of_a_layer(make: GraphMaker) -> None:
 def moments(make: GraphMaker, x: str, axes: tuple[int, ...], power: bool = True) -> tuple[str, str]:
     """x - mean, and variance + epsilon."""
     centred = make.add("Sub", x, make.add("ReduceMean", x, axes=axes, keepdims=True))
-    square = make.add("Pow", centred, constant(make, 2)) if power else make.add("Mul", centred, centred)
+    square = make.add("Pow", centred, make.constant(2)) if power else make.add("Mul", centred, centred)
     variance = make.add("ReduceMean", square, axes=axes, keepdims=True)
-    return centred, make.add("Add", variance, constant(make, 1e-3))
+    return centred, make.add("Add", variance, make.constant(1e-3))
 
 
 def test_layer_normalisation_as_pytorch_exports_it_is_one_operator(make: GraphMaker) -> None:
@@ -146,7 +142,7 @@ def test_layer_normalisation_as_pytorch_exports_it_is_one_operator(make: GraphMa
 
 def test_an_inverse_deviation_as_a_power_is_read(make: GraphMaker) -> None:
     centred, total = moments(make, make.input(2, 3, 8), (1, 2), power=False)
-    inverse = make.add("Pow", total, constant(make, -0.5))
+    inverse = make.add("Pow", total, make.constant(-0.5))
     assert operators(applied(fuse_normalizations, make, make.add("Mul", centred, inverse))) == ["LayerNormalization"]
 
 
@@ -156,7 +152,7 @@ def test_layer_normalisation_as_tensorflow_exports_it_is_one_operator(make: Grap
     mean = make.add("ReduceMean", x, axes=(2,), keepdims=True)
     difference = make.add("Sub", x, mean)
     variance = make.add("ReduceMean", make.add("Mul", difference, difference), axes=(2,), keepdims=True)
-    deviation = make.add("Sqrt", make.add("Add", variance, constant(make, 1e-3)))
+    deviation = make.add("Sqrt", make.add("Add", variance, make.constant(1e-3)))
     factor = make.add("Mul", make.add("Reciprocal", deviation), make.weights(8))
     shift = make.weights(8)
     if negated:
@@ -169,8 +165,8 @@ def test_layer_normalisation_as_tensorflow_exports_it_is_one_operator(make: Grap
 
 def test_root_mean_square_normalisation_is_one_operator(make: GraphMaker) -> None:
     x = make.input(2, 3, 8)
-    mean = make.add("ReduceMean", make.add("Pow", x, constant(make, 2)), axes=(2,), keepdims=True)
-    inverse = make.add("Reciprocal", make.add("Sqrt", make.add("Add", mean, constant(make, 1e-6))))
+    mean = make.add("ReduceMean", make.add("Pow", x, make.constant(2)), axes=(2,), keepdims=True)
+    inverse = make.add("Reciprocal", make.add("Sqrt", make.add("Add", mean, make.constant(1e-6))))
     graph = converted(make, make.add("Mul", make.weights(8), make.add("Mul", x, inverse)))
     assert operators(graph) == ["LayerNormalization"]
     assert not graph.nodes[0].attrs["centered"]

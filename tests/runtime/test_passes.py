@@ -20,7 +20,7 @@ from runtime.passes.transpose_merging import fuse_rearrangements, merge_transpos
 from runtime.semantics import unary
 from runtime.semantics.shape_functions import Shape
 from runtime.semantics.unary import Unary
-from tests.runtime.graphs import GraphMaker
+from tests.runtime.graphs import GraphMaker, operators
 
 Pass = Callable[[Graph], list[str]]
 LOWEST = float(np.finfo(np.float32).min)
@@ -42,10 +42,6 @@ def applied(rewrite: Pass, make: GraphMaker, *outputs: str) -> Graph:
     for name in outputs:
         np.testing.assert_allclose(after[name], before[name], rtol=1e-4, atol=1e-5)
     return graph
-
-
-def operators(graph: Graph) -> list[str]:
-    return [node.op for node in graph.nodes]
 
 
 def unchanged(rewrite: Pass, make: GraphMaker, *outputs: str) -> None:
@@ -443,7 +439,7 @@ FOLLOWING: dict[str, Callable[[GraphMaker, str], str]] = {
     "activation": lambda make, x: make.add("LeakyRelu", x, alpha=0.1),
     "bias": lambda make, x: make.add("Sub", make.weights(4, 1), x, activation="relu"),
     "scale along the row": lambda make, x: make.add("Mul", x, make.weights(7)),
-    "scalar": lambda make, x: make.add("Div", x, constant(make, 3)),
+    "scalar": lambda make, x: make.add("Div", x, make.constant(3)),
     "residual": lambda make, x: make.add("Add", make.input(2, 4, 7), x),
     "batch norm": batch_norm,
 }
@@ -605,18 +601,14 @@ def test_layers_that_others_read_too_or_that_attention_reads_across_rows_stay(ma
 # Hard swish
 
 
-def constant(make: GraphMaker, value: float) -> str:
-    return make.graph.add_constant("c", np.asarray(value, np.float32))
-
-
 def hard_swishes(make: GraphMaker, x: str) -> dict[str, str]:
     """Adds the forms of hard swish that exporters write; the clip may be fused into the addition already."""
-    clip = make.add("Clip", make.add("Add", x, constant(make, 3)), **CLIP6)
-    fused = make.add("Add", constant(make, 3), x, activation="clip", **CLIP6)
+    clip = make.add("Clip", make.add("Add", x, make.constant(3)), **CLIP6)
+    fused = make.add("Add", make.constant(3), x, activation="clip", **CLIP6)
     return {
-        "divided last": make.add("Div", make.add("Mul", x, clip), constant(make, 6)),
-        "divided first": make.add("Mul", make.add("Div", clip, constant(make, 6)), x),
-        "multiplied": make.add("Mul", make.add("Mul", x, fused), constant(make, 1 / 6)),
+        "divided last": make.add("Div", make.add("Mul", x, clip), make.constant(6)),
+        "divided first": make.add("Mul", make.add("Div", clip, make.constant(6)), x),
+        "multiplied": make.add("Mul", make.add("Mul", x, fused), make.constant(1 / 6)),
         "hard sigmoid": make.add("Mul", x, make.add("HardSigmoid", x, **GATE)),
     }
 
@@ -627,7 +619,7 @@ FORMS = ["divided last", "divided first", "multiplied", "hard sigmoid"]
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_hard_swish_becomes_one_operator(form: str) -> None:
     make = GraphMaker()
-    wide = make.add("Mul", make.input(2, 3, 4, 4), constant(make, 6))
+    wide = make.add("Mul", make.input(2, 3, 4, 4), make.constant(6))
     chosen = hard_swishes(make, wide)[form]
     # Only the chosen form may read the shared clip, as in a model.
     graph = make.finish(chosen)
@@ -642,8 +634,8 @@ def test_what_only_looks_like_a_hard_swish_stays(
     make: GraphMaker, shift: float, bounds: dict[str, Any], divisor: float
 ) -> None:
     x = make.input(2, 3)
-    clip = make.add("Clip", make.add("Add", x, constant(make, shift)), **bounds)
-    unchanged(fuse_gated_activations, make, make.add("Div", make.add("Mul", x, clip), constant(make, divisor)))
+    clip = make.add("Clip", make.add("Add", x, make.constant(shift)), **bounds)
+    unchanged(fuse_gated_activations, make, make.add("Div", make.add("Mul", x, clip), make.constant(divisor)))
 
 
 def test_gate_of_another_tensor_is_no_hard_swish(make: GraphMaker) -> None:

@@ -25,6 +25,7 @@ from runtime.semantics.recurrence import GATES
 from runtime.target import Target
 from runtime.types import Precision
 from tests import opencl
+from tests.runtime.graphs import operators
 from tests.runtime.onnx_models import assert_matches_onnxruntime, inputs_of, one_op, random_array, run_onnxruntime
 
 GPU = Target("host", "host", gpu_family="adreno-6xx")
@@ -66,10 +67,6 @@ def layer(
         if tensor.name == "lengths":
             tensor.CopyFrom(numpy_helper.from_array(values["lengths"].astype(np.int32), "lengths"))
     return model
-
-
-def operators(graph: Graph) -> list[str]:
-    return [node.op for node in graph.nodes]
 
 
 def converted(model: onnx.ModelProto) -> Graph:

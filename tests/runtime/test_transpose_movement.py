@@ -28,7 +28,7 @@ from runtime.passes.transpose_movement.rebuilding import Choice, Rebuilding
 from runtime.passes.transpose_movement.regions import NEVER, Region, find_regions
 from runtime.semantics.generic_forms import element_form
 from tests.runtime.format_graphs import format_graphs
-from tests.runtime.graphs import GraphMaker
+from tests.runtime.graphs import GraphMaker, operators
 from tests.time_limit import within, within_memory
 
 Case = tuple[Graph, GraphMaker]
@@ -55,10 +55,6 @@ def check_moved(graph: Graph, make: GraphMaker) -> Graph:
 def assert_same(after: dict[str, Array], before: dict[str, Array], outputs: list[str]) -> None:
     for name in outputs:
         np.testing.assert_allclose(after[name], before[name], rtol=1e-9, atol=1e-12)
-
-
-def operators(graph: Graph) -> list[str]:
-    return [node.op for node in graph.nodes]
 
 
 @pytest.mark.slow

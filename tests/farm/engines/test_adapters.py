@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,6 @@ from farm.engines.mnn import Mnn
 from farm.engines.ncnn import Ncnn
 from farm.engines.onnxruntime import OnnxRuntime, OnnxRuntimeProgram
 from farm.engines.python_engine import PythonEngine
-from farm.farmrt.unit_file_store import UnitFileStore
-from farm.transport.local import LocalTransport
 from runtime.convert import convert
 from runtime.errors import DeviceError, UnsupportedError
 from runtime.native.toolchains import find_toolchain
@@ -29,15 +27,6 @@ from tests.farm.engines.test_command import row_of, write_program
 from tests.farm.model.tiny_model import model_of, tiny_model, write_deployment
 
 INPUT = np.random.default_rng(5).normal(size=(1, 3, 8, 8)).astype(np.float32)
-
-
-@pytest.fixture
-def unit(tmp_path: Path) -> Iterator[EngineUnit]:
-    """This machine."""
-    transport = LocalTransport(tmp_path / "unit")
-    with UnitFileStore(transport) as store:
-        yield EngineUnit("host", "host", True, transport, store, list, 60.0)
-    transport.close()
 
 
 def engine_model(folder: Path, model: onnx.ModelProto | None = None, **fields: Any) -> EngineModel:

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import random
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +19,6 @@ from farm.engines.elf import machine_of
 from farm.engines.litert import LiteRt
 from farm.engines.onnxruntime import OnnxRuntime
 from farm.engines.user_file import check_hash, library_of
-from farm.farmrt.unit_file_store import UnitFileStore
-from farm.transport.local import LocalTransport
 from runtime.errors import ConfigError, DeviceError, FarmError, UnsupportedError
 from tests.conftest import require
 from tests.farm.engines import test_adapters
@@ -41,12 +39,9 @@ C, PYTHON = {"runner": "c"}, {"runner": "python"}
 
 
 @pytest.fixture
-def unit(tmp_path: Path) -> Iterator[EngineUnit]:
+def unit(unit: EngineUnit) -> EngineUnit:
     """A unit that is not this machine, but runs what it runs."""
-    transport = LocalTransport(tmp_path / "unit")
-    with UnitFileStore(transport) as store:
-        yield EngineUnit("phone", "host", False, transport, store, list, 60.0)
-    transport.close()
+    return dataclasses.replace(unit, name="phone", is_here=False)
 
 
 def litert_rounds(unit: EngineUnit, folder: Path, options: Mapping[str, str], **fields: object) -> EngineRun:

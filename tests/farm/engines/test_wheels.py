@@ -4,7 +4,6 @@ import dataclasses
 import platform
 import subprocess
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,6 @@ import pytest
 from farm.engines import wheels
 from farm.engines.base import EngineModel, EngineTask, EngineUnit
 from farm.engines.wheels import UnitPython, ask_python, fetch_wheels, unpacked_wheels
-from farm.farmrt.unit_file_store import UnitFileStore
-from farm.transport.local import LocalTransport
 from runtime.errors import DeviceError, JobError, UnsupportedError
 from tests.farm.engines import played_engines
 
@@ -22,12 +19,9 @@ PYTHON = UnitPython("3.11", 31, "aarch64")
 
 
 @pytest.fixture
-def unit(tmp_path: Path) -> Iterator[EngineUnit]:
+def unit(unit: EngineUnit) -> EngineUnit:
     """A unit that farm would have to bring an engine to."""
-    transport = LocalTransport(tmp_path / "unit")
-    with UnitFileStore(transport) as store:
-        yield EngineUnit("board", "arm64", False, transport, store, list, 60.0)
-    transport.close()
+    return dataclasses.replace(unit, name="board", abi="arm64", is_here=False)
 
 
 def write_wheel(path: Path, **files: str) -> Path:
