@@ -1,10 +1,12 @@
-"""The engines that are measured interleaved: a farmrt process with one model loaded, and ONNX Runtime."""
+"""The engines that are measured interleaved: a farmrt process with one model loaded, ONNX Runtime, LiteRT."""
 
 import dataclasses
 import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -84,6 +86,24 @@ class OnnxRuntime(InThisProcess):
     def compute(self) -> None:
         """See InThisProcess."""
         self._session.run(None, self._inputs)
+
+
+class LiteRt(InThisProcess):
+    """LiteRT's interpreter with its default delegate (XNNPACK), on a .tflite file."""
+
+    name = "LiteRT"
+
+    def __init__(self, model: Path, inputs: Mapping[str, Array], threads: int) -> None:
+        from ai_edge_litert.interpreter import Interpreter
+
+        self._interpreter: Any = Interpreter(str(model), num_threads=threads)
+        self._interpreter.allocate_tensors()
+        for detail, values in zip(self._interpreter.get_input_details(), inputs.values(), strict=True):
+            self._interpreter.set_tensor(detail["index"], values)
+
+    def compute(self) -> None:
+        """See InThisProcess."""
+        self._interpreter.invoke()
 
 
 def _wait_for_spinning_threads() -> None:

@@ -15,12 +15,11 @@ from tempfile import TemporaryDirectory
 
 import onnx
 
-from benchmarks.engines import Farmrt, OnnxRuntime, cores, test_inputs
+from benchmarks.engines import Farmrt, LiteRt, OnnxRuntime, cores, test_inputs
 from benchmarks.figures import ONNX_RUNTIME
 from benchmarks.framework_networks import make_apart
 from benchmarks.instructions import MILLION, of_a_round
 from benchmarks.interleaving import ContenderTimes, Late, measure_interleaved
-from benchmarks.litert import LiteRt
 from benchmarks.machine import Others, machine
 from benchmarks.scratch import scratch
 from farm.config import deployment

@@ -55,7 +55,7 @@ def _emit(graph: Graph, target: Target, options: Options, in_bytes: bool) -> Bui
     elif in_bytes:
         builder.byte_choice = choose_quantized(builder, options.keep)
     _place(builder, blocked)
-    joined = builder.joined | (frozenset(builder.byte_choice.nodes.values()) - builder.byte_choice.nodes.keys())
+    joined = {*builder.joined, *builder.byte_choice.nodes.values()} - builder.byte_choice.nodes.keys()
     for node in graph.nodes:
         if node.output not in joined:
             _lower(builder, node, blocked)
