@@ -225,7 +225,8 @@ class Launcher:
         if kind == StepKind.CPU and kernel.integer_weights and self.holds_in_half(rows.weights):
             return self._packed_rows(rows, block, ElementType.F16), self.half_options(), []
         weights = integers.words() if integers else rows.weights
-        packing = [LaunchPacking(argument, *weights.shape, block)]
+        groups, rows_of_each, cols = weights.shape
+        packing = [LaunchPacking(argument, groups, rows_of_each, cols, block)]
         if integers:
             return self.constant_words(rows.name, pack_rows(weights, block)), options, packing
         return self._packed_rows(rows, block, self.element), options, packing
