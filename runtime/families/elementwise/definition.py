@@ -1,4 +1,4 @@
-"""Functions of each element: rows, what NumPy computes, and kernels on buffers of any strides and on images."""
+"""Functions of each element: rows, what NumPy computes, kernels on buffers of any strides and images, CPU operators."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from runtime.formats import rewriting
 from runtime.graph import Array
+from runtime.kernels.blocked import blocked_row
 from runtime.kernels.buffer.nests import nest_ints, nest_shapes, nest_work_items
 from runtime.kernels.buffer.spec import buffer_kernel
 from runtime.kernels.buffer.vectors import ITEM_DEFAULTS, ITEM_VARIANTS
@@ -145,3 +146,16 @@ IMAGE_KERNELS = (
         "unary", "Activation", "x y", "batch channels height width", same_images, pixel_items, floats="alpha beta"
     ),
 )
+
+# On blocked activations of eight bits; they have no OpenCL.
+QUANTIZED_BINARY = blocked_row(
+    "quantized_binary",
+    "Eltwise",
+    "a:bytes b:bytes y:bytes",
+    f"planes pixels b_pixels fixed:0-1 {FACTORS}",
+    "a_zero a_scale b_zero b_scale low high",
+)
+QUANTIZED_LOOKUP = blocked_row(
+    "quantized_lookup", "Activation", "x:bytes table:bytes y:bytes", "runs pixels x_stride y_stride"
+)
+BLOCK_KERNELS = (QUANTIZED_BINARY, QUANTIZED_LOOKUP)

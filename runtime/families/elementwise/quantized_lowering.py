@@ -10,8 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from runtime.families.elementwise.block_kernels import QUANTIZED_BINARY, QUANTIZED_LOOKUP
-from runtime.families.elementwise.definition import ACTIVATIONS, BINARY, COMPUTE, UNARY
+from runtime.families.elementwise.definition import (
+    ACTIVATIONS,
+    BINARY,
+    COMPUTE,
+    QUANTIZED_BINARY,
+    QUANTIZED_LOOKUP,
+    UNARY,
+)
 from runtime.families.elementwise.translation import nest_dims, strides_in
 from runtime.graph import Array, Node
 from runtime.kernels.codes import BYTES_FIXED, INPUT_IN_BYTES, OUTPUT_IN_BYTES, Binary

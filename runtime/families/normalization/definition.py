@@ -1,4 +1,4 @@
-"""Normalisations: rows, and what NumPy computes."""
+"""Normalisations: rows, what NumPy computes, and CPU operators on blocks and bytes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,6 +8,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from runtime.errors import ModelError
 from runtime.formats import rewriting
 from runtime.graph import Array
+from runtime.kernels.blocked import blocked_row
 from runtime.operators.row import FIXED, AttributeKind, Operator, transposable
 from runtime.oracle.shared import Compute, first_input
 from runtime.semantics.shape_functions import Attributes, Shape, same, same_with_axis, shape_list
@@ -126,3 +127,16 @@ COMPUTE: Mapping[str, Compute] = {
     "Softmax": _softmax,
     "LogSoftmax": _log_softmax,
 }
+
+# Of blocks of channels, and of rows of eight bits; they have no OpenCL.
+BLOCKED_NORMALIZATION = blocked_row(
+    "blocked_normalization", "GroupNormalization", "x s t y", "batch channels groups pixels", "epsilon act_a act_b"
+)
+QUANTIZED_NORMALIZATION = blocked_row(
+    "quantized_normalization",
+    "LayerNormalization",
+    "x:bytes s t y:bytes",
+    "rows channels centered:0-1 zero:0-255",
+    "epsilon act_a act_b",
+)
+BLOCK_KERNELS = (BLOCKED_NORMALIZATION, QUANTIZED_NORMALIZATION)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from runtime.families.convolution.block_kernels import BLOCKED_DEPTHWISE
-from runtime.families.normalization.block_kernels import BLOCKED_NORMALIZATION, QUANTIZED_NORMALIZATION
+from runtime.families.normalization.definition import BLOCKED_NORMALIZATION, QUANTIZED_NORMALIZATION
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.spec import MemoryType
 from runtime.layout.buffer import pack_rows
