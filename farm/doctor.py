@@ -66,8 +66,8 @@ def examine(
     search_path = environment.get("PATH", os.defpath)
     yield _python()
     yield _packages()
-    yield _compiler(search_path)
-    yield _linker(search_path)
+    yield _build_program("C compiler", "cc", "cc", "gcc", "", search_path)
+    yield _build_program("linker", "ld", "ld.lld", "binutils", "; PoCL cannot link kernels", search_path)
     yield from _opencl(drivers.find_drivers(environment), probe, every)
     yield from _dangling(environment)
     yield from _adb()
@@ -105,29 +105,14 @@ def _installed(name: str) -> bool:
     return True
 
 
-def _compiler(search_path: str) -> Check:
-    found = shutil.which("cc", path=search_path)
-    if found:
-        return Check("C compiler", "ok", found)
+def _build_program(what: str, name: str, of_zig: str, package: str, consequence: str, search_path: str) -> Check:
+    """A program that the system has, or else ziglang."""
+    if found := shutil.which(name, path=search_path):
+        return Check(what, "ok", found)
     if zig := toolchain.find_zig():
-        return Check("C compiler", "ok", f"{zig} cc (ziglang)")
-    return Check(
-        "C compiler", "missing", "neither cc nor ziglang", f"apt install gcc, or {extras.install_command('ziglang')}"
-    )
-
-
-def _linker(search_path: str) -> Check:
-    found = shutil.which("ld", path=search_path)
-    if found:
-        return Check("linker", "ok", found)
-    if zig := toolchain.find_zig():
-        return Check("linker", "ok", f"{zig} ld.lld (ziglang)")
-    return Check(
-        "linker",
-        "missing",
-        "neither ld nor ziglang; PoCL cannot link kernels",
-        f"apt install binutils, or {extras.install_command('ziglang')}",
-    )
+        return Check(what, "ok", f"{zig} {of_zig} (ziglang)")
+    remedy = f"apt install {package}, or {extras.install_command('ziglang')}"
+    return Check(what, "missing", f"neither {name} nor ziglang{consequence}", remedy)
 
 
 def _opencl(found: Sequence[Driver], probe: Probe | None, every: bool) -> Iterator[Check]:

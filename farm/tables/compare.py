@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from farm.decision.comparison import Coverage, coverage, slowest_first
 from farm.rows.compare import CompareRow, Side
 from farm.rows.status import Status
-from farm.tables.table import Table, milliseconds
+from farm.tables.table import Table, formatted, milliseconds
 
 COLUMNS = (
     *("Model", "Unit", "Runtime", "A(ms)", "B(ms)", "B/A", "95 % interval", "p", "Effect"),
@@ -24,18 +24,14 @@ def _cells(row: CompareRow) -> list[str]:
     return [
         *(model or row.model, row.unit, row.runner),
         *(milliseconds(side.latency_ms.median if side.latency_ms else None) for side in (row.a, row.b)),
-        _figure(row.ratio, ".3f"),
+        formatted(row.ratio, ".3f"),
         f"{row.ratio_ci[0]:.3f} to {row.ratio_ci[1]:.3f}" if row.ratio_ci else "-",
-        _figure(row.p_value, ".4f"),
-        _figure(row.effect, "+.2f"),
-        _figure(row.cosine, ".6f"),
-        _figure(row.sqnr_db, ".1f"),
+        formatted(row.p_value, ".4f"),
+        formatted(row.effect, "+.2f"),
+        formatted(row.cosine, ".6f"),
+        formatted(row.sqnr_db, ".1f"),
         row.verdict if row.status == Status.OK else str(row.status),
     ]
-
-
-def _figure(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
 
 
 def side_text(side: Side) -> str:

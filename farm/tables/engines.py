@@ -7,7 +7,7 @@ from farm.rows.engines import EnginesRow
 from farm.rows.status import Status
 from farm.safe_text import word
 from farm.tables.run_end import marked
-from farm.tables.table import Table, milliseconds
+from farm.tables.table import Table, megabytes, milliseconds
 
 COLUMNS = (
     *("Engine", "Runtime", "Outputs", "Median(ms)", "Over leader", "Interval"),
@@ -15,7 +15,6 @@ COLUMNS = (
 )
 LEFT = frozenset({"Engine", "Runtime", "Outputs", "Nodes"})
 GIVES_WAY = ("Model(MB)", "Engine(MB)", "Nodes", "Peak(MB)", "First(ms)", "Init(ms)", "Interval")
-BYTES_PER_MB = 1024**2
 
 
 def engine_tables(rows: Sequence[EnginesRow]) -> list[Table]:
@@ -79,7 +78,7 @@ def _cells(row: EnginesRow) -> list[str]:
     interval = "-" if not standing or not standing.ratio_ci else "{:.2f} to {:.2f}".format(*standing.ratio_ci)
     sizes = (peak.resident_bytes if peak else None, row.file_bytes.get("engine"), row.file_bytes.get("model"))
     times = (milliseconds(row.init_ms), milliseconds(row.first_ms))
-    told = (*times, *map(_megabytes, sizes), nodes_text(row) or "-")
+    told = (*times, *map(megabytes, sizes), nodes_text(row) or "-")
     return [row.engine, row.runtime, outputs_text(row), median, ratio, interval, *told]
 
 
@@ -96,7 +95,3 @@ def nodes_text(row: EnginesRow) -> str:
     if not isinstance(nodes, dict):
         return ""
     return ", ".join(f"{word(name.removesuffix('ExecutionProvider'), 24)} {count}" for name, count in nodes.items())
-
-
-def _megabytes(size_bytes: int | None) -> str:
-    return "-" if size_bytes is None else f"{size_bytes / BYTES_PER_MB:.1f}"

@@ -7,11 +7,10 @@ from farm.rows.core_waits import busy_text
 from farm.rows.execution import CpuUse, HintFigures
 from farm.rows.row import played_note
 from farm.rows.run import RunRow
-from farm.tables.table import Table
+from farm.tables.table import Table, megabytes
 
 MEMORY_COLUMNS = ("Model", "Unit", "Runtime", "Planned(MB)", "Peak(MB)", "GPU(MB)")
 LEFT = frozenset({"Model", "Unit", "Runtime"})
-BYTES_PER_MB = 1024**2
 
 ExecutedRow = RunRow | BenchmarkRow
 
@@ -32,11 +31,7 @@ def telling_columns(rows: Sequence[ExecutedRow]) -> tuple[str, ...]:
 def _memory(row: ExecutedRow) -> list[str]:
     assert row.peak_memory
     sizes = (sum(row.memory_bytes.values()) or None, row.peak_memory.resident_bytes, row.peak_memory.gpu_bytes)
-    return [row.model, row.unit, row.runner, *map(_megabytes, sizes)]
-
-
-def _megabytes(size_bytes: int | None) -> str:
-    return "-" if size_bytes is None else f"{size_bytes / BYTES_PER_MB:.1f}"
+    return [row.model, row.unit, row.runner, *map(megabytes, sizes)]
 
 
 def execution_lines(rows: Sequence[ExecutedRow]) -> list[str]:

@@ -8,7 +8,7 @@ from farm.rows.convert import ConvertRow
 from farm.rows.run import MeanMetrics, NoFile, RunRow, SampleReport, SelectionUse, TensorComparison
 from farm.tables.execution import memory_table, telling_columns
 from farm.tables.run_end import marked
-from farm.tables.table import Table, milliseconds
+from farm.tables.table import Table, formatted, milliseconds
 
 TIME_COLUMNS = (
     *("Model", "Unit", "SoC", "Runtime", "Status"),
@@ -51,8 +51,8 @@ def _samples(row: RunRow, report: SampleReport) -> list[str]:
     mean = report.mean or MeanMetrics()
     return [
         *(row.model, row.unit, row.runner, str(report.count), str(report.wrong)),
-        *(_figure(row.cosine, ".6f"), _figure(mean.cosine, ".6f")),
-        *(_figure(row.sqnr_db, ".1f"), _figure(mean.sqnr_db, ".1f")),
+        *(formatted(row.cosine, ".6f"), formatted(mean.cosine, ".6f")),
+        *(formatted(row.sqnr_db, ".1f"), formatted(mean.sqnr_db, ".1f")),
         report.worst,
     ]
 
@@ -68,18 +68,14 @@ def _times(row: RunRow) -> list[str]:
 def _accuracy(row: RunRow, output: TensorComparison) -> list[str]:
     return [
         *(row.model, row.unit, row.runner),
-        _figure(output.cosine, ".6f"),
-        _figure(output.sqnr_db, ".1f"),
-        _figure(output.pixel_accuracy, ".4f"),
-        _figure(output.max_abs_error, ".2e"),
-        _figure(output.max_rel_error, ".2e"),
+        formatted(output.cosine, ".6f"),
+        formatted(output.sqnr_db, ".1f"),
+        formatted(output.pixel_accuracy, ".4f"),
+        formatted(output.max_abs_error, ".2e"),
+        formatted(output.max_rel_error, ".2e"),
         str(output.nan_count),
         output.name,
     ]
-
-
-def _figure(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
 
 
 def artifact_lines(rows: Sequence[RunRow], only_unused: bool = False) -> list[str]:

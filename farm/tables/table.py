@@ -16,6 +16,7 @@ from farm.safe_text import one_line
 WIDE = Console(width=10_000)
 MIN_BREAKABLE, MIN_CLIPPED = 24, 8  # cells of a column that may be broken, or clipped
 ELLIPSIS = "…"
+BYTES_PER_MB = 1024**2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,7 +187,17 @@ def _fits(table: Table, names: Sequence[str], width: int) -> bool:
 
 def milliseconds(value: float | None) -> str:
     """`12.345`, `-` where there is none."""
-    return "-" if value is None else f"{value:.3f}"
+    return formatted(value, ".3f")
+
+
+def formatted(value: float | None, form: str) -> str:
+    """The number in this form, `-` where there is none."""
+    return "-" if value is None else format(value, form)
+
+
+def megabytes(size_bytes: int | None) -> str:
+    """In 2^20 bytes, as `12.3`; `-` where it is not known."""
+    return "-" if size_bytes is None else f"{size_bytes / BYTES_PER_MB:.1f}"
 
 
 def shape(value: Sequence[int]) -> str:

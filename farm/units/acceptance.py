@@ -13,18 +13,14 @@ import threading
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
-from farm import atomic_file
 from farm.config.inventory import Unit
 from farm.lease import host_lock
 from farm.rows.record import Record
 from farm.units import facts_cache
-from farm.units.facts_cache import FOLDER, CachedFacts
+from farm.units.facts_cache import CachedFacts
 from farm.units.health import CheckResult
+from farm.units.unit_file import FOLDER, UnitFile, UnitRecord
 
-FILE = "acceptance.json"
-MAX_FILE_BYTES = 256 * 1024
 NEVER = "never"  # farmrt's word for flush_every
 _LOCK = threading.Lock()  # findings of one process; two processes do not hold one unit
 
@@ -92,10 +88,9 @@ class AcceptanceFinding(Record):
     late: tuple[str, ...] = ()
 
 
-class Acceptance(Record):
+class Acceptance(UnitRecord):
     """All findings on one device; `system` names the system and driver that they hold for, `date` is of the last."""
 
-    identity: str
     system: str
     date: str = ""
     quick: bool = False
@@ -116,6 +111,9 @@ class Acceptance(Record):
         return next((finding for finding in self.findings if finding.check == check), None)
 
 
+FILE = UnitFile("acceptance.json", Acceptance, 256 * 1024)
+
+
 def system_of(known: CachedFacts) -> str:
     """The system and OpenCL driver of a unit, as far as they are known."""
     parts = (known.facts.os, known.facts.build, known.driver.gpu, known.driver.driver, known.driver.opencl)
@@ -124,12 +122,7 @@ def system_of(known: CachedFacts) -> str:
 
 def kept(unit: Unit, folder: Path = FOLDER) -> Acceptance | None:
     """What was found on this device, whether or not it is still in force; None where nothing was."""
-    with contextlib.suppress(OSError, ValidationError):
-        with _file(unit, folder).open("rb") as file:
-            found = Acceptance.model_validate_json(file.read(MAX_FILE_BYTES))
-        if found.identity == host_lock.connection_key(unit):
-            return found
-    return None
+    return FILE.read(unit, folder)
 
 
 def in_force(unit: Unit, folder: Path = FOLDER) -> Acceptance | None:
@@ -156,14 +149,14 @@ def keep(unit: Unit, finding: AcceptanceFinding, quick: bool = False, folder: Pa
             quick=quick or bool(found and found.quick and others),
             findings=(*others, finding),
         )
-        atomic_file.write(_file(unit, folder), added.model_dump_json(indent=1).encode())
+        FILE.write(unit, added, folder)
         return added
 
 
 def forget(unit: Unit, folder: Path = FOLDER) -> None:
     """Forgets all findings."""
     with contextlib.suppress(OSError):
-        _file(unit, folder).unlink()
+        FILE.path(unit, folder).unlink()
 
 
 def check_result(unit: Unit, folder: Path = FOLDER) -> list[CheckResult]:
@@ -187,7 +180,3 @@ def table_word(unit: Unit, folder: Path = FOLDER) -> str:
         return "failed"
     limited = ", ".join(finding.check for finding in found.findings if finding.state == "limited")
     return f"{found.date}{' (quick)' if found.quick else ''}{limited and f', limited: {limited}'}"
-
-
-def _file(unit: Unit, folder: Path) -> Path:
-    return folder / unit.name / FILE

@@ -8,18 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from farm import atomic_file, safe_text
+from farm import safe_text
 from farm.config.inventory import Unit
 from farm.lease import host_lock
 from farm.rows.record import Record
 from farm.units.facts import Facts
+from farm.units.unit_file import FOLDER, UnitFile, UnitRecord
 from runtime.errors import FarmError
 
-FOLDER = Path("build/units")
-FILE = "known.json"
-MAX_FILE_BYTES = 64 * 1024
 MAX_DRIVER = 200
 
 
@@ -32,22 +28,19 @@ class DriverFacts(Record):
     error: str = ""
 
 
-class CachedFacts(Record):
-    """What is known of one device; `identity` is its host_lock.connection_key."""
+class CachedFacts(UnitRecord):
+    """What is known of one device."""
 
-    identity: str
     facts: Facts = Facts()
     driver: DriverFacts = DriverFacts()
 
 
+FILE = UnitFile("known.json", CachedFacts, 64 * 1024)
+
+
 def read(unit: Unit, folder: Path = FOLDER) -> CachedFacts:
     """Reads what is known of a unit; nothing where the file is missing, damaged, or of another device."""
-    with contextlib.suppress(OSError, ValidationError):
-        with _file(unit, folder).open("rb") as file:
-            cached = CachedFacts.model_validate_json(file.read(MAX_FILE_BYTES))
-        if cached.identity == host_lock.connection_key(unit):
-            return cached
-    return CachedFacts(identity=host_lock.connection_key(unit))
+    return FILE.read(unit, folder) or CachedFacts(identity=host_lock.connection_key(unit))
 
 
 def update(
@@ -58,7 +51,7 @@ def update(
     cached = CachedFacts(identity=before.identity, facts=facts or before.facts, driver=driver or before.driver)
     if cached != before:
         with contextlib.suppress(FarmError):
-            atomic_file.write(_file(unit, folder), cached.model_dump_json(indent=1).encode())
+            FILE.write(unit, cached, folder)
     return cached
 
 
@@ -79,7 +72,3 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 def _text(value: object) -> str:
     return safe_text.word(value, MAX_DRIVER) if isinstance(value, str) else ""
-
-
-def _file(unit: Unit, folder: Path) -> Path:
-    return folder / unit.name / FILE

@@ -7,29 +7,27 @@ import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from farm import atomic_file
 from farm.config.inventory import Unit
 from farm.lease import host_lock
-from farm.rows.record import Record
-from farm.units.facts_cache import FOLDER
+from farm.units.unit_file import FOLDER, UnitFile, UnitRecord
 from runtime.errors import FarmError
 
-FILE = "kernels.json"
-MAX_FILE_BYTES = 1024 * 1024
 MAX_TRIALS = 500  # the oldest are forgotten first
 
 
-class TriedKernels(Record):
+class TriedKernels(UnitRecord):
     """What came of each trial, by its key: the fault, or empty where the driver took the file.
 
     `refused`: of each driver the variants of kernels that do not work with it, with what was seen.
     """
 
-    identity: str
     faults: Mapping[str, str] = Field(default_factory=dict)
     refused: Mapping[str, Mapping[str, str]] = Field(default_factory=dict)
+
+
+FILE = UnitFile("kernels.json", TriedKernels, 1024 * 1024)
 
 
 def fault(unit: Unit, key: str, folder: Path = FOLDER) -> str | None:
@@ -62,17 +60,8 @@ def forget_refused(unit: Unit, folder: Path = FOLDER) -> None:
 
 def _write(unit: Unit, tried: TriedKernels, folder: Path) -> None:
     with contextlib.suppress(FarmError):
-        atomic_file.write(_file(unit, folder), tried.model_dump_json(indent=1).encode())
+        FILE.write(unit, tried, folder)
 
 
 def _read(unit: Unit, folder: Path) -> TriedKernels:
-    with contextlib.suppress(OSError, ValidationError):
-        with _file(unit, folder).open("rb") as file:
-            tried = TriedKernels.model_validate_json(file.read(MAX_FILE_BYTES))
-        if tried.identity == host_lock.connection_key(unit):
-            return tried
-    return TriedKernels(identity=host_lock.connection_key(unit))
-
-
-def _file(unit: Unit, folder: Path) -> Path:
-    return folder / unit.name / FILE
+    return FILE.read(unit, folder) or TriedKernels(identity=host_lock.connection_key(unit))

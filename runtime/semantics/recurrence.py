@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from runtime.semantics.unary import Parameter, Unary, UnaryFunction
+from runtime.semantics.unary import FunctionCode, Parameter, Unary, UnaryFunction
 
 Shape = tuple[int, ...]
 
@@ -34,17 +34,8 @@ class RecurrentKind(enum.IntEnum):
     LSTM = 2
 
 
-class RecurrentFunction(enum.IntEnum):
+class RecurrentFunction(FunctionCode):
     """GATE, CELL, OUT: code and entry of each function of gates and states, by ONNX's name; as `Unary`."""
-
-    function: UnaryFunction
-
-    def __new__(cls, code: int, function: UnaryFunction) -> RecurrentFunction:
-        """A code that knows its entry."""
-        member = int.__new__(cls, code)
-        member._value_ = code
-        member.function = function
-        return member
 
     SIGMOID = 0, Unary.SIGMOID.function
     TANH = 1, Unary.TANH.function

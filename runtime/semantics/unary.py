@@ -15,7 +15,7 @@ import enum
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -136,17 +136,21 @@ _TANH = _odd_rational(
 )
 
 
-class Unary(enum.IntEnum):
-    """UNARY, and ACTIVATION: code and entry of each function. The codes stand in plans and never change."""
+class FunctionCode(enum.IntEnum):
+    """Code and entry of each of some functions."""
 
     function: UnaryFunction
 
-    def __new__(cls, code: int, function: UnaryFunction) -> Unary:
+    def __new__(cls, code: int, function: UnaryFunction) -> Self:
         """A code that knows its entry."""
         member = int.__new__(cls, code)
         member._value_ = code
         member.function = function
         return member
+
+
+class Unary(FunctionCode):
+    """UNARY, and ACTIVATION: code and entry of each function. The codes stand in plans and never change."""
 
     CLAMP = (
         0,
