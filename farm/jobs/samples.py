@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -255,11 +254,7 @@ class SampleJournal:
 
     def key(self, sample: Sample) -> str:
         """Names a sample's outcome by the content of its files."""
-        digest = hashlib.sha256(self._base.encode())
-        for name, path in sorted(sample.files.items()):
-            with path.open("rb") as file:
-                digest.update(f"{name} {hashlib.file_digest(file, 'sha256').hexdigest()} ".encode())
-        return digest.hexdigest()
+        return sample.content_hash(self._base)
 
     def find(self, key: str) -> SampleOutcome | None:
         """The outcome that is known, if one is."""

@@ -8,6 +8,7 @@ each `.npy` file is a sample.
 """
 
 import dataclasses
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,14 @@ class Sample:
 
     name: str
     files: Mapping[str, Path]
+
+    def content_hash(self, salt: str = "") -> str:
+        """Names it by the content of its files, and by what else an outcome follows from."""
+        digest = hashlib.sha256(salt.encode())
+        for name, path in sorted(self.files.items()):
+            with path.open("rb") as file:
+                digest.update(f"{name} {hashlib.file_digest(file, 'sha256').hexdigest()} ".encode())
+        return digest.hexdigest()
 
 
 def find_samples(folder: Path, inputs: Sequence[Input], option: str = "--input_dir") -> tuple[Sample, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -194,7 +193,7 @@ class Quantizer:
             return {}
         names = model_layers.activations(self._model, self._layers)
         calibration = Calibration(self._process, self._model, names, self._source.file.with_suffix(".npz"))
-        keyed = {_content_key(sample): functools.partial(self._read, sample) for sample in self._samples}
+        keyed = {sample.content_hash(): functools.partial(self._read, sample) for sample in self._samples}
         calibration.run(keyed, lambda done: self._tell(f"ranges: sample {done + 1} of {len(keyed)}"))
         for layer in self._layers:
             if any(name in names and calibration.histograms[name].not_finite for name in layer.tensors):
@@ -220,7 +219,7 @@ class Quantizer:
 
     def _adapted(self, every: Sequence[LayerNodes], ranges: Mapping[str, Range]) -> dict[str, RoundedWeight]:
         """The integers of the weights of all layers."""
-        keyed = {_content_key(sample): functools.partial(self._read, sample) for sample in self._spread(MOST_JUDGED)}
+        keyed = {sample.content_hash(): functools.partial(self._read, sample) for sample in self._spread(MOST_JUDGED)}
         whole, kept = self._quantized(every, ranges), self._source.file.with_suffix(".rounding.npz")
         rounding = AdaptiveRounding(self._process, self._model, whole, every, keyed, kept)
         return rounding.run(lambda text: self._tell(f"rounding: {text}"))
@@ -446,12 +445,3 @@ class Quantizer:
             agreement_percent=100 * after.agreement if after else None,
             layers=layers,
         )
-
-
-def _content_key(sample: Sample) -> str:
-    """Names a sample by the content of its files."""
-    digest = hashlib.sha256()
-    for name, path in sorted(sample.files.items()):
-        with path.open("rb") as file:
-            digest.update(f"{name} {hashlib.file_digest(file, 'sha256').hexdigest()} ".encode())
-    return digest.hexdigest()

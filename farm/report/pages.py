@@ -83,11 +83,12 @@ def nights_page(night: Night, kept: Mapping[int, tuple[str, str]]) -> str:
 
 
 def _render(template: str, values: Mapping[str, Any], night: Night, root: str = "") -> str:
-    return _environment().get_template(template).render(values, run=night.run, baseline=night.baseline, root=root)
+    return report_environment().get_template(template).render(values, run=night.run, baseline=night.baseline, root=root)
 
 
 @functools.cache
-def _environment() -> Environment:
+def report_environment() -> Environment:
+    """That of the report's own templates."""
     return page_environment(PackageLoader("farm.report"))
 
 

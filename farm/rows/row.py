@@ -67,15 +67,7 @@ class Identity(Record):
 
     def on(self, device_model: str) -> Identity:
         """The same on a unit that has told its model."""
-        return Identity(
-            unit=self.unit,
-            soc=self.soc,
-            device_model=device_model,
-            library=self.library,
-            model=self.model,
-            runtime=self.runtime,
-            engine=self.engine,
-        )
+        return self.model_copy(update={"device_model": device_model})
 
     @property
     def runner(self) -> str:

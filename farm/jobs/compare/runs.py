@@ -72,15 +72,7 @@ def _row(a: StoredRun, before: NightlyRow, b: StoredRun, after: NightlyRow, marg
 
 
 def _identity(row: NightlyRow) -> Identity:
-    return Identity(
-        unit=row.unit,
-        soc=row.soc,
-        device_model=row.device_model,
-        library=row.library,
-        model=row.model,
-        runtime=row.runtime,
-        engine=row.engine,
-    )
+    return Identity(**{name: getattr(row, name) for name in Identity.model_fields})
 
 
 def _decision(before: NightlyRow, after: NightlyRow, margin_percent: float) -> ComparisonDecision:
