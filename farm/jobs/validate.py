@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from farm.config.deployment import Runtime
 from farm.jobs.models.prepare import Prepared, TestData
@@ -13,7 +14,7 @@ from farm.model.boundary import channel_axis
 from farm.model.metrics import Metrics, Thresholds
 from farm.rows.result import OK
 from farm.rows.row import Ending
-from farm.rows.run import LayerReport, OutputComparison, TensorComparison
+from farm.rows.run import LayerReport, MeanMetrics, OutputComparison, TensorComparison
 from farm.rows.status import Status
 from runtime.errors import NoReferenceError
 from runtime.graph import Array, Graph
@@ -157,34 +158,17 @@ def _blamed_on_conversion(ending: Ending) -> Ending:
     return Ending(status=ending.status, reason=f"{ending.reason}; {blame}")
 
 
+_COMPARED = (*MeanMetrics.model_fields, "nan_count", "inf_count")
+
+
+def _figures(compared: Metrics | None) -> dict[str, Any]:
+    """The members of rows that say how far tensors are from each other; none where nothing was compared."""
+    return {name: getattr(compared, name) for name in _COMPARED} if compared else {}
+
+
 def _output_comparison(worst: Metrics | None, outputs: tuple[TensorComparison, ...]) -> OutputComparison:
-    if worst is None:
-        return OutputComparison(outputs=outputs)
-    return OutputComparison(
-        cosine=worst.cosine,
-        sqnr_db=worst.sqnr_db,
-        pixel_accuracy=worst.pixel_accuracy,
-        max_abs_error=worst.max_abs_error,
-        max_rel_error=worst.max_rel_error,
-        nan_count=worst.nan_count,
-        inf_count=worst.inf_count,
-        outputs=outputs,
-    )
+    return OutputComparison(**_figures(worst), outputs=outputs)
 
 
 def _tensor_comparison(name: str, verdict: metrics.OutputVerdict) -> TensorComparison:
-    figures = verdict.metrics
-    if figures is None:
-        return TensorComparison(name=name, status=verdict.status, reason=verdict.reason)
-    return TensorComparison(
-        name=name,
-        status=verdict.status,
-        reason=verdict.reason,
-        cosine=figures.cosine,
-        sqnr_db=figures.sqnr_db,
-        pixel_accuracy=figures.pixel_accuracy,
-        max_abs_error=figures.max_abs_error,
-        max_rel_error=figures.max_rel_error,
-        nan_count=figures.nan_count,
-        inf_count=figures.inf_count,
-    )
+    return TensorComparison(name=name, status=verdict.status, reason=verdict.reason, **_figures(verdict.metrics))
