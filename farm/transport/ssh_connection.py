@@ -1,7 +1,7 @@
 """An SSH connection to a unit, over jump hosts where there are any; made within a deadline and watched while it lasts.
 
-The login uses keys from files and from the agent; nobody is asked for a password. A silent connection is sent requests
-that every SSH server answers. One that stays silent for `dead_s` is closed, and its users get a DeviceLostError.
+A silent connection is sent requests that every SSH server answers. One that stays silent for `dead_s` is closed, and its
+users get a DeviceLostError.
 """
 
 import contextlib
@@ -19,14 +19,13 @@ from farm.transport import ssh_backoff, ssh_known_hosts
 from farm.transport.ssh_backoff import BACKOFF, Patience
 from farm.transport.ssh_config import SshTarget
 from farm.transport.ssh_known_hosts import HostKey
+from farm.transport.ssh_login import error_text, log_in
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, FarmError
 
 WINDOW_BYTES = 8 * 1024**2
 PACKET_BYTES = 32 * 1024
 FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 PROHIBITED = 1  # SSH_OPEN_ADMINISTRATIVELY_PROHIBITED (RFC 4254, 5.1)
-PUBLIC = ".pub"
-NAME_KEY = "name the right key, as key_file in devices.yml or as IdentityFile with IdentitiesOnly in ~/.ssh/config"
 SSHD_REFUSALS = ("Not allowed at this time", "Exceeded MaxStartups")  # what it says in place of its version
 STAGE_GRACE_S = 1.0  # how much longer a stage may take than all together, so that the total deadline speaks first
 
@@ -83,7 +82,7 @@ class SshConnection:
             return self._open("session", None, deadline)
         except paramiko.ChannelException as error:
             raise DeviceError(
-                f"{self._unit}: its sshd refuses another session ({_error_text(error)}): end other jobs there, or "
+                f"{self._unit}: its sshd refuses another session ({error_text(error)}): end other jobs there, or "
                 "raise MaxSessions in its /etc/ssh/sshd_config",
                 "session-limit",
             ) from None
@@ -94,7 +93,7 @@ class SshConnection:
             return self._open("direct-tcpip", (host, port), deadline)
         except paramiko.ChannelException as error:
             if error.code != PROHIBITED:
-                raise ConnectionRefusedError(_error_text(error)) from None
+                raise ConnectionRefusedError(error_text(error)) from None
             raise DeviceError(
                 f"{self._unit}: its sshd allows no tunnel: set AllowTcpForwarding yes in its /etc/ssh/sshd_config"
             ) from None
@@ -110,7 +109,7 @@ class SshConnection:
             raise
         except (paramiko.SSHException, OSError, EOFError) as error:
             self.check()
-            raise DeadlineError(f"{self._unit}: no session within the deadline: {_error_text(error)}") from None
+            raise DeadlineError(f"{self._unit}: no session within the deadline: {error_text(error)}") from None
         finally:
             self._opening.release()
 
@@ -247,7 +246,7 @@ class _ConnectAttempt:
             self._check(key)
             if last and self._key_only:
                 raise _HostKeyFound(key)
-            _log_in(transport, target)
+            log_in(transport, target)
 
     def _exchange_keys(self, transport: paramiko.Transport, target: SshTarget, stage_s: float) -> None:
         """Begins the connection; raises TurnedAwayError where the server ends it, unless it is no SSH server."""
@@ -298,7 +297,7 @@ class _ConnectAttempt:
                 "unreachable",
             ) from None
         except paramiko.ChannelException as error:
-            raise DeviceError(f"{where}: the jump host cannot reach it ({_error_text(error)})", "unreachable") from None
+            raise DeviceError(f"{where}: the jump host cannot reach it ({error_text(error)})", "unreachable") from None
         except ConnectionRefusedError:
             raise DeviceError(
                 f"{where}: connection refused; is sshd running there (systemctl start ssh), on this port?",
@@ -308,91 +307,19 @@ class _ConnectAttempt:
             raise DeadlineError(f"{where}: does not answer; is the board on, and in this network?") from None
         except paramiko.ssh_exception.IncompatiblePeer as error:
             raise DeviceError(
-                f"{where}: its SSH server offers nothing that is still safe ({_error_text(error)}): update it there",
+                f"{where}: its SSH server offers nothing that is still safe ({error_text(error)}): update it there",
                 "unreachable",
             ) from None
         except paramiko.AuthenticationException as error:
             raise DeviceError(f"{where}: login refused: {safe_text.word(error, 1000)}", "login") from None
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise DeviceError(
-                f"{where}: no SSH connection: {_error_text(error)}; is an SSH server there?", "unreachable"
+                f"{where}: no SSH connection: {error_text(error)}; is an SSH server there?", "unreachable"
             ) from None
 
     def _cut(self) -> None:
         for transport in reversed(self._transports):
             _close_socket(transport)
-
-
-def _log_in(transport: paramiko.Transport, target: SshTarget) -> None:
-    """Logs in with the first key that is accepted: those that are named, then the others of the agent.
-
-    Raises AuthenticationException, whose text says what was tried and what to do.
-    """
-    problems: list[str] = []
-    tried: list[paramiko.PKey] = []
-    with contextlib.closing(_Agent(target.agent)) as agent:
-        for key in _keys(target, agent.get_keys(), problems):
-            if key in tried:
-                continue
-            tried.append(key)
-            try:
-                transport.auth_publickey(target.username, key)
-            except paramiko.AuthenticationException:
-                if not transport.is_active():
-                    problems += [f"then it hung up (MaxAuthTries): {NAME_KEY}"]
-                    break
-            if transport.is_authenticated():
-                return
-    if any(key.get_name() == "ssh-rsa" for key in tried) and not _takes_rsa(transport):
-        problems.append("its sshd may take RSA keys by SHA-1 only, which nobody signs any more: use one of Ed25519")
-    copy_key = f"ssh-copy-id -p {target.port} {target.username}@{target.host}"
-    raise paramiko.AuthenticationException(
-        "; ".join([f"{len(tried)} key(s) tried", *problems, f"bring yours there: {copy_key}"])
-    )
-
-
-def _takes_rsa(transport: paramiko.Transport) -> bool:
-    """Whether the server says that it takes RSA keys in their safe form (RFC 8308, 8332)."""
-    told: dict[str, bytes] = transport.server_extensions  # type: ignore[attr-defined]
-    return b"rsa-sha2" in told.get("server-sig-algs", b"")
-
-
-def _keys(target: SshTarget, held: Sequence[paramiko.AgentKey], problems: list[str]) -> Iterator[paramiko.PKey]:
-    """The keys to try; says why one cannot be. A key that the agent holds too is used there: it needs no passphrase."""
-    by_public = {key.get_base64(): key for key in held}
-    for path in target.key_files:
-        public = path if path.suffix == PUBLIC else path.with_name(path.name + PUBLIC)
-        with contextlib.suppress(OSError, IndexError):
-            if key := by_public.get(public.read_text(errors="replace").split()[1]):
-                yield key
-                continue
-        if public == path:
-            problems.append(f"{path} is a public key, and the agent does not hold its private one (ssh-add)")
-            continue
-        try:
-            yield paramiko.PKey.from_path(path)
-        except (paramiko.PasswordRequiredException, TypeError):
-            problems.append(f"{path} has a passphrase (bring it to the agent: ssh-add {path})")
-        except (OSError, ValueError, paramiko.SSHException, paramiko.pkey.UnknownKeyType) as error:
-            problems.append(f"{path} cannot be read ({_error_text(error)})")
-    if not target.only_key_files:
-        yield from held
-
-
-class _Agent(paramiko.agent.AgentSSH):
-    """The agent behind a socket; one without keys where nobody listens there."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        connection = socket.socket(socket.AF_UNIX)
-        try:
-            connection.connect(path)
-            self._connect(connection)  # type: ignore[attr-defined]
-        except (OSError, paramiko.SSHException):
-            connection.close()
-
-    def close(self) -> None:
-        self._close()  # type: ignore[attr-defined]
 
 
 def _set_preferences(transport: paramiko.Transport, algorithms: Sequence[str]) -> None:
@@ -415,8 +342,3 @@ def _close_socket(transport: paramiko.Transport) -> None:
         if isinstance(transport.sock, socket.socket):
             transport.sock.shutdown(socket.SHUT_RDWR)
         transport.sock.close()
-
-
-def _error_text(error: Exception) -> str:
-    """The error's text, made safe to print since it may come from the unit."""
-    return safe_text.word(error, 300) or type(error).__name__
