@@ -1,7 +1,7 @@
 """An SSH connection to a unit, over jump hosts where there are any; made within a deadline and watched while it lasts.
 
-A silent connection is sent requests that every SSH server answers. One that stays silent for `dead_s` is closed, and its
-users get a DeviceLostError.
+A silent connection is sent requests that every SSH server answers. One that stays silent for `dead_s` is closed, and
+its users get a DeviceLostError.
 """
 
 import contextlib
