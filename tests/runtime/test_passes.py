@@ -564,6 +564,12 @@ def test_layer_on_a_flattened_image_is_a_convolution(make: GraphMaker, image: tu
     assert graph.shape(graph.nodes[0].inputs[1]) == (5, 3, *image)
 
 
+def test_layer_on_many_flattened_images_stays_a_product(make: GraphMaker) -> None:
+    """Its weights are read for many rows at once."""
+    flat = make.add("Reshape", make.input(5, 3, 2, 2), shape=(5, 12))
+    unchanged(convert_fully_connected, make, make.add("FullyConnected", flat, make.weights(5, 12)))
+
+
 def test_layer_on_a_flattened_transposed_image_is_a_convolution_of_the_image(make: GraphMaker) -> None:
     turned = make.add("Transpose", make.input(2, 3, 4, 5), perm=(0, 2, 3, 1))
     flat = make.add("Reshape", turned, shape=(2, 60))
