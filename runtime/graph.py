@@ -183,6 +183,22 @@ class UniqueNames:
         return unique
 
 
+def in_element_type(array: Array, dtype: DTypeLike) -> Array:
+    """An array in another element type; a finite number beyond the range of half becomes its greatest, not infinite.
+
+    So a mask of -3e38 still hides, and times 0 is 0.
+    """
+    with np.errstate(over="ignore"):
+        converted = np.asarray(array, dtype, order="C")
+    if converted.dtype != np.float16 or array.dtype == np.float16:
+        return converted
+    beyond = np.isinf(converted)
+    if beyond.any():
+        beyond &= np.isfinite(array)
+        converted[beyond] = np.copysign(np.finfo(np.float16).max, array[beyond])
+    return converted
+
+
 def contiguous_parts(array: Array, dtype: DTypeLike) -> Iterator[Array]:
     """The elements of an array in order, in another element type perhaps.
 
@@ -191,11 +207,11 @@ def contiguous_parts(array: Array, dtype: DTypeLike) -> Iterator[Array]:
     while array.ndim > 1 and len(array) == 1:
         array = array[0]
     if array.ndim == 0 or (array.flags.c_contiguous and array.dtype == dtype):
-        yield np.ascontiguousarray(array, dtype)
+        yield in_element_type(np.atleast_1d(array), dtype)
         return
     rows = max(PART_BYTES * len(array) // max(array.nbytes, 1), 1)
     for first in range(0, len(array), rows):
-        yield np.ascontiguousarray(array[first : first + rows], dtype)
+        yield in_element_type(array[first : first + rows], dtype)
 
 
 def unused_name(name: str, taken: Container[str]) -> str:
