@@ -80,7 +80,8 @@ class Launcher:
         """Returns a constant, row-major with WEIGHT_SLACK zeros behind it; by default in the plan's element type."""
         element = self.element if element is None else element
         flat = np.zeros(data.size + WEIGHT_SLACK, ELEMENT_NAMES[element])
-        flat[: data.size].reshape(data.shape)[...] = data
+        with np.errstate(over="ignore"):  # beyond half's range an infinity: a mask's is meant
+            flat[: data.size].reshape(data.shape)[...] = data
         return Value(name, tuple(data.shape), Storage.FLAT, element, data=self._spool.keep(flat))
 
     def constant_later(
