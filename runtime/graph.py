@@ -12,6 +12,7 @@ Attributes stand after the semicolon; `runtime.operators` gives their types and 
     Add Sub Mul Div Max Min Pow     binary, NumPy broadcasting
     Relu Clip(; alpha, beta) Sigmoid Tanh LeakyRelu(; alpha) Elu(; alpha) HardSigmoid(; alpha, beta) HardSwish
     Gelu GeluTanh Swish(; alpha) Mish Selu(; alpha, beta) Celu(; alpha) FakeQuantize(; alpha, beta)
+    FakeQuantize16(; alpha, beta)
     Exp Log Sqrt Reciprocal Neg Abs Floor Ceil Erf Identity        unary
     LayerNormalization(x, scale?, shift?; axes, epsilon, centered)   axes: the last ones, or (1,) of an image
     GroupNormalization(x, scale?, shift?; groups, epsilon)           over the channels of a group and all pixels

@@ -3,6 +3,7 @@
 from runtime.graph import Graph, Node
 from runtime.oracle.evaluate import compute
 from runtime.passes.editor import GraphEditor, pass_over
+from runtime.passes.fake_quantization import FAKE_QUANTIZATIONS
 
 
 @pass_over()
@@ -67,7 +68,7 @@ def merge_equals(graph: Graph) -> list[str]:
     editor = GraphEditor(graph)
     first: dict[object, Node] = {}
     changes = []
-    for node in editor.nodes("Reshape", "FakeQuantize"):
+    for node in editor.nodes("Reshape", *FAKE_QUANTIZATIONS):
         same = first.setdefault((node.op, tuple(node.inputs), tuple(sorted(node.attrs.items()))), node)
         if same is node or node.output in graph.outputs:
             continue

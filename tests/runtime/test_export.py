@@ -133,7 +133,7 @@ def test_plain_operators_mean_what_onnx_says(
     model = checked(graph)
     if any(node.domain == DOMAIN for node in model.graph.node):
         own = {"BatchNormalization", "ChannelShuffle", "LayerNormalization", "GroupNormalization", "Attention"}
-        own |= {"Gelu", "GeluTanh", "Swish", "Mish", "Selu", "FakeQuantize"}
+        own |= {"Gelu", "GeluTanh", "Swish", "Mish", "Selu", "FakeQuantize", "FakeQuantize16"}
         own |= {"FullyConnected", "MatMul", "Rotary", "SpaceToDepth"}  # of four axes; of mode CRD
         assert op in own or "activation" in attributes or "keepdims" in attributes
         return
