@@ -90,7 +90,10 @@ class PlainView(ProgressView):
 
 
 class SlowStagesView(ProgressView):
-    """A line for a stage that has lasted ten seconds, and every ten seconds from then on: short jobs stay silent."""
+    """A line for a stage that has lasted ten seconds, and every ten seconds from then on: short jobs stay silent.
+
+    Why a unit cannot be used is said at once.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._ended = stream, threading.Event()
@@ -107,6 +110,13 @@ class SlowStagesView(ProgressView):
             else:
                 self._said_s[unit] = line.since_s
             self._lines[unit] = line
+
+    def waiting(self, unit: str, text: str) -> None:
+        """See ProgressView."""
+        self.stage(unit, text)
+        with self._lock:
+            self._said_s[unit] = time.monotonic()
+            click.echo(f"{unit}: {word(text, 4 * MAX_STAGE)}", file=self._stream)
 
     def ended(self, unit: str, text: str) -> None:
         """See ProgressView."""
