@@ -99,6 +99,7 @@ class SlowStagesView(ProgressView):
         self._stream, self._ended = stream, threading.Event()
         self._lines: dict[str, _Line] = {}
         self._said_s: dict[str, float] = {}
+        self._told: dict[str, str] = {}  # why a unit cannot be used
         self._lock = threading.Lock()
 
     def stage(self, unit: str, text: str) -> None:
@@ -115,8 +116,9 @@ class SlowStagesView(ProgressView):
         """See ProgressView."""
         self.stage(unit, text)
         with self._lock:
-            self._said_s[unit] = time.monotonic()
-            click.echo(f"{unit}: {word(text, 4 * MAX_STAGE)}", file=self._stream)
+            if self._told.get(unit) != text:
+                self._told[unit], self._said_s[unit] = text, time.monotonic()
+                click.echo(f"{unit}: {word(text, 4 * MAX_STAGE)}", file=self._stream)
 
     def ended(self, unit: str, text: str) -> None:
         """See ProgressView."""

@@ -51,7 +51,9 @@ def test_why_a_unit_cannot_be_used_is_said_at_once() -> None:
     stream = io.StringIO()
     view = SlowStagesView(stream)
     view.stage("phone", "net (gpu)")
-    view.waiting("phone", "lost, waiting for it")
+    for _ in range(2):
+        view.waiting("phone", "lost, waiting for it")
+        view.stage("phone", "connecting")
     view.say_slow(time.monotonic() + LINE_EVERY_S / 2)
     assert stream.getvalue() == "phone: lost, waiting for it\n"
 
