@@ -119,5 +119,5 @@ $(FRAMEWORKS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[tensorflow]' pytest
 	test -z "$(TORCH_INDEX)" || $(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--extra-index-url "$(TORCH_INDEX)" --editable '.[pytorch]'
+		--extra-index-url "$(TORCH_INDEX)" --editable '.[pytorch]' torchao
 	@touch $@

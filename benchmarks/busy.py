@@ -7,8 +7,6 @@ The busy processes do nothing but compute; those that a turn does not want are s
 turn here, since what other work costs comes in a few long stalls. Slow-downs are ratios of pairs of turns.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

@@ -10,8 +10,6 @@ on the way beside its waiting (CPU of the scheduler, of the client and of all ho
 time until all jobs of the lost host have run again. Hosts and client share this machine's cores with the scheduler.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

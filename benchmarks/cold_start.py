@@ -1,15 +1,10 @@
 """From starting farmrt to its first result in a file, with nothing in the driver's own cache of kernels."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-
-import numpy.typing as npt
 
 from benchmarks.engines import Farmrt
 from benchmarks.figures import ColdStart, Start
@@ -19,13 +14,12 @@ from farm.jobs.loading import LoadOptions
 from farm.jobs.models.prepare import Prepared
 from farm.workspace import Workspace, data_file
 from runtime.errors import DeviceError
+from runtime.graph import Array
 from runtime.native.build import build_farmrt
 
 MOST_STARTS = 3
 DEADLINE_S = 600.0
 LIMIT_S = 2.0  # no further start of a kind after so much time
-
-Array = npt.NDArray[Any]
 
 
 def cold_start(opened: OpenUnit, prepared: Prepared, inputs: Mapping[str, Array], onnxruntime_s: float) -> ColdStart:

@@ -6,8 +6,6 @@ A line for each network and number of threads: the medians in ms, and farm's tim
 interval of the ratio in pairs of turns. ONNX Runtime uses the CPU's best instructions, whatever `--isa` says.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import sys

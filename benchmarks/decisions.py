@@ -5,8 +5,6 @@
 Series are simulated (simulated_series.py); their true changes are known. The worlds are those of benchmarks/worlds/.
 """
 
-from __future__ import annotations
-
 import functools
 import multiprocessing
 import sys
@@ -20,8 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is 
 
 from benchmarks.simulated_series import WORLDS, World
 from benchmarks.worlds.measured import Count, measure
-from benchmarks.worlds.page import PAGE, tables, volume_text, written
-from benchmarks.worlds.results import Results
+from benchmarks.worlds.page import PAGE, Results, tables, volume_text, written
 from benchmarks.worlds.unseen import UNSEEN
 
 PROCESSES = 2

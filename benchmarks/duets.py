@@ -25,9 +25,8 @@ from farm.decision.duet_schedule import (
     scheduled_against,
     suspected_duet,
 )
-from farm.decision.duet_verdict import with_duet
+from farm.decision.duet_verdict import judge_planned, with_duet
 from farm.decision.judgement import Judgement, Verdict
-from farm.decision.planned_duet import judge_planned
 from farm.rows.duet import DuetFigures, SoftwareVerdict
 from farm.rows.series import Case
 

@@ -1,16 +1,12 @@
 """The engines that are measured interleaved: a farmrt process with one model loaded, and ONNX Runtime."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 from benchmarks.figures import ONNX_RUNTIME
@@ -21,6 +17,7 @@ from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import compare_outputs
 from farm.rows.status import Status
 from runtime.errors import ModelError
+from runtime.graph import Array
 from runtime.host.onnx_runtime import onnxruntime
 from runtime.plan.plan import Plan
 from runtime.target import preferred_cpu_block
@@ -29,8 +26,6 @@ NS_PER_MS = 1e6
 DEADLINE_S = 600.0
 ERRORS_ONLY = 3
 SPIN_LOOK_S, LONGEST_SPIN_S = 0.005, 0.5
-
-Array = npt.NDArray[Any]
 
 
 def cores() -> int:

@@ -8,8 +8,6 @@ those of keras.applications, where TensorFlow is installed. Weights are seeded n
 All engines that are installed take turns, on all cores.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import datetime
@@ -29,8 +27,10 @@ from benchmarks.quantisation import loaded
 from benchmarks.scratch import scratch
 from farm.config import deployment
 from farm.config.deployment import Deployment
+from farm.config.execution import Execution
 from farm.config.inventory import HOST
 from farm.jobs.engines.job import EnginesOptions, engines_job
+from farm.jobs.loading import LoadOptions
 from farm.jobs.quantize import quantize_job
 from farm.quantization.quantizer import QuantizeOptions
 from farm.rows.engines import EnginesRow
@@ -142,7 +142,8 @@ def main() -> None:
     parser.add_argument("--print", dest="printed", action="store_true", help="leave docs/engines.md as it is")
     given = parser.parse_args()
     engines = tuple(filter(None, given.engines.split(",")))
-    options, others = EnginesOptions(engines, turns=given.turns), Others()
+    every_core = LoadOptions(execution=Execution(num_threads=machine().cores))  # LiteRT's own default is one thread
+    options, others = EnginesOptions(engines, turns=given.turns, load=every_core), Others()
     found: dict[str, list[EnginesRow]] = {}
     with scratch():
         for name in given.networks.split(","):

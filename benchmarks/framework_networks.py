@@ -5,8 +5,6 @@
 prints a row for each network and runtime. Needs the extras `tensorflow` and `pytorch`; downloads nothing.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence

@@ -7,8 +7,6 @@ that process (a crash of native code) is told by farm in one line too, and count
 fault.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import importlib
@@ -25,7 +23,7 @@ from pathlib import Path
 
 from runtime.errors import ModelError
 from runtime.frameworks import file_kinds, process
-from runtime.frameworks.frameworks import FRAMEWORKS
+from runtime.frameworks.process import FRAMEWORKS
 from runtime.frameworks.programs import program
 from runtime.frameworks.request import FrameworkRequest
 

@@ -9,8 +9,6 @@ what loading and one round take without what loading does, on one thread; of ste
 counted for all. On x86-64 qemu offers AVX2 and no AVX-512.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import fcntl
 import os

@@ -1,14 +1,15 @@
-"""Measures contenders interleaved (round-robin, the first one rotates), so that a disturbance affects all alike."""
+"""Measures contenders in turns (round-robin, the first rotates), so that disturbances affect all; failures are told."""
 
-from __future__ import annotations
-
+import contextlib
 import statistics
+import sys
 import time
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from benchmarks.failures import Failures
 from farm.jobs.compare.interleaved import warmup_rounds
+from runtime.errors import FarmError
 from runtime.statistics.ratios import MINIMUM_ROUNDS, ratio_of_pairs
 
 TURN_MS = 60.0  # rounds of a turn aim at so much time
@@ -87,3 +88,27 @@ def measure_interleaved(
         for lane in [*lanes[first:], *lanes[:first]]:
             lane.take_turn()
     return lanes
+
+
+class Failures:
+    """The failures so far, a line each."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    @contextlib.contextmanager
+    def recorded(self, stage: str) -> Iterator[None]:
+        """Ends the block at an error and keeps its reason. One that is no FarmError is a mistake of ours: it is kept as
+        well, since the other figures of a long run are still good, and its traceback is printed.
+        """
+        try:
+            yield
+        except FarmError as error:
+            self.lines.append(f"{stage}: {one_line(str(error))}")
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            self.lines.append(f"{stage}: {type(error).__name__}: {one_line(str(error))}")
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())

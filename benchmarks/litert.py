@@ -6,8 +6,6 @@ Networks of keras.applications with seeded weights. A line for each network and 
 and farm's time over LiteRT's with the 95 % interval of the ratio in pairs of turns. Needs the extra `tensorflow`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +13,7 @@ from typing import Any
 
 import click
 
-from benchmarks.engines import Array, Farmrt, InThisProcess, test_inputs
+from benchmarks.engines import Farmrt, InThisProcess, test_inputs
 from benchmarks.framework_networks import make_apart
 from benchmarks.interleaving import beside, measure_interleaved
 from benchmarks.scratch import scratch
@@ -27,9 +25,10 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.models.prepare import Prepared, prepare
 from farm.model import fetch
+from runtime.graph import Array
 from runtime.statistics.ratios import MINIMUM_ROUNDS
 
-NETWORKS = ("MobileNet", "MobileNetV2", "ResNet50", "InceptionV3")
+NETWORKS = ("MobileNet", "MobileNetV2", "MobileNetV3Large", "EfficientNetB0", "ResNet50", "InceptionV3")
 LIMIT_S = 20.0  # of one comparison in turns
 
 

@@ -1,7 +1,5 @@
 """Units on this machine: a real sshd with keys, settings and a home of its own; an emulated phone, an adb server."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,20 +1,14 @@
 """One model on one driver: tuned, then all ways to run it in turns with ONNX Runtime, then its starts from cold."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-import numpy.typing as npt
 
 from benchmarks.cold_start import cold_start
 from benchmarks.engines import Farmrt, OnnxRuntime, test_inputs
-from benchmarks.failures import Failures
 from benchmarks.figures import ColdStart, Entrant, Interval, Run, Tuning
-from benchmarks.interleaving import ContenderTimes, measure_interleaved
+from benchmarks.interleaving import ContenderTimes, Failures, measure_interleaved
 from benchmarks.networks import Network
 from benchmarks.scratch import scratch
 from farm.config.inventory import HOST
@@ -28,6 +22,7 @@ from farm.jobs.tune.search import SearchOptions
 from farm.rows.latency import Latency
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome, TuneRow
+from runtime.graph import Array
 from runtime.lowering.lower import lower
 from runtime.statistics.ratios import ratio_of_medians
 from runtime.types import Winograd
@@ -36,7 +31,6 @@ DEFAULT, TUNED = "default", "tuned"
 WINOGRAD_TILES: tuple[Winograd, ...] = (2, 4)
 CONFIDENCE = 0.95
 
-Array = npt.NDArray[Any]
 Say = Callable[[str], None]
 
 

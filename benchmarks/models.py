@@ -7,8 +7,6 @@ folder is used or changed but the models in its cache. A model takes about a min
 should have nothing else to do.
 """
 
-from __future__ import annotations
-
 import shlex
 import sys
 import time
@@ -20,8 +18,8 @@ import click
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is searched for imports, the tree is not
 
 from benchmarks import machine, networks, page
-from benchmarks.failures import Failures
 from benchmarks.figures import Driver, Report, Run
+from benchmarks.interleaving import Failures
 from benchmarks.measurement import Options, measure
 from farm import atomic_file
 from farm.farmrt import drivers, working_drivers

@@ -1,7 +1,5 @@
 """The networks to measure, each as deployment files: the zoo's, and those of the onnx package with random weights."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import re

@@ -29,7 +29,6 @@ from typing import Any
 
 import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
@@ -41,7 +40,7 @@ from farm.model.oracle import Oracle
 from farm.toolchain import environment
 from runtime.convert import convert
 from runtime.errors import FarmError
-from runtime.graph import Graph
+from runtime.graph import Array, Graph
 from runtime.importers.stand_ins import needs_stand_in
 from runtime.lowering.lower import lower
 from runtime.native.build import build_farmrt
@@ -57,7 +56,6 @@ _CONVERSIONS = ("Transpose", "BufferToImage", "ImageToBuffer")
 DEADLINE_S = 60.0
 RIGHT = ("right", "with constants", "folded", "padded")
 STATUSES = (*RIGHT, "wrong", "refused", "failed")
-Array = npt.NDArray[Any]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,8 +7,6 @@ as a wrong exporter might: circles, absurd sizes, lost or doubled tensors, weigh
 What converts is lowered too. A hang, a traceback, or a line that is none is a fault, and told with its number.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import contextlib

@@ -5,8 +5,6 @@ for the older form, else of ONNX's own reference, else of the newest form; a ver
 or that no case can be written in, is not measured.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses

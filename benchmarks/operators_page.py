@@ -1,14 +1,11 @@
 """Measures and writes docs/operators.md: `python -m benchmarks.operators_page`."""
 
-from __future__ import annotations
-
 import collections
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.mace_operators import MACE_OPERATORS
 from benchmarks.onnx_cases import RIGHT, RUNTIMES, STATUSES, Outcome, Outcomes, cases, measured, show, targets
 from benchmarks.onnx_versions import Versions
 
@@ -26,7 +23,7 @@ What farm does with ONNX's node test cases, each through import, passes, lowerin
 | refused | by name, before anything is sent to a unit |
 
 An operator without a kernel for GPUs, and one on other element types than float32, runs on the unit's CPU within a plan
-for the GPU (`runtime: cpu+gpu`).
+for the GPU (`runtime: cpu+gpu`). Of an index out of range a GPU makes NaN, where a run on a CPU ends with an error.
 
 *Padded.* A run finds how many rows NonMaxSuppression writes, but a plan's tensors have one size: room for all that
 there may be (`max_output_boxes_per_class`, or the boxes there are, for each class and image). The rows left over hold
@@ -157,3 +154,62 @@ def _mace_row(name: str) -> str:
 
 if __name__ == "__main__":
     main()
+
+
+# MACE's name -> ONNX's operators, or those of the domain `farm`, by which it is done; and a remark.
+MACE_OPERATORS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "AVERAGE_POOL_2D": (("AveragePool", "GlobalAveragePool"), ""),
+    "ARGMAX": (("ArgMax", "ArgMin"), ""),
+    "BATCH_NORM": (("BatchNormalization",), "folded into the convolution before it, or fused with an activation"),
+    "BATCH_TO_SPACE_ND": (("farm.BatchToSpace",), ""),
+    "BIAS_ADD": (("Add",), "fused into the convolution or product before it"),
+    "CAST": (("Cast", "CastLike"), ""),
+    "CHANNEL_SHUFFLE": (("Reshape", "Transpose"), "one kernel"),
+    "CONCATENATION": (("Concat",), "any axis; in place where possible"),
+    "CONV_2D": (("Conv",), "with bias, sum and activation; direct, 1x1 and Winograd"),
+    "CROP": (("Slice", "CenterCropPad"), "Caffe's Crop too"),
+    "DECONV_2D": (("ConvTranspose",), ""),
+    "DEPTHWISE_DECONV2D": (("ConvTranspose",), "any group"),
+    "DEPTHWISE_CONV_2D": (("Conv",), "any multiplier"),
+    "DEPTH_TO_SPACE": (("DepthToSpace",), "both modes; PyTorch's pixel_shuffle"),
+    "DEQUANTIZE": (("DequantizeLinear",), ""),
+    "ELEMENT_WISE": (
+        ("Add", "Mul", "Div", "Min", "Max", "Neg", "Abs", "Pow", "Equal"),
+        "SQR_DIFF by Sub and Mul, RSQRT by Sqrt and Reciprocal",
+    ),
+    "EMBEDDING_LOOKUP": (("Gather",), ""),
+    "EXPANDDIMS": (("Unsqueeze",), "no copy where memory stays"),
+    "FILL": (("ConstantOfShape", "Expand"), "of a known shape"),
+    "FULLY_CONNECTED": (("Gemm", "MatMul"), ""),
+    "GROUP_CONV_2D": (("Conv",), "any group"),
+    "IDENTITY": (("Identity",), "removed"),
+    "LOCAL_RESPONSE_NORMALIZATION": (("LRN",), ""),
+    "LOGISTIC": (("Sigmoid",), ""),
+    "LSTM": (("LSTM",), "a layer a launch; dequantised where quantised"),
+    "MATMUL": (("MatMul",), ""),
+    "MAX_POOL_2D": (("MaxPool", "GlobalMaxPool"), ""),
+    "PAD": (("Pad",), ""),
+    "PSROI_ALIGN": (("farm.PSROIAlign", "farm.PSROIPooling"), ""),
+    "PRELU": (("PRelu",), ""),
+    "REDUCE_MEAN": (("ReduceMean",), "any axes"),
+    "RELU": (("Relu",), "fused"),
+    "RELU1": (("Clip",), "fused"),
+    "RELU6": (("Clip",), "fused"),
+    "RELUX": (("Clip",), "fused"),
+    "RESHAPE": (("Reshape", "Flatten"), "no copy where memory stays"),
+    "RESIZE_BILINEAR": (("Resize", "Upsample"), "all coordinate modes; nearest and cubic too"),
+    "REVERSE": (("Slice", "ReverseSequence"), "by a step of -1"),
+    "RNN": (("RNN", "GRU"), ""),
+    "RPN_PROPOSAL_LAYER": (("farm.Proposal",), "Caffe's Proposal"),
+    "SHAPE": (("Shape",), "folded"),
+    "STACK": (("Unsqueeze", "Concat"), ""),
+    "STRIDEDSLICE": (("Slice",), ""),
+    "SPLIT": (("Split",), "slices, as views where possible"),
+    "SOFTMAX": (("Softmax",), ""),
+    "SPACE_TO_BATCH_ND": (("farm.SpaceToBatch",), ""),
+    "SPACE_TO_DEPTH": (("SpaceToDepth",), "both modes"),
+    "SQUEEZE": (("Squeeze",), "no copy where memory stays"),
+    "TANH": (("Tanh",), ""),
+    "TRANSPOSE": (("Transpose",), "moved to where fewest bytes are transposed"),
+    "UNSTACK": (("Split", "Squeeze"), ""),
+}

@@ -1,11 +1,8 @@
-"""The report as a Markdown page: for each section the figures, then what limits them (`notes.py`)."""
-
-from __future__ import annotations
+"""The report as a Markdown page: for each section the figures, then what limits them (the texts below)."""
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from benchmarks import notes
 from benchmarks.figures import ONNX_RUNTIME, Entrant, Interval, Report, Run, Start, Tuning
 from farm.rows.latency import Latency
 from farm.rows.status import Status
@@ -37,7 +34,7 @@ def page(report: Report) -> str:
 
 def _head(report: Report) -> Section:
     machine = report.machine
-    yield from ("# Benchmarks", "", notes.INTRODUCTION, "", f"    {report.command}", "")
+    yield from ("# Benchmarks", "", INTRODUCTION, "", f"    {report.command}", "")
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     yield f"- {report.date}; took {report.wall_s / 60:.0f} minutes; other work took {report.others_cores:.2f} cores"
     yield f"- {machine.cpu}, {machine.cores} cores, {machine.memory_bytes / 2**30:.0f} GiB; {machine.system}"
@@ -64,7 +61,7 @@ def _latency(report: Report) -> Section:
         for run in runs
     ]
     yield from _table(("Model", "Driver", "Aim, tuned", *map(str.capitalize, names), f"{ONNX_RUNTIME}, ms"), rows)
-    yield from (notes.LATENCY, "")
+    yield from (LATENCY, "")
 
 
 def _names(runs: Iterable[Run]) -> list[str]:
@@ -137,7 +134,7 @@ def _cold_start(runs: Sequence[Run]) -> Section:
         else:
             rows.append([run.model, run.driver, *[NOTHING] * 4])
     yield from _table((*columns, "Tuned, compiled kernels, s", f"{ONNX_RUNTIME}, s"), rows)
-    yield from (notes.COLD_START, "")
+    yield from (COLD_START, "")
 
 
 def _start(start: Start) -> str:
@@ -152,7 +149,7 @@ def _tuning(runs: Sequence[Run]) -> Section:
     columns = ("Model", "Driver", "Gain, %", "Device, s", "Wall, s", "Launches tuned")
     rows = [[*_labels(run, each), *_tuning_cells(each)] for run in runs for each in run.tunings]
     yield from _table(columns, rows)
-    yield from (notes.TUNING, "")
+    yield from (TUNING, "")
 
 
 def _labels(run: Run, tuning: Tuning) -> tuple[str, str]:
@@ -178,7 +175,7 @@ def _light(runs: Sequence[Run]) -> Section:
         default, reference = run.entrant(DEFAULT), run.entrant(ONNX_RUNTIME)
         rows.append([run.model, run.driver, _ratio(default), _milliseconds(default), _milliseconds(reference)])
     yield from _table(columns, rows)
-    yield from (notes.LIGHT, "")
+    yield from (LIGHT, "")
 
 
 def _failures(report: Report) -> Section:
@@ -202,3 +199,31 @@ def _table(columns: Row, rows: Iterable[Row]) -> Section:
 
 def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+INTRODUCTION = """\
+farm on this machine, side by side with ONNX Runtime on the same cores: fp32, batch 1, the zoo's models in full size.
+From one run of"""
+
+LATENCY = """\
+All ways to run a model are loaded at the same time and run in turns (A B C, B C A, ...), each turn a warm-up and up to
+ten rounds, from the input in place to the output in place. ONNX Runtime has one thread a core and its own
+optimizations. A ratio is that of the medians, with the 95 % interval of turns drawn again; milliseconds are a median
+with quartiles. *Aim* judges the best tuned way.
+
+Nearly all the time is in convolutions (94 to 99 %). Winograd needs 2.25 (tile 2) or 4 (tile 4) times fewer
+multiplications for 3x3 convolutions of stride 1, but its transforms move memory."""
+
+COLD_START = """\
+A start is a whole process, `farmrt run` with an empty PoCL cache (`POCL_CACHE_DIR`), until the output is in a file. The
+driver's compiler takes most of it. The first column compares tuned starts. ONNX Runtime's time is a session and its
+first run, without starting a process."""
+
+TUNING = """\
+Each tuning starts with an empty build folder and an empty PoCL cache. Device seconds are what a level counts: building
+candidates, running and checking them. Wall seconds are the whole command. *Gain* is the part of the default's time that
+is saved, often near zero, since the defaults were chosen on these drivers."""
+
+LIGHT = """\
+The nine networks of the onnx package's backend tests, their constant weights replaced by seeded random ones; measured
+as above, without tuning."""

@@ -2,7 +2,6 @@
 
 python -m benchmarks.played_optimum              # every shipped profile, and ten GPUs drawn at random
 python -m benchmarks.played_optimum --drawn 30 --seed 700 --size 224 adreno640
-python -m benchmarks.played_optimum --constant   # what it would gain that weights lie in constant memory
 
 Times are those of the model (docs/emulation.md): what it shows is the search, not a phone.
 """
@@ -41,7 +40,6 @@ NOISE = 0.02  # of a repetition
 BUILD_S, TRIAL_S = 0.15, 0.01  # what a program takes to build, and a trial beside its launches
 CLOSE = 1.03  # the aim: of the best table, in the median over profiles and networks
 NS_PER_S = 1e9
-CONSTANT = " -DCONSTANT=1"  # the model's word for weights in constant memory
 NETWORKS = ("squeezenet_v11", "mobilenet_v1")
 FULL_SIZE, SMALL_SIZE = 224, 128
 
@@ -137,20 +135,6 @@ def found(profile: str, network: str, size: int = SMALL_SIZE) -> Found:
     return Found(default_ns, chosen_ns, best_ns, trials.count)
 
 
-def gain_by_constants(profile: str, network: str, size: int = SMALL_SIZE) -> tuple[float, str, float]:
-    """Of the best round, what it takes where weights that fit lie in constant memory if that is faster; where most."""
-    trials, target, wave = played_trials(profile)
-    usual_ns, kept_ns, shares = 0.0, 0.0, {}
-    for launch in launches_of(network, target, size):
-        candidates = list(candidate_costs(launch, target, wave))
-        usual, kept = (min(trials.true_ns(launch, each, further) for each in candidates) for further in ("", CONSTANT))
-        usual_ns += usual * len(launch.uses)
-        kept_ns += min(usual, kept) * len(launch.uses)
-        shares[f"{launch.kernel.name} {launch.dims}"] = kept / usual
-    most = min(shares, key=lambda name: shares[name])
-    return kept_ns / usual_ns, most, shares[most]
-
-
 def _probe(environment: Mapping[str, str]) -> Any:
     command = [str(build_farmrt()), "probe"]
     return json.loads(subprocess.run(command, env=os.environ | environment, capture_output=True, check=True).stdout)
@@ -190,15 +174,9 @@ def main() -> int:
     parser.add_argument("profiles", nargs="*", default=profile_names(), help="default: all that are shipped")
     parser.add_argument("--drawn", type=int, default=10, help="GPUs drawn at random beside them")
     parser.add_argument("--seed", type=int, default=0, help="of the first of them")
-    parser.add_argument("--constant", action="store_true", help="only what constant memory would gain")
     parser.add_argument("--size", type=int, default=SMALL_SIZE, help=f"of the images; from {FULL_SIZE} in full width")
     given = parser.parse_args()
     print("all times are played")
-    if given.constant:
-        for profile, network in ((profile, network) for profile in given.profiles for network in NETWORKS):
-            share, most, least = gain_by_constants(profile, network, given.size)
-            print(f"{profile} {network}: {share:.4f} of the best; {least:.3f} in {most}", flush=True)
-        return 0
     seeds = range(given.seed, given.seed + given.drawn)
     groups = {"shipped": given.profiles, "drawn": [drawn(seed) for seed in seeds]}
     reached = [_group(name, profiles, given.size) for name, profiles in groups.items() if profiles]

@@ -8,8 +8,6 @@ The use of a loop is the share of its cycles in which its multiply-adds alone wo
 looked at, those with most multiply-adds of each function.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

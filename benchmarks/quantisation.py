@@ -8,8 +8,6 @@ Weights and images are seeded noise, so the figures say how the ways compare, no
 have structure (blurred noise of several sizes), ranges are of the images that the outputs are compared on.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from benchmarks import quantised_instructions, quantised_speed
+from benchmarks import quantised_speed
 from farm.config.deployment import Deployment
 from farm.config.given_model import GivenModel
 from farm.jobs.quantize import quantize_job
@@ -106,7 +104,7 @@ def main() -> None:
         if name == "speed":
             lines = quantised_speed.table(networks or quantised_speed.default_networks(), given.turns)
         elif name == "instructions":
-            lines = quantised_instructions.table(networks or list(quantised_instructions.NETWORKS))
+            lines = quantised_speed.instruction_table(networks or list(quantised_speed.COUNTED))
         else:
             lines = table({each: measured(each) for each in networks or NETWORKS})
         if given.printed:

@@ -4,9 +4,8 @@ Those of the zoo in QDQ, beside ONNX Runtime; those of keras.applications (NAME.
 in LiteRT's integers, beside ONNX Runtime on what they are converted to, and LiteRT with XNNPACK on the very file.
 """
 
-from __future__ import annotations
-
 import contextlib
+import dataclasses
 import functools
 import importlib.util
 import statistics
@@ -19,6 +18,7 @@ import onnx
 from benchmarks.engines import Farmrt, OnnxRuntime, cores, test_inputs
 from benchmarks.figures import ONNX_RUNTIME
 from benchmarks.framework_networks import make_apart
+from benchmarks.instructions import MILLION, of_a_round
 from benchmarks.interleaving import ContenderTimes, Late, measure_interleaved
 from benchmarks.litert import LiteRt
 from benchmarks.machine import Others, machine
@@ -36,7 +36,10 @@ from farm.quantization import layers, qdq
 from farm.quantization.calibration import Calibration
 from farm.quantization.methods import chosen_range
 from runtime import zoo
+from runtime.lowering.lower import lower
 from runtime.statistics.ratios import ratio_of_pairs
+from runtime.target import Target
+from runtime.types import Precision
 
 NETWORKS = (
     *("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50", "inception_v3"),
@@ -152,3 +155,32 @@ def _over(own: ContenderTimes, other: ContenderTimes) -> str:
     own_ms, other_ms = ([statistics.median(turn) for turn in lane.turns] for lane in (own, other))
     ratio = ratio_of_pairs(own_ms, other_ms)
     return f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else "refused" if other.reason else "-"
+
+
+# How many instructions of an arm64 CPU a network takes in halves and in bytes over those in floats: counted in qemu
+# (`benchmarks/instructions.py`).
+#
+# An instruction is no cycle: of a product of halves it does twice as much as of floats, of bytes four times (SDOT), or
+# eight times (I8MM).
+COUNTED = ("mobilenet_v1?size=64", "mobilenet_v1", "resnet50?size=64")  # qemu writes a line for each block it runs
+CPUS = {"SDOT": ("neoverse-n1", "dotprod"), "I8MM": ("max", "i8mm")}  # qemu's CPU, and farmrt's instruction set
+ABI = "arm64"
+TARGET = Target("arm64", ABI, memory="cpu")
+HALVES = dataclasses.replace(TARGET, precision=Precision.FP16)
+
+
+def instruction_table(networks: list[str]) -> Iterator[str]:
+    """The lines: millions of instructions of one inference in floats, and the ratios in halves and each CPU's bytes."""
+    columns = ["halves over floats", *(f"{name} over floats" for name in CPUS)]
+    yield f"| | millions in floats | {' | '.join(columns)} |"
+    yield f"| --- |{' ---: |' * (1 + len(columns))}"
+    for network in networks:
+        with TemporaryDirectory() as folder:
+            floats, whole, _ = zoo_models(network, Path(folder))
+            plain, *others = (
+                of_a_round(ABI, lower(floats.graph, TARGET), *CPUS["SDOT"]),
+                of_a_round(ABI, lower(floats.graph, HALVES), *CPUS["SDOT"]),
+                *(of_a_round(ABI, lower(whole.graph, TARGET), *cpu) for cpu in CPUS.values()),
+            )
+            ratios = " | ".join(f"{each / plain:.2f}" for each in others)
+            yield f"| {network} | {plain / MILLION:.0f} | {ratios} |"

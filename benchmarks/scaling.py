@@ -7,8 +7,6 @@ process of their own, so that the controller's CPU time and memory are its own. 
 the sum of all jobs over the number of units, and no less than the longest job.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

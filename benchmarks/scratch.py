@@ -1,7 +1,5 @@
 """A working folder for one measurement: nothing tuned or compiled in it, and what is made in it goes with it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

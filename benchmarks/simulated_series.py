@@ -25,8 +25,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.worlds.nights import NightEffect, autoregressive, nothing
-from benchmarks.worlds.noise import Array, Shape, gaussian
+from benchmarks.worlds.nights import Array, NightEffect, Shape, autoregressive, gaussian, nothing
 from farm.rows.series import Point, trimmed_mean
 
 BLOCKS = 6

@@ -4,8 +4,6 @@ python -m benchmarks.sizes            # writes it into docs/building.md
 python -m benchmarks.sizes --print    # to standard output
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 from collections.abc import Iterator, Sequence

@@ -9,8 +9,6 @@ farm verifies every file by its hash on the unit, scp and adb do not. "open": ov
 already, as farm's jobs have it; the others connect first. Each push brings new files, but for "unchanged".
 """
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

@@ -6,8 +6,6 @@ python -m benchmarks.tuning --opencl intel mobilenet_v1 squeezenet_v11 resnet50
 Everything is new: journals, the driver's cache of kernels, plans. A stage lasts until the next one is told.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -15,39 +15,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from farm.api import (
-        BenchmarkRow,
-        Built,
-        CompareRow,
-        ConvertRow,
-        EnginesRow,
-        FarmError,
-        FleetOptions,
-        ForecastRow,
-        InspectRow,
-        Night,
-        OpbenchRow,
-        QuantizeRow,
-        ReportFiles,
-        RunRow,
-        Status,
-        TuneRow,
-        Unit,
-        benchmark,
-        build,
-        compare,
-        convert,
-        engines,
-        forecast,
-        inspect,
-        nightly,
-        opbench,
-        quantize,
-        report,
-        run,
-        tune,
-        units,
-    )
+    from farm.api import *
 
 __all__ = [
     "BenchmarkRow",

@@ -6,8 +6,6 @@ in its own space (host_system.process_space): what comes from another machine, o
 last boot, goes by its age.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -3,8 +3,6 @@
 Nothing is loaded into this process; what a driver really offers is asked through `probe`, where the caller gives one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.metadata
 import os

@@ -1,7 +1,5 @@
 """What the system of this machine offers: Linux tells and can do more than macOS, which controls phones and boards."""
 
-from __future__ import annotations
-
 import functools
 import getpass
 import hashlib

@@ -1,7 +1,5 @@
 """Work on very many values in all cores, by processes that know all that this one knows."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import gc

@@ -4,8 +4,6 @@ Control characters would let it steer a terminal, forge lines of a report, or re
 beside it; everything that is shown passes through here once, at the latest where it is printed.
 """
 
-from __future__ import annotations
-
 MAX_WORD = 80
 
 

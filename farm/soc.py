@@ -4,8 +4,6 @@ A key is the maker's part number in lower case without variants: `sdm845`, `sm81
 `exynos9810`, `rk3399`, `bcm2711`. RULES is the one table; a word that no rule knows is its own key, cleaned.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

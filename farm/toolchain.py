@@ -4,8 +4,6 @@ PoCL calls `ld` to link each kernel. Where there is none, `environment()` offers
 runs ziglang's linker. farmrt and every Python process that uses OpenCL run in that environment.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shlex

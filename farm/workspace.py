@@ -18,8 +18,6 @@ On the unit, files lie in the store of farm.farmrt.unit_file_store. Tensors trav
 may hold any character.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from pathlib import Path

@@ -1,13 +1,11 @@
 """Converts an ONNX model to a graph and reports what each pass did."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import onnx
 
 from runtime.graph import Graph
-from runtime.importers.custom_nodes import CustomNames
+from runtime.importers.farm_domain import CustomNames
 from runtime.importers.onnx_importer import OnnxImport
 from runtime.operators.table import carry_quantization, check_graph
 from runtime.passes.expansion import expand_operators

@@ -22,8 +22,6 @@
 The command line catches FarmError once, prints `error: <text>` and exits with `exit_status`.
 """
 
-from __future__ import annotations
-
 import errno
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})

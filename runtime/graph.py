@@ -33,8 +33,6 @@ empty name, and never the last one. Weights of Conv and FullyConnected, scale an
 other types than float32 are read by the generic operators (runtime/semantics/generic.py), quantised and users' ones.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Container, Iterable, Iterator
 from typing import Any

@@ -107,6 +107,7 @@ _FAMILIES = {
     "mali-valhall": _Family(4e7, 1.2e7, 1.0e7, 0.03),
     "mali-5th": _Family(1e8, 1.5e7, 1.2e7, 0.03),
     "xclipse": _Family(6e7, 1.5e7, 1.2e7, 0.02),
+    "maleoon": _Family(1e8, 1.5e7, 1.2e7, 0.03),  # as Arm's of its years: four cores of 750 MHz, little else is public
     "nvidia": _Family(6e7, 6e8, 5e8, 0.005),
     "amd": _Family(6e7, 2e8, 1.8e8, 0.008),
     "intel": _Family(2e7, 3e7, 2.5e7, 0.01),

@@ -7,8 +7,6 @@ few lines, `definition.py` has what operators are (rows, oracle, kernels) and `t
 first asked for, so that machinery knows the tables and never a family.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import pkgutil

@@ -3,8 +3,6 @@
 Debian's is of 2019 (29.0.6) and what `apt install adb` gives. FARM_DEBIAN_ADB names it where it is not in /usr/bin.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from pathlib import Path

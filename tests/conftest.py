@@ -4,8 +4,6 @@ FARM_REQUIRED_DRIVERS=system,intel makes the run fail where no OpenCL driver fro
 FARM_REQUIRED=qemu,... the tests that need such a program.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import importlib.util

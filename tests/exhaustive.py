@@ -6,8 +6,6 @@ These are a tenth of all, that of the turn, and those whose source changed (test
 share (preludes, rows of the table).
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 

@@ -5,8 +5,6 @@ has very many cases, drivers and precisions take turns, which FARM_TURN=NUMBER s
 product of them, FARM_EXHAUSTIVE=KERNEL,... for those of these kernels (tests/exhaustive.py).
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What the documents name is there: sources that were moved or renamed are followed in the text."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path
@@ -34,3 +32,27 @@ def test_every_source_that_a_document_names_exists(document: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
     assert not {link for link in LINK.findall(document.read_text()) if not (document.parent / link).exists()}
+
+
+TEXT = (ROOT / "docs/glossary.md").read_text()
+GROUPS = {group.splitlines()[0]: group for group in TEXT.split("\n## ")[1:]}
+ENTRY = re.compile(r"^- \*\*(.+?)\*\*: (.+)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`([a-z_]+/[a-z_./0-9]+)`", TEXT))))
+def test_every_module_that_the_glossary_names_exists(path: str) -> None:
+    assert (ROOT / path).is_file()
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_terms_are_in_alphabetical_order_and_each_names_its_module(group: str) -> None:
+    entries = ENTRY.findall(GROUPS[group])
+    terms = [term.lower() for term, _ in entries]
+    assert terms and terms == sorted(terms)
+    assert len(entries) == GROUPS[group].count("\n- "), "an entry of another form"
+    assert all(re.search(r"\(`[^`]+/[^`]+`.*\)\.$", meaning) for _, meaning in entries)
+
+
+def test_no_term_stands_twice() -> None:
+    terms = [term for term, _ in ENTRY.findall(TEXT)]
+    assert len(terms) == len(set(terms))

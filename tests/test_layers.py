@@ -4,8 +4,6 @@ A folder's entries are its files and its rooms (folders). What a room's files im
 circle between two rooms shows even where no two files form one. docs/tour.md draws the same order as a picture.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import graphlib
@@ -57,7 +55,7 @@ ORDER = {
         "engines example samples",
         "loading",
         "further",
-        "custom_cases fleet joined_graph sample_journal targets turn_journal validate",
+        "custom_cases fleet joined_graph targets turn_journal validate",
         "opbench_cases choices",
         "commit models",
     ],

@@ -4,8 +4,6 @@ Classes have names of their own across all packages. Functions may share one whe
 `deployment.load(path)` and `inventory.load(path)`, but never a bare `load` that was imported from one of them.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 from collections import defaultdict

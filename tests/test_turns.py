@@ -1,7 +1,5 @@
 """Which kernels a run of the CI computes every product of, and which files' slow tests `make test` takes."""
 
-from __future__ import annotations
-
 from tests.exhaustive import FOLDERS, KERNELS, TENTHS
 from tests.exhaustive import chosen as chosen_kernels
 from tests.turns import ALWAYS, FIFTHS, ROOT, changed_paths, chosen, share

@@ -1,7 +1,5 @@
 """Limits for tests of what could otherwise wait, or grow, for ever."""
 
-from __future__ import annotations
-
 import contextlib
 import resource
 import signal

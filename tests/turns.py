@@ -5,8 +5,6 @@ those that changed or whose namesake did: `tests/farm/cluster/test_units.py` is 
 FARM_EXHAUSTIVE=1 takes all.
 """
 
-from __future__ import annotations
-
 import datetime
 import os
 import subprocess

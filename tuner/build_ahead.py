@@ -4,8 +4,6 @@ On a GPU the compiler runs on a core that would idle while the GPU measures. On 
 cores. What the default takes beside a build, over what it takes without one, tells.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import statistics

@@ -1,7 +1,5 @@
 """How much device time a search needs on a unit until each launch of weight has had a fair number of trials."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 LEAST_TRIALS = 10  # of each launch of weight

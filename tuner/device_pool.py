@@ -5,8 +5,6 @@ measures. So rankings, journal and budget need no locks of their own, and with o
 plain loop.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import threading

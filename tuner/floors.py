@@ -3,8 +3,6 @@
 A peak reads lower where the unit was in a slow state. So one that any launch beats counts for nothing from then on.
 """
 
-from __future__ import annotations
-
 from runtime.kernels.spec import MemoryType
 from runtime.lowering.trials import TrialLaunch
 from runtime.peaks import NOT_MEASURED, MeasuredPeaks, PeakFigure

@@ -1,7 +1,5 @@
 """How long launches take, as journals know it: for choices that are made from costs instead of new trials."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

@@ -1,7 +1,5 @@
 """How far a search is, and who is told."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

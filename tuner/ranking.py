@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from runtime.kernels.spec import Variant
-from tuner import option_effects
 from tuner.relatives import KernelRelatives
 from tuner.trial import Candidate, LocalSize
 
@@ -117,7 +116,7 @@ class Ranking:
             return False
         if self._relatives is not None and self._relatives.is_far_behind(variant):
             return True
-        return by_options and option_effects.is_far_behind(variant, self._gaps())
+        return by_options and is_far_behind(variant, self._gaps())
 
     def _gaps(self) -> dict[Variant, float]:
         """How far each variant is behind the best on the launch where it is least so, in logarithms."""
@@ -190,3 +189,30 @@ def _closeness(sizes: Sequence[LocalSize], others: Sequence[LocalSize]) -> Float
     steps = np.abs(np.log2(np.maximum(one, 1))[:, None, :] - np.log2(np.maximum(two, 1))[None, :, :]).sum(axis=2)
     comparable = (one[:, :1] == 0) == (two[:, 0] == 0)[None, :]
     return np.asarray(np.where(comparable, _NEIGHBOUR**steps, 0.0))
+
+
+# Predicts untried variants by their options: each option's value makes a variant slower by a factor of its own.
+#
+# In logarithms such effects add up: a ridge regression on one column for each value of each option (A. Hoerl and
+# R. Kennard, 1970), fitted to how far the variants that were tried are behind the best. What no variant has shown yet
+# has no effect, so a prediction errs towards trying.
+_LEAST_VARIANTS = 6  # tried, until options say anything
+_RIDGE = 0.3  # pull of each effect towards none, in variants
+_FAR_BEHIND = math.log(1.6)  # by a prediction that errs by its usual amount: not worth a build
+
+
+def is_far_behind(variant: Variant, gaps: Mapping[Variant, float]) -> bool:
+    """Whether a variant that was not tried is not worth a build; `gaps` of those that were, in logarithms."""
+    if len(gaps) < _LEAST_VARIANTS:
+        return False
+    tried = list(gaps)
+    values = sorted({option for each in tried for option in each.defines})
+    observed = np.array([gaps[each] for each in tried])
+    columns = np.array([_columns(each, values) for each in tried])
+    effects = np.linalg.solve(columns.T @ columns + _RIDGE * np.eye(len(values)), columns.T @ observed)
+    error = float(np.sqrt(np.mean((columns @ effects - observed) ** 2)))
+    return float(_columns(variant, values) @ effects) - error > _FAR_BEHIND
+
+
+def _columns(variant: Variant, values: list[tuple[str, int]]) -> Floats:
+    return np.array([value in variant.defines for value in values], np.float64)

@@ -6,8 +6,6 @@ their families say how alike they are. A device that is known to be alike spares
 behind on it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

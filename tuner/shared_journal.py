@@ -9,8 +9,6 @@ tells them apart is the id that Linux draws when it starts. A last line that is 
 that a killed process left incomplete is ended by the next writer, and passed over.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

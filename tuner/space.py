@@ -5,8 +5,6 @@ adds, compute units without a work group at the end, lanes that a work group lea
 (ranking.py).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

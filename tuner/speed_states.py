@@ -5,8 +5,6 @@ launch take 1.2 to 2 times as long for some milliseconds to minutes, and no coun
 both states says how often each was met, not how fast the launch is.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Between two runs of a launch, a model runs all its others, and what the launch r
 repeated, the same launch takes half the time where it reads many weights, or writes much.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from runtime.lowering.trials import TrialLaunch

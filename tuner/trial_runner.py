@@ -1,7 +1,5 @@
 """Runs trials: answers from the journal where it can, else measures, checks, counts, and stops at the budget."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """The verdict on a launch: the candidate to use, its times, and the reason."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

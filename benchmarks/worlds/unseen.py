@@ -1,31 +1,32 @@
-"""Worlds that the decision's thresholds were not chosen on, and changes; simulated_series.py defines the terms.
+"""Worlds that the decision's thresholds were not chosen on; simulated_series.py defines the terms.
 
 The ground of each is blocks of 1 % (a night's figure of six) and nights of 1 %, on units with a fan; a world changes
 one thing. Shares, not percent.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import functools
 
 import numpy as np
 
-from benchmarks.simulated_series import HOT_HIGH, HOT_LOW, Scenario, World
+from benchmarks.simulated_series import HOT_HIGH, HOT_LOW, World
 from benchmarks.worlds.nights import (
+    Array,
     NightEffect,
     autoregressive,
     clock_nights,
+    clock_states,
     even_levels,
     gaussian_nights,
     levels,
+    lognormal,
     lognormal_nights,
     random_walk,
     seasons,
     slow_nights,
+    student,
     student_nights,
 )
-from benchmarks.worlds.noise import Array, clock_states, lognormal, student
 
 APART = 0.15  # of two clocks
 of = functools.partial
@@ -85,11 +86,4 @@ UNSEEN = (
     _with("common AR(1) 1.5 %", room=of(autoregressive, scale=0.015, coefficient=0.9)),
     _with("common levels 4 %", room=of(levels, scale=0.04, lasting=30)),
     dataclasses.replace(GROUND, name="series of 20 nights", length=20),
-)
-
-# What truly changes on the ground; the step of a scenario is set where it is measured.
-CHANGES = (
-    Scenario("fixed after 5 nights", lasting=5),
-    Scenario("two steps 3 nights apart", second=3),
-    Scenario("ramp over 30 nights", drift=0.10, drift_nights=30),
 )

@@ -5,8 +5,6 @@ here as one line on stderr, and under --json as a document, too. Exit status: 0 
 configuration, 3 no unit matches, 130 interrupted.
 """
 
-from __future__ import annotations
-
 import difflib
 import errno
 import os
@@ -20,8 +18,7 @@ from farm import __version__
 from farm.cli import envelope, interruption, standard_streams, verbosity
 from farm.cli.envelope import Document, Problem
 from farm.cli.lazy_group import LazyGroup
-from farm.cli.standard_streams import OutputError
-from farm.cli.text_encoding import ensure_utf8
+from farm.cli.standard_streams import OutputError, ensure_utf8
 from farm.safe_text import one_line
 from runtime.errors import FarmError
 

@@ -1,7 +1,5 @@
 """`farm accept`."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

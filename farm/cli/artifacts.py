@@ -1,7 +1,5 @@
 """`farm artifacts`: what tuning left."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`farm baseline`: names for stored runs."""
 
-from __future__ import annotations
-
 import click
 from pydantic import TypeAdapter, ValidationError
 

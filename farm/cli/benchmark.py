@@ -1,7 +1,5 @@
 """`farm benchmark`."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,10 +20,9 @@ from farm.rows.benchmark import BenchmarkRow
 from farm.rows.status import Status
 from farm.safe_text import one_line
 from farm.tables import table
-from farm.tables.benchmark import sections
+from farm.tables.benchmark import sections, trace_json
 from farm.tables.execution import execution_lines
 from farm.tables.run import selection_lines
-from farm.tables.trace import trace_json
 from farm.units.selection import Selection
 
 

@@ -1,7 +1,5 @@
 """`farm bisect`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`farm build`: compiles farmrt."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path

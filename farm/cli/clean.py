@@ -1,7 +1,5 @@
 """`farm clean`: makes room on units."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

@@ -1,7 +1,5 @@
 """`farm cluster`: certificates of hosts."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`farm compare`."""
 
-from __future__ import annotations
-
 import functools
 import secrets
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`farm devices check`: tries each step of a job on a unit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +8,7 @@ import click
 from farm import safe_text
 from farm.cli import cluster_hosts
 from farm.cli.envelope import CommandResult, Document
-from farm.jobs.fleet.health_check import check_unit
+from farm.jobs.fleet.opencl_library import check_unit
 from farm.units import health, lookup
 from farm.units.health import CheckResult
 from farm.units.selection import Selection

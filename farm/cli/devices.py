@@ -1,7 +1,5 @@
 """`farm devices`: which units there are, and what to do about one."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import sys
@@ -115,8 +113,10 @@ def _with_driver(report: UnitReport) -> UnitReport:
 
 
 def _driver(unit: Unit, transport: Transport) -> DriverFacts:
-    from farm.jobs.fleet.opencl_library import find_opencl  # a list without --probe needs neither
-    from farm.jobs.fleet.probe import probe_unit
+    from farm.jobs.fleet.opencl_library import (
+        find_opencl,  # a list without --probe needs neither
+        probe_unit,
+    )
 
     return probe_unit(unit, transport, find_opencl(unit, None))
 

@@ -1,7 +1,5 @@
 """`farm doctor`."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """`farm emulate board`."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import shlex

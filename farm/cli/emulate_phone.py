@@ -1,7 +1,5 @@
 """`farm emulate phone`."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import signal

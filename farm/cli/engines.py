@@ -1,7 +1,5 @@
 """`farm engines`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`farm init`: the deployment file of a model file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

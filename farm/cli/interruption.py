@@ -1,7 +1,5 @@
 """Ctrl-C, SIGTERM and SIGHUP: the first one is answered at once and ends the jobs, the second one ends the process."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """A group whose commands are imported one by one, so that `farm doctor` does not wait for what it does not use."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The command line that a command advises next: for the same model, on the same units."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`farm nightly`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.nightly import run as nightly_run
 from farm.jobs.nightly.matrix import Places, cases_of
 from farm.jobs.nightly.places import places_of
-from farm.nightly import configuration, webhook
+from farm.nightly import configuration, notification
 from farm.nightly.block_order import expected_duration_s
 from farm.nightly.configuration import NightlyConfiguration
 from farm.nightly.night import Night, NightOutcome
@@ -112,6 +110,6 @@ def _finish(
 def _call_webhook(url: str, secret_file: Path | None, verdict: dict[str, Any]) -> None:
     """Sends the verdict; that nobody takes it is told, and makes no night a bad one."""
     try:
-        webhook.send(url, verdict_document(verdict), webhook.read_secret(secret_file) if secret_file else b"")
+        notification.send(url, verdict_document(verdict), notification.read_secret(secret_file) if secret_file else b"")
     except FarmError as error:
         store_options.tell(str(error))

@@ -1,7 +1,5 @@
 """`farm opbench`."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Sequence
@@ -115,7 +113,7 @@ def show(rows: Sequence[OpbenchRow]) -> None:
             click.echo(
                 f"{row.model}: two states: {row.slow_state_ratio:.2f} times as slow in {share:.0f} % of the samples"
             )
-    notes = (line for row in rows for line in (played_note(row.fingerprint), *hint_lines(row)) if line)
+    notes = (line for row in rows for line in (played_note(row.fingerprint, row.runtime), *hint_lines(row)) if line)
     for line in dict.fromkeys(notes):
         click.echo(line)
 

@@ -1,7 +1,5 @@
 """`farm operators`."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +18,7 @@ from farm.tables.table import Table
 from farm.units import lookup
 from farm.units.selection import ANY, Selection
 from runtime.custom.binding import BoundOperator
-from runtime.custom.declaration_check import output_type
+from runtime.custom.declaration import output_type
 from runtime.errors import ConfigError
 
 COLUMNS = ("Operator", "Inputs", "Attributes", "Output", "GPU", "CPU", "Cases", "Format", "Module")

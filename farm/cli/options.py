@@ -1,7 +1,5 @@
 """How commands end: rows printed, and told as an exit status."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 

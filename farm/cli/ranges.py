@@ -1,7 +1,5 @@
 """Numbers within limits: what is expected is said in words, where click shows `1<=x<=1024`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

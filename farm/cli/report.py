@@ -1,7 +1,5 @@
 """`farm report`: a night of the store as pages and files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

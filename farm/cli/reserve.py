@@ -1,7 +1,5 @@
 """`farm reserve` and `farm release`: a person takes a unit off for a time, and gives it back."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`farm run`."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from pathlib import Path

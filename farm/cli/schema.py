@@ -1,7 +1,5 @@
 """`farm schema`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """`farm store`: what is kept, and bringing it elsewhere."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import sys
@@ -16,10 +14,9 @@ from farm.rows.run_info import RunInfo
 from farm.safe_text import word
 from farm.store import Store, pruning, summary
 from farm.store.bundle_archive import ArchiveSummary, BundleArchive, folder_of
-from farm.store.bundle_pruning import BundlePruneResult, prune_bundles
 from farm.store.exporting import ExportFormat, export_file, export_lines, export_tables
 from farm.store.importing import ImportResult, import_file
-from farm.store.pruning import PruneResult
+from farm.store.pruning import BundlePruneResult, PruneResult, prune_bundles
 from farm.store.summary import StoreSummary
 from farm.tables import table
 from farm.tables.table import Table

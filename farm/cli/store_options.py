@@ -1,7 +1,5 @@
 """A command as a run of the store: what it was called with, at which commit, and where its rows go."""
 
-from __future__ import annotations
-
 import shlex
 
 import click

@@ -1,7 +1,5 @@
 """`farm devices trust`: shows the host key of a board, or of a machine with an adb server, and accepts it."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 

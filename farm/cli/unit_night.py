@@ -1,14 +1,12 @@
 """`farm unit-night`."""
 
-from __future__ import annotations
-
 import functools
 import sys
 
 from farm.cli import interruption, options
 from farm.cli.envelope import CommandResult
 from farm.jobs.fleet.dispatch import FleetOptions
-from farm.jobs.fleet.progress_lines import ProgressLines
+from farm.jobs.fleet.progress import ProgressLines
 from farm.jobs.nightly.sent_night import sent_night_job
 from farm.tables import table
 from farm.tables.run import run_tables

@@ -1,7 +1,5 @@
 """`-v` and `-vv`: what farm does, in lines on standard error; standard output and `--json` stay as they are."""
 
-from __future__ import annotations
-
 import logging
 
 import click

@@ -20,8 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from farm.cli import interruption
-from farm.jobs.fleet.progress import ProgressView
-from farm.jobs.fleet.progress_lines import PROGRESS_FORM, ProgressLines
+from farm.jobs.fleet.progress import PROGRESS_FORM, ProgressLines, ProgressView
 from farm.rows.device_state import DeviceState
 from farm.safe_text import word
 from tuner.progress import Progress as SearchProgress

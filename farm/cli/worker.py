@@ -1,7 +1,5 @@
 """`farm worker`."""
 
-from __future__ import annotations
-
 import re
 import socket
 from pathlib import Path

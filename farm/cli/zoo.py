@@ -1,7 +1,5 @@
 """`farm zoo`: the networks that can be made offline."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where a scheduler listens: `tls://HOST:PORT`, or `tcp://127.0.0.1:PORT` on one machine."""
 
-from __future__ import annotations
-
 import dataclasses
 import ipaddress
 import re

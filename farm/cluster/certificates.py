@@ -9,8 +9,6 @@
 Keys are elliptic (P-256) and can be read by their owner alone.
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A command's connection to a cluster: which units there are, files to hosts and back, work on a unit."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json
@@ -15,7 +13,7 @@ from typing import Any
 from distributed import Client, Future, KilledWorker
 from distributed.client import ClosedClientError, FutureCancelledError
 
-from farm.cluster import connection, detached_tasks, file_parts, host_tasks, queue
+from farm.cluster import connection, file_parts, host_tasks, queue
 from farm.cluster.address import ClusterAddress
 from farm.cluster.host_files import PART_BYTES
 from farm.cluster.queue import JobName
@@ -186,7 +184,7 @@ class ClusterSession:
         for host in random.sample(sorted(set(hosts)), len(set(hosts))):
             try:
                 self.send_files(host, files.items())
-                self._answer(host, detached_tasks.begin, request)
+                self._answer(host, host_tasks.begin, request)
             except HostFullError as error:
                 problem = error
             else:

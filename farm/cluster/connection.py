@@ -1,7 +1,5 @@
 """How hosts, clients and the scheduler reach each other: Dask's settings, certificates, and the versions of farm."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from pathlib import Path

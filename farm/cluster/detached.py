@@ -10,8 +10,6 @@ beside the worker of a host, in place of somebody's terminal. A job that has not
 begun again with the next one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

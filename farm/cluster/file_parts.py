@@ -1,7 +1,5 @@
 """Files of hosts, brought here part by part."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

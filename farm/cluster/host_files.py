@@ -10,8 +10,6 @@ The time of each is when it was last used. What nobody has used for 14 days goes
 What belongs to the host and its units (facts, health, caches, devices.yml) is the same for all jobs: links lead there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A command line as a host carries it out: a folder with the files that were sent, and what is kept of what it made."""
 
-from __future__ import annotations
-
 import dataclasses
 import secrets
 import shutil

@@ -1,7 +1,5 @@
 """A job in a process of its own on its host: the command line that a client sent, in a folder with its files."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -13,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
 
-from farm.jobs.fleet.progress_lines import PROGRESS_FORM, parse_event
+from farm.jobs.fleet.progress import PROGRESS_FORM, parse_event
 from farm.jobs.tune.journal_exchange import SHARED_JOURNALS, shared_folder
 from runtime.errors import JobError
 

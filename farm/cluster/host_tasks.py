@@ -3,8 +3,6 @@
 `perform` runs on a unit, one at a time; all others run beside jobs.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections.abc import Sequence
@@ -14,10 +12,11 @@ from typing import Any
 from distributed import Worker, WorkerPlugin, get_worker
 from pydantic import TypeAdapter
 
+from farm.cluster.detached import DetachedJobs
 from farm.cluster.host_files import HostFiles
 from farm.cluster.host_job import HostJob, check_room
 from farm.cluster.host_process import Event, run_command
-from farm.cluster.queue import BEGUN
+from farm.cluster.queue import BEGUN, JobName, KeptJob
 from farm.config.inventory import Unit
 from farm.transport import connect
 from farm.units import lookup, survey
@@ -116,3 +115,41 @@ def _is_cancelled(worker: Worker, key: Any) -> bool:
     """Whether the scheduler has told the worker that nobody wants a task any more, which cannot end its thread."""
     task = worker.state.tasks.get(key)
     return task is None or task.state == "cancelled" or worker.status.name in ("closing", "closed", "failed")
+
+
+KEPT = TypeAdapter(list[tuple[JobName, KeptJob]])
+
+
+class DetachedPlugin(WorkerPlugin):
+    """The jobs that the host of a worker has."""
+
+    name = "farm-detached"
+
+    def __init__(self, jobs: DetachedJobs) -> None:
+        self.jobs = jobs
+
+
+def begin(request: bytes) -> None:
+    """See DetachedJobs.begin."""
+    _jobs().begin(request)
+
+
+def kept() -> bytes:
+    """See DetachedJobs.jobs; as KEPT."""
+    return KEPT.dump_json(_jobs().jobs())
+
+
+def answer(job: str) -> bytes:
+    """See DetachedJobs.answer."""
+    return _jobs().answer(job)
+
+
+def end(job: str, person: str) -> None:
+    """See DetachedJobs.end."""
+    _jobs().end(job, person)
+
+
+def _jobs() -> DetachedJobs:
+    plugin = get_worker().plugins[DetachedPlugin.name]
+    assert isinstance(plugin, DetachedPlugin)
+    return plugin.jobs

@@ -1,7 +1,5 @@
 """The hosts of a cluster as people ask them: what units each has, who shall have one, and what jobs run and wait."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import time
@@ -11,7 +9,7 @@ from typing import Any
 
 from distributed import Client, Future
 
-from farm.cluster import connection, detached_tasks, queue, result_tasks, unit_tasks
+from farm.cluster import connection, host_tasks, queue, result_tasks, unit_tasks
 from farm.cluster.address import ClusterAddress
 from farm.cluster.client import ANSWER_S, SCHEDULER_LOST, UNANSWERED
 from farm.cluster.queue import JobName, JobReport, KeptJob
@@ -88,9 +86,9 @@ class Hosts:
         """The jobs that go on without their clients, and those that did; and a line for each host that is silent."""
         kept: list[tuple[JobName, KeptJob]] = []
         silent: dict[str, str] = {}
-        for host, future in self._ask_all(detached_tasks.kept).items():
+        for host, future in self._ask_all(host_tasks.kept).items():
             try:
-                kept += detached_tasks.KEPT.validate_json(_result(host, future, LOOK_S))
+                kept += host_tasks.KEPT.validate_json(_result(host, future, LOOK_S))
             except JobError as error:
                 silent[host] = str(error)
         return kept, silent

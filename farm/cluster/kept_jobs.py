@@ -1,7 +1,5 @@
 """Jobs that go on without their clients, as people ask for them: which there are, how they ended, what came of them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import tempfile
@@ -9,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from farm.cluster import detached_tasks, file_parts
+from farm.cluster import file_parts, host_tasks
 from farm.cluster.hosts import Hosts
 from farm.cluster.queue import JobReport, find_job
 from runtime.errors import ConfigError, JobError
@@ -52,13 +50,13 @@ def end(hosts: Hosts, report: JobReport, person: str) -> None:
     if report.kept is None:
         hosts.cancel(report.name.id, person)
     else:
-        hosts.ask(report.kept.host, detached_tasks.end, report.name.id, person)
+        hosts.ask(report.kept.host, host_tasks.end, report.name.id, person)
 
 
 def result_of(hosts: Hosts, report: JobReport) -> KeptResult:
     """What came of a job that has ended. Raises JobError where its host could not do it."""
     host = _host(report)
-    answer = json.loads(hosts.ask(host, detached_tasks.answer, report.name.id))
+    answer = json.loads(hosts.ask(host, host_tasks.answer, report.name.id))
     for problem in ("error", "no_room"):
         if problem in answer:
             raise JobError(f"{report.name.id}: {host} could not do it: {answer[problem]}")

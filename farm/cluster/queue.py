@@ -2,11 +2,9 @@
 
 A job is a command with `--cluster` that runs somewhere. Its client's name tells whose it is; it has one task at a time
 for each unit that it may use, and leaves the queue with its client. Tasks of a higher priority go first on a unit;
-among those of one priority people take turns (farm/cluster/turns.py), and a person's jobs too, since no job has two
+among those of one priority people take turns (farm/cluster/scheduler.py), and a person's jobs too, since no job has two
 tasks waiting for a unit.
 """
-
-from __future__ import annotations
 
 import base64
 import dataclasses
@@ -17,7 +15,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from farm.jobs.fleet.progress_lines import SEARCH, STAGE, WAITING, progress_text
+from farm.jobs.fleet.progress import SEARCH, STAGE, WAITING, progress_text
 from runtime.errors import ConfigError
 
 PRIORITIES = {"interactive": 10, "nightly": 0}  # what waits first is done first, among those of one number

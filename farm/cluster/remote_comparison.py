@@ -5,8 +5,6 @@ a/sources/, b/sources/          two farms; a host compares them as folders
 a/model.yml                     what two engines run, which a host finds by their names
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

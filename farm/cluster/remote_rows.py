@@ -1,7 +1,5 @@
 """A command's rows from the units of other hosts: those that it would make here, under the units' names."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +13,7 @@ from farm.cluster.sent_jobs import OwedRow, SentWork, Works
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions, Job
 from farm.jobs.fleet.job_rows import is_ok, unit_groups
-from farm.jobs.fleet.progress import ProgressView
-from farm.jobs.fleet.progress_lines import replay
+from farm.jobs.fleet.progress import ProgressView, replay
 from farm.rows.result import Conditions, make_row
 from farm.rows.row import Failure, Identity, Row
 from farm.rows.status import Status

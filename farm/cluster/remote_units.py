@@ -1,7 +1,5 @@
 """Units of other hosts, as the fleet opens them: what runs there is a command line, what comes back its document."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

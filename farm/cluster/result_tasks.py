@@ -3,8 +3,6 @@
 `results` and `read_part` are called by Dask on the host's own worker, beside its jobs, and only read.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Literal
@@ -14,7 +12,7 @@ from pydantic import TypeAdapter
 from farm import artifacts
 from farm.cluster.host_files import PART_BYTES
 from farm.host_system import process_space
-from farm.report.written_reports import WrittenReport, served_file, written_reports
+from farm.report.kept_nights import WrittenReport, served_file, written_reports
 from runtime.errors import FarmError
 from runtime.plan.artifacts import Fingerprint
 

@@ -6,8 +6,6 @@ farm compare, farm bisect  one for two deployment files, with the sources of two
 farm opbench               one without any model
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

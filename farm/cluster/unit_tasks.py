@@ -4,8 +4,6 @@ Each function is called by Dask on the host's own worker, beside its jobs, with 
 have their names in the cluster; a change answers with a `text`, or with an `error` of some `kind`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -16,7 +14,7 @@ from pydantic import TypeAdapter
 
 from farm.cluster.host_tasks import cluster_name
 from farm.config.inventory import Unit
-from farm.jobs.fleet.health_check import check_unit
+from farm.jobs.fleet.opencl_library import check_unit
 from farm.lease import lease, reservation
 from farm.transport import connect
 from farm.units import health, lookup, survey

@@ -4,8 +4,6 @@ All of them live in one process, beside one that answers what is asked of the ho
 their own (farm/cluster/host_process.py), so that a unit that is offered costs little, and none can take others down.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses
@@ -21,13 +19,12 @@ from distributed.core import Status
 from farm.cluster import connection
 from farm.cluster.address import ClusterAddress
 from farm.cluster.detached import DetachedJobs
-from farm.cluster.detached_tasks import DetachedPlugin
 from farm.cluster.host_files import HostFiles
-from farm.cluster.host_tasks import OfferedUnit, cluster_name
-from farm.cluster.journal_topic import keep_exchanging
-from farm.cluster.place_sweep import PlaceSweep
+from farm.cluster.host_tasks import DetachedPlugin, OfferedUnit, cluster_name
 from farm.cluster.scheduler import end_on_signals
 from farm.config.inventory import Unit
+from farm.jobs.tune.journal_exchange import JournalExchange, shared_folder
+from farm.lease import labgrid_place
 from farm.transport import connect
 from farm.units import lookup, survey
 from farm.units.survey import UnitEntry, UnitReport, UnitState
@@ -267,3 +264,50 @@ def _stays(worker: Worker, offer: Offer | None) -> bool:
 async def _wait(ended: asyncio.Event, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(ended.wait(), seconds)
+
+
+TOPIC = "farm-journals"
+JOURNAL_LOOK_EVERY_S = 0.5
+ANNOUNCE_EVERY_S = 10.0
+
+
+async def keep_exchanging(client: Client, host: str) -> None:
+    """Exchanges until it is cancelled, or the scheduler has gone; `client` is an asynchronous one."""
+    exchange = JournalExchange(shared_folder(), host)
+    client.subscribe_topic(TOPIC, lambda event: exchange.hear(event[1]))
+    announced_s = -ANNOUNCE_EVERY_S
+    while True:
+        if time.monotonic() - announced_s >= ANNOUNCE_EVERY_S:
+            exchange.announce()
+            announced_s = time.monotonic()
+        exchange.look()
+        while exchange.outgoing:
+            await client.log_event(TOPIC, exchange.outgoing.pop(0))
+        await asyncio.sleep(JOURNAL_LOOK_EVERY_S)
+
+
+class PlaceSweep:
+    """The places of all units of this host, those too that cannot be used now.
+
+    Args:
+        say: is told what went wrong, once as long as it stays the same.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say, self._said = say, ""
+
+    def run(self) -> None:
+        """Looks at every place once; what goes wrong with one does not keep the others."""
+        problems = []
+        try:
+            for unit in [entry.unit for entry in lookup.present()]:
+                try:
+                    labgrid_place.end_expired(unit)
+                except OSError as error:  # labgrid's client could not be started
+                    problems.append(f"{unit.name}: labgrid's client: {error.strerror or error}")
+        except (FarmError, OSError) as error:
+            problems.append(f"places in labgrid: {error}")
+        text = "; ".join(problems)
+        if text and text != self._said:
+            self._say(text)
+        self._said = text

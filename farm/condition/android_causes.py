@@ -1,7 +1,5 @@
 """Names what Android did to a job: what ended its process, why nothing moves, why the link is gone."""
 
-from __future__ import annotations
-
 import re
 
 from farm.rows.device_state import DeviceState

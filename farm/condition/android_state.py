@@ -3,8 +3,6 @@
 The texts are for people and differ among versions and vendors; what is not understood is left out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

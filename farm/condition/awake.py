@@ -3,8 +3,6 @@
 The file `.kept_awake` of the unit's folder says that a job changed the setting, which was off.
 """
 
-from __future__ import annotations
-
 WAKE = r"""
 dumpsys power 2>/dev/null | grep -q 'mWakefulness=Awake' || input keyevent KEYCODE_WAKEUP >/dev/null 2>&1
 """

@@ -3,8 +3,6 @@
 The script prints what it finds and skips what the unit does not have (frequency scaling, a sensor, Android).
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any

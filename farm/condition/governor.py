@@ -3,8 +3,6 @@
 Before a governor is changed, its value is saved in the file `.governors` of the unit's folder.
 """
 
-from __future__ import annotations
-
 from farm.transport.base import Transport
 
 SYSFS = "/sys"

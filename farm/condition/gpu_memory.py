@@ -1,7 +1,5 @@
 """How much memory a GPU's driver holds for a process, from whoever tells: kernel drivers' files, Android's dumpsys."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Parses a unit's state from the kernel's files in /proc and /sys, the same on phones and boards. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Decides whether a unit is ready for a job, and waits until it is. Pure: reading, clock and sleep are arguments."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

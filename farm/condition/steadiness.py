@@ -4,8 +4,6 @@ What was before is saved in the unit's folder, and restored when the job ends; a
 begins (farm.lease.leftovers).
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping

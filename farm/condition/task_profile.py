@@ -5,8 +5,6 @@ seen. `settaskprofile THREAD PROFILE...` sets a thread's profile, which its chil
 becomes farmrt sets it first. Several profiles are tried in turn, since vendors rename or leave out some.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

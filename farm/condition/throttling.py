@@ -1,7 +1,5 @@
 """Detects throttled samples by the state before and after; measures them again after a pause, or marks them. Pure."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from itertools import zip_longest

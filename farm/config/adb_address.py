@@ -6,8 +6,6 @@ ssh://[user@]bench7[:22]    another machine's own server, through an SSH connect
 ssh://bench7/5038           the same on another port than adb's own
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 

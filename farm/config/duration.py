@@ -1,7 +1,5 @@
 """Durations as people write them: `90s`, `45m`, `2h`, `1h30m`, `3d`."""
 
-from __future__ import annotations
-
 import re
 
 UNITS_S = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}

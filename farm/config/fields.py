@@ -1,7 +1,5 @@
 """The types of the keys in deployment files and devices.yml: what each accepts, and the error for anything else."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection

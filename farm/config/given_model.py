@@ -1,7 +1,5 @@
 """A model as a user names it: a deployment file, or a model file with what its own content leaves open."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

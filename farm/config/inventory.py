@@ -15,8 +15,6 @@
 docs/devices.md lists all keys. Without the file the machine itself is the only unit that is listed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """Says what is wrong with the name of a file that a user typed: nothing is there, or a folder."""
 
-from __future__ import annotations
-
 import difflib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The platforms that models come from: the order of their axes, and what may compute their reference outputs."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Literal

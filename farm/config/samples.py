@@ -1,7 +1,5 @@
 """The sample deployment files that come with farm, one for each network of `runtime.zoo`; `zoo://NAME` names them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from farm.config.suggestion import suggestion

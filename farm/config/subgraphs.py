@@ -6,8 +6,6 @@ is `net_box` and `net_masks`, each with all other keys of `net`. A subgraph with
 without these, or where they are too long for a file's name, its number from 1 on.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The hint that follows an unknown word."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection
 

@@ -3,8 +3,6 @@
 `farm/transport/__init__.py` has the links themselves, by the same names; a name that is not here has no link.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any

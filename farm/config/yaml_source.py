@@ -6,8 +6,6 @@ written (only an empty one, `~` and `null` become None): the pydantic models dec
 `serial: 0123` or `name: no` never change their meaning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_args

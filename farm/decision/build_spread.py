@@ -8,8 +8,6 @@ between builds that were accepted is the measure of how much builds differ. A di
 build and of one bundle counts less and less.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ further measurements that the decision may ask for. Since a and b are the same t
 reports is a false alarm, except next to a level shift that the history really has.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Sequence
 

@@ -11,8 +11,6 @@ small to ever fall below their part spend nothing and leave it to the next. A su
 is asked again, and its pairs are judged together with the next night's.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

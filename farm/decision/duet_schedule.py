@@ -7,8 +7,6 @@ noise; each shows all that last night's software would show. All duets have an a
 unit measures anyway: looks by the calendar end before it is spent, suspicions begin with a glance when it is.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

@@ -5,8 +5,6 @@ the lowest median. It is the fastest only where each other one's time over its o
 the intervals share one error of 5 %, since the leader is chosen from the same blocks.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The judgement of one series on one night: a verdict and the figures that it rests on."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import math

@@ -7,8 +7,6 @@ A level has at least five nights: where the best split leaves fewer, these are s
 number of measurements. Outliers are winsorised, and drifts that last some nights widen the threshold.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

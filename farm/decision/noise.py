@@ -9,8 +9,6 @@ that a short history does not pass for a quiet one. The likelihood is Whittle's 
 stationary time series", Arkiv för Matematik 2, 1953), which needs one Fourier transform.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -5,8 +5,6 @@ the difference of the two groups' means is tested with Student's pooled distribu
 that is divided by the number of operators (C. E. Bonferroni, 1936), as the worst of many always looks bad.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

@@ -1,7 +1,5 @@
 """The decision's thresholds, each with its reason. docs/measurement.md gives the figures that they lead to."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

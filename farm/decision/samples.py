@@ -6,8 +6,6 @@ Whitney, 1947), which needs no distribution; the ratio of medians and its interv
 the shift between the logarithms (1963); the effect is Cliff's delta (1993).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

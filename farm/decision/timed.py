@@ -10,8 +10,6 @@ nights confirm the change:
 - Where a twin surely does not show the change, a second night must confirm it too.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -11,8 +11,6 @@
 sshd listens on 127.0.0.1 only. Everything that runs on the board ends with it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

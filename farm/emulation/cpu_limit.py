@@ -1,7 +1,5 @@
 """Limits the processor time of an emulated phone's processes, as low clocks do: stops them every few milliseconds."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

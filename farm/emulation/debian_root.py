@@ -4,8 +4,6 @@ Packages come from the Debian mirror that this machine's apt uses, which also ch
 for the next time.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """How an emulated phone's commands are started on this machine: their environment and their missing rights."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The phone's private folder: the part of Android's file tree that farm reads, and the mapping of paths to it."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.resources
 import os

@@ -4,8 +4,6 @@ All mounts and processes belong to a mount and a PID namespace. When the namespa
 reason, the kernel kills the others and removes the mounts: a failure leaves nothing to clean up.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """An emulated phone: it listens on a port as a phone's adbd does, and runs commands in a private folder."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

@@ -1,7 +1,5 @@
 """Runs emulated phones in a thread with an event loop, for programs without one; a thread serves any number of them."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Makes an emulated phone a unit that every job can use, attached to a private adb server."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -3,8 +3,6 @@
 The library's sources, its profiles and what kernels cost lie in `gpu/`; docs/emulation.md says how to use them.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import hashlib

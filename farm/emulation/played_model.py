@@ -1,7 +1,5 @@
 """Asks the model of a played GPU how long a launch takes, without launching anything."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Mapping, Sequence
 from pathlib import Path

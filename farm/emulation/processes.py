@@ -1,7 +1,5 @@
 """Runs a phone's commands as processes of this machine, with pipes or a terminal, and ends each of them surely."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

@@ -1,7 +1,5 @@
 """Android's properties, each in a file, so that the phone's `getprop` and `setprop` need no server."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The names are those of real phones, even where they are unclear: Samsung's platf
 Qualcomm's newer chips have code names there. `ro.soc.model` exists since Android 12.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The state that a phone's programs and sysfs show: temperatures, clock rates, load, battery, storage, time."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Each side sends its next packet only after the other has acknowledged the last o
 one makes a slow reader slow its writer down.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

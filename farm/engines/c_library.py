@@ -4,8 +4,6 @@ The library is that of the installed package, of the wheel for the unit's machin
 The unit needs no Python. The program is runtime/native/engine, compiled for every ABI as farmrt is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

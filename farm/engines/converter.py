@@ -1,7 +1,5 @@
 """Runs the program that makes an engine's form of a model, on this machine."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path

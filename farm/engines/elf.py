@@ -1,7 +1,5 @@
 """For which machine a program or library is made (ELF-64 and ELF-32 object files: e_machine of the header)."""
 
-from __future__ import annotations
-
 import platform
 from pathlib import Path
 

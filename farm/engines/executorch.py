@@ -1,7 +1,5 @@
 """ExecuTorch, on the CPU, in float32: XNNPACK where it takes a node."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

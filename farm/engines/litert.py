@@ -1,13 +1,10 @@
 """LiteRT (TensorFlow Lite), on the CPU, by XNNPACK or another delegate where that takes an operator."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from farm.engines.base import EngineModel
-from farm.engines.options import Choices
+from farm.engines.base import Choices, EngineModel
 from farm.engines.python_engine import RUNNERS, PythonEngine
 from runtime.errors import UnsupportedError
 

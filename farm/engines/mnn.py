@@ -5,16 +5,13 @@ ResNet-50 and Inception v3 are 47 to 55 dB from the reference, and 84 dB or more
 default here.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from farm.engines.base import EngineModel
+from farm.engines.base import Choices, EngineModel
 from farm.engines.converter import run_converter
-from farm.engines.options import Choices
 from farm.engines.python_engine import PythonEngine
 from runtime.errors import DeviceError
 

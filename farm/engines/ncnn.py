@@ -1,7 +1,5 @@
 """ncnn, on the CPU, in float32 unless its option says otherwise."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import re
@@ -10,9 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
-from farm.engines.base import EngineModel
+from farm.engines.base import Choices, EngineModel
 from farm.engines.converter import run_converter
-from farm.engines.options import Choices
 from farm.engines.python_engine import PythonEngine
 from runtime.errors import DeviceError
 

@@ -25,10 +25,9 @@ import numpy.typing as npt
 
 from farm.config.engine_file import LibrarySection
 from farm.engines import unit_program
-from farm.engines.base import Engine, EngineModel, EngineRun, EngineSnapshot, EngineTask, EngineUnit
+from farm.engines.base import Choices, Engine, EngineModel, EngineRun, EngineSnapshot, EngineTask, EngineUnit
 from farm.engines.c_library import LibraryPlace, package_library, user_library
 from farm.engines.elf import wrong_machine
-from farm.engines.options import Choices
 from farm.engines.rounds import RoundsProcess, RoundsRequest
 from farm.engines.wheels import PYTHON, ask_python, fetch_wheels, own_python, unpacked_wheels
 from farm.transport.file_digest import sha256

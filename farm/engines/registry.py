@@ -10,14 +10,13 @@ from importlib.metadata import entry_points
 from farm.config.deployment import FARMRT
 from farm.config.engine_file import DEFAULT_FILE, load_engine_file
 from farm.config.suggestion import suggestion
-from farm.engines.base import Engine
+from farm.engines.base import Engine, check_options, split_word
 from farm.engines.command import CommandEngine
 from farm.engines.executorch import ExecuTorch
 from farm.engines.litert import LiteRt
 from farm.engines.mnn import Mnn
 from farm.engines.ncnn import Ncnn
 from farm.engines.onnxruntime import OnnxRuntime
-from farm.engines.options import check_options, split_word
 from farm.engines.python_engine import PythonEngine
 from runtime.errors import ConfigError
 

@@ -4,8 +4,6 @@ A program in the unit's Python (unit_program.py) and one in C (runtime/native/en
 the model is loaded, and one at the end; `progress` between them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Of an archive one file is read, into a folder and under a name of ours, so that 
 that tries to, or would grow beyond a limit, is refused as a whole.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import lzma
 import shutil

@@ -1,7 +1,5 @@
 """Wheels of an engine for the Python of a unit: pip fetches and verifies them, the unit unpacks them for one job."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

@@ -5,8 +5,6 @@ loaders read them), those of the system (/etc/OpenCL/vendors), and from PyPI Int
 of others, and PoCL in pyopencl. OCL_ICD_VENDORS takes the place of the system's list.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.metadata
 import importlib.util

@@ -6,8 +6,6 @@ A file's modification time is when it was last used. When room is needed, the le
 never those of the running job.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

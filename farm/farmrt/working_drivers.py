@@ -8,8 +8,6 @@ not kept, since what was missing may have been installed meanwhile.
 `python -m farm.farmrt.working_drivers` ends with status 1 where none works, and says why.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

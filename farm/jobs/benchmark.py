@@ -45,7 +45,7 @@ def benchmark_job(
     def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> BenchmarkResult:
         return _measured(opened, prepared, runtime, options)
 
-    models = prepare_all(deployment)
+    models = prepare_all(deployment, tell=progress.here)
     yield from rows_of_each(BenchmarkRow, models, units, measure, benchmark_settings(options), fleet, progress)
 
 

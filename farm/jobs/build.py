@@ -1,7 +1,5 @@
 """`farm build`: compiles farmrt for some ABIs, all of it or what some models need."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence

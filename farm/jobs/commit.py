@@ -1,7 +1,5 @@
 """Which commit a measurement tells of."""
 
-from __future__ import annotations
-
 import subprocess
 
 GIT_S = 10.0

@@ -1,8 +1,6 @@
 """`farm convert`: the graph as ONNX, and for each unit a plan with its weights, as files and, where the deployment file
 says so, as code; all below the build folder. What no unit is there for is made from what is known of its SoC."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +14,7 @@ from farm.jobs.choices.model_choice import ModelChoice, model_choice
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import plan_settings, rows_of_each
 from farm.jobs.fleet.plan_files import write_plan
-from farm.jobs.fleet.target_choice import choose_target
+from farm.jobs.fleet.planner import choose_target
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models import plans
 from farm.jobs.models.prepare import Prepared, plan_data_type, prepare, with_siblings

@@ -1,7 +1,5 @@
 """The cases of users' operators as those of `farm opbench`: graphs of one operator at the sizes that it declares."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence

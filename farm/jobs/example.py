@@ -1,15 +1,11 @@
 """`farm run --example`: the example application of the C API runs a model on a unit in place of farmrt."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from farm.farmrt.answers import KernelsAnswer, LoadAnswer, TunedAnswer
 from farm.jobs.fleet.plan_files import given_operators
@@ -17,11 +13,10 @@ from farm.jobs.fleet.unit import LIMITED_KERNEL_MS, LOAD_DEADLINE_S, OpenUnit
 from farm.transport.base import CompletedProgram
 from farm.workspace import data_file
 from runtime.errors import DeviceError
+from runtime.graph import Array
 from runtime.native.programs import NAME, build_example
 from runtime.plan.plan import Plan
 from runtime.types import ELEMENT_NAMES
-
-Array = npt.NDArray[Any]
 
 OUTPUT = "example-output{}.bin"  # on the unit
 SHOWN_CHARACTERS = 500

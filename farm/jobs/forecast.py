@@ -1,7 +1,5 @@
 """`farm forecast`: lowers each model for a unit that is there, or for one that a file describes; runs nothing."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +11,10 @@ from farm.config.fields import Abi
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
 from farm.jobs.choices.costs import KnownCosts, known_costs
-from farm.jobs.choices.data_types import ms_by_data_type
-from farm.jobs.choices.goals import memory_goal
-from farm.jobs.choices.model_choice import ModelChoice, model_choice
+from farm.jobs.choices.model_choice import ModelChoice, memory_goal, model_choice, ms_by_data_type
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import plan_settings, rows_of_each, rows_without_unit
-from farm.jobs.fleet.target_choice import choose_target
+from farm.jobs.fleet.planner import choose_target
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, plan_data_type, prepare_all
 from farm.jobs.targets import TargetFiles, TargetPair, known_facts, nothing_known

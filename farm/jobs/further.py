@@ -4,14 +4,9 @@ What is compared is in farm/model/further_cases.py. A plan that keeps squashed t
 was measured, so that timings are not touched: it is loaded when all else is done.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
-
-import numpy.typing as npt
 
 from farm.config.deployment import Runtime
 from farm.config.execution import Execution
@@ -25,13 +20,13 @@ from farm.model.further_cases import OWN, FurtherCase, FurtherCases
 from farm.model.stepwise import departures
 from farm.rows.row import Ending
 from farm.rows.status import Status
+from runtime.graph import Array
 from runtime.lowering.choice import GraphChoice, graph_choice
 from runtime.lowering.quantized_choice import roundings
 from runtime.plan.plan import Plan
 from runtime.target import NOTHING_COMPUTED, Target
 from runtime.types import Algorithm
 
-Array = npt.NDArray[Any]
 # Loads the plan that is judged as it is made of the cases' graph, with their tensors among its outputs.
 LoadKeeping = Callable[[FurtherCases], Plan]
 

@@ -1,8 +1,6 @@
 """`farm inspect`: lowers each model for a unit that is there, or for one that a file describes, and shows what the plan
 holds; reads plan files, too. Runs nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from farm.config.inventory import Unit
 from farm.jobs.choices.model_choice import ModelChoice, model_choice
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import plan_settings, rows_of_each, rows_without_unit
-from farm.jobs.fleet.target_choice import choose_target
+from farm.jobs.fleet.planner import choose_target
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models import plans
 from farm.jobs.models.prepare import Prepared, plan_data_type, prepare_all

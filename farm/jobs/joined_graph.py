@@ -1,7 +1,5 @@
 """Joins graphs of single operators to one graph, so that one plan tries them all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from runtime.graph import Graph

@@ -1,7 +1,5 @@
 """Brings a converted model to a unit and loads it there, with the artifacts of tuning that fit it."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from pathlib import Path
@@ -9,8 +7,7 @@ from pathlib import Path
 from farm.config.deployment import Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import LoadAnswer
-from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
-from farm.jobs.choices.model_choice import ModelChoice
+from farm.jobs.choices.model_choice import DEFAULT_PLAN, ModelChoice, PlannedChoice, choice_of_files
 from farm.jobs.fleet import kernel_trial, refused_kernels
 from farm.jobs.fleet.plan_files import given_operators, write_plan
 from farm.jobs.fleet.unit import OpenUnit

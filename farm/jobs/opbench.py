@@ -1,7 +1,5 @@
 """`farm opbench`: times single operators on a unit until their medians are sure."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -14,8 +14,6 @@ A case is a graph of one operator. It is lowered like any model, and each kernel
 every row of the kernel table has some; boundary conversions are benchmarks of their own in the case `Relu`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

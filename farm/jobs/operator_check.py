@@ -4,15 +4,11 @@ For each memory and precision one plan has a step for every case, variant and lo
 that are larger by one, the default local size and an odd one, which shows whether the kernel tests its bounds.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from farm.config.inventory import Unit
 from farm.jobs.custom_cases import CustomCase, custom_cases, grown
@@ -25,7 +21,7 @@ from farm.rows.status import Status, status_of
 from farm.workspace import Workspace
 from runtime.custom.binding import BoundOperator
 from runtime.errors import FarmError, UnsupportedError
-from runtime.graph import Graph
+from runtime.graph import Array, Graph
 from runtime.kernels.spec import Kernel, MemoryType, Variant, WorkItems
 from runtime.lowering.assembly import round_up, size3
 from runtime.lowering.lower import Options, lower
@@ -35,8 +31,6 @@ from runtime.plan.plan import Plan, Size3, Step
 from runtime.plan.records import StepKind
 from runtime.target import Target
 from runtime.types import Precision, device_precisions
-
-Array = npt.NDArray[Any]
 
 WORKSPACE = Workspace("operators")
 SEED = 11

@@ -1,7 +1,5 @@
 """`farm quantize`: ranges of a model's tensors over samples, what each layer loses, and the model in eight bits."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path

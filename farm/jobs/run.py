@@ -7,10 +7,8 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from farm import atomic_file
 from farm.config.deployment import FARMRT, Deployment, Model, Runtime
@@ -19,13 +17,12 @@ from farm.config.inventory import Unit
 from farm.engines.base import EngineModel
 from farm.engines.registry import NamedEngine, named_engines
 from farm.farmrt.answers import RunAnswer, waited_share
+from farm.jobs.engines.lanes import engine_figures, engine_provenance, engine_validation
 from farm.jobs.engines.ready import EngineModels, ready_engine, runtimes_of
-from farm.jobs.engines.result import engine_figures, engine_provenance, engine_validation
 from farm.jobs.example import ExampleModel, run_example
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
-from farm.jobs.fleet.execution import execution_figures, peak_memory
+from farm.jobs.fleet.execution import execution_figures, measured_placement, peak_memory, placement_of
 from farm.jobs.fleet.job_rows import KnownSettings, Settings, rows_of_measures
-from farm.jobs.fleet.placement import measured_placement, placement_of
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
@@ -45,9 +42,8 @@ from farm.rows.latency import Latency
 from farm.rows.run import Placement, RunFigures, RunResult, RunRow
 from farm.workspace import file_part
 from runtime.errors import ConfigError
+from runtime.graph import Array
 from runtime.oracle.evaluate import evaluate
-
-Array = npt.NDArray[Any]
 
 NS_PER_MS = 1e6
 
@@ -114,7 +110,7 @@ def run_job(
     progress: ProgressView = SILENT,
 ) -> Iterator[RunRow]:
     """A row for each unit, model and runtime."""
-    models = prepare_all(deployment, check=options.compares)
+    models = prepare_all(deployment, options.compares, progress.here)
     prepared = [model for model in models if isinstance(model, Prepared)]
     folder = options.input_folder
     samples = {each.name: Samples(each, folder, options.validate) for each in prepared if folder}

@@ -4,8 +4,6 @@ What is known comes from a file that the user names, else from what a unit of th
 from the table that farm ships (shipped_facts). A plan for the runtime cpu needs none of it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ A file of JSON lines, a turn each, named by all that a turn follows from. It lie
 comparison has ended; a line that a killed process left incomplete is measured again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import numpy.typing as npt
 
 from farm.config.deployment import Runtime
 from farm.jobs.models.prepare import Prepared, TestData
@@ -19,11 +16,9 @@ from farm.rows.row import Ending
 from farm.rows.run import LayerReport, OutputComparison, TensorComparison
 from farm.rows.status import Status
 from runtime.errors import NoReferenceError
-from runtime.graph import Graph
+from runtime.graph import Array, Graph
 from runtime.target import Target
 from runtime.types import ElementType, Precision
-
-Array = npt.NDArray[Any]
 
 
 def thresholds_for(prepared: Prepared, target: Target) -> Thresholds:

@@ -1,7 +1,5 @@
 """Who holds a unit, told to people: a job that renews its lease, or a person who reserved the unit for a time."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 

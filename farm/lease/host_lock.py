@@ -1,7 +1,5 @@
 """A lock file for each unit lets only one process of a user on this host use it; the kernel unlocks it at any death."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -10,8 +10,6 @@ is higher than all before: a holder that continues after its lease expired finds
 LeaseLostError.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

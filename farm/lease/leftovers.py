@@ -1,7 +1,5 @@
 """Clears what a dead holder left on a unit, at the begin of a new lease: running programs, and what it had set."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from farm.condition import governor, steadiness

@@ -17,8 +17,6 @@ Times are the unit's uptime, valid for one boot id: one clock for all controller
 left of a reservation after a reboot goes by the unit's date, and is never more than was asked for.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """Reserves a unit for a person: a lease that nobody renews, which lasts as long as was said and survives a reboot."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from pathlib import Path

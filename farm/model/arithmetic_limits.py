@@ -1,18 +1,13 @@
 """What arithmetic does to a network: what half cannot hold, and how long the sums are, whose orders may differ."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from runtime.graph import Graph, Node
+from runtime.graph import Array, Graph, Node
 from runtime.operators.table import node_macs
 
-Array = npt.NDArray[Any]
 LARGEST_HALF = float(np.finfo(np.float16).max)
 
 

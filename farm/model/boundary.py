@@ -5,8 +5,6 @@ format is not the model's own (NCHW in ONNX files, NHWC in what was converted fr
 transposition; the model's own tensor becomes `<name>:nchw` or `<name>:nhwc`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import onnx

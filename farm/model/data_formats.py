@@ -5,8 +5,6 @@ is the format; where it fits in both, only the user can know, and is asked. A Ca
 channels tell whether a file is written in MACE's order, and what fits in both is as Caffe has it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import TypeVar

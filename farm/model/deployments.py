@@ -1,7 +1,5 @@
 """Opens what a user names as a model, a deployment file or a model file, as a deployment: the only place that does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from farm.config import deployment

@@ -18,10 +18,9 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 import runtime
@@ -30,6 +29,7 @@ from farm.config.deployment import Deployment, Input
 from farm.config.yaml_source import KeyPath
 from farm.transport import file_digest
 from runtime.errors import ConfigError, ModelError
+from runtime.graph import Array
 
 if TYPE_CHECKING:  # with the zoo a seventh of what a command imports, which is needed for a model from there alone
     import httpx
@@ -40,7 +40,6 @@ CONNECT_TIMEOUT_S = 20.0
 READ_TIMEOUT_S = 60.0
 TOTAL_TIMEOUT_S = 3600.0
 
-Array = npt.NDArray[Any]
 Progress = Callable[[int, int | None], None]
 SAMPLES = "samples"  # the folder of `quantize_within`, beside the deployment file
 

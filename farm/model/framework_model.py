@@ -4,17 +4,15 @@ frameworks/<key>.onnx    key: the model's content, its boundary, the packages' v
 frameworks/<key>.json    the inputs and outputs that the model has of its own; its key is of no boundary
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import onnx
 
 from farm import atomic_file
 from farm.config.deployment import Input, Output
@@ -23,11 +21,12 @@ from farm.model import fetch
 from farm.model.boundary import TO_NCHW, TO_NHWC, is_turned, own_shape
 from runtime import frameworks
 from runtime.frameworks import file_kinds, process
-from runtime.frameworks.frameworks import FRAMEWORKS, package_versions, require
 from runtime.frameworks.model_tensors import ModelTensors
+from runtime.frameworks.process import FRAMEWORKS, package_versions, require
 from runtime.frameworks.request import FrameworkRequest
-
-Array = npt.NDArray[Any]
+from runtime.graph import Array
+from runtime.importers.onnx_file import load_onnx
+from runtime.importers.onnx_tensors import onnx_tensors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,3 +107,52 @@ def _leaving(value: Array, tensor: Output, own: DataFormat) -> Array:
 def _save(file: Path, arrays: Sequence[Array]) -> None:
     named: dict[str, Any] = {str(index): value for index, value in enumerate(arrays)}
     np.savez(file, **named)
+
+
+# Reads the model of a deployment file as an ONNX model, and what it declares: for each platform that farm reads by
+# itself.
+@dataclasses.dataclass(frozen=True)
+class SourceModel:
+    """A model as its reader brings it, and what `farm convert --explain` says of the reading, a line each."""
+
+    model: onnx.ModelProto
+    notes: tuple[str, ...] = ()
+
+
+Reader = Callable[[Path, Path | None, Sequence[Input], Sequence[Output]], SourceModel]
+
+
+def _read_onnx(path: Path, weights: Path | None, inputs: Sequence[Input], outputs: Sequence[Output]) -> SourceModel:
+    return SourceModel(load_onnx(path))
+
+
+def _read_caffe(path: Path, weights: Path | None, inputs: Sequence[Input], outputs: Sequence[Output]) -> SourceModel:
+    """The deployment file's shapes replace the network's own: Caffe reshapes a network to its inputs."""
+    from runtime.importers.caffe.caffe_importer import load_caffe
+
+    shapes = {tensor.name: own_shape(tensor, "NCHW") for tensor in inputs}
+    read = load_caffe(path, weights, shapes, [tensor.name for tensor in outputs])
+    return SourceModel(read.model, read.notes)
+
+
+def _caffe_tensors(path: Path) -> ModelTensors:
+    from runtime.importers.caffe.caffe_importer import caffe_tensors
+
+    return caffe_tensors(path)
+
+
+READERS: Mapping[str, Reader] = {"onnx": _read_onnx, "caffe": _read_caffe}
+DECLARATIONS: Mapping[str, Callable[[Path], ModelTensors]] = {
+    "onnx": lambda path: onnx_tensors(load_onnx(path, external=False)),
+    "caffe": _caffe_tensors,
+}
+
+
+def read_source_model(
+    platform: str, path: Path, weights: Path | None, inputs: Sequence[Input], outputs: Sequence[Output]
+) -> SourceModel:
+    """Reads the files of a model; of a framework that `READERS` lacks, the file that framework_model.py has made.
+
+    Raises ModelError where they are damaged or not supported.
+    """
+    return READERS.get(platform, _read_onnx)(path, weights, inputs, outputs)

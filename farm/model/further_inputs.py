@@ -1,18 +1,14 @@
 """Draws further inputs for a model within the ranges that its inputs are declared to have: noise, and their edges."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 from farm.config.deployment import Input
+from runtime.graph import Array
 
-Array = npt.NDArray[Any]
 Inputs = Mapping[str, Array]
 
 SEED, NUDGE_SEED = 2, 3

@@ -4,20 +4,15 @@ All sums run in double precision. Elements that are the same infinity, or NaN, i
 the sums; any other of them makes the comparison fail. NaN of the expected array alone is no fault of the other one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from farm.rows.status import Status
+from runtime.graph import Array
 from runtime.types import Precision
-
-Array = npt.NDArray[Any]
 
 SQNR_LIMIT_DB = 300.0  # stands for "no noise at all": double precision resolves no more, and JSON has no infinity
 SUM_MARGIN = 16

@@ -1,7 +1,5 @@
 """Writes the deployment file of a model file: what `farm run net.onnx` runs, and what `farm init` keeps."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

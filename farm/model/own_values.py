@@ -1,7 +1,5 @@
 """What a deployment file leaves out, as the model has it: names, shapes and element types of inputs and outputs."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,8 +11,7 @@ from farm.config.deployment import ELEMENT_TYPES, Deployment, ElementType, Input
 from farm.config.platforms import PLATFORMS, DataFormat
 from farm.model.boundary import TO_NCHW, TO_NHWC
 from farm.model.fetch import Fetcher
-from farm.model.framework_model import FrameworkModel
-from farm.model.source_model import DECLARATIONS
+from farm.model.framework_model import DECLARATIONS, FrameworkModel
 from runtime.errors import ConfigError
 from runtime.frameworks.model_tensors import ModelTensor, ModelTensors
 from runtime.importers.onnx_tensors import element_name

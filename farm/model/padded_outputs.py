@@ -1,16 +1,9 @@
 """Reference outputs of a model that finds a number of things: its plan has room for the largest number."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any
 
-import numpy.typing as npt
-
-from runtime.graph import Graph
+from runtime.graph import Array, Graph
 from runtime.oracle.evaluate import evaluate
-
-Array = npt.NDArray[Any]
 
 
 def filled(graph: Graph, expected: Mapping[str, Array], inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -1,7 +1,5 @@
 """ONNX Runtime in a process of its own: its crash, time and memory stay there, and are an error in one line."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -18,11 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from runtime.errors import NoReferenceError
-
-Array = npt.NDArray[Any]
+from runtime.graph import Array
 
 DEADLINE_S = 900.0
 LEAST_MEMORY_BYTES = 8 * 1024**3  # of address space, of which its libraries take a part

@@ -5,8 +5,6 @@ answer has the outputs' names, or `error`: why there are none, in one line. A mo
 file `simplified`, but written there as ONNX Runtime's basic optimisations leave it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

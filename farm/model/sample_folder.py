@@ -7,22 +7,17 @@ folders, and files that begin with no input's name are passed over. Where none b
 each `.npy` file is a sample.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from farm.config.deployment import Input
 from farm.model import fetch
 from runtime.errors import ConfigError
-
-Array = npt.NDArray[Any]
+from runtime.graph import Array
 
 NUMPY = ".npy"
 

@@ -4,25 +4,19 @@ End to end two right runs of such a model may differ as far as it turns one step
 sums round the other way, results differ by one step, in few elements.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from farm.model import metrics
 from farm.model.metrics import Thresholds
 from farm.rows.status import Status
-from runtime.graph import Graph, Node
+from runtime.graph import Array, Graph, Node
 from runtime.operators.activations import ACTIVATION_ATTRIBUTES
 from runtime.oracle.evaluate import compute, compute_node
 from runtime.oracle.shared import first_input
 from runtime.passes.fake_quantization import fake_limits, step_of
 from runtime.types import Precision
-
-Array = npt.NDArray[Any]
 
 # Share of elements that may be one step away: rounding moves a value by up to 2^-24, or 2^-11, of the largest of 255
 # steps, summed values by some times that.

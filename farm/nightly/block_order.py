@@ -6,8 +6,6 @@ The blocks of a case carry the labels a and b, one of each in every two repeats:
 control).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from collections.abc import Mapping, Sequence

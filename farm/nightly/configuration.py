@@ -31,8 +31,6 @@
 Where `units` is missing, the units that the deployment files are for are taken.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit

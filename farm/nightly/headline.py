@@ -3,8 +3,6 @@
 Pages, the terminal, merge requests and notifications all show this one sentence.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

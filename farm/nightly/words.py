@@ -1,7 +1,5 @@
 """The words for a night: names of verdicts and series, and the order in which series are told."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence

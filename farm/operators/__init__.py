@@ -1,7 +1,5 @@
 """What a module of custom operators imports: the names that its declarations are made of (docs/custom-operators.md)."""
 
-from __future__ import annotations
-
 from runtime.custom.declaration import Attribute, CFunction, OpenCLKernel
 from runtime.custom.declaration import CaseDeclaration as Case
 from runtime.custom.declaration import InputDeclaration as Input

@@ -4,8 +4,6 @@ Loading a module executes it. So nothing is loaded but what a deployment file or
 user has installed with an entry point in the group `farm.operators`.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib

@@ -1,7 +1,5 @@
 """What a plan will do, told before anything runs: where each operator runs, conversions, work and memory. Pure."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

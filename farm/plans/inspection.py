@@ -1,7 +1,5 @@
 """What a plan holds: operators, and tensors with origin and storage, of a plan in memory or of a plan file. Pure."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Corrects biases by the mean that rounding its weights adds to a layer's output: E[(W' - W) x], over samples."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -16,7 +16,7 @@ from farm.quantization import qdq, range_file
 from farm.quantization.cheapest import kept_times
 from farm.quantization.judge import LossBudget
 from farm.quantization.layers import WEIGHTED, activations, float_model, layers_of
-from farm.quantization.quantizer import FloatModel, QuantizeOptions, Quantizer
+from farm.quantization.quantizer import FloatModel, QuantizeOptions, Quantizer, Tell
 from farm.rows.quantize import QuantizeFigures
 from runtime.errors import JobError
 
@@ -49,13 +49,15 @@ KEY, SAID = "farm.key", "farm.said"  # metadata of what is kept
 NONE, ALL = 0.0, math.inf  # limits with no layer in eight bits, and with all
 
 
-def quantized_within(source: FloatModel, samples: Path, limit: float) -> tuple[onnx.ModelProto, list[str]]:
+def quantized_within(
+    source: FloatModel, samples: Path, limit: float, tell: Tell = lambda text: None
+) -> tuple[onnx.ModelProto, list[str]]:
     """`quantize_within`: the noise of the worst output is at most this share of its norm; and lines on what is left.
 
     Where `farm tune` has timed the layers, it is the fastest such model, else the one of most layers in eight bits. It
     is kept below build/ until the model, the samples, the limit or the times change.
 
-    Raises ConfigError and ModelError as `farm quantize` does.
+    `tell` gets how far it is. Raises ConfigError and ModelError as `farm quantize` does.
     """
     if limit == NONE:
         return float_model(source.model, ReferenceProcess()), []
@@ -71,7 +73,7 @@ def quantized_within(source: FloatModel, samples: Path, limit: float) -> tuple[o
     budget = LossBudget(-math.inf if limit == ALL else -20 * math.log10(limit))
     options = QuantizeOptions(samples, per_channel=True, budget=budget, output=file)
     try:
-        figures = Quantizer(source, options, lambda text: None, times).figures()
+        figures = Quantizer(source, options, tell, times).figures()
         made, said = onnx.load(file), [_said(figures, limit), *figures.notes]
     except JobError as error:
         made, said = float_model(source.model, ReferenceProcess()), [f"no layer is in eight bits: {error}"]

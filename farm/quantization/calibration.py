@@ -1,7 +1,5 @@
 """Histograms of a model's tensors over samples, kept as they grow: an interrupted call goes on where it was."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

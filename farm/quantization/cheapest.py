@@ -5,8 +5,6 @@ Quantization of Deep Convolutional Networks", 2016), so the choice is a 0/1 prog
 float, a tensor between two that differ is converted, and the noise of those in eight bits is limited.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -3,8 +3,6 @@
 Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction, ICCV 2019 (arXiv:1906.04721).
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """How the values of a tensor are spread: counted sample by sample, in memory that does not hang on the values."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """How far a quantised model departs from the float one, over samples; and which layers have to stay in float."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

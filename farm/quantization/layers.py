@@ -1,7 +1,5 @@
 """A float model as it is quantised, and the layers that can stay in float one by one."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 from collections.abc import Iterator, Mapping, Sequence

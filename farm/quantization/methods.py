@@ -1,7 +1,5 @@
 """Chooses the range that eight bits of a tensor stand for, from the histogram of its values."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections.abc import Callable, Mapping

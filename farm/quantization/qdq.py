@@ -1,7 +1,5 @@
 """Writes a float model as one of QuantizeLinear and DequantizeLinear round its layers (QDQ), by ONNX Runtime."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence

@@ -182,9 +182,7 @@ class Quantizer:
             whole, judged = self._quantized(every, ranges), map(self._read, self._spread(MOST_JUDGED))
             self._bias_errors = bias_errors(self._process, self._model, whole, every, judged)
         measured = self._measured(every, ranges) if self._samples else _Measured()
-        written = self._quantized([layer for layer in self._layers if layer.name not in self._in_float], ranges)
-        if self._samples:
-            measured = dataclasses.replace(measured, after=self._fidelity(self._run(written)))
+        written = self._quantized(self._chosen(), ranges)
         layers = tuple(self._figures(layer, ranges, histograms, measured) for layer in self._layers)
         figures = self._write(written, ranges, layers, measured)
         notes = tuple(self._saturated(ranges, histograms)) or tuple(self._lossy(figures))
@@ -214,8 +212,11 @@ class Quantizer:
             given = range_file.read(options.ranges)
             range_file.require_all(options.ranges, given, names)
             return {name: given[name] for name in names}
-        self._tell(f"ranges: {options.method}")
-        return {name: chosen_range(options.method, histograms[name]) for name in names}
+        ranges = {}
+        for number, name in enumerate(names):
+            self._tell(f"ranges: {options.method}, tensor {number + 1} of {len(names)}")
+            ranges[name] = chosen_range(options.method, histograms[name])
+        return ranges
 
     def _adapted(self, every: Sequence[LayerNodes], ranges: Mapping[str, Range]) -> dict[str, RoundedWeight]:
         """The integers of the weights of all layers."""
@@ -259,6 +260,7 @@ class Quantizer:
                 best = max(alone_db.values())
                 raise JobError(f"no layer can be quantised within the budget: the best one alone leaves {best:.1f} dB")
             self._in_float |= dict.fromkeys(found, f"loses most: {budget.text}")
+        after = self._stepped_back(ranges, alone_db)
         kept = [name for name in names if name not in self._in_float]
         watched = SwitchedModel(self._process, self._model, quantised, every, [layer.output for layer in every])
         plain, whole, final = (
@@ -267,7 +269,25 @@ class Quantizer:
         by_output = {layer.output: layer.name for layer in every if layer.output in plain[0]}
         noise = [sqnr_by_tensor(plain, found, [*by_output]) for found in (whole, final)]
         before_db, after_db = ({by_output[each]: value for each, value in found.items()} for found in noise)
-        return _Measured(alone_db, before_db, after_db, before)
+        return _Measured(alone_db, before_db, after_db, before, after)
+
+    def _chosen(self) -> list[LayerNodes]:
+        return [layer for layer in self._layers if layer.name not in self._in_float]
+
+    def _stepped_back(self, ranges: Mapping[str, Range], alone_db: Mapping[str, float]) -> Fidelity:
+        """What the model keeps as it is written: further layers stay in float until that is the budget, too.
+
+        Layers are chosen by a model with switches, and by sums of noise. Raises JobError where none is left.
+        """
+        budget = self._options.budget
+        while chosen := self._chosen():
+            self._tell(f"check: {len(chosen)} of {len(self._layers)} layers in eight bits")
+            found = self._fidelity(self._run(self._quantized(chosen, ranges)))
+            if not budget.is_set or budget.holds(found):
+                return found
+            worst = min(chosen, key=lambda layer: alone_db[layer.name])
+            self._in_float[worst.name] = f"loses most: {budget.text}"
+        raise JobError(f"no layer can be quantised within the budget: the last one leaves {found.sqnr_db:.1f} dB")
 
     def _quantized(self, layers: Sequence[LayerNodes], ranges: Mapping[str, Range]) -> onnx.ModelProto:
         """The last one is kept: where no layer has to stay in float, it is what is written."""
@@ -329,7 +349,9 @@ class Quantizer:
                 return
         if seen and all(len(values) == 1 for values in seen.values()):
             told = ", ".join(f"{name!r} is {next(iter(values)):g} everywhere" for name, values in seen.items())
-            text = f"{told} in {len(self._samples)} samples: such ranges mean nothing, give samples of real data"
+            count = len(self._samples)
+            samples = f"{count} samples" if count > 1 else "the only sample"
+            text = f"{told} in {samples}: such ranges mean nothing, give samples of real data"
             raise ConfigError(f"{self._source.asks} {self._options.data}: {text}")
 
     def _figures(

@@ -1,7 +1,5 @@
 """Ranges of tensors as MACE writes them (`quantize_range_file`): a line `NAME@@LOWEST,HIGHEST` for each tensor."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path

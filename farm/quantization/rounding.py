@@ -6,8 +6,6 @@ Hoefler and Alistarh ("GPTQ: Accurate Post-Training Quantization for Generative 
 each weight is chosen anew beside all others.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import io

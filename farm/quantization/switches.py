@@ -1,7 +1,5 @@
 """A quantised model with a switch for each tensor: one session tries every choice of layers that stay in float."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Graph with the time of each node, timeline, roofline, histogram of rounds, condi
 that the page needs no script to be read.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics
@@ -287,7 +285,7 @@ def _facts(row: BenchmarkRow) -> Iterator[tuple[str, str]]:
     yield "When", moment(row.time)
     names = {"gpu": "GPU", "driver": "Driver", "opencl": "OpenCL", "source_hash": "Kernel sources"}
     yield from ((names[name], value) for name, value in row.fingerprint.items() if name in names and value)
-    if note := played_note(row.fingerprint):
+    if note := played_note(row.fingerprint, row.runtime):
         yield "Times", note
     for name, value in row.settings.items():
         yield (

@@ -4,8 +4,6 @@ The nodes stay in run order, so that a graph of a thousand nodes is a list that 
 its lane until its last reader, so that lines cross only where a branch begins or ends.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import heapq
 from collections.abc import Sequence

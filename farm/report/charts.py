@@ -1,7 +1,5 @@
 """What the charts show, as plain data: the pages carry it, assets/charts.js draws it."""
 
-from __future__ import annotations
-
 import functools
 import math
 import statistics

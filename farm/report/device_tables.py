@@ -11,7 +11,7 @@ from farm.decision.judgement import Verdict
 from farm.nightly.night import CaseReport, DeviceReport, SeriesReport
 from farm.nightly.words import WORDS, Word, case_title, has_worsened, rank, word_of
 from farm.report import charts
-from farm.report.figures import NONE, change, digits, figure, interval, milliseconds
+from farm.report.figures import NONE, change, digits, figure, interval, milliseconds, percent
 from farm.rows.device_state import DeviceState
 from farm.rows.duet import DuetFigures
 from farm.rows.latency import Latency
@@ -218,7 +218,7 @@ def _quartiles(samples: Sequence[float]) -> list[str]:
 def _operator_change(now: float | None, before: float | None) -> str:
     if now is None or before is None:
         return "gone" if now is None else "new"
-    return f"{100 * (now / before - 1):+.1f} %" if before else NONE
+    return percent(now / before) if before else NONE
 
 
 def _has_tuned(row: NightlyRow) -> bool:

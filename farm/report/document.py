@@ -1,7 +1,5 @@
 """A night as JSON: every judgement, and what of the rows is no sample. `schema_version` counts incompatible changes."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """`farm engines --html`: engines beside each other on each unit, as one file that loads nothing from elsewhere."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -185,7 +183,7 @@ def _facts(rows: Sequence[EnginesRow]) -> Iterator[tuple[str, str]]:
     for name in FACTS:
         if first.settings.get(name) is not None:
             yield word(name.replace("_", " ").capitalize(), 32), word(first.settings[name], 60)
-    for note in dict.fromkeys(filter(None, (played_note(row.fingerprint) for row in rows))):
+    for note in dict.fromkeys(filter(None, (played_note(row.fingerprint, row.runtime) for row in rows))):
         yield "Times", note
     yield from state_facts(first.state_before, first.state_after)
     yield "Slowed down", "; ".join(dict.fromkeys(row.throttled for row in rows if row.throttled)) or "no"

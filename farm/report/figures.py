@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import math
+import re
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from runtime.statistics.medians import Array
 NONE = "–"
 MINUS = "\N{MINUS SIGN}"
 _S_FROM_MS = 10_000.0
+# Of a percentage, and of both ends of an interval: no hyphen of a name, a date or an error code.
+_HYPHEN = re.compile(r"(?<![^\s(])-(?=\d[\d.e+-]* (?:%|to ))|(?<= to )-(?=\d)")
 
 
 def figure(metric: Metric, value: float | None) -> str:
@@ -90,6 +93,11 @@ def change(metric: Metric, judgement: Judgement) -> str:
         return percent(1 + difference / judgement.baseline)
     text = f"{difference:.2g}" if metric == Metric.COSINE else figure(metric, difference)
     return "0" if difference == 0 else f"+{text}" if difference > 0 else _signed(text)
+
+
+def with_minus(text: str) -> str:
+    """A sentence with the minus signs of its percentages and intervals: `-0.7 % (-0.9 to -0.5 %)`."""
+    return _HYPHEN.sub(MINUS, text) if "-" in text else text
 
 
 def _signed(text: str) -> str:

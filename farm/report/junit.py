@@ -4,8 +4,6 @@ Source: the schema that Jenkins' xUnit plug-in publishes (testsuites, testsuite,
 skipped, system-out).
 """
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 from farm.decision.judgement import Verdict

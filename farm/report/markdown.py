@@ -1,7 +1,5 @@
 """A report as Markdown: headed sections of tables."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable, Sequence

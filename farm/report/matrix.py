@@ -1,7 +1,5 @@
 """The summary's matrices: how long each model takes on each SoC, and in each engine on each unit."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -8,7 +8,7 @@ from farm.decision.judgement import Verdict
 from farm.nightly.headline import headline
 from farm.nightly.night import Night, SeriesReport
 from farm.nightly.words import WORDS, by_cause, case_title, counted, counts
-from farm.report.figures import NONE, change, figure, interval, moment
+from farm.report.figures import NONE, change, figure, interval, moment, with_minus
 from farm.report.markdown import markdown, plain
 from farm.safe_text import word
 from farm.tables.table import Table
@@ -41,7 +41,7 @@ def _head(night: Night) -> Iterator[str]:
 def _table(series: Sequence[SeriesReport]) -> Table:
     """Series of one reason stand together, and it is told once."""
     rows = [
-        (*_cells(report), "as above" if number else word(reason, 200))
+        (*_cells(report), "as above" if number else with_minus(word(reason, 200)))
         for reason, members in by_cause(series)
         for number, report in enumerate(members)
     ]

@@ -1,7 +1,5 @@
 """File names made from names that others chose: they stay in their folder, and no two are the same."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 

@@ -3,8 +3,6 @@
 A nightly run keeps averages alone, so each operator begins where the one before it ends.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -13,7 +11,7 @@ from farm.nightly.words import case_title
 from farm.rows.nightly import NightlyRow
 from farm.rows.series import Metric
 from farm.safe_text import word
-from farm.tables import trace
+from farm.tables import benchmark
 
 PROCESS = 1
 
@@ -32,7 +30,7 @@ def most_changed(night: Night) -> CaseReport | None:
 
 def operator_trace(case: CaseReport) -> str:
     """The trace of a case, as JSON."""
-    return trace.document(_events(case))
+    return benchmark.document(_events(case))
 
 
 def _timed(night: Night) -> list[CaseReport]:
@@ -51,18 +49,18 @@ def _change(case: CaseReport) -> float:
     return abs(math.log(ratios[0])) if ratios and ratios[0] > 0 else 0.0
 
 
-def _events(case: CaseReport) -> Iterator[trace.Event]:
-    yield trace.label(PROCESS, 0, "process_name", word(f"{case_title(case.case)} on {case.case.unit}"))
+def _events(case: CaseReport) -> Iterator[benchmark.Event]:
+    yield benchmark.label(PROCESS, 0, "process_name", word(f"{case_title(case.case)} on {case.case.unit}"))
     for thread, (name, row) in enumerate((("tonight", case.row), ("before", case.before)), 1):
         if row and row.ops:
-            yield trace.label(PROCESS, thread, "thread_name", f"{name}, {row.time}")
+            yield benchmark.label(PROCESS, thread, "thread_name", f"{name}, {row.time}")
             yield from _spans(row, thread)
 
 
-def _spans(row: NightlyRow, thread: int) -> Iterator[trace.Event]:
+def _spans(row: NightlyRow, thread: int) -> Iterator[benchmark.Event]:
     start_ms = 0.0
     for op in row.ops:
         if math.isfinite(op.avg_ms):
             shown = {"average_ms": op.avg_ms}
-            yield trace.span(word(op.name), word(op.type), (PROCESS, thread), (start_ms, op.avg_ms), shown)
+            yield benchmark.span(word(op.name), word(op.type), (PROCESS, thread), (start_ms, op.avg_ms), shown)
             start_ms += op.avg_ms

@@ -6,11 +6,12 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import starmap
 from typing import Any
 
 from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from pydantic_core import to_json
 
 from farm.decision.judgement import Verdict
@@ -21,10 +22,10 @@ from farm.nightly.night import DeviceReport, Night, SeriesReport
 from farm.processes import each_result
 from farm.report import charts, figures
 from farm.report.device_tables import device_view
+from farm.report.figures import commit, figure, moment
 from farm.report.lines import Line, Links, line, lines_of, links_of
 from farm.report.matrix import engine_matrix, matrix
-from farm.report.night_rows import night_rows
-from farm.rows.series import Metric
+from farm.rows.series import Metric, Point
 from farm.safe_text import one_line, word
 
 # Sections of the summary, in order: heading, id, verdicts, and what is said where there is none.
@@ -116,10 +117,10 @@ def page_environment(loader: BaseLoader) -> Environment:
 
 
 def _printable(value: object) -> object:
-    """Without control characters; markup is the templates' own."""
-    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
+    """Without control characters, and with minus signs; markup is the templates' own."""
+    if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return one_line(value)
+    return figures.with_minus(value if value.isprintable() else one_line(value))
 
 
 def script_json(value: object) -> Markup:
@@ -221,3 +222,47 @@ def _changes(report: SeriesReport) -> list[tuple[int, str, str, str, tuple[str, 
     ]
     changes += [(point.run, point.time, figures.NONE, what, ("", "")) for point, what in charts.swaps(report.points)]
     return sorted(changes, reverse=True)
+
+
+COLUMNS = 7
+MOST_REMARKS = 200  # characters
+_ROW = (
+    '<tr><th scope="row" class="n">{}</th><td data-name="Time">{}</td><td class="n" data-name="Tonight">{}</td>'
+    '<td class="n" data-name="Measured">{}</td><td class="n" data-name="Hottest">{}</td>'
+    '<td data-name="Commit">{}</td><td class="why">{}</td></tr>'
+)
+
+
+def night_rows(nights: Iterable[Point], metric: Metric) -> Markup:
+    """Run, time, figure, how many measurements, temperature, commit, and what else is to be said."""
+    cells = [cell for point in nights for cell in _cells(point, metric)]
+    if not "".join(cells).isprintable():
+        cells = list(map(one_line, cells))
+    escaped = iter(str(escape("\n".join(cells))).split("\n"))  # all at once: no cell has a line end
+    return Markup("\n".join(starmap(_row, zip(*[escaped] * COLUMNS, strict=False))))
+
+
+def _row(run: str, time: str, value: str, measured: str, temperature: str, made_of: str, remarks: str) -> str:
+    shown = f"<code>{made_of}</code>" if made_of else ""
+    return _ROW.format(run, time, value, measured, temperature, shown, remarks)
+
+
+def _cells(point: Point, metric: Metric) -> tuple[str, ...]:
+    return (
+        str(point.run),
+        moment(point.time),
+        figure(metric, point.value),
+        str(len(point.runs)),
+        "" if point.temperature_c is None else f"{point.temperature_c:.0f} °C",
+        commit(point.commit),
+        _remarks(point),
+    )
+
+
+def _remarks(point: Point) -> str:
+    remarks = (
+        f"left out: {point.spoiled}" if point.spoiled else "",
+        "" if point.status == "ok" else f"{point.status}: {point.reason}",
+        f"{point.reruns} re-runs" if point.reruns else "",
+    )
+    return word("; ".join(filter(None, remarks)), MOST_REMARKS) if any(remarks) else ""

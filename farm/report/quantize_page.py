@@ -1,7 +1,5 @@
 """`farm quantize`: what each layer lost and the range that was chosen for it, as one file that loads nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pages that are one file, which loads nothing from elsewhere."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from importlib import resources

@@ -1,7 +1,5 @@
 """Folders that appear whole or not at all: made beside the target, then put in its place."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

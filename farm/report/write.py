@@ -1,7 +1,5 @@
 """Writes a night's report: one folder that appears whole, in place of the one before it."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import json

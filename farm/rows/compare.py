@@ -1,7 +1,5 @@
 """Rows of `farm compare`: A compared with B."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 from typing import Literal

@@ -1,7 +1,5 @@
 """Rows of `farm convert`: the files that were made of a model."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from farm.rows.inspect import InspectedTensor

@@ -1,7 +1,5 @@
 """How much of their time rounds waited for a core, because of other work on the unit."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """What could spoil a measurement, as it is read on a unit."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from farm.rows.record import Figure, Record

@@ -1,7 +1,5 @@
 """Duets of a nightly run: the software of an earlier night and tonight's, measured in turns in the same minutes."""
 
-from __future__ import annotations
-
 import enum
 import statistics
 

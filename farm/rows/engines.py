@@ -1,7 +1,5 @@
 """Rows of `farm engines`: a model in each engine on a unit, and which of them is the fastest there."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from farm.rows.record import Figure, Record

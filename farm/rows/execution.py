@@ -1,7 +1,5 @@
 """How a plan was executed: threads and their CPUs, hints to the driver, launches, and the memory that it took."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from farm.rows.record import Record

@@ -1,7 +1,5 @@
 """Rows of `farm forecast`: what a model will do on a unit."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable
 

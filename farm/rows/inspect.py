@@ -1,7 +1,5 @@
 """Rows of `farm inspect`: the operators and tensors of a plan, each tensor with its origin and its storage."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from farm.rows.forecast import PlannedOperator

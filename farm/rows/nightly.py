@@ -1,7 +1,5 @@
 """Rows of a nightly run: what one case gave, block by block."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Rows of `farm opbench`: the time of a single operator."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from farm.rows.execution import HintFigures

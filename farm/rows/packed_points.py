@@ -1,7 +1,5 @@
 """The points of a series as the store's own text, compressed: years of ten thousand series fit into memory."""
 
-from __future__ import annotations
-
 import functools
 import operator
 import zlib

@@ -1,7 +1,5 @@
 """Statistics of a model benchmark, made of each step's times: operators, operator types, rounds. Pure."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Rows of `farm quantize`: the quantised model of a float one, and what it lost, layer by layer."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from farm.rows.record import Figure, Record

@@ -1,7 +1,5 @@
 """What rows are made of: records that never change, and figures that JSON can hold."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any
 

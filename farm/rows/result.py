@@ -1,7 +1,5 @@
 """Results: what a job's `measure` returns, as frozen dataclasses of typed records, and how a row is made of one."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, TypeVar

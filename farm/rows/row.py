@@ -151,9 +151,9 @@ class Row(UnitStates, Throttling, Provenance, Ending, Identity, RowHeader):
 PLAYED = "played"  # begins what a played GPU says of its driver (docs/emulation.md)
 
 
-def played_note(fingerprint: Mapping[str, str]) -> str:
-    """What to say of figures of a GPU that is played; empty for any other."""
-    if not fingerprint.get("driver", "").startswith(PLAYED):
+def played_note(fingerprint: Mapping[str, str], runtime: str = "gpu") -> str:
+    """What to say of figures of a GPU that is played; empty for any other, and for those of the CPU beside it."""
+    if runtime == "cpu" or not fingerprint.get("driver", "").startswith(PLAYED):
         return ""
     nothing = ", and nothing was computed" if fingerprint["driver"].startswith(NOTHING_COMPUTED) else ""
     return f"played: {fingerprint.get('gpu') or 'the GPU'} is a model, no such device took these times{nothing}"

@@ -1,7 +1,5 @@
 """A run: one command with all its rows, as the store knows it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The JSON Schema of all rows, which `farm schema` prints."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

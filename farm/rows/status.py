@@ -1,7 +1,5 @@
 """How a job ended, in one word: the status of its row."""
 
-from __future__ import annotations
-
 import enum
 
 from runtime.errors import (

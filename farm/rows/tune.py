@@ -1,7 +1,5 @@
 """Rows of `farm tune`: what tuning a model has gained."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 

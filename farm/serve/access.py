@@ -1,7 +1,5 @@
 """Who may do what: sessions of people who signed in with their token, and what no other site may make a browser do."""
 
-from __future__ import annotations
-
 import dataclasses
 import hmac
 import secrets

@@ -1,12 +1,10 @@
 """The reports and artifacts of this host and of all others, each with its host and where the service has it."""
 
-from __future__ import annotations
-
 import dataclasses
 from urllib.parse import quote
 
 from farm.cluster.result_tasks import KeptArtifact, ResultKind, kept_artifacts
-from farm.report.written_reports import WrittenReport
+from farm.report.kept_nights import WrittenReport
 from farm.serve.service import FarmService
 
 

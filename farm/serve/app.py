@@ -1,7 +1,5 @@
 """The web application: which path is answered by what."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator, Collection, Sequence
 
@@ -16,7 +14,7 @@ from farm.serve import events, json_answers, page_answers
 from farm.serve.json_answers import answered
 from farm.serve.metrics import FarmCollector, exposition
 from farm.serve.page_answers import page_endpoint, problem_page
-from farm.serve.page_assets import asset_answer
+from farm.serve.rendering import asset_answer
 from farm.serve.security import BaseMiddleware, SecurityMiddleware
 from farm.serve.service import FarmService
 

@@ -1,7 +1,5 @@
 """The units of all hosts of a cluster, and its queue, as a source for the page; outlives scheduler and hosts."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import threading

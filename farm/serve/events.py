@@ -1,7 +1,5 @@
 """Server-sent events: each client is told which units and jobs have changed since it was last told."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json
@@ -14,10 +12,9 @@ from starlette.responses import StreamingResponse
 from farm.cluster.queue import JobReport
 from farm.serve.json_answers import job_members
 from farm.serve.page_answers import person_of
-from farm.serve.queue_watcher import QueueSnapshot
 from farm.serve.rendering import job_row, unit_row
 from farm.serve.service import FarmService, service_of
-from farm.serve.watcher import Snapshot, WatchedUnit
+from farm.serve.watcher import QueueSnapshot, Snapshot, WatchedUnit
 
 POLL_S = 0.5
 ALIVE_S = 15.0  # a comment each, so that nothing between takes the connection for dead

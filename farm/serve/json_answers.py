@@ -1,7 +1,5 @@
 """The API: what the page shows, as JSON. openapi.py describes it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What the store and the reports of the working folder hold, as the page shows it."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Iterator
@@ -10,10 +8,9 @@ from typing import Any
 
 from farm.jobs.nightly.stored_night import load_night
 from farm.nightly.night import Night
-from farm.report.kept_nights import verdict_of
+from farm.report.kept_nights import WrittenReport, served_file, verdict_of, written_reports
 from farm.report.lines import Links, links_of
 from farm.report.names import slug
-from farm.report.written_reports import WrittenReport, served_file, written_reports
 from farm.rows.run_info import RunInfo
 from farm.store import Store
 from farm.store.recent import (

@@ -1,7 +1,5 @@
 """Figures for Prometheus: units by state, leases, temperatures, failures, jobs, queue, the latest night's verdicts."""
 
-from __future__ import annotations
-
 import datetime
 import threading
 import time
@@ -13,9 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from farm.cluster.queue import PRIORITIES
-from farm.serve.queue_watcher import QueueSnapshot
 from farm.serve.service import FarmService
-from farm.serve.watcher import Snapshot, WatchedUnit
+from farm.serve.watcher import QueueSnapshot, Snapshot, WatchedUnit
 from farm.units.survey import UnitState
 
 COUNTS_S = 60.0  # how long the store's counts are kept: counting reads all of it

@@ -1,7 +1,5 @@
 """The OpenAPI description of the API."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The pages that people see, and their forms."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -24,8 +22,7 @@ from farm.safe_text import one_line
 from farm.serve.access import COOKIE, SESSION_S, BrowserSession, is_from_here, is_own_form
 from farm.serve.all_results import all_artifacts, all_reports
 from farm.serve.kept_results import JudgedNight
-from farm.serve.page_assets import asset_answer
-from farm.serve.rendering import job_row, render, unit_row
+from farm.serve.rendering import asset_answer, job_row, render, unit_row
 from farm.serve.run_view import run_view, runner_of
 from farm.serve.service import FarmService, http_status, service_of
 from farm.serve.watcher import Snapshot

@@ -1,7 +1,5 @@
 """The artifacts that other hosts have left in a shared place, as a source for the page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 

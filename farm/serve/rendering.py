@@ -1,16 +1,18 @@
 """The page's templates, beside those of the reports, whose tables and charts they use."""
 
-from __future__ import annotations
-
 import datetime
 import functools
 from collections.abc import Mapping
+from importlib import resources
+from pathlib import PurePosixPath
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader
+from starlette.responses import Response
 
 from farm.cluster.queue import JobReport
 from farm.report.pages import page_environment
+from farm.report.write import PLOTLY
 from farm.serve.watcher import WatchedUnit
 from farm.units.survey import UnitState
 
@@ -63,3 +65,21 @@ def clock(moment: datetime.datetime) -> str:
 def iso_time(seconds: float) -> str:
     """A Unix time as ISO 8601 in UTC."""
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")
+
+
+TYPES = {".css": "text/css", ".js": "text/javascript"}
+# Asset -> the package that it comes with.
+ASSETS = {
+    **dict.fromkeys(("report.css", "theme.js", "tables.js", "charts.js", "rows.js"), ("farm.report", "assets")),
+    **dict.fromkeys(("serve.css", "live.js"), ("farm.serve", "assets")),
+    PLOTLY: ("plotly", "package_data"),
+}
+
+
+def asset_answer(name: str) -> Response | None:
+    """An asset; None where there is none of this name."""
+    if name not in ASSETS:
+        return None
+    package, folder = ASSETS[name]
+    content = (resources.files(package) / folder / name).read_bytes()
+    return Response(content, media_type=TYPES[PurePosixPath(name).suffix])

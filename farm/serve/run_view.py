@@ -1,7 +1,5 @@
 """What the page of one run shows, made of its stored rows: results, slowest operators, files and a log."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence

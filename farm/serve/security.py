@@ -1,7 +1,5 @@
 """What every answer is wrapped in: headers that forbid browsers all they need not do, known hosts, small requests."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 from starlette.datastructures import Headers, MutableHeaders

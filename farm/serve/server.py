@@ -1,7 +1,5 @@
 """Runs the service: on loopback unless told otherwise, and beyond it only encrypted or behind a proxy that is."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno
@@ -20,12 +18,10 @@ from farm.serve.access import Sessions
 from farm.serve.app import create_app
 from farm.serve.connections import HandshakeSocket, LimitedProtocol, SeldomFilter, most_connections
 from farm.serve.kept_results import KeptResults
-from farm.serve.queue_watcher import QueueWatcher
-from farm.serve.results_watcher import ResultsWatcher
 from farm.serve.service import FarmService
 from farm.serve.source import ResultSource, UnitSource
 from farm.serve.tokens import Tokens
-from farm.serve.watcher import EVERY_S, UnitWatcher
+from farm.serve.watcher import EVERY_S, QueueWatcher, ResultsWatcher, UnitWatcher
 from runtime.errors import ConfigError
 
 DEFAULT_PORT = 8765

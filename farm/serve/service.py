@@ -1,7 +1,5 @@
 """What all answers are made from, and the changes that people with a token make."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 
@@ -11,11 +9,9 @@ from farm.config.duration import parse_duration
 from farm.safe_text import word
 from farm.serve.access import Sessions
 from farm.serve.kept_results import KeptResults
-from farm.serve.queue_watcher import QueueWatcher
-from farm.serve.results_watcher import ResultsWatcher
 from farm.serve.source import UnitSource
 from farm.serve.tokens import Tokens
-from farm.serve.watcher import UnitWatcher, WatchedUnit
+from farm.serve.watcher import QueueWatcher, ResultsWatcher, UnitWatcher, WatchedUnit
 from runtime.errors import ConfigError, FarmError, NoUnitError, UnitBusyError
 
 LOG = logging.getLogger(__name__)

@@ -1,7 +1,5 @@
 """Where the page takes units from and how it changes them: this host alone, or all hosts of a cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +8,7 @@ from typing import Protocol
 from farm.cluster.queue import JobReport
 from farm.cluster.result_tasks import HostResults, ResultKind
 from farm.config.inventory import Unit
-from farm.jobs.fleet.health_check import check_unit
+from farm.jobs.fleet.opencl_library import check_unit
 from farm.lease import lease, reservation
 from farm.transport import connect
 from farm.units import health, lookup, survey

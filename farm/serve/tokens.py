@@ -1,7 +1,5 @@
 """Tokens, one a person, that allow changes: random texts of 256 bits, of which a file keeps the SHA-256 alone."""
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Inserts runs and rows into the tables, in the caller's transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

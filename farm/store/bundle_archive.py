@@ -7,8 +7,6 @@ Everything is written whole, files before the manifest that names them. What is 
 refused by its name, and the next night that leaves the same content mends it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

@@ -4,8 +4,6 @@ SQLite: write-ahead log, so that readers and a writer do not wait for each other
 systems); a transaction that writes takes the lock at its beginning, and waits for it at most `LOCK_WAIT_S`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import contextvars
 import shutil

@@ -1,7 +1,5 @@
 """Imports JSON lines into a store: only the runs and rows that it does not have yet."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Makes the tables of a new store, in SQLite whole or not at all; refuses a store of another layout, and no store."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

@@ -3,8 +3,6 @@
 An identity is host, boot id, process id and start time: a process that got the same id later has another identity.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 from pathlib import Path

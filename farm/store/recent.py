@@ -1,7 +1,5 @@
 """What goes on now, as the store knows it: runs that have not ended, latest nights, a unit's last rows, their ends."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import signal

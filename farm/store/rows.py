@@ -1,7 +1,5 @@
 """Converts rows to what the store holds: exact JSON, and columns to search by."""
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import json

@@ -5,8 +5,6 @@ and so would not give back what was measured). Texts of devices stand exactly in
 them as they are shown and searched for.
 """
 
-from __future__ import annotations
-
 from sqlalchemy import JSON, Column, ForeignKey, Index, Integer, MetaData, Table, Text
 
 LAYOUT = 2

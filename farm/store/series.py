@@ -1,7 +1,5 @@
 """Series in the store: points derived from nightly rows, kept apart so that years of them are read in a second."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -6,8 +6,6 @@ Of another's bundles only the manifests are read, all at once; their files are f
     blobs/<SHA-256>      a file that they name
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from pathlib import Path

@@ -11,8 +11,6 @@ A host does not send what it finds there and what some list names. So what a lis
 (`dropped`): by then whoever has relied on it names it too. What nobody names goes then, with what was never finished.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -4,8 +4,6 @@ A write-ahead log's index is memory that processes of one machine share (https:/
 file system two machines would each have one of their own, and damage the file; its rollback journal goes by locks.
 """
 
-from __future__ import annotations
-
 import datetime
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """SQL that the two databases spell differently."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

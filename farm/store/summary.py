@@ -1,7 +1,5 @@
 """Summarises a store: counts, size and time span."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from sqlalchemy import Connection, Table, func, select, text

@@ -1,7 +1,5 @@
 """What artifacts hold, as tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from farm.artifacts import Artifact, ArtifactSet, entry_count

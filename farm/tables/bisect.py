@@ -1,7 +1,5 @@
 """What a bisection has found, in words and as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from farm.decision.bisection import Change

@@ -1,11 +1,8 @@
 """The rows of `farm compare` as a table, the worst first, and what else there is to say of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
-from farm.decision.comparison import slowest_first
-from farm.decision.coverage import Coverage, coverage
+from farm.decision.comparison import Coverage, coverage, slowest_first
 from farm.rows.compare import CompareRow, Side
 from farm.rows.status import Status
 from farm.tables.table import Table, milliseconds

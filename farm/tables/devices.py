@@ -1,7 +1,5 @@
 """Units as a table and as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

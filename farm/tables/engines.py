@@ -1,7 +1,5 @@
 """The rows of `farm engines` as a table a model and unit, and which engine is the fastest there, in words."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """How plans were executed, on a terminal: a table of memory, and lines for what was asked of CPUs and drivers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from farm.rows.benchmark import BenchmarkRow
@@ -47,7 +45,7 @@ def execution_lines(rows: Sequence[ExecutedRow]) -> list[str]:
 
 
 def _lines(row: ExecutedRow) -> Iterator[str]:
-    if note := played_note(row.fingerprint):
+    if note := played_note(row.fingerprint, row.runtime):
         yield note
     if isinstance(row, BenchmarkRow) and row.timed_by_host:
         yield f"operators are timed by the host's clock: {row.timed_by_host}"

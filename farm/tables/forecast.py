@@ -1,7 +1,5 @@
 """A forecast as tables: its operators, then its totals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from farm.rows.forecast import MIXED, CheapestPlan, ChosenOperator, ForecastRow, has_several_precisions

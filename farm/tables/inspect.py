@@ -1,7 +1,5 @@
 """What a plan holds as tables: operators, tensors where they are asked for, conversions, totals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from farm.rows.forecast import has_several_precisions

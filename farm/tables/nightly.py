@@ -1,7 +1,5 @@
 """A night on the terminal: what there is to say first, then each case; and the plan of one that is not run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from farm.config.inventory import Unit

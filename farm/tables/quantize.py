@@ -1,7 +1,5 @@
 """Quantised models on a terminal: what each layer loses, and a line for each model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from farm.rows.quantize import QuantizedLayer, QuantizeRow

@@ -1,7 +1,5 @@
 """The rows of `farm run` as tables: times, then accuracy where outputs were compared, then memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

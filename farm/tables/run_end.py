@@ -1,7 +1,5 @@
 """How `farm run` ends: a sentence for each row, or a compact table where there are many, and what to do next."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from farm.config.deployment import FARMRT

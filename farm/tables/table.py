@@ -1,7 +1,5 @@
 """Tables for people: boxes on a terminal, aligned plain text elsewhere, the same cells in both."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from collections.abc import Iterable, Sequence

@@ -50,7 +50,7 @@ def played_lines(rows: Sequence[TuneRow]) -> list[str]:
 
 
 def _played(row: TuneRow) -> str:
-    return played_note(row.fingerprint)
+    return played_note(row.fingerprint, row.runtime)
 
 
 def outcome_lines(rows: Sequence[TuneRow]) -> list[str]:

@@ -1,7 +1,5 @@
 """Transports connect to units: base.py declares the interface, and each transport implements it in a file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A shell of adbutils gives a program no input, keeps all of its output in memory 
 of the socket, so that it passes neither those tests of the transports' contract nor those of its deadlines.
 """
 
-from __future__ import annotations
-
 import contextlib
 import select
 import shlex

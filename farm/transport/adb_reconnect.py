@@ -5,8 +5,6 @@ seconds, and only for a while. Until then it answers `connect` with "already con
 since 29 is to disconnect an address first; `reconnect` is for phones on USB, and makes the server forget an address.
 """
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import time

@@ -6,8 +6,6 @@ server of another version is used as it is, where the `adb` program would end it
 adbutils' client knows no server's refusal from a phone's, and no deadline but that of a single read.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses

@@ -4,8 +4,6 @@ The client of adbutils opens a connection a file, sends 4 KiB at a time and wait
 that takes 2.6 times as long for 64 MB, 120 times as long for 200 files of 20 kB (`benchmarks/transfer.py --link adb`).
 """
 
-from __future__ import annotations
-
 import os
 import select
 import socket

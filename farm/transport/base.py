@@ -9,8 +9,6 @@ Exit statuses are a shell's: 128 + N after signal N, 126 for a program that cann
 there. A program that fails is no error of the transport; every error is a JobError.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

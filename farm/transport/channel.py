@@ -1,15 +1,13 @@
 """A command on a remote unit: the interface that a transport implements (Channel), and its streams with deadlines."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable
 from io import BytesIO
-from typing import BinaryIO, Protocol, Self
+from typing import BinaryIO, Protocol
 
 from farm import safe_text
-from farm.transport.program import MAX_WORDS, Sink
+from farm.transport.program import MAX_WORDS, ProgramStreams, Sink
 from runtime.errors import DeviceError, DeviceLostError, JobError
 
 CHUNK_BYTES = 256 * 1024
@@ -49,7 +47,7 @@ class Channel(Protocol):
         """Closes the channel, even if the command still runs; may be called twice and never raises."""
 
 
-class RemoteStreams:
+class RemoteStreams(ProgramStreams):
     """See transport.program.ProgramStreams.
 
     Args:
@@ -71,12 +69,6 @@ class RemoteStreams:
         self._feeding = self._close_when_fed = False
         self._silent_until: float | None = None
         self._status: int | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
 
     @property
     def finished(self) -> bool:

@@ -1,7 +1,5 @@
 """A transport that says what is done on its unit: commands, pushes, pulls, and what programs print as errors."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import shlex

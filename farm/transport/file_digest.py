@@ -1,7 +1,5 @@
 """SHA-256 of files of this machine, computed once as long as a file stays as it is: every unit and job asks for it."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

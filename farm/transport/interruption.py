@@ -1,7 +1,5 @@
 """Interrupts a thread that waits for a unit: another thread asks for it, and the wait ends within a moment."""
 
-from __future__ import annotations
-
 import threading
 
 CHECK_EVERY_S = 0.1

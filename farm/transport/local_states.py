@@ -1,7 +1,5 @@
 """What local files are, found out by a thread while unit and link are at work: hashes of large files take long."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Mapping

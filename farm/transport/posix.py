@@ -5,8 +5,6 @@ group and passes its exit status on. The program's shell prints the group's numb
 that the group can be killed from outside. Files are sent into a folder `push-...`, verified there and then renamed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

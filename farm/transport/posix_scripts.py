@@ -1,7 +1,5 @@
 """Shell scripts that run on units (dash, bash, mksh with toybox, busybox), and the parsers of what they print."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import shlex

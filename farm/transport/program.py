@@ -1,13 +1,10 @@
 """Runs a program on a unit to its end, or keeps one that answers line by line; the same over every transport."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import time
 from collections.abc import Callable
 from io import BytesIO
-from types import TracebackType
 from typing import Any, BinaryIO, Protocol, Self
 
 from farm import safe_text
@@ -30,11 +27,11 @@ class ProgramStreams(Protocol):
 
     broken: bool  # the program does not read its input any more
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
     @property
     def finished(self) -> bool:

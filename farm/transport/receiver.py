@@ -1,7 +1,5 @@
 """The unit's side of pushes: one program that inspects files, hashes new ones while they arrive, and moves them."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 

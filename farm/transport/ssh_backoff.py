@@ -4,8 +4,6 @@ sshd does so to a machine whose logins failed (PerSourcePenalties), for 15 secon
 logins are under way (MaxStartups). Who asks again at once is shut out for longer.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 import time

@@ -4,8 +4,6 @@ The login uses keys from files and from the agent; nobody is asked for a passwor
 that every SSH server answers. One that stays silent for `dead_s` is closed, and its users get a DeviceLostError.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import logging

@@ -4,8 +4,6 @@ A host whose key is unknown, or differs from the known one, is refused. `farm de
 fingerprint, and adds the key or replaces the old one.
 """
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import hashlib

@@ -1,7 +1,5 @@
 """The free storage of a unit, and the error where files need more than there is."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -177,13 +177,16 @@ def check_result(unit: Unit, folder: Path = FOLDER) -> list[CheckResult]:
 
 
 def table_word(unit: Unit, folder: Path = FOLDER) -> str:
-    """For a table: the date of acceptance, `failed`, `updated` where it must be done again, or nothing."""
+    """For a table: the date and what is limited; `failed`; `updated` where it must be done again; else nothing."""
     found = kept(unit, folder)
     if not found:
         return ""
     if not in_force(unit, folder):
         return "updated"
-    return "failed" if found.faults else f"{found.date}{' (quick)' if found.quick else ''}"
+    if found.faults:
+        return "failed"
+    limited = ", ".join(finding.check for finding in found.findings if finding.state == "limited")
+    return f"{found.date}{' (quick)' if found.quick else ''}{limited and f', limited: {limited}'}"
 
 
 def _file(unit: Unit, folder: Path) -> Path:

@@ -4,8 +4,6 @@ A device's answers may be missing, wrong, endless or hostile. So every fact is c
 and is safe as part of a file name where it is used as one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import platform
 import re

@@ -3,8 +3,6 @@
 Each unit has a file `build/units/<name>/known.json`, which is valid only for the device that it was read from.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path

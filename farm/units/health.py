@@ -4,8 +4,6 @@ This host remembers how the last jobs on each unit ended. A unit that failed too
 quarantine: jobs skip it until its next check is due. The first job after that time runs the check.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

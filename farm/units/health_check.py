@@ -1,7 +1,5 @@
 """The health check of a unit: connects, runs a command, moves files both ways, reads the state, starts farmrt."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import secrets

@@ -1,7 +1,5 @@
 """Identifies a unit's hardware by a hash of its serial number, so that reports need not show the number itself."""
 
-from __future__ import annotations
-
 import hashlib
 
 from farm.transport.base import Transport

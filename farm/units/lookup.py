@@ -1,23 +1,29 @@
 """Finds units: all that there are, those that a user names, those that a deployment file is for."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
-from collections.abc import Collection, Sequence
+import re
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from farm import soc
 from farm.config import inventory
-from farm.config.adb_address import AdbAddress
+from farm.config.adb_address import LOCAL, AdbAddress
 from farm.config.deployment import Deployment
 from farm.config.inventory import Inventory, Unit
 from farm.config.suggestion import suggestion
 from farm.transport import connect
-from farm.transport.adb_server import AdbServer
-from farm.units import discovery, duplicates, survey
+from farm.transport.adb import TRANSIENT_STATES, remedy
+from farm.transport.adb_reconnect import OFFLINE, is_in_network, reconnect
+from farm.transport.adb_server import AdbDevice, AdbServer
+from farm.units import survey
 from farm.units.selection import ANY, READY, SelectableUnit, Selection, describe_all, may_match, select
 from farm.units.survey import AdbPhone, UnitEntry, UnitReport
-from runtime.errors import FarmError, NoUnitError
+from runtime.errors import FarmError, JobError, NoUnitError
 
 
 def chosen_units(choice: Selection) -> list[Unit]:
@@ -94,7 +100,7 @@ def present() -> list[UnitEntry]:
     known = inventory.load_inventory()
     answers = {server: _phones(server, known) for server in survey.adb_servers(known)}
     phones = {server: plugged for server, plugged in answers.items() if plugged is not None}
-    return duplicates.merge_duplicates(survey.list_entries(known, phones), duplicates.read_identities(phones))
+    return merge_duplicates(survey.list_entries(known, phones), read_identities(phones))
 
 
 def _phones(address: AdbAddress, known: Inventory) -> Sequence[AdbPhone] | None:
@@ -103,8 +109,8 @@ def _phones(address: AdbAddress, known: Inventory) -> Sequence[AdbPhone] | None:
         unit.kind.has_adb_server and unit.adb_server == address for unit in known.units
     )
     try:
-        may_answer = expected or discovery.may_have_phone() or AdbServer(address).is_running()
-        return discovery.adb_phones(address) if may_answer else ()
+        may_answer = expected or may_have_phone() or AdbServer(address).is_running()
+        return adb_phones(address) if may_answer else ()
     except FarmError:
         return None
 
@@ -112,3 +118,138 @@ def _phones(address: AdbAddress, known: Inventory) -> Sequence[AdbPhone] | None:
 def _suits(unit: Unit, deployment: Deployment) -> bool:
     wanted = {soc.normalise(word) for word in deployment.target_socs}
     return bool(set(unit.abis) & set(deployment.target_abis)) and (not wanted or soc.normalise(unit.soc) in wanted)
+
+
+# Recognises a phone that adb lists twice, say as emulator-5554 and 127.0.0.1:5555, and makes one unit of it.
+#
+# A phone is the same where serial number, number of the boot and the folder for shells are: cheap phones and emulators
+# share serial numbers, containers the boot. Only phones that may be the same are asked: those of one model, of which at
+# least one is in the network.
+IDENTITY_S = 3.0
+MAX_AT_ONCE = 32
+SCRIPT = "getprop ro.serialno; cat /proc/sys/kernel/random/boot_id; stat -c %d:%i /data/local/tmp 2>/dev/null"
+BOOT_ID = re.compile(rb"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+
+PhoneKey = tuple[AdbAddress, str]  # adb server, serial
+
+
+def read_identities(phones_of_servers: Mapping[AdbAddress, Sequence[AdbPhone]]) -> dict[PhoneKey, bytes]:
+    """Asks the phones that may be listed twice for what tells them apart; one that does not answer is left out."""
+    asked = list(_possible_duplicates(phones_of_servers))
+    if not asked:
+        return {}
+    with ThreadPoolExecutor(min(len(asked), MAX_AT_ONCE)) as pool:
+        answers = pool.map(_read_identity, asked)
+    return {key: answer for key, answer in zip(asked, answers, strict=True) if answer}
+
+
+def merge_duplicates(entries: Sequence[UnitEntry], identities: Mapping[PhoneKey, bytes]) -> list[UnitEntry]:
+    """Keeps one entry of each phone, with the names of the others as its aliases.
+
+    The first that devices.yml lists is kept, else one that is not in the network (USB, emulator), else the first.
+    """
+    same: dict[bytes, list[UnitEntry]] = defaultdict(list)
+    for entry in entries:
+        if identity := identities.get(_key(entry)):
+            same[identity].append(entry)
+    others = {id(kept): rest for group in same.values() for kept, *rest in [sorted(group, key=_rank)]}
+    dropped = {id(entry) for rest in others.values() for entry in rest}
+    return [_with_aliases(entry, others.get(id(entry), ())) for entry in entries if id(entry) not in dropped]
+
+
+def _possible_duplicates(phones_of_servers: Mapping[AdbAddress, Sequence[AdbPhone]]) -> Iterator[PhoneKey]:
+    by_model: dict[str, list[PhoneKey]] = defaultdict(list)
+    for address, phones in phones_of_servers.items():
+        for phone in phones:
+            if phone.state == "device":
+                by_model[phone.model].append((address, phone.serial))
+    for keys in by_model.values():
+        if len(keys) > 1 and any(is_in_network(serial) for _, serial in keys):
+            yield from keys
+
+
+def _read_identity(key: PhoneKey) -> bytes:
+    """What tells a phone from all others; empty where it does not say."""
+    address, serial = key
+    try:
+        answer = AdbServer(address).shell_output(SCRIPT, serial, time.monotonic() + IDENTITY_S)
+    except JobError:
+        return b""
+    return b"\n".join(answer.split()) if BOOT_ID.search(answer) else b""
+
+
+def _key(entry: UnitEntry) -> PhoneKey:
+    return entry.unit.adb_server, entry.unit.serial
+
+
+def _rank(entry: UnitEntry) -> tuple[bool, bool]:
+    return not entry.listed, not entry.listed and is_in_network(entry.unit.serial)
+
+
+def _with_aliases(entry: UnitEntry, others: Sequence[UnitEntry]) -> UnitEntry:
+    if not others:
+        return entry
+    names = [name for other in others for name in ((other.unit.name,) if other.listed else ()) + (other.unit.serial,)]
+    aliases = tuple(name for name in dict.fromkeys(names) if name != entry.unit.serial)
+    return dataclasses.replace(entry, unit=dataclasses.replace(entry.unit, aliases=aliases))
+
+
+# Lists the phones that an adb server sees, each with its state and what the user can do about that; and says whether
+# USB has one that makes a server worth starting.
+ASK_S = 10.0
+RETURN_S = 6.0  # how long a phone that the server connects to anew may take
+POLL_S = 0.1
+
+
+def adb_phones(address: AdbAddress = LOCAL) -> list[AdbPhone]:
+    """Lists the phones of an adb server; one that returned and is still offline there is connected first.
+
+    Raises JobError where no server runs or can be started.
+    """
+    server = AdbServer(address)
+    devices = server.devices(time.monotonic() + ASK_S)
+    if offline := [device.serial for device in devices if device.state == OFFLINE]:
+        devices = _keep_absent(devices, _after_reconnecting(server, offline))
+    return [
+        AdbPhone(device.serial, device.state, remedy(device.state), device.model, device.path, device.shared)
+        for device in devices
+    ]
+
+
+def _keep_absent(before: Sequence[AdbDevice], after: Sequence[AdbDevice]) -> list[AdbDevice]:
+    """Keeps those in the list that the server does not name while it connects to them anew."""
+    named = {device.serial for device in after}
+    return [*after, *(device for device in before if device.state == OFFLINE and device.serial not in named)]
+
+
+def _after_reconnecting(server: AdbServer, offline: Sequence[str]) -> list[AdbDevice]:
+    """The server's devices once those that could be connected anew have answered, or had their time to."""
+    end = time.monotonic() + RETURN_S
+    with ThreadPoolExecutor(min(len(offline), MAX_AT_ONCE)) as pool:
+        tried = pool.map(lambda serial: reconnect(server, serial, end), offline)
+    waited_for = {serial for serial, was_tried in zip(offline, tried, strict=True) if was_tried}
+    while True:
+        devices = server.devices(time.monotonic() + ASK_S)
+        ready = {device.serial for device in devices if device.state not in TRANSIENT_STATES}
+        if waited_for <= ready or time.monotonic() >= end:
+            return devices
+        time.sleep(POLL_S)
+
+
+SYSFS = Path("/sys/bus/usb/devices")
+# Class, subclass and protocol of adb's USB interface.
+ADB_INTERFACE = {"bInterfaceClass": "ff", "bInterfaceSubClass": "42", "bInterfaceProtocol": "01"}
+
+
+def may_have_phone(sysfs: Path = SYSFS, system: str = sys.platform) -> bool:
+    """Whether a USB device may offer adb; always true on systems other than Linux, which has no sysfs to ask."""
+    if not system.startswith("linux"):
+        return True
+    return any(_speaks_adb(interface) for interface in sysfs.glob("*:*"))
+
+
+def _speaks_adb(interface: Path) -> bool:
+    try:
+        return all((interface / name).read_text().strip() == value for name, value in ADB_INTERFACE.items())
+    except OSError:  # unplugged in this moment
+        return False

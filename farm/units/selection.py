@@ -4,8 +4,6 @@ Several values of one option select units that match any of them; different opti
 that matches no unit is an error: else a misspelt name would make a job quietly do less.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Sequence
 

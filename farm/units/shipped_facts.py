@@ -4,8 +4,6 @@ The limits are those that every driver of the GPU's line offers, which may be le
 with them runs on all, and one that a unit was asked for may be faster. Names are the drivers' own.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -3,8 +3,6 @@
 All are asked at the same time. Each gives a report; that of a unit which does not answer, or not sensibly, says so.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import enum

@@ -1,7 +1,5 @@
 """Reads which system a unit runs, so that an update of it can be named when its times have moved."""
 
-from __future__ import annotations
-
 from farm import safe_text
 from farm.transport.base import Transport
 

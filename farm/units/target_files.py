@@ -4,8 +4,6 @@ The stored files are `build/targets/<SoC>.json`, one for each SoC that was ever 
 `farmrt probe` prints, with a member `soc`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from pathlib import Path

@@ -1,12 +1,10 @@
 """Binds a declaration to its source files: the rows of our tables that a user's operator becomes."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +19,15 @@ from runtime.custom.declaration import (
     OperatorDeclaration,
     Shape,
     Shapes,
+    check_declaration,
+    inputs_of,
+    output_type,
+    tensor_forms,
 )
-from runtime.custom.declaration_check import check_declaration, inputs_of, output_type, tensor_forms
-from runtime.custom.source_text import read_source
 from runtime.custom.user_code import called
 from runtime.errors import ConfigError, ModelError
 from runtime.graph import Array
+from runtime.host.regular_file import open_regular
 from runtime.kernels.buffer.spec import default_buffer_local_size
 from runtime.kernels.spec import (
     ArgumentForm,
@@ -237,3 +238,44 @@ def _checked_work_items(
         return tuple(int(extent) for extent in found)
 
     return checked
+
+
+MAX_SIZE_BYTES = 1 << 20
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+
+
+def read_source(path: Path) -> str:
+    """The text of a source file; every file in it comes once, with `#line` so that compilers name the user's lines.
+
+    Raises ConfigError where a file is missing, is no text, or is larger than source code ever is.
+    """
+    return "".join(_expanded(path, set()))
+
+
+def _expanded(path: Path, seen: set[Path]) -> Iterator[str]:
+    seen.add(path.resolve())
+    yield f'#line 1 "{path.name}"\n'
+    for number, line in enumerate(_text(path).splitlines(), 1):
+        include = _INCLUDE.match(line)
+        inner = path.parent / include[1] if include else None
+        if inner is None or not inner.is_file():
+            yield f"{line}\n"
+            continue
+        if inner.resolve() not in seen:
+            yield from _expanded(inner, seen)
+        yield f'#line {number + 1} "{path.name}"\n'
+
+
+def _text(path: Path) -> str:
+    try:
+        with open_regular(path) as file:
+            content = file.read(MAX_SIZE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(content) > MAX_SIZE_BYTES or b"\0" in content:
+        raise ConfigError(f"{path}: is no source code, or larger than {MAX_SIZE_BYTES >> 20} MiB")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text") from None

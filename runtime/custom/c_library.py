@@ -7,11 +7,15 @@ function against what was declared, in the user's lines, and keeps its name to t
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runtime.custom.c_kernel import CKernel
+from runtime.custom.binding import BoundOperator
+from runtime.custom.declaration import OUTPUT, output_type
+from runtime.kernels.spec import ArgumentForm, Kernel, MemoryType
 from runtime.native import android
 from runtime.native.abi import ABIS, HOST
 from runtime.native.build import default_output_dir
@@ -129,4 +133,34 @@ def _table_file(rows: Sequence[str], symbol: str, visibility: str) -> str:
         f"static const rt_user_operator *const rows[] = {{{entries}}};\n"
         f'extern __attribute__((visibility("{visibility}"))) const rt_operator_table {symbol};\n'
         f"const rt_operator_table {symbol} = {{RT_OPERATOR_TABLE_VERSION, {len(rows)}, rows}};\n"
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CKernel(Kernel):
+    """A kernel that a library of users' C functions holds (runtime/custom/c_library.py)."""
+
+    bound: BoundOperator = dataclasses.field(kw_only=True)
+
+    @property
+    def element_types(self) -> list[str]:
+        """Of the tensors, the output last."""
+        return [*(each.dtype for each in self.bound.inputs), output_type(self.bound.declared)]
+
+
+@functools.cache
+def c_kernel(bound: BoundOperator) -> CKernel:
+    """The row; its ints are the items, the elements of each tensor (0: absent), then the user's."""
+    assert bound.c
+    names = [*(each.name for each in bound.inputs), OUTPUT]
+    return CKernel(
+        name=bound.c.name,
+        source=bound.c.declared.source,
+        operator=bound.declared.name,
+        memory=MemoryType.BUFFER,
+        tensors=tuple((name, ArgumentForm.FLAT) for name in names),
+        ints=("items", *(f"{name} elements" for name in names), *bound.c.declared.ints.split()),
+        floats=tuple(bound.c.declared.floats.split()),
+        work_items=lambda dims, variant: (1,),
+        bound=bound,
     )

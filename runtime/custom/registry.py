@@ -1,7 +1,5 @@
 """Where users' operators enter our tables, once each; a graph knows an operator by the name that it gets here."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Sequence
@@ -10,7 +8,7 @@ from typing import Any
 from runtime.custom.binding import BoundOperator
 from runtime.custom.lowering import lower_to_buffers, lower_to_images
 from runtime.errors import ConfigError
-from runtime.importers.custom_nodes import CustomNames
+from runtime.importers.farm_domain import CustomNames
 from runtime.lowering.tables import IMAGE_LOWERINGS, LOWERINGS
 from runtime.operators.table import OPERATORS
 from runtime.oracle import evaluate

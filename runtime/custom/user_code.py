@@ -1,7 +1,5 @@
 """Calls functions that users wrote, so that whatever they raise becomes one line that says where."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ The importer reads the result back to an equal graph. An operator of the own dom
 of the graph's operator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO
 

@@ -1,7 +1,5 @@
 """Writes nodes of a graph as nodes of ONNX: what a family needs to say how its operators are written (`WRITERS`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 

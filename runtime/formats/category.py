@@ -7,8 +7,6 @@
 It stands in the operator's row. Source format is always right, and a row's default.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 

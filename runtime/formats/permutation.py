@@ -1,7 +1,5 @@
 """Permutations of axes as Transpose has them: axis i of the result is axis `perm[i]` of the input."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 Permutation = tuple[int, ...]

@@ -5,8 +5,6 @@ A rule is given the graph, a node and a permutation of as many axes as the tenso
 permuted alike, or, where `moves_output` is false, the very same output.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any

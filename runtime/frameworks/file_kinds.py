@@ -1,7 +1,5 @@
 """Tells what a model file is from its content: which platform reads it, or what else it is."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from collections import Counter

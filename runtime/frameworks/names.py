@@ -1,7 +1,5 @@
 """Tensor names of a deployment file against those of a model."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, TypeVar

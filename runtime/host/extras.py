@@ -1,7 +1,5 @@
 """Imports optional packages; where one is missing, the error names the extra of farm that installs it."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from types import ModuleType

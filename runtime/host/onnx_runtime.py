@@ -3,8 +3,6 @@
 It reads the switch when it is imported; so all of farm imports it from here. Who sets ORT_DISABLE_TELEMETRY decides.
 """
 
-from __future__ import annotations
-
 import os
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

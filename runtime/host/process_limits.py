@@ -1,7 +1,5 @@
 """What bounds a process that runs code of others: a model that asks for all memory ends it alone."""
 
-from __future__ import annotations
-
 import contextlib
 import resource
 

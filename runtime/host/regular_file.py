@@ -1,7 +1,5 @@
 """Opens files that a user names, directly or within another file, and refuses what could block for ever."""
 
-from __future__ import annotations
-
 import io
 import os
 import stat

@@ -4,8 +4,6 @@ Nodes are given one after another, so that what a turn computes of constants alo
 one, is known by then.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

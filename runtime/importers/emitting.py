@@ -1,7 +1,5 @@
 """Short forms of what many importers add to a graph: generic operators, constants, shapes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Bytes of tensors that lie in files beside a model: found when the model is loaded, read tensor by tensor."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path

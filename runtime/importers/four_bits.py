@@ -1,7 +1,5 @@
 """Weights of four bits, read as eight: the numbers are the same, and so is what DequantizeLinear makes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operators of ONNX Runtime (`com.microsoft`) as text of functions of ONNX, as its parser reads it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 

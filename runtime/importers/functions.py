@@ -1,7 +1,5 @@
 """Definitions of operators by others, ONNX's and the model's own, and bodies: nodes that stand in for one node."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 

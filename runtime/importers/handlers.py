@@ -4,8 +4,6 @@
 `EXPANSIONS`: what operators of the graph that no device has are brought down to (passes/expansion.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

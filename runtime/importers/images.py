@@ -1,7 +1,5 @@
 """Reads the shape of an input that is an image."""
 
-from __future__ import annotations
-
 from runtime.errors import ModelError
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.onnx_node import OnnxNode

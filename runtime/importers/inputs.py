@@ -1,7 +1,5 @@
 """Shapes of the graph's inputs: what the model declares against what the deployment file gives."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 

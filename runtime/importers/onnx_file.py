@@ -1,7 +1,5 @@
 """Reads an ONNX file, with the tensors that it keeps in files beside it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Imports ONNX models: binds input shapes, keeps what the outputs need, and has each operator family add its nodes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -13,8 +11,7 @@ from runtime.errors import ModelError, UnsupportedError
 from runtime.graph import Graph
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.control_flow import chosen_branch, unrolled_loop, unrolled_scan
-from runtime.importers.custom_nodes import CustomNames, import_custom_node
-from runtime.importers.farm_domain import DOMAIN, VERSION, import_farm_node
+from runtime.importers.farm_domain import DOMAIN, VERSION, CustomNames, import_custom_node, import_farm_node
 from runtime.importers.four_bits import widened
 from runtime.importers.functions import (
     FunctionKey,

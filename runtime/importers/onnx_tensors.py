@@ -1,7 +1,5 @@
 """The inputs and outputs that an ONNX model declares."""
 
-from __future__ import annotations
-
 import onnx
 
 from runtime.frameworks.model_tensors import ModelTensor, ModelTensors, Sizes

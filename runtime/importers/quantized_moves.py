@@ -4,8 +4,6 @@ Floats have kernels on every device, and dequantising, moving and quantising aga
 an activation afterwards (passes/fake_quantization.py) leaves no trace of it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from onnx import NodeProto, helper
 

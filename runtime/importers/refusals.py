@@ -1,7 +1,5 @@
 """What a model needs and the importer lacks, collected over the whole model, so that one look tells all of it."""
 
-from __future__ import annotations
-
 from runtime.errors import UnsupportedError
 from runtime.importers.onnx_node import OnnxNode
 

@@ -1,7 +1,5 @@
 """What a family of operators offers to the importer."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

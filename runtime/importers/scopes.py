@@ -1,7 +1,5 @@
 """Names of tensors as ONNX's scopes have them: a body sees those of the outside, and its own go before them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 import onnx

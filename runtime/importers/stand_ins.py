@@ -1,7 +1,5 @@
 """Nodes of ONNX that stand in for a node which no two runtimes compute alike: both the plan and its oracle run them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Values of ONNX tensors."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sliding windows of convolution and pooling: explicit padding from auto_pad and ceil_mode, of any number of axes."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from runtime.errors import ModelError

@@ -3,8 +3,6 @@
 BLOCK is the channels of a block. Weights lie in blocks of as many rows: see runtime/layout/buffer.py, `pack_rows`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from runtime.kernels.spec import ArgumentForm, Dims, Kernel, MemoryType, no_macs, ranged_ints

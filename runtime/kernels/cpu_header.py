@@ -6,8 +6,6 @@ numbers of its arguments, and the range of each int. Names that end in 0, 1, 2 .
 (kernels/strided.py) has its head for arguments.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """Source text of functions of one tensor (runtime/semantics/unary.py), in OpenCL and C, and of all codes in OpenCL."""
 
-from __future__ import annotations
-
 import enum
 import itertools
 import re

@@ -3,6 +3,9 @@
 // Before a loop over a register tile: its arrays stay in registers only when no index is variable.
 #define UNROLLED _Pragma("unroll")
 
+// Of a function: the same holds for an array that it is given, which a call would need in memory.
+#define INLINED __attribute__((always_inline))
+
 // Multiply-add as the variant writes it (which form is fast belongs to the driver): FMA=0 a*b+c, 1 fma, 2 mad.
 #if FMA == 1
 #define MULTIPLY_ADD(a, b, c) fma(a, b, c)

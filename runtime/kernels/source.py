@@ -1,7 +1,5 @@
 """Source text, build options and hashes of kernels."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from collections.abc import Mapping

@@ -46,7 +46,7 @@ class ArgumentForm(enum.StrEnum):
     VIEW     pointer, element offset, pixel stride       (NHWC activations)
     FLAT     pointer, element offset
     WEIGHTS  pointer, element offset                     (constants; padded with at least 64 zeros)
-    TABLE    pointer, element offset                     (constant int32 indices)
+    TABLE    pointer, offset in int32                    (indices, int32 or as pairs of these int64)
     ELEMENTS pointer, element offset                     (any element type; farmrt's CPU alone)
     BYTES    pointer, offset in bytes                    (eight bits, or floats; farmrt's CPU alone)
     IMAGE    image2d_t
@@ -104,6 +104,16 @@ def needs_half(chosen: Variant, target: Target) -> str:
     return ""
 
 
+def has_lanes(chosen: Variant) -> bool:
+    """Whether the work items of a group share what it computes (LANES): any number of them gives the same."""
+    return chosen.get("LANES", 1) > 1
+
+
+def no_group(chosen: Variant) -> bool:
+    """The rule of kernels whose work items may be grouped along all dimensions."""
+    return False
+
+
 def no_cost(dims: Dims, chosen: Variant) -> float:
     """Rates all variants alike: the cost of a kernel whose variants compute nothing in vain."""
     return 0.0
@@ -145,13 +155,14 @@ class Kernel:
         local_size: default local size of a variant; zeros leave it to the driver.
         block: packing of the weights for a variant, rows to a block; None where weights need no packing.
         macs: multiply-accumulates of a launch.
-        splittable: uses global ids only, so that it may be enqueued in parts.
-        one_group: its first dimension is one work group, of any size.
+        splittable: right in work groups of any size, and enqueued in parts of whole groups.
+        one_group: the first dimension of a variant is one work group, of any size.
         tunable: worth tuning.
         cpu: farmrt has a CPU operator of this name and argument list.
         integer_weights: its packed weights may be integers (layout/integer_rows.py).
         text: the source of a user's kernel, in place of a file of ours.
         local_limit: largest local size that the kernel can be launched with, for each axis; empty: any.
+        picked: tensors of which a launch reads no more elements than it writes, however large they are.
     """
 
     name: str
@@ -172,12 +183,13 @@ class Kernel:
     block: Callable[[Variant], int] | None = None
     macs: Callable[[Dims], int] = no_macs
     splittable: bool = True
-    one_group: bool = False
+    one_group: Callable[[Variant], bool] = no_group
     tunable: bool = False
     cpu: bool = True
     integer_weights: bool = False
     text: str = ""
     local_limit: WorkItems = ()
+    picked: tuple[str, ...] = ()
 
     def default_variant(self, dims: Dims, target: Target, in_integers: bool = False) -> Variant | None:
         """The cheapest fitting default of the GPU family, else the first variant that fits; None where none does."""

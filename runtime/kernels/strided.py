@@ -4,8 +4,6 @@ The ints of such an operator are its own, the *head*, then the extents of LOOPS 
 type and its strides along the loops.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 

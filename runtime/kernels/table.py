@@ -1,7 +1,5 @@
 """The kernel table: every OpenCL kernel and CPU operator, by name and memory type."""
 
-from __future__ import annotations
-
 from runtime.kernels.blocked import QUANTIZED_REORDER, REORDER
 from runtime.kernels.buffer.peak import PEAK_MACS
 from runtime.kernels.buffer.spec import BufferKernel

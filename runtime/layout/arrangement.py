@@ -1,7 +1,5 @@
 """Arrangements: how the axes of a tensor follow each other in memory, as data; one engine packs and unpacks all."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

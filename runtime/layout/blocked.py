@@ -1,7 +1,5 @@
 """Layout of blocked activations for CPUs: [batch][ceil(channels/block)][height][width][block]."""
 
-from __future__ import annotations
-
 from runtime.graph import Array
 from runtime.layout.arrangement import Arrangement, Shape
 

@@ -1,18 +1,7 @@
-"""Layouts of buffers: activations in NHWC, and packed rows of weights."""
-
-from __future__ import annotations
-
-import math
+"""Packed rows of weights in buffers."""
 
 from runtime.graph import Array
-from runtime.layout.arrangement import Arrangement, Shape
-
-
-def nhwc_size(shape: Shape, stride: int = 0) -> int:
-    """Elements from the first to the last of a tensor (n, c, spatial...) whose pixels are `stride` apart (0: c)."""
-    batch, channels, *spatial = shape
-    pixels = batch * math.prod(spatial)
-    return (pixels - 1) * (stride or channels) + channels
+from runtime.layout.arrangement import Arrangement
 
 
 def packed_rows(block: int) -> Arrangement:

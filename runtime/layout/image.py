@@ -23,8 +23,6 @@ itself:
 - The depthwise filter's multiplier M is in the size only; the coordinates hold for M = 1, and M != 1 is refused.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import math

@@ -4,8 +4,6 @@
 docs/layouts.md has the formula of each format; a test evaluates it against this module.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

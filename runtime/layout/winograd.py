@@ -6,8 +6,6 @@ Networks"). The interpolation points are 0, 1, -1 for m = 2 and 0, 1, -1, 2, -2 
 kernels write the same matrices out as sums.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from runtime.graph import Array

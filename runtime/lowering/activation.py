@@ -1,7 +1,5 @@
 """Translates a node's activation attributes to the ACTIVATION option of kernels and its two numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

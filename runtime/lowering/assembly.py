@@ -267,7 +267,7 @@ def _args(launch: Launch, memory: PlacedValues) -> Iterable[Arg]:
             yield Arg(ArgKind.IMAGE, place.index)
             continue
         yield Arg(ArgKind.POOL, place.index)
-        unit = 1 if form == ArgumentForm.BYTES else value.element_bytes
+        unit = {ArgumentForm.BYTES: 1, ArgumentForm.TABLE: 4}.get(form, value.element_bytes)
         yield Arg(ArgKind.INT, place.offset // unit + value.root_offset * value.element_bytes // unit)
         if form == ArgumentForm.VIEW:
             yield Arg(ArgKind.INT, value.stride or value.shape[-1])

@@ -5,8 +5,6 @@ either. A tensor is reordered, once for all who want it so, where its writer and
 it is a hyperedge whose capacity is its bytes, made of two vertices as in passes/transpose_movement/minimum_cut.py.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """What is said of each operator that can work on blocked activations."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Collection, Iterator
 

@@ -1,7 +1,5 @@
 """The builder that operator families lower through: reads and writes tensors in a storage, and launches kernels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 

@@ -1,7 +1,5 @@
 """The tensors of a plan as people see them: origin, storage, and which steps write and read them."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from runtime.graph import Graph

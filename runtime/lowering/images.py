@@ -1,7 +1,5 @@
 """Emits the common case on images: an operator of one input that is one launch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from runtime.graph import Node

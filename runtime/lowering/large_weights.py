@@ -1,7 +1,5 @@
 """Layers with more weights than the device allocates at once are computed in parts of their outputs."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence

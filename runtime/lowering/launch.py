@@ -1,7 +1,5 @@
 """A launch: a step of a plan before its tensors have places in memory, and what it is made of."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Launches kernels and CPU operators on values, converts values, and makes constants; a builder adds the tensors."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math

@@ -1,7 +1,5 @@
 """Lowers a graph to a plan for one target."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """A minimum cut between two vertices: by the theorem of Ford and Fulkerson a maximum flow finds it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

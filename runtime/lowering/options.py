@@ -1,7 +1,5 @@
 """What is asked of the lowering beside the target."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Mapping
 

@@ -32,8 +32,9 @@ def plan_concats(
     """Chooses the tensors that are written into a wider one: name -> (wider tensor, first channel).
 
     A tensor qualifies once: it joins 4-axis tensors along the channels, and a kernel writes it in the wider one's
-    storage: in NHWC, or in whole blocks of one image. With a choice, those of Concats that run on images or on the CPU,
-    or in another element type than their part, are left out.
+    storage: in NHWC, or in blocks of one image, from the first lane of one on: the lanes behind its last channel are
+    those of the part behind it, which is copied to its place later. With a choice, those of Concats that run on images
+    or on the CPU, or in another element type than their part, are left out.
     """
     producers = {node.output: node for node in graph.nodes}
     placed: dict[str, tuple[str, int]] = {}
@@ -68,14 +69,13 @@ def _place_parts(
 ) -> None:
     channel = 0
     in_blocks = concat.output in blocked.outputs
-    for index, name in enumerate(concat.inputs):
+    for name in concat.inputs:
         writer, end = producers.get(name), channel + graph.shape(name)[1]
         once = name not in placed and concat.inputs.count(name) == 1
         if writer and once and (name in blocked.outputs) == in_blocks:
-            is_last = index + 1 == len(concat.inputs)
-            whole = channel % blocked.block == 0 and (end % blocked.block == 0 or is_last) if in_blocks else True
+            begins_block = not in_blocks or channel % blocked.block == 0
             one_image = not in_blocks or graph.shape(name)[0] == 1
-            if whole and one_image and _writes(writer, in_blocks):
+            if begins_block and one_image and _writes(writer, in_blocks):
                 placed[name] = (concat.output, channel)
         channel = end
 

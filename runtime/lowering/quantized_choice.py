@@ -19,6 +19,7 @@ from runtime.lowering.value import InBytes
 from runtime.oracle.fixed_point import fixed_point_of
 from runtime.semantics.quantization import EIGHT_BITS
 from runtime.target import Target
+from runtime.types import Dot
 
 _ROUNDING = "FakeQuantize"
 _MOVING = (_ROUNDING, "Reshape")  # compute nothing from bytes, so that who reads floats is better served with these
@@ -31,8 +32,12 @@ def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
     behind = roundings(graph, {*kept, *graph.outputs})
 
     def is_exact(node: Node, operator: QuantizedOperator) -> bool:
-        """Whether bytes alone are rounded as the source does it, whatever it takes to bring the input into them."""
-        return _is_fixed(builder, node) and all(_is_known(builder, x) for x in _inputs(graph, node, operator))
+        """Whether bytes alone are rounded as the source does it, whatever it takes to bring the input into them.
+
+        Not on a GPU without dot products: its neighbours are floats more often, so that nothing would be exact.
+        """
+        stays = builder.target.memory == "cpu" or builder.target.dot != Dot.NONE
+        return stays and _is_fixed(builder, node) and all(_is_known(builder, x) for x in _inputs(graph, node, operator))
 
     for node in graph.nodes:
         operator = operators.get(node.op)
@@ -92,8 +97,8 @@ def _inputs(graph: Graph, node: Node, operator: QuantizedOperator) -> Iterator[s
 
 
 def _is_fixed(builder: Builder, node: Node) -> bool:
-    """Whether the source rounds by fixed point, as the kernels of a CPU do."""
-    return builder.target.memory == "cpu" and fixed_point_of(builder.graph, node) is not None
+    """Whether the source rounds by fixed point, as kernels that compute in eight bits do."""
+    return fixed_point_of(builder.graph, node) is not None
 
 
 def _rounds(node: Node) -> bool:

@@ -1,7 +1,5 @@
 """What lowers each operator, collected from the rooms of the families; users' operators are added by runtime/custom."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 
 from runtime.graph import Graph, Node

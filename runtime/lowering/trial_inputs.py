@@ -1,7 +1,5 @@
 """Noise for the inputs of graphs that are tried alone: of each input's type, in the range that its reader takes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from runtime.graph import Array, Graph

@@ -1,7 +1,5 @@
 """Makes trial plans: each distinct tunable launch of some models, as an operator with its own input and expectation."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
@@ -10,19 +8,22 @@ import numpy as np
 
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.source import build_options
-from runtime.kernels.spec import Kernel, Variant, WorkItems
-from runtime.lowering.assembly import assemble_plan, round_up
+from runtime.kernels.spec import Kernel, MemoryType, Variant, WorkItems
+from runtime.lowering.assembly import assemble_plan, image_size_of, round_up
 from runtime.lowering.builder import Builder
 from runtime.lowering.choice import NodeChoice, graph_choice
+from runtime.lowering.launch import Launch
+from runtime.lowering.launcher import WEIGHT_SLACK
 from runtime.lowering.lower import emit_launches, lower
 from runtime.lowering.options import Options
-from runtime.lowering.poison import poison_outputs
 from runtime.lowering.trial_inputs import trial_inputs
+from runtime.lowering.value import Value
 from runtime.oracle.evaluate import evaluate
 from runtime.plan.container import align
-from runtime.plan.plan import Expectation, Plan, Size3, Step
+from runtime.plan.plan import Expectation, Plan, ProfileInfo, Size3, Step
+from runtime.plan.records import StepKind
 from runtime.target import Target
-from runtime.types import Precision
+from runtime.types import ELEMENT_BYTES, ElementType, Precision, Storage
 
 _SEED = 20
 _FLOAT_BYTES = 4
@@ -224,3 +225,51 @@ def _launch(index: int, poison: int | None, steps: Sequence[Step], uses: Mapping
         bytes=_FLOAT_BYTES * (math.prod(step.shown.output_shape) + math.prod(step.shown.filter_shape)),
         checked_in=max(precisions),
     )
+
+
+def poison_outputs(builder: Builder) -> dict[int, int]:
+    """Puts a poison step before every tunable launch; returns the index of the poison step by that of its launch.
+
+    A launch that writes where it reads gets none, since that would destroy its input.
+    """
+    launches, builder.launches = builder.launches, []
+    poison_of = {}
+    for launch in launches:
+        if launch.tuning_key and not _writes_where_it_reads(launch) and _poison(builder, launch):
+            poison_of[len(builder.launches)] = len(builder.launches) - 1
+        builder.launches.append(launch)
+    return poison_of
+
+
+def _writes_where_it_reads(launch: Launch) -> bool:
+    return any(value.root is launch.output.root for value, _ in launch.tensors[:-1])
+
+
+def _poison(builder: Builder, launch: Launch) -> bool:
+    """Appends a launch's poison step and returns True, or returns False where OpenCL cannot run that step."""
+    output, name = launch.output, f"{launch.name}:poison"
+    if output.storage == Storage.IMAGE:
+        _poison_image(builder, name, output)
+    else:
+        zeros = (0,) * len(output.shape)
+        builder.strided_copy(name, "Poison", _nan(output.element), output, output.shape, zeros, output.strides)
+    poison = dataclasses.replace(builder.launches.pop(), tuning_key="")
+    if poison.kind == StepKind.OPENCL:
+        builder.launches.append(poison)
+    return poison.kind == StepKind.OPENCL
+
+
+def _poison_image(builder: Builder, name: str, output: Value) -> None:
+    """Writes every pixel: an image of any layout has the size of one with four channels of its height and width."""
+    width, height = image_size_of(output.root)
+    dims = {"batch": 1, "channels": 4, "height": height, "width": width}
+    dims |= dict.fromkeys(("stride_n", "stride_c", "stride_h", "stride_w"), 0)
+    tensors = {"x": _nan(ElementType.F32), "y": output}
+    builder.launch(
+        "buffer_to_image", name, "Poison", tensors, dims, None, {"SRC_F32": 1}, ProfileInfo(), "", MemoryType.IMAGE
+    )
+
+
+def _nan(element: ElementType) -> Value:
+    dtype = np.float32 if ELEMENT_BYTES[element] == 4 else np.float16
+    return Value("nan", (1,), Storage.FLAT, element, data=np.full(1 + WEIGHT_SLACK, np.nan, dtype))

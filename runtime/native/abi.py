@@ -1,7 +1,5 @@
 """The ABIs that farmrt is built for, by the names that deployment files and devices.yml use."""
 
-from __future__ import annotations
-
 import dataclasses
 import platform
 

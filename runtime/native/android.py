@@ -5,8 +5,6 @@ C and POSIX where musl's headers describe bionic as well on 64 bits. Names where
 of the stubs, so that it is linking that fails where code uses one, and not the program on a phone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Compiles farmrt for the machine itself or another ABI, once for each state of its sources."""
+"""Compiles farmrt for the machine itself or another ABI, once for each state of its sources.
+
+Beside it stand the files by which pkg-config and CMake find it, in a folder that may be moved.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ from runtime.native import android, object_cache, shared_library
 from runtime.native.abi import ABIS, HOST, Abi
 from runtime.native.compiling import Compiled, TranslationUnit, run_compiler, untold, writable_folder
 from runtime.native.features import EVERYTHING, FAMILIES, MAIN, Features
-from runtime.native.package_files import package_files
 from runtime.native.scratch import locked_folder, scratch_folder
 from runtime.native.toolchains import Toolchain, find_toolchain
 from runtime.version import RUNTIME_VERSION
@@ -53,7 +55,7 @@ _X86_SETS = {
     "avx2": _AVX2,
     "avxvnni": (*_AVX2, "-mavxvnni"),
     "avx512": _AVX512,
-    "avx512vnni": (*_AVX512, "-mavx512bw", "-mavx512vl", "-mavx512vnni"),
+    "avx512vnni": (*_AVX512, "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
 }
 _X86_PAIRS = {"avx2pairs": (*_AVX2, "-DRT_PAIRS")}  # AVX2 again, for weights with which it may sum pairs in 16 bits
 _ARM_SETS = {
@@ -240,7 +242,8 @@ def _tile_units(target: Abi) -> list[TranslationUnit]:
     for (name, flags), block in itertools.product(sets.items(), _BLOCKS):
         if name.startswith("avx512") and block == 8:
             continue  # a block fills half a register; avx2 serves it
-        told = (f"-DRT_ISA={name}", f"-DRT_BLOCK={block}", *flags)
+        is_rare = name == "generic" and block == 16 and "avx512" in sets  # of plans that were made for a better CPU
+        told = (f"-DRT_ISA={name}", f"-DRT_BLOCK={block}", *flags, *(("-Os",) if is_rare else ()))
         paths = [] if name in (*_EXTENDED, *_X86_PAIRS) else floats
         own = _HALVES if name == "fp16" else _QUANTIZED
         paths = paths if name == "avx512" else [*paths, folder / own]
@@ -259,3 +262,53 @@ def _sets_of(target: Abi) -> Mapping[str, tuple[str, ...]]:
     if target.name.startswith("x86_64"):
         return _X86_SETS
     return _ARM_SETS if target.name.startswith(("arm64", "aarch64")) else {}
+
+
+_PKG_CONFIG = """\
+libdir=${{pcfiledir}}
+includedir=${{pcfiledir}}
+
+Name: farmrt
+Description: Executes the plans that farm convert writes
+Version: {version}
+Cflags: -I${{includedir}}
+Libs: -L${{libdir}} -lfarmrt {flags}
+"""
+
+_CMAKE = """\
+# find_package(farmrt) gives the targets farmrt::farmrt (static) and, after `farm build --shared`, farmrt::shared.
+if(NOT TARGET farmrt::farmrt)
+  add_library(farmrt::farmrt STATIC IMPORTED)
+  set_target_properties(farmrt::farmrt PROPERTIES
+    IMPORTED_LOCATION "${{CMAKE_CURRENT_LIST_DIR}}/libfarmrt.a"
+    INTERFACE_INCLUDE_DIRECTORIES "${{CMAKE_CURRENT_LIST_DIR}}"
+    INTERFACE_LINK_LIBRARIES "{libraries}")
+endif()
+if(NOT TARGET farmrt::shared AND EXISTS "${{CMAKE_CURRENT_LIST_DIR}}/libfarmrt.so")
+  add_library(farmrt::shared SHARED IMPORTED)
+  set_target_properties(farmrt::shared PROPERTIES
+    IMPORTED_LOCATION "${{CMAKE_CURRENT_LIST_DIR}}/libfarmrt.so"
+    INTERFACE_INCLUDE_DIRECTORIES "${{CMAKE_CURRENT_LIST_DIR}}")
+endif()
+"""
+
+_CMAKE_VERSION = """\
+set(PACKAGE_VERSION "{version}")
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()
+if(NOT PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+"""
+
+
+def package_files(linker_flags: Sequence[str]) -> Mapping[str, str]:
+    """Text of each file by its name; `linker_flags` (`-lm`, ...) link what the static library needs."""
+    values = {
+        "version": RUNTIME_VERSION,
+        "flags": " ".join(linker_flags),
+        "libraries": ";".join(flag.removeprefix("-l") for flag in linker_flags),
+    }
+    texts = {"farmrt.pc": _PKG_CONFIG, "farmrtConfig.cmake": _CMAKE, "farmrtConfigVersion.cmake": _CMAKE_VERSION}
+    return {name: text.format_map(values) for name, text in texts.items()}

@@ -1,7 +1,5 @@
 """Runs compilers, several at a time, and turns their failures into errors that show the log."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

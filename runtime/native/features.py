@@ -5,8 +5,6 @@ that need it. The CPU engine's operators are the files `*.cpu.c` of `runtime/fam
 from the list in `cpu_call.c`; then nothing refers to its code, and the linker drops it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable
 from pathlib import Path

@@ -10,8 +10,6 @@
 A program links both static libraries, and on Linux `-lpthread -ldl -lm`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import re

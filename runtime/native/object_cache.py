@@ -4,8 +4,6 @@ Builds differ in a few files: those without an engine, with some operators alone
 compiler's version stands for its own headers, as it does for a whole build.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

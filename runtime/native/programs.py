@@ -1,7 +1,5 @@
 """Compiles programs that are linked with farmrt's library, for an ABI: the example application, the engine runner."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path

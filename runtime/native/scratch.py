@@ -4,8 +4,6 @@ Whoever makes one holds the lock file of the folder that it lies in. The kernel 
 killed, so a scratch folder that is found while one holds the lock is a dead process's.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import tempfile

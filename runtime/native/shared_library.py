@@ -1,7 +1,5 @@
 """libfarmrt.so: the static library as a shared object that exports the functions of farmrt.h and nothing else."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Finds the compiler for an ABI: the system's, ziglang's, or the NDK's where ANDROID_NDK_HOME names one."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import importlib.util

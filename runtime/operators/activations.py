@@ -5,8 +5,6 @@ clip: alpha = low, beta = high; leaky_relu, elu: alpha; hard_sigmoid: max(0, min
 swish: x * sigmoid(alpha * x); selu: beta * elu(x; alpha); celu: alpha * elu(x / alpha; 1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from runtime.graph import ACTIVATIONS

@@ -17,6 +17,8 @@ from runtime.types import Algorithm
 
 SEED = 7
 _STEP = 1 / 32
+_LIMITS = (-128 * _STEP, 127 * _STEP)
+ROUNDED = "y_floats"  # what is rounded to the output of a case in bytes
 IMAGE = (1, 64, 56, 56)  # of a network's middle
 
 
@@ -24,7 +26,7 @@ IMAGE = (1, 64, 56, 56)  # of a network's middle
 class OperatorCase:
     """A graph of one operator; `algorithm` of a convolution, `conversions`: benchmark the boundary too, `weight_bits`:
     the weights are integers of so many, times a scale for each output (0: floats), `in_bytes`: inputs and output are
-    whole steps of eight bits."""
+    whole steps of eight bits, `integers`: inputs that are int64."""
 
     name: str
     op: str
@@ -35,12 +37,15 @@ class OperatorCase:
     conversions: bool = False
     weight_bits: int = 0
     in_bytes: bool = False
+    integers: tuple[int, ...] = ()
 
     def graph(self) -> Graph:
         """The graph, with seeded weights."""
         random = np.random.default_rng(SEED)
         graph = Graph(self.name, [f"x{index}" for index in range(len(self.inputs))], ["y"], [], {}, {})
-        graph.tensors |= {name: TensorInfo(shape) for name, shape in zip(graph.inputs, self.inputs, strict=True)}
+        for index, shape in enumerate(self.inputs):
+            dtype = np.dtype(np.int64 if index in self.integers else np.float32)
+            graph.tensors[f"x{index}"] = TensorInfo(shape, dtype)
         scale = [1 / math.sqrt(max(1, math.prod(shape[1:]))) for shape in self.weights]
         values = [random.normal(0, s, shape) for s, shape in zip(scale, self.weights, strict=True)]
         if self.weight_bits:
@@ -48,7 +53,7 @@ class OperatorCase:
         constants = [graph.add_constant(f"w{index}", value.astype(np.float32)) for index, value in enumerate(values)]
         inputs, result = [*graph.inputs], "y"
         if self.in_bytes:
-            inputs, result = [_rounded(graph, name, f"{name}_steps") for name in inputs], "y_floats"
+            inputs, result = [_rounded(graph, name, f"{name}_steps") for name in inputs], ROUNDED
         graph.nodes.append(Node(self.op, self.name, [*inputs, *constants], [result], dict(self.attrs)))
         graph.tensors[result] = TensorInfo(infer_shape(self.op, [*self.inputs, *self.weights], self.attrs))
         if self.in_bytes:
@@ -58,7 +63,7 @@ class OperatorCase:
 
 def _rounded(graph: Graph, source: str, target: str) -> str:
     """Rounds a tensor to steps that floats count exactly."""
-    limits = {"alpha": -128 * _STEP, "beta": 127 * _STEP}
+    limits = dict(zip(("alpha", "beta"), _LIMITS, strict=True))
     graph.nodes.append(Node("FakeQuantize", target, [source], [target], limits))
     steps = Quantization((_STEP,), (0,), None, "int8")
     graph.tensors[target] = dataclasses.replace(graph.tensors[source], quantization=steps)
@@ -79,6 +84,16 @@ def sized(op: str, *inputs: Shape, detail: str = "", weights: tuple[Shape, ...] 
 def in_bytes(case: OperatorCase) -> OperatorCase:
     """The case in a quantised model."""
     return dataclasses.replace(case, name=f"{case.name}_bytes", in_bytes=True)
+
+
+def is_rounded(found: Array, exact: Array, tolerance: float) -> Array:
+    """Where outputs of a case in bytes are the step that is next to a value as near to the exact one as is allowed.
+
+    `tolerance` is a part of the largest value: what lies in the middle of two steps may become either.
+    """
+    allowed = _STEP / 2 + tolerance * float(np.abs(exact).max())
+    is_near = np.abs(found - np.clip(exact, *_LIMITS)) <= allowed
+    return np.asarray(is_near & (np.rint(found / _STEP) * _STEP == found))
 
 
 def shape_text(shape: Shape) -> str:

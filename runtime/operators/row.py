@@ -17,8 +17,6 @@ Attributes:
     sizes, scales of Resize         output (height, width); output/input scale of both as the model gave it
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """The operators of the graph, collected from the rooms of their families, and what their rows say of a graph."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Written for clarity. Values keep the element type of the inputs, so a caller that wants more digits gives float64.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

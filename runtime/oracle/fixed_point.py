@@ -4,8 +4,6 @@ An operator on whole steps of eight bits is computed in whole numbers, and round
 result: of its own, or of those that a FakeQuantize behind it rounds to, which changes nothing afterwards.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence

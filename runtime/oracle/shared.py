@@ -1,7 +1,5 @@
 """What the oracles of several families share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Folds nodes that compute y = x * scale[c] + shift[c] in each channel into the node before them."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attention fusion: softmax(scale * q k + mask) v becomes one operator, which reads and writes heads in place."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

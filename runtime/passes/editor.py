@@ -1,7 +1,5 @@
 """Edits a graph during one pass, with an index of producers and readers that every change keeps up to date."""
 
-from __future__ import annotations
-
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping

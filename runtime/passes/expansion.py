@@ -4,8 +4,6 @@ Those that round what they compute become floats between QuantizeLinear and Dequ
 activation (passes/fake_quantization.py); what is left becomes steps in integers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from runtime.families.quantization.rows import INTEGER_OPERATORS

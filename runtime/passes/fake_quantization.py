@@ -6,8 +6,6 @@ A model with QuantizeLinear and DequantizeLinear around its operators means just
 constants are folded.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

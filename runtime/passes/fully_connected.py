@@ -3,8 +3,6 @@
 The image then needs no transposition to its flat order, whatever its storage.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 from runtime.formats.permutation import Permutation, inverse

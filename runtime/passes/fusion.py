@@ -1,7 +1,5 @@
 """What an operator takes over from its neighbours: the Pad before it, what is added to it, its activation."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,14 +1,11 @@
 """Gated activations: x times a gate that is computed from x becomes one operator: Gelu, Swish, Mish or HardSwish."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from runtime.graph import Node
 from runtime.passes.editor import GraphEditor, pass_over
-from runtime.passes.products import factors, factors_of
 
 Form = tuple[str, dict[str, Any]]
 
@@ -123,3 +120,36 @@ def _other(editor: GraphEditor, terms: Sequence[str], value: float) -> str:
 
 def _is(value: float, wanted: float, close: float = _CLOSE) -> bool:
     return math.isclose(value, wanted, rel_tol=close)
+
+
+Product = tuple[float, list[str]]
+
+
+def factors(editor: GraphEditor, node: Node) -> Product:
+    """Returns a tree of Mul and Div as one constant factor and the tensors multiplied; none where one is a divisor.
+
+    Only products that nothing else reads are taken apart.
+    """
+    factor, tensors = 1.0, []
+    for index, name in enumerate(node.inputs):
+        value = editor.scalar(name)
+        inner = editor.sole_producer(name, "Mul", "Div")
+        if value:
+            factor *= 1 / value if node.op == "Div" and index == 1 else value
+        elif node.op == "Div" and index == 1:
+            return 1.0, []
+        elif inner is not None and "activation" not in inner.attrs:
+            inner_factor, inner_tensors = factors(editor, inner)
+            if not inner_tensors:
+                return 1.0, []
+            factor *= inner_factor
+            tensors += inner_tensors
+        else:
+            tensors.append(name)
+    return factor, tensors
+
+
+def factors_of(editor: GraphEditor, tensor: str) -> Product:
+    """Returns the factors of a tensor, which may be no product at all."""
+    node = editor.producer(tensor, "Mul", "Div")
+    return (1.0, [tensor]) if node is None or "activation" in node.attrs else factors(editor, node)

@@ -6,8 +6,6 @@ and through Transposes, which change it. It ends where an operator regroups, mix
 has none (`ND`), and is as the source wrote it. What passes do to a graph changes no origin (`carried_origins`).
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import deque
 from collections.abc import Iterator, Mapping

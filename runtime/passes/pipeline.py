@@ -1,24 +1,19 @@
 """All passes in their order, run until none changes anything."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 
 from runtime.graph import Graph
 from runtime.passes.affine import fold_batch_norms, fuse_biases
 from runtime.passes.attention_fusion import fuse_attention
+from runtime.passes.attention_sharing import join_products, share_heads
 from runtime.passes.fake_quantization import remove_needless_quantizations, round_before_reshapes
 from runtime.passes.fully_connected import convert_fully_connected
 from runtime.passes.fusion import fuse_activations, fuse_pads, fuse_residuals
 from runtime.passes.gated_activations import fuse_gated_activations
-from runtime.passes.normalization_fusion import fuse_normalizations
-from runtime.passes.normalization_scale import fold_normalization_scales
-from runtime.passes.rearrangements import fuse_rearrangements
+from runtime.passes.normalization_fusion import fold_normalization_scales, fuse_normalizations
 from runtime.passes.rotary_fusion import fuse_rotary
 from runtime.passes.rounds import repeated
-from runtime.passes.shared_heads import share_heads
-from runtime.passes.shared_products import join_products
 from runtime.passes.simplification import (
     fold_constants,
     merge_equals,
@@ -27,9 +22,8 @@ from runtime.passes.simplification import (
     remove_identities,
 )
 from runtime.passes.squeeze_movement import move_squeezes
-from runtime.passes.transpose_merging import merge_transposes
+from runtime.passes.transpose_merging import absorb_transposed_operands, fuse_rearrangements, merge_transposes
 from runtime.passes.transpose_movement.movement import move_transposes
-from runtime.passes.transposed_operands import absorb_transposed_operands
 
 # Residuals come before activations, since the sum is what is activated; patterns come before what would cut them up.
 PASSES: Mapping[str, Callable[[Graph], list[str]]] = {

@@ -1,7 +1,5 @@
 """Rotary fusion: turning the halves of rows by the angles of their places becomes one operator."""
 
-from __future__ import annotations
-
 import itertools
 
 from runtime.families.rotary.definition import MOST_AXES

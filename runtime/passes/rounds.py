@@ -1,7 +1,5 @@
 """Repeats a rewriting of a graph until it changes nothing, within a bound."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 

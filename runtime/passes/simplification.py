@@ -1,7 +1,5 @@
 """Constant folding, identity removal, merging of Reshapes and of equal nodes, and removal of dead code."""
 
-from __future__ import annotations
-
 from runtime.graph import Graph, Node
 from runtime.oracle.evaluate import compute
 from runtime.passes.editor import GraphEditor, pass_over

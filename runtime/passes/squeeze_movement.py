@@ -3,8 +3,6 @@
 Convolutions over one axis are ones over two with a Reshape on each side, as the importer writes them and exporters do.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from runtime.families.elementwise.definition import BINARY, UNARY

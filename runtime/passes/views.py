@@ -1,7 +1,5 @@
 """Reads a tensor as strides in the tensor that it was sliced, split and transposed from, so that no copy is needed."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

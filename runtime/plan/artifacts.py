@@ -3,8 +3,6 @@
 A file may hold sets of many SoCs (`merge_tuned`, `merge_kernels`); farmrt picks one by fingerprint.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence

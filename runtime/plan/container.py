@@ -1,7 +1,5 @@
 """Reading and writing the sectioned, checksummed container that plans, tuned parameters and compiled kernels share."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping
 from pathlib import Path

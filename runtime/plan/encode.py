@@ -1,7 +1,5 @@
 """Encodes a plan as a plan file; records.py says what each field is."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from typing import Any

@@ -6,8 +6,6 @@
 `cpu_functions.h` and `functions.cl` the functions of one tensor (kernels/functions_source.py).
 """
 
-from __future__ import annotations
-
 import enum
 import sys
 from collections.abc import Callable, Mapping

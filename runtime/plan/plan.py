@@ -119,7 +119,7 @@ class Step:
     def flags(self) -> StepFlag:
         """The flags of the step's record."""
         flags = StepFlag.SPLITTABLE if self.kernel.splittable else StepFlag(0)
-        flags |= StepFlag.ONE_GROUP if self.kernel.one_group else StepFlag(0)
+        flags |= StepFlag.ONE_GROUP if self.kernel.one_group(self.variant) else StepFlag(0)
         flags |= _ELEMENT_FLAGS.get(self.element, StepFlag(0)) if self.element is not None else StepFlag(0)
         flags |= StepFlag.WORDS if self.packs and "WEIGHT_BITS" in self.defines else StepFlag(0)
         return flags | StepFlag.TUNABLE if self.tuning_key else flags

@@ -3,8 +3,6 @@
 Intermediate buffers have no record of their own; the executors only need where a step's arguments lie.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping

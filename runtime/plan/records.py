@@ -76,7 +76,7 @@ class ArgKind(enum.IntEnum):
 class StepFlag(enum.IntFlag):
     """Properties of a step."""
 
-    SPLITTABLE = 1  # uses global ids only: may be enqueued in parts with a global offset
+    SPLITTABLE = 1  # right in any work group, and in parts with a global offset
     TUNABLE = 2
     FLOAT = 4  # what the step writes, and its weights, are float, whatever the plan's precision
     HALF = 8  # ... are half

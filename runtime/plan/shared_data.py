@@ -1,7 +1,5 @@
 """One data file for plans that have weights in common, as those of one network's subgraphs do."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 

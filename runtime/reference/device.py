@@ -1,7 +1,5 @@
 """Opens the pyopencl device of a driver's library, and describes such a device as a target."""
 
-from __future__ import annotations
-
 import ctypes
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Exit status 0 when it works, and a line that names its device and version; else 
 driver may also end the process.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

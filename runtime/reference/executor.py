@@ -14,7 +14,7 @@ from runtime.graph import Array
 from runtime.plan.container import Sections, decode_container, string_reader
 from runtime.plan.plan_data import PlanData
 from runtime.plan.records import NO_DATA, PLAN_MAGIC, ArgKind, PoolKind, SectionId, StepKind
-from runtime.types import ImageFormat, Role
+from runtime.types import ELEMENT_NAMES, ElementType, ImageFormat, Role
 
 _PIXELS: dict[ImageFormat, tuple[Any, np.dtype[Any]]] = {
     ImageFormat.FLOAT: (cl.channel_type.FLOAT, np.dtype(np.float32)),
@@ -44,10 +44,11 @@ class Executor:
         self._programs = [self._program(row) for row in self._sections[SectionId.PROGRAM]]
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Outputs by name, float32 in origin order, for inputs of the same kind."""
+        """Outputs by name in origin order, for inputs of the same kind; each of the element type that the plan says."""
         for row in self._tensors(Role.INPUT):
-            values = np.ascontiguousarray(inputs[self._string(row["name"])], np.float32)
-            cl.enqueue_copy(self._queue, self._pools[row["place"]], values, dst_offset=int(row["offset"]) * 4)
+            values = np.ascontiguousarray(inputs[self._string(row["name"])], _dtype(row))
+            offset = int(row["offset"]) * values.itemsize
+            cl.enqueue_copy(self._queue, self._pools[row["place"]], values, dst_offset=offset)
         for step in self._sections[SectionId.STEP]:
             self._launch(step)
         return {self._string(row["name"]): self._read(row) for row in self._tensors(Role.OUTPUT)}
@@ -102,7 +103,12 @@ class Executor:
         return number(struct.unpack("<i" if kind == ArgKind.INT else "<f", struct.pack("<I", value))[0])
 
     def _read(self, row: Any) -> Array:
-        values = np.empty([int(size) for size in row["shape"][: row["rank"]]], np.float32)
-        cl.enqueue_copy(self._queue, values, self._pools[row["place"]], src_offset=int(row["offset"]) * 4)
+        values = np.empty([int(size) for size in row["shape"][: row["rank"]]], _dtype(row))
+        offset = int(row["offset"]) * values.itemsize
+        cl.enqueue_copy(self._queue, values, self._pools[row["place"]], src_offset=offset)
         self._queue.finish()
         return values
+
+
+def _dtype(row: Any) -> np.dtype[Any]:
+    return np.dtype(ELEMENT_NAMES[ElementType(int(row["element_type"]))])

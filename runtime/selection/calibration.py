@@ -5,8 +5,6 @@ factor nearly everywhere. Without that factor a launch that nobody has timed see
 those that were.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import math

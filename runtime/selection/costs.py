@@ -1,7 +1,5 @@
 """What launches cost: measured times by key, and a model of those that nobody has measured."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import math
@@ -118,7 +116,7 @@ def least_ms(launch: Launch, measured: MeasuredPeaks) -> float:
 
 
 def moved_bytes(launch: Launch) -> tuple[int, int]:
-    """Bytes that a launch reads and writes, each tensor once: in buffers, and in images.
+    """Bytes that a launch reads and writes, each tensor once, of a table what is picked: in buffers, and in images.
 
     What is passed only to fill a place (zeros, a residual that is not added) does not count.
     """
@@ -132,6 +130,8 @@ def moved_bytes(launch: Launch) -> tuple[int, int]:
             continue
         seen.add(id(value))
         elements = packed.get(argument) or value.size
+        if argument in launch.kernel.picked:
+            elements = min(elements, launch.output.size)
         moved[ArgumentForm.IMAGE if form == ArgumentForm.IMAGE else ArgumentForm.FLAT] += elements * value.element_bytes
     return moved[ArgumentForm.FLAT], moved[ArgumentForm.IMAGE]
 

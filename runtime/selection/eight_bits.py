@@ -5,8 +5,6 @@ who read it so. A product in bytes may write floats, where a function of bytes w
 its own. Both sides round to the same steps, and so have the same results.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Collection, Iterator, Mapping

@@ -1,7 +1,5 @@
 """What a given choice costs, without lowering it: node by node through the candidates, and quickly for one change."""
 
-from __future__ import annotations
-
 import dataclasses
 import heapq
 from collections import Counter, defaultdict

@@ -4,8 +4,6 @@ A node is lowered by the builder that makes plans, alone, once for each way in w
 candidate costs is what the plan will hold. Nodes that are equal but for names are listed once.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,8 +21,7 @@ from runtime.lowering.lower import lower_chosen, places
 from runtime.lowering.options import Options
 from runtime.lowering.placement import plan_concats
 from runtime.lowering.value import Value
-from runtime.selection.candidates import CONSTANT, Candidates, NodeCandidate, Reading, State
-from runtime.selection.merging import Merger
+from runtime.selection.candidates import CONSTANT, Candidates, Merger, NodeCandidate, Reading, State
 from runtime.selection.noise import has_floats
 from runtime.target import Target
 from runtime.types import Algorithm, Precision, Role, Storage

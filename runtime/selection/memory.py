@@ -6,8 +6,6 @@ counts, so the modelled peak is never below the bytes that live at once in the p
 where their parts do not fit together.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections import defaultdict

@@ -6,8 +6,6 @@ bit widths. So a bound on the noise of a plan is linear in its operators' precis
 model says which operators to spare; how much noise a plan really has is measured on the unit and scales the model.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -5,8 +5,6 @@ devices where the small one takes about as long as any launch. Rates are of the 
 moved is 256 KB, in a cache, or 8 MB: launches of models find their tensors in both.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -14,8 +14,6 @@ not of an edge:
 All sums over options are 0 or 1, so c is too without being asked, and only x are integers.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """Selects the cheapest way through a graph, and says what it costs and why."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

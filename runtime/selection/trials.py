@@ -1,7 +1,5 @@
 """Trial plans of candidates: nodes as they may be chosen, side by side, so that each launch is timed and checked."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

@@ -4,8 +4,6 @@ A positive factor is a multiplier of 31 bits, which counts 2^-31, and a shift to
 to a whole number (halves upwards), then when it is shifted to the right (halves away from zero).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

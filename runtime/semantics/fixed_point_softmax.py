@@ -4,8 +4,6 @@ A number with `i` whole bits counts 2^(i - 31). Differences to the largest one h
 their sum 12.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from runtime.semantics.fixed_point import Whole, high_product, multiply, quantized_multiplier, shifted_right

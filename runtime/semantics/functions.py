@@ -4,8 +4,6 @@ In the graph a function is its member's name in lower case. Arithmetic is that o
 a root of floats is computed in double precision and rounded once.
 """
 
-from __future__ import annotations
-
 import enum
 
 

@@ -28,8 +28,6 @@ Every input counts as dense and row-major, and strides are in its elements. Attr
         of its own, c * bins + bin in x
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

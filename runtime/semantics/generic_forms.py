@@ -1,7 +1,5 @@
 """How the generic operators say others: for element types, and ranks, that these have no kernels for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

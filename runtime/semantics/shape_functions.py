@@ -3,8 +3,6 @@
 All raise ModelError where shapes and attributes do not fit each other. Attributes are those of runtime/operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

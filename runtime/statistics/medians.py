@@ -1,7 +1,5 @@
 """Medians and means of a few numbers, as NumPy gives them, in a tenth of its time: a judgement takes dozens."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -5,8 +5,6 @@ T. Kalibera and R. Jones, "Rigorous benchmarking in reasonable time", 2013: what
 repeated as processes, and no number of rounds within one stands for it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 Without a difference the logarithm of a pair's ratio is as likely positive as negative; nothing else is assumed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -3,9 +3,6 @@
 Turc et al., "Well-Read Students Learn Better", arXiv:1908.08962, table 1; normalization stands behind each sum.
 """
 
-from __future__ import annotations
-
-from runtime.zoo.network import Architecture
 from runtime.zoo.transformer import LOGIT_GAIN, SELECTIVE, Transformer, head_depth
 
 BLOCKS, HEADS, DEPTH = 4, 4, 64
@@ -36,14 +33,3 @@ def _embedded(net: Transformer, channels: int) -> str:
     places = net.slice(net.parameter("places.weight", (MOST_PLACES, channels)), "places", 0, net.size, axis=0)
     x = net.op("Add", "placed", net.op("Add", "kinds", words, kind), places)
     return net.layer_norm(x, "norm", channels, EPSILON)
-
-
-ARCHITECTURE = Architecture(
-    name="bert_mini",
-    network=Transformer,
-    assemble=assemble,
-    size=128,
-    min_size=1,
-    classes=2,
-    paper="arXiv:1908.08962",
-)

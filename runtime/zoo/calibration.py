@@ -12,8 +12,6 @@ of about LOGIT_STD between inputs.
 The same seed gives the same values on every CPU (runtime.zoo.statistics_pass says how, and for which networks).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Finds networks of the zoo by name or by URL (`zoo://NAME?width=0.25&size=64`), and builds them."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 from collections.abc import Iterable
@@ -23,7 +21,8 @@ from runtime.zoo import (
     squeezenet_v11,
     vit_tiny,
 )
-from runtime.zoo.network import INPUT, Architecture, Layers
+from runtime.zoo.network import INPUT, Architecture, Layers, Network
+from runtime.zoo.transformer import Transformer
 
 SCHEME = "zoo"
 MAX_WIDTH = 4.0
@@ -31,12 +30,21 @@ MAX_SIZE = 1024
 MAX_CLASSES = 100_000
 MAX_PARAMETERS = 500_000_000  # a protobuf message holds at most 2 GiB
 
+# Name, network, what adds its layers, published and least size, published classes, paper.
 _ARCHITECTURES: dict[str, Architecture[Any]] = {
-    architecture.name: architecture
-    for architecture in (
-        *(each.ARCHITECTURE for each in (mobilenet_v1, mobilenet_v2, squeezenet_v11, resnet50, inception_v3)),
-        *(mobilenet_v3_large.ARCHITECTURE, efficientnet_lite0.ARCHITECTURE),
-        *(vit_tiny.ARCHITECTURE, bert_mini.ARCHITECTURE, llama_small.PREFILL, llama_small.DECODE),
+    row[0]: Architecture(*row)
+    for row in (
+        ("mobilenet_v1", Network, mobilenet_v1.assemble, 224, 32, 1001, "arXiv:1704.04861"),
+        ("mobilenet_v2", Network, mobilenet_v2.assemble, 224, 32, 1001, "arXiv:1801.04381"),
+        ("squeezenet_v11", Network, squeezenet_v11.assemble, 227, 32, 1000, "arXiv:1602.07360"),
+        ("resnet50", Network, resnet50.assemble, 224, 32, 1000, "arXiv:1512.03385"),
+        ("inception_v3", Network, inception_v3.assemble, 299, 75, 1000, "arXiv:1512.00567"),
+        ("mobilenet_v3_large", Network, mobilenet_v3_large.assemble, 224, 32, 1001, "arXiv:1905.02244"),
+        ("efficientnet_lite0", Network, efficientnet_lite0.assemble, 224, 32, 1000, "arXiv:1905.11946"),
+        ("vit_tiny", Transformer, vit_tiny.assemble, 224, 32, 1000, "arXiv:2012.12877"),
+        ("bert_mini", Transformer, bert_mini.assemble, 128, 1, 2, "arXiv:1908.08962"),
+        ("llama_small_prefill", Transformer, llama_small.assembler(decodes=False), 128, 2, 4096, "arXiv:2307.09288"),
+        ("llama_small_decode", Transformer, llama_small.assembler(decodes=True), 512, 1, 4096, "arXiv:2307.09288"),
     )
 }
 _OPTIONS: dict[str, type[float] | type[int]] = {"width": float, "size": int, "classes": int, "seed": int}

@@ -4,10 +4,8 @@ Tan and Le, "EfficientNet: Rethinking Model Scaling for Convolutional Neural Net
 the authors' TensorFlow release of the Lite models changes it. Padding and 1000 classes as there.
 """
 
-from __future__ import annotations
-
 from runtime.zoo.mobilenet_v2 import bottleneck
-from runtime.zoo.network import Architecture, Network, scaled
+from runtime.zoo.network import Network, scaled
 
 # Window, expansion, output channels, repeats and first stride of each row of table 1.
 STAGES = [
@@ -27,14 +25,3 @@ def assemble(net: Network, width: float, classes: int) -> None:
             x = bottleneck(net, x, f"block{index}", wide, scaled(channels, width, 8), stride=stride, kernel=kernel)
     x = net.relu6(net.batch_norm(net.conv(x, "conv_last", scaled(1280, width, 8), 1)))
     net.softmax(net.fully_connected(net.flatten(net.global_average_pool(x)), "logits", classes))
-
-
-ARCHITECTURE = Architecture(
-    name="efficientnet_lite0",
-    network=Network,
-    assemble=assemble,
-    size=224,
-    min_size=32,
-    classes=1000,
-    paper="arXiv:1905.11946",
-)

@@ -4,11 +4,9 @@ Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", arX
 as in the authors' TensorFlow release. The auxiliary classifier, used in training only, is left out.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
-from runtime.zoo.network import Architecture, LayerTensor, Network, Padding, scaled
+from runtime.zoo.network import LayerTensor, Network, Padding, scaled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,14 +123,3 @@ def _mixed_8(layers: _Layers, x: LayerTensor, name: str) -> LayerTensor:
 def _split_3x3(layers: _Layers, x: LayerTensor, name: str) -> LayerTensor:
     halves = [layers.conv(x, f"{name}_1x3", 384, (1, 3)), layers.conv(x, f"{name}_3x1", 384, (3, 1))]
     return layers.net.concat(halves, name)
-
-
-ARCHITECTURE = Architecture(
-    name="inception_v3",
-    network=Network,
-    assemble=assemble,
-    size=299,
-    min_size=75,
-    classes=1000,
-    paper="arXiv:1512.00567",
-)

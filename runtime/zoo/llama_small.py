@@ -6,13 +6,11 @@ arXiv:2307.09288 (four heads of queries share one of keys and values): 8 blocks 
 the caller keeps of the words read; decoding is given them for `size` places as `past_keys.0`, `past_values.0` and on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
 
-from runtime.zoo.network import Architecture, scaled
+from runtime.zoo.network import scaled
 from runtime.zoo.transformer import LOGIT_GAIN, SELECTIVE, Transformer, head_depth
 
 BLOCKS, HEADS, SHARED_HEADS, DEPTH, WIDE = 8, 8, 2, 64, 1376
@@ -101,23 +99,3 @@ def _gated(net: Transformer, x: str, name: str, extents: tuple[int, int, int]) -
     swish = net.op("Mul", f"{name}/swish", gate, net.op("Sigmoid", f"{name}/sigmoid", gate))
     up = net.linear(x, f"{name}/up", places, channels, wide, bias=False)
     return net.linear(net.op("Mul", f"{name}/gated", swish, up), f"{name}/down", places, wide, channels, bias=False)
-
-
-PREFILL = Architecture(
-    name="llama_small_prefill",
-    network=Transformer,
-    assemble=assembler(decodes=False),
-    size=128,
-    min_size=2,
-    classes=4096,
-    paper="arXiv:2307.09288",
-)
-DECODE = Architecture(
-    name="llama_small_decode",
-    network=Transformer,
-    assemble=assembler(decodes=True),
-    size=512,
-    min_size=1,
-    classes=4096,
-    paper="arXiv:2307.09288",
-)

@@ -4,9 +4,7 @@ Howard et al., "MobileNets: Efficient Convolutional Neural Networks for Mobile V
 arXiv:1704.04861, table 1. Padding, ReLU6 and 1001 classes as in the authors' TensorFlow release.
 """
 
-from __future__ import annotations
-
-from runtime.zoo.network import Architecture, LayerTensor, Network, scaled
+from runtime.zoo.network import LayerTensor, Network, scaled
 
 # Output channels and stride of each depthwise-separable block.
 BLOCKS = [
@@ -30,14 +28,3 @@ def _separable(net: Network, x: LayerTensor, name: str, channels: int, stride: i
     x = net.relu6(net.batch_norm(x))
     x = net.conv(x, f"{name}/pointwise", channels, 1)
     return net.relu6(net.batch_norm(x))
-
-
-ARCHITECTURE = Architecture(
-    name="mobilenet_v1",
-    network=Network,
-    assemble=assemble,
-    size=224,
-    min_size=32,
-    classes=1001,
-    paper="arXiv:1704.04861",
-)

@@ -4,11 +4,9 @@ Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", arXiv:
 classes as in the authors' TensorFlow release; the last convolution does not become narrower than 1280 channels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
-from runtime.zoo.network import Architecture, LayerTensor, Network, scaled
+from runtime.zoo.network import LayerTensor, Network, scaled
 
 Activation = Callable[[Network, LayerTensor], LayerTensor]
 Gate = Callable[[Network, LayerTensor, str], LayerTensor]
@@ -54,14 +52,3 @@ def bottleneck(
         deep = gate(net, deep, name)
     narrow = net.batch_norm(net.conv(deep, f"{name}/project", channels, 1))
     return net.add(narrow, x, f"{name}/add") if narrow[1:] == x[1:] else narrow
-
-
-ARCHITECTURE = Architecture(
-    name="mobilenet_v2",
-    network=Network,
-    assemble=assemble,
-    size=224,
-    min_size=32,
-    classes=1001,
-    paper="arXiv:1801.04381",
-)

@@ -4,10 +4,8 @@ Howard et al., "Searching for MobileNetV3", arXiv:1905.02244, table 1. Padding a
 TensorFlow release; the last but one convolution does not become narrower than 1280 channels.
 """
 
-from __future__ import annotations
-
 from runtime.zoo.mobilenet_v2 import bottleneck
-from runtime.zoo.network import Architecture, LayerTensor, Network, scaled
+from runtime.zoo.network import LayerTensor, Network, scaled
 
 # Window, channels within, output channels, squeeze and excitation, hard swish and stride of each row of table 1.
 BLOCKS = [
@@ -44,14 +42,3 @@ def _squeeze_and_excite(net: Network, x: LayerTensor, name: str) -> LayerTensor:
     squeezed = net.relu(net.conv(pooled, f"{name}/squeeze", scaled(x.channels // 4, 1, 8), 1, bias=True))
     gate = net.hard_sigmoid(net.conv(squeezed, f"{name}/excite", x.channels, 1, bias=True))
     return net.multiply(x, gate, f"{name}/gated")
-
-
-ARCHITECTURE = Architecture(
-    name="mobilenet_v3_large",
-    network=Network,
-    assemble=assemble,
-    size=224,
-    min_size=32,
-    classes=1001,
-    paper="arXiv:1905.02244",
-)

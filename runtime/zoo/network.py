@@ -5,8 +5,6 @@ A network under construction holds nodes and the *shapes* of its parameters; the
 and its output tensor carries the layer's name.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Sequence

@@ -4,9 +4,7 @@ He et al., "Deep Residual Learning for Image Recognition", arXiv:1512.03385, tab
 block halves the size in its first 1 x 1 convolution (not in the 3 x 3, as later variants do) and the pool rounds up.
 """
 
-from __future__ import annotations
-
-from runtime.zoo.network import Architecture, LayerTensor, Network, scaled
+from runtime.zoo.network import LayerTensor, Network, scaled
 
 # Channels inside the blocks, number of blocks and first stride of each stage.
 STAGES = {"conv2": (64, 3, 1), "conv3": (128, 4, 2), "conv4": (256, 6, 2), "conv5": (512, 3, 2)}
@@ -37,8 +35,3 @@ def _conv_bn(
     net: Network, x: LayerTensor, name: str, channels: int, kernel: int, *, stride: int = 1, padding: int = 0
 ) -> LayerTensor:
     return net.batch_norm(net.conv(x, name, channels, kernel, stride=stride, padding=padding), epsilon=1e-5)
-
-
-ARCHITECTURE = Architecture(
-    name="resnet50", network=Network, assemble=assemble, size=224, min_size=32, classes=1000, paper="arXiv:1512.03385"
-)

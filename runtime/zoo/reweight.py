@@ -5,8 +5,6 @@ weights are all alike (0.02, written by ConstantOfShape), so that their outputs 
 hide nearly every error of an implementation.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

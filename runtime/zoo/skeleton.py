@@ -1,7 +1,5 @@
 """Represents a network whose parameters have shapes but no values yet, and answers questions about its structure."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import enum

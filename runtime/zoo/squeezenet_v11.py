@@ -4,9 +4,7 @@ Iandola et al., "SqueezeNet: AlexNet-level accuracy with 50x fewer parameters an
 arXiv:1602.07360; filters and positions of the pools as in the authors' release v1.1 (Caffe: 227 x 227, ceiling pools).
 """
 
-from __future__ import annotations
-
-from runtime.zoo.network import Architecture, LayerTensor, Network, scaled
+from runtime.zoo.network import LayerTensor, Network, scaled
 
 # Channels of the squeeze layer and of each of the two expand layers.
 FIRES = {2: (16, 64), 3: (16, 64), 4: (32, 128), 5: (32, 128), 6: (48, 192), 7: (48, 192), 8: (64, 256), 9: (64, 256)}
@@ -29,14 +27,3 @@ def _fire(net: Network, x: LayerTensor, name: str, squeeze: int, expand: int) ->
     small = net.relu(net.conv(x, f"{name}/expand1x1", expand, 1, bias=True))
     large = net.relu(net.conv(x, f"{name}/expand3x3", expand, 3, bias=True))
     return net.concat([small, large], f"{name}/concat")
-
-
-ARCHITECTURE = Architecture(
-    name="squeezenet_v11",
-    network=Network,
-    assemble=assemble,
-    size=227,
-    min_size=32,
-    classes=1000,
-    paper="arXiv:1602.07360",
-)

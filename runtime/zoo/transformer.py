@@ -5,8 +5,6 @@ the deviation of its inputs; queries and keys get a larger one, so that attentio
 inputs apart.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

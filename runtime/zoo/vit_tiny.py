@@ -4,9 +4,7 @@ Dosovitskiy et al., "An Image is Worth 16x16 Words", arXiv:2010.11929; its small
 "Training data-efficient image transformers", arXiv:2012.12877, table 1.
 """
 
-from __future__ import annotations
-
-from runtime.zoo.network import INPUT, Architecture
+from runtime.zoo.network import INPUT
 from runtime.zoo.transformer import LOGIT_GAIN, Transformer, head_depth
 
 BLOCKS, HEADS, DEPTH, PATCH = 12, 3, 64, 16
@@ -41,14 +39,3 @@ def _patches(net: Transformer, channels: int) -> str:
         "Conv", "patches", INPUT, weights, net.parameter("patches.bias", (channels,), factor=0.1), strides=[PATCH] * 2
     )
     return net.op("Transpose", "rows", net.reshape(image, "columns", 1, channels, patches), perm=[0, 2, 1])
-
-
-ARCHITECTURE = Architecture(
-    name="vit_tiny",
-    network=Transformer,
-    assemble=assemble,
-    size=224,
-    min_size=32,
-    classes=1000,
-    paper="arXiv:2012.12877",
-)

@@ -1,11 +1,12 @@
 """The benchmarks' page shows figures, judges them and names failures; the figures here are made up."""
 
-from __future__ import annotations
-
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
+from benchmarks import engines_page
 from benchmarks.figures import (
     ONNX_RUNTIME,
     ColdStart,
@@ -17,9 +18,15 @@ from benchmarks.figures import (
     Start,
     Tuning,
 )
+from benchmarks.onnx_cases import Case
+from benchmarks.onnx_versions import in_version, versions
+from benchmarks.operators_page import MACE_OPERATORS
 from benchmarks.page import page
 from farm.rows.latency import Latency
 from farm.rows.status import Status
+from runtime.importers.handlers import FARM_HANDLERS
+from tests.farm.report.test_single_pages import rows_of
+from tests.runtime.onnx_models import one_op, random_array
 
 MACHINE = Machine(cpu="Abacus", cores=2, memory_bytes=2**34, system="Linux", versions={"farm": "1"})
 
@@ -94,3 +101,80 @@ def test_figures_of_a_busy_machine_are_marked_and_not_judged() -> None:
 def test_figures_survive_json() -> None:
     found = report(runs=(run(entrant("default", 15.0, 1.5)),))
     assert Report.model_validate_json(found.model_dump_json()) == found
+
+
+def test_the_table_has_all_engines_and_its_verdicts() -> None:
+    rows = rows_of("host", farmrt=2.0, onnxruntime=1.0)
+    text = engines_page.text_of({"net": rows}, others_cores=0.0)
+    assert "- net on host: onnxruntime (cpu) is the fastest of 2: farmrt (cpu) takes 2.00 times as long" in text
+    lines = [line.split(" | ") for line in text.splitlines() if line.startswith("| net |")]
+    assert [line[1] for line in lines] == ["**onnxruntime (cpu)**", "farmrt (cpu)", "crashes (cpu)"]
+    assert lines[1][3].startswith("2.00 (") and lines[2][2:4] == ["-", "-"] and lines[2][-1].startswith(Status.FAILED)
+    assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) == 1
+    assert "Other work" not in text and "Other work" in engines_page.text_of({"net": rows}, 1.0)
+
+
+def test_the_page_has_its_place_for_the_table() -> None:
+    page = engines_page.PAGE.read_text()
+    assert page.count(engines_page.BEGIN) == page.count(engines_page.END) == 1
+    assert page.index(engines_page.BEGIN) < page.index(engines_page.END)
+
+
+def test_networks_are_those_of_the_zoo_for_an_image() -> None:
+    known = engines_page.networks()
+    images = ["squeezenet_v11", "mobilenet_v2", "mobilenet_v1", "resnet50", "inception_v3"]
+    images += ["mobilenet_v3_large", "efficientnet_lite0"]
+    assert sorted(name for name in known if "." not in name and "8bit" not in name) == sorted(images)
+    assert {"mobilenet_v2_8bit", "squeezenet_v11_8bit"} <= set(known)
+    with known["squeezenet_v11"]() as source:
+        assert source.models["squeezenet_v11"].runtimes == ("cpu", "gpu")
+
+
+def case(model: onnx.ModelProto, **inputs: object) -> Case:
+    """A case of one operator, of which the outputs do not count."""
+    arrays = {name: np.asarray(value) for name, value in inputs.items()}
+    return Case("case", model.graph.node[0].op_type, model, arrays, {"y": np.zeros(1)}, 0, 0)
+
+
+def test_versions_are_those_of_the_main_domain_that_are_in_force() -> None:
+    assert versions("DepthToSpace") == [1, 11, 13, 28]
+    assert 10 not in versions("Upsample")  # deprecated
+    assert versions("SpaceToBatch") == []
+
+
+def test_inputs_become_the_attributes_that_they_were() -> None:
+    x = random_array((2, 1, 3))
+    older = in_version(case(one_op("Squeeze", {"x": (2, 1, 3), "axes": (1,)}, opset=13), x=x, axes=[1]), 11)
+    assert older is not None
+    (node,), (opset,) = older.model.graph.node, older.model.opset_import
+    assert (list(node.input), node.attribute[0].name, list(node.attribute[0].ints)) == (["x"], "axes", [1])
+    assert opset.version == 11 and older.inputs.keys() == {"x"}
+    np.testing.assert_array_equal(older.outputs["y"], x[:, 0])
+
+
+def test_a_default_that_changed_is_written_out() -> None:
+    x = random_array((2, 3, 4))
+    older = in_version(case(one_op("Softmax", {"x": (2, 3, 4)}, opset=13), x=x), 11)
+    assert older is not None
+    assert onnx.helper.get_attribute_value(older.model.graph.node[0].attribute[0]) == -1
+    np.testing.assert_allclose(older.outputs["y"].sum(axis=-1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "version"),
+    [
+        (one_op("DepthToSpace", {"x": (1, 4, 2, 2)}, opset=13, blocksize=2, mode="CRD"), 1),
+        (one_op("Dropout", {"x": (1, 4, 2, 2), "ratio": ()}, opset=13), 1),
+    ],
+    ids=["mode", "is_test and consumed_inputs"],
+)
+def test_what_an_older_version_cannot_say_is_no_case_of_it(model: onnx.ModelProto, version: int) -> None:
+    shapes = {value.name: [each.dim_value for each in value.type.tensor_type.shape.dim] for value in model.graph.input}
+    values = {name: random_array(shape) for name, shape in shapes.items()}
+    assert in_version(case(model, **values), version) is None
+
+
+def test_mace_operators_are_done_by_operators_that_are_there() -> None:
+    known = {schema.name for schema in onnx.defs.get_all_schemas()} | {f"farm.{name}" for name in FARM_HANDLERS}
+    assert len(MACE_OPERATORS) == 51
+    assert {each for operators, _ in MACE_OPERATORS.values() for each in operators} <= known

@@ -1,9 +1,6 @@
 """Netron, the usual viewer of networks, opens the graphs that `farm convert` writes, fused operators included."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import netron
@@ -13,21 +10,12 @@ import pytest
 from runtime.convert import convert
 from runtime.exporters.onnx_exporter import export_onnx
 from runtime.zoo import catalogue
-from tests.browser import chromium
 from tests.browser.chromium import Browser
-from tests.conftest import require
 
 pytestmark = pytest.mark.slow
 DRAW_S = 60.0
 SHOWN = "return [...document.querySelectorAll('.node-item-type text')].map(each => each.textContent)"
 AGREED = {"name": "consent", "value": "1"}  # else it asks, before it draws, whether it may report home
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    require("chromium", chromium.missing())
-    with chromium.browser(tmp_path_factory.mktemp("profile")) as started:
-        yield started
 
 
 def converted(name: str) -> onnx.ModelProto:

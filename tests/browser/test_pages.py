@@ -1,12 +1,9 @@
 """The pages in headless Chromium: nothing to complain of, charts drawn, tables that work; screen, phone and paper."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import functools
 import io
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,10 +15,8 @@ from farm.report.engines_page import engines_page
 from farm.report.write import write_reports
 from tests.browser import chromium
 from tests.browser.chromium import Browser
-from tests.conftest import require
 from tests.farm.report import nights
-from tests.farm.report.test_benchmark_page import many
-from tests.farm.report.test_engines_page import rows_of
+from tests.farm.report.test_single_pages import many, rows_of
 
 pytestmark = pytest.mark.slow
 PHONE_PX, SCREEN_PX = 390, 1280
@@ -29,13 +24,6 @@ KINDS = ("index", "device", "series")
 LEAST_CONTRAST = 4.5
 DRAW_S = 60.0
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    require("chromium", chromium.missing())
-    with chromium.browser(tmp_path_factory.mktemp("profile")) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

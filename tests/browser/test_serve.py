@@ -1,7 +1,5 @@
 """The pages of `farm serve` in headless Chromium: live, both themes, a phone's screen, keyboard alone, 500 units."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +16,6 @@ from farm.units.survey import UnitState
 from tests.browser import chromium
 from tests.browser.chromium import Browser
 from tests.browser.test_pages import CONTRAST, LEAST_CONTRAST, PHONE_PX, SCREEN_PX, draw_all
-from tests.conftest import require
 from tests.farm.report import nights
 from tests.farm.rows.nightly_rows import nightly_case
 from tests.farm.serve.rack import FolderOfHost, Rack, job_report, service_of_rack, serving
@@ -38,13 +35,6 @@ PATHS = (
     "/artifacts",
     "/hosts/beta/reports/lab%20of%20beta/",
 )
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    require("chromium", chromium.missing())
-    with chromium.browser(tmp_path_factory.mktemp("profile")) as started:
-        yield started
 
 
 @pytest.fixture

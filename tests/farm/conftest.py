@@ -1,7 +1,5 @@
 """Fixtures: calling the command line, places that hosts share, and emulated phones for tests of whole jobs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """File systems that are soon full."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 from collections.abc import Iterator

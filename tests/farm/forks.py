@@ -5,8 +5,6 @@ thread; each process of tests starts one when it first needs it, and its forks a
 each process the server tells that process's number, and its status when it has ended.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import gc

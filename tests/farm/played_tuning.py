@@ -1,7 +1,5 @@
 """Tunings on a clock that is played: a trial takes as long as the test says, however busy this machine is."""
 
-from __future__ import annotations
-
 import math
 import time
 from typing import Any

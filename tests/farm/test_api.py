@@ -1,7 +1,5 @@
 """The examples of docs/python.md, and what `import farm` promises."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import subprocess

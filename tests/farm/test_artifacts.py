@@ -1,7 +1,5 @@
 """Folders of artifacts: published whole, with a manifest; verified against hash, content and units; merged."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

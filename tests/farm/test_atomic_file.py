@@ -1,7 +1,5 @@
 """Files appear whole or not at all, and what a killed writer leaves is removed when nobody can finish it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

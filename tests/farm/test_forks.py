@@ -1,7 +1,5 @@
 """What is forked for tests behaves as what `subprocess.Popen` starts."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

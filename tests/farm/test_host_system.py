@@ -1,7 +1,5 @@
 """A user without a name or a home folder, as containers have, gets one line where either is needed."""
 
-from __future__ import annotations
-
 import pwd
 from pathlib import Path
 from typing import NoReturn

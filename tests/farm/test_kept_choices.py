@@ -1,7 +1,5 @@
 """Kept choices: found for the very device, graph and settings, merged by time, refused by name when they do not fit."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Very many values are worked on by several processes, few by this one; results are in order."""
 
-from __future__ import annotations
-
 import gc
 import os
 import threading

@@ -1,7 +1,5 @@
 """The recipes of examples/recipes: their form is checked, and what their CI files call is run on an emulated phone."""
 
-from __future__ import annotations
-
 import configparser
 import json
 import os

@@ -1,7 +1,5 @@
 """SoC keys from the names that devices and people give a chip."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """ziglang's linker stands in for a missing `ld`."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The layout of the build folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.frameworks.frameworks import is_installed
+from runtime.frameworks.process import is_installed
 from runtime.host import extras
 from tests.conftest import require
 
@@ -24,7 +24,7 @@ def tensorflow_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def pytorch_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    _require("pytorch", ("torch", "onnxscript"))
+    _require("pytorch", ("torch", "onnxscript", "torchao"))
     return _written(tmp_path_factory.mktemp("pytorch"), "torch")
 
 

@@ -99,6 +99,10 @@ def write_pytorch(folder: Path) -> None:
     torch.export.save(exported, folder / "net.pt2")
     quantised = torch.export.export(_torch_quantised(torch), (torch.zeros(2, 3, 16, 16),))
     torch.export.save(quantised, folder / "quantised.pt2")
+    torch.export.save(_torch_by_pt2e(torch, image), folder / "pt2e.pt2")
+    for name, steps in BAD_STEPS.items():
+        bad = _torch_rounding(torch, *steps)
+        torch.export.save(torch.export.export(bad, (image,)), folder / f"{name}.pt2")
     torch.jit.trace(network, image).save(folder / "net.ts")
     torch.save(network, folder / "pickle.pt")
     torch.save(network.state_dict(), folder / "state.pt")
@@ -215,6 +219,45 @@ def _torch_network(torch: Any) -> Any:
     nn = torch.nn
     convolution = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU6())
     return nn.Sequential(convolution, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5), nn.Softmax(1))
+
+
+def _torch_by_pt2e(torch: Any, image: Any) -> Any:
+    """A network that torchao's PT2E quantised by seeded samples, with its quantiser for CPUs."""
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as own
+
+    nn = torch.nn
+    head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5), nn.Softmax(1)
+    layers = nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, groups=8), *head
+    quantiser = own.X86InductorQuantizer().set_global(own.get_default_x86_inductor_quantization_config())
+    prepared = prepare_pt2e(torch.export.export(nn.Sequential(*layers).eval(), (image,)).module(), quantiser)
+    for _ in range(4):
+        prepared(2 * torch.rand(image.shape) - 1)
+    return torch.export.export(convert_pt2e(prepared), (image,))
+
+
+# Scale, zero point, and whether they are tensors of channels.
+BAD_STEPS = {"scale_0": (0.0, 0, False), "zero_300": (0.1, 300, False), "nan_channel": (float("nan"), 0, True)}
+
+
+def _torch_rounding(torch: Any, scale: float, zero: int, by_channels: bool) -> Any:
+    """Rounds an image of three channels there and back."""
+    own = torch.ops.quantized_decomposed
+
+    class Rounding(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("scales", torch.full((3,), scale))
+            self.register_buffer("zeros", torch.full((3,), zero))
+
+        def forward(self, x: Any) -> Any:
+            if by_channels:
+                steps = (self.scales, self.zeros, 1, -128, 127, torch.int8)
+                return own.dequantize_per_channel.default(own.quantize_per_channel.default(x, *steps), *steps)
+            steps = (scale, zero, -128, 127, torch.int8)
+            return own.dequantize_per_tensor.default(own.quantize_per_tensor.default(x, *steps), *steps)
+
+    return Rounding().eval()
 
 
 def _torch_quantised(torch: Any) -> Any:

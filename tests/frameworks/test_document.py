@@ -1,7 +1,5 @@
 """What docs/models.md says of each framework works: its lines are executed as they stand there."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

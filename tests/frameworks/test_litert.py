@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
 
+import farm
+from farm.emulation.played_gpu import played_environment
 from runtime.errors import ModelError, UnsupportedError
 from runtime.frameworks import process
 from runtime.frameworks.request import FrameworkRequest
@@ -86,6 +90,20 @@ def test_scales_and_zero_points_that_make_no_sense(tmp_path: Path, tensorflow_mo
     assert text in str(caught.value) and "tensor '" in str(caught.value)
 
 
+def test_scales_along_a_wrong_axis(tmp_path: Path, tensorflow_models: Path) -> None:
+    """Those of the first filter that has several; LiteRT counts them."""
+    from tensorflow.lite.tools import flatbuffer_utils
+
+    model = flatbuffer_utils.read_model(str(tensorflow_models / "integer.tflite"))
+    steps = [each.quantization for each in model.subgraphs[0].tensors if each.quantization]
+    next(each for each in steps if each.scale is not None and len(each.scale) > 1).quantizedDimension = 1
+    flatbuffer_utils.write_model(model, str(tmp_path / "bad.tflite"))
+    path = write(tmp_path, "tflite", tmp_path / "bad.tflite", output="output_0", input_data_types="[int8]")
+    with pytest.raises(ModelError, match=r"LiteRT refuses the model: .*invalid quantization parameters") as caught:
+        prepared(path, tmp_path)
+    assert "\n" not in str(caught.value)
+
+
 def test_an_integer_model_as_onnx_agrees_within_one_step(tmp_path: Path, tensorflow_models: Path) -> None:
     """The conversion alone, computed by ONNX Runtime."""
     model = str(tensorflow_models / "integer.tflite")
@@ -113,20 +131,55 @@ def test_an_integer_model_agrees_with_litert_within_one_step(tmp_path: Path, ten
 
 
 SAMPLES = 8
+OPERATORS_IMAGE = (1, 8, 8, 16)
+# What units interpolate and normalise in floats.
+IN_FLOATS = {"bilinear", "resized", "softmax"}
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # LiteRT tells where a part of it will move
 def test_integer_operators_agree_with_the_reference_kernels(tmp_path: Path, tensorflow_models: Path) -> None:
     """Bit for bit; each operator reads the model's input. Floats, which some branches end with, nearly so."""
+    reference, path = _operators(tmp_path, tensorflow_models)
+    graph, random = prepared(path, tmp_path).graph, np.random.default_rng(0)
+    images = [random.integers(-128, 128, OPERATORS_IMAGE, np.int8) for _ in range(SAMPLES)]
+    assert _away([(evaluate(graph, {"image": image}), reference(image=image)) for image in images]) == {}
+
+
+@pytest.mark.opencl
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_phone_agrees_with_the_reference_kernels(
+    tmp_path: Path, tensorflow_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit: its CPU, and a GPU with dot products."""
+    reference, path = _operators(tmp_path, tensorflow_models)
+    image = np.random.default_rng(1).integers(-128, 128, OPERATORS_IMAGE, np.int8)
+    np.save(tmp_path / "image.npy", image)
+    monkeypatch.chdir(tmp_path)
+    for name, value in played_environment("mali-g78").items():
+        monkeypatch.setenv(name, value)
+    given = {"inputs": ["image.npy"], "output_folder": "made", "rounds": 1, "warmup": 0}
+    rows = list(farm.run(path, farm.units(device=["host"]), **given))
+    assert [(row.status.value, row.reason) for row in rows] == [("ok", "")] * 2
+    expected = reference(image=image)
+    for runtime in ("cpu", "gpu"):
+        found = {name: np.load(f"made/net.host.{runtime}.{name}.npy") for name in expected}
+        assert _away([(found, expected)]).keys() <= IN_FLOATS, runtime
+
+
+def _operators(folder: Path, models: Path) -> tuple[Any, Path]:
+    """LiteRT's reference kernels, and a deployment file, of the model of single operators."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    model = tensorflow_models / "operators.tflite"
+    model = models / "operators.tflite"
     interpreter = Interpreter(str(model), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
     reference = interpreter.get_signature_runner()
-    names = list(reference.get_output_details())
-    path = write(tmp_path, "tflite", model, shape="1,8,8,16", output=", ".join(names), input_data_types="[int8]")
-    graph, random = prepared(path, tmp_path).graph, np.random.default_rng(0)
-    images = [random.integers(-128, 128, (1, 8, 8, 16), np.int8) for _ in range(SAMPLES)]
-    pairs = [(evaluate(graph, {"image": image}), reference(image=image)) for image in images]
-    away = {name: np.abs(np.stack([a[name].astype(np.float64) - b[name] for a, b in pairs])).max() for name in names}
-    assert {name: steps for name, steps in away.items() if steps > 1e-5} == {}
+    names, shape = list(reference.get_output_details()), ",".join(map(str, OPERATORS_IMAGE))
+    return reference, write(folder, "tflite", model, shape=shape, output=", ".join(names), input_data_types="[int8]")
+
+
+def _away(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, float]:
+    """How far results are from what is expected, where they are."""
+    found = {
+        name: max(float(np.abs(a[name].astype(np.float64) - b[name]).max()) for a, b in pairs) for name in pairs[0][1]
+    }
+    return {name: steps for name, steps in found.items() if steps > 1e-5}

@@ -55,6 +55,21 @@ def test_refusals(tmp_path: Path, pytorch_models: Path, file: str, source: str, 
     assert text in str(caught.value) and "\n" not in str(caught.value)
 
 
+BAD_STEPS = {
+    "scale_0": "scale 0; a positive number is needed, so quantise it again",
+    "zero_300": "zero point 300 lies outside of -128 to 127",
+    "nan_channel": "scale nan; a positive number is needed",
+}
+
+
+@pytest.mark.parametrize("name", BAD_STEPS)
+def test_scales_and_zero_points_that_make_no_sense(tmp_path: Path, pytorch_models: Path, name: str) -> None:
+    path = write(tmp_path, "pytorch", pytorch_models / f"{name}.pt2", "x", "2,3,16,16", "y")
+    with pytest.raises(ModelError) as caught:
+        prepared(path, tmp_path)
+    assert BAD_STEPS[name] in str(caught.value) and "node '" in str(caught.value) and "\n" not in str(caught.value)
+
+
 def test_tensors_are_counted(tmp_path: Path, pytorch_models: Path) -> None:
     path = write(tmp_path, "pytorch", pytorch_models / "net.pt2", shape=IMAGE, output="classes, more")
     with pytest.raises(ModelError, match="the model has 1 outputs, output_tensors names 2: they stand for those of"):

@@ -1,7 +1,5 @@
 """TensorFlow and Keras models in every form, against TensorFlow; what cannot be read is refused in one line."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Deployment files for the emulated board, and the rows of commands that must succeed there."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

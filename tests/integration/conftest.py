@@ -1,7 +1,5 @@
 """The emulated board as a unit of farm: these tests need it running (`farm emulate board start`, as root)."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
@@ -23,13 +21,19 @@ DEADLINE_S = 60.0
 TREE = Path(__file__).parents[2]
 
 
+def board_here() -> tuple[Board, str]:
+    """The board, and why it does not run; FARM_BOARD names its folder where it is not the default."""
+    found = Board(Path(os.environ.get("FARM_BOARD", TREE / boards.DEFAULT_FOLDER)))
+    absent = f"no emulated board runs in {found.folder}; as root: farm emulate board start"
+    return found, "" if boards.running(found) else absent
+
+
 @pytest.fixture(scope="session")
 def board() -> Board:
-    """The running board; FARM_BOARD names its folder where it is not the default."""
-    running_board = Board(Path(os.environ.get("FARM_BOARD", TREE / boards.DEFAULT_FOLDER)))
-    absent = f"no emulated board runs in {running_board.folder}; as root: farm emulate board start"
-    require("board", "" if boards.running(running_board) else absent)
-    return running_board
+    """The running board."""
+    found, absent = board_here()
+    require("board", absent)
+    return found
 
 
 @pytest.fixture

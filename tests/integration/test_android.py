@@ -1,7 +1,5 @@
 """The Android executable on the emulated board: a real ARM64 user space, with glibc in the place of bionic."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

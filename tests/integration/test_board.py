@@ -1,7 +1,5 @@
 """The main job on an ARM64 board over SSH: real sshd, real OpenCL, the board's own farmrt."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

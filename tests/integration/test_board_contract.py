@@ -1,7 +1,5 @@
 """The contract of every transport, on the emulated board: another machine's sshd, shell and programs, and slow ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import psutil

@@ -1,7 +1,5 @@
 """Other engines on the ARM64 board, from their aarch64 wheels: in its Python, and by their C libraries."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The contract of every transport over adb, where the phone's shell and programs are Android's: mksh and toybox."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import time

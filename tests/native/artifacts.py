@@ -1,7 +1,5 @@
 """Tuned parameters and fingerprints written by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -47,8 +47,10 @@ class Convolution:
     groups: int = 1
     batch: int = 1
     first: bool = False
+    few: bool = False
     winograd: int = 0
     depthwise: bool = False
+    within: int = 1  # channels of a depthwise one's groups
     residual: bool = False
     activation: Activated = oracle.NO_ACTIVATION
     in_half: bool = False
@@ -66,7 +68,7 @@ class Convolution:
         generator = np.random.default_rng(1)
         d = self.dims
         inputs, outputs = self.channels
-        groups = inputs if self.depthwise else self.groups
+        groups = inputs // self.within if self.depthwise else self.groups
         x, weights, bias, residual = (
             generator.standard_normal(shape).astype(np.float32)
             for shape in (
@@ -94,13 +96,16 @@ class Convolution:
         if self.winograd:
             return oracle.winograd_filters(weights, self.winograd, block)
         if self.depthwise:
-            return oracle.blocked(weights.transpose(1, 0, 2, 3), block)
+            return oracle.blocked(weights.transpose(1, 0, 2, 3), block).transpose(1, 0, 2, 3, 4)
+        if self.few:
+            every = np.pad(weights, ((0, 4 - len(weights)), (0, -weights.shape[1] % block), (0, 0), (0, 0)))
+            return every.transpose(0, 2, 3, 1)
         return oracle.blocked_filters(weights, self.groups, block)
 
     def _string(self, block: int) -> str:
         name = "blocked_winograd" if self.winograd else "blocked_depthwise" if self.depthwise else "blocked_conv2d"
         options = f" ACTIVATION={int(self.activation[0])} RESIDUAL={int(self.residual)} BLOCK={block}"
-        options += " WEIGHT_BITS=16" * self.in_half
+        options += " WEIGHT_BITS=16" * self.in_half + " FEW=1" * self.few
         return (
             name + options + f" FIRST={int(self.first)}" * self.first + f" WINO={self.winograd}" * bool(self.winograd)
         )
@@ -111,7 +116,7 @@ class Convolution:
         sizes = ["k_h", "k_w", "stride_h", "stride_w", "pad_t", "pad_l", "dil_h", "dil_w"]
         if self.depthwise:
             names = ["batch", "in_h", "in_w", "out_h", "out_w"]
-            return (*(d[name] for name in names), self.channels[0], *(d[name] for name in sizes))
+            return (*(d[name] for name in names), self.channels[0], *(d[name] for name in sizes), self.within)
         inputs, outputs = (count // self.groups for count in self.channels)
         places = (d["batch"], d["in_h"], d["in_w"], inputs, d["out_h"], d["out_w"], outputs)
         return (*places, *(d[name] for name in sizes), self.groups)
@@ -125,9 +130,9 @@ CONVOLUTIONS = {
     "1x1 one pixel": Convolution((40, 10), (1, 1), (1, 1)),
     "1x1 stride 2": Convolution((17, 33), (9, 7), (1, 1), (2, 2), residual=True),
     "1x1 deep": Convolution((1000, 40), (7, 7), (1, 1), residual=True, activation=RELU6),
-    "few outputs": Convolution((20, 3), (9, 11), pads=SAME, residual=True, activation=RELU6),
-    "few outputs 5x5": Convolution((33, 4), (7, 9), (5, 5), pads=(2, 2, 2, 2), batch=2, activation=SWISH),
-    "few outputs 1x1": Convolution((64, 1), (5, 7), (1, 1)),
+    "few outputs": Convolution((20, 3), (9, 11), pads=SAME, residual=True, few=True, activation=RELU6),
+    "few outputs 5x5": Convolution((33, 4), (7, 9), (5, 5), pads=(2, 2, 2, 2), few=True, batch=2, activation=SWISH),
+    "few outputs 1x1": Convolution((64, 1), (5, 7), (1, 1), few=True),
     "3x3": Convolution((20, 50), (9, 11), pads=SAME, activation=RELU6),
     "3x3 unlike pads": Convolution((16, 64), (8, 6), pads=(0, 2, 1, 0), residual=True),
     "3x3 stride 2": Convolution((32, 96), (13, 14), stride=(2, 2), pads=(0, 0, 1, 1)),
@@ -153,10 +158,18 @@ CONVOLUTIONS = {
         (20, 20), (30, 31), pads=SAME, depthwise=True, batch=2, residual=True, activation=SWISH
     ),
     "depthwise narrow": Convolution((16, 16), (3, 2), pads=SAME, depthwise=True),
+    "depthwise column": Convolution((16, 16), (6, 1), pads=SAME, depthwise=True),
     "depthwise wide": Convolution((16, 16), (24, 29), pads=SAME, depthwise=True, residual=True),
     "depthwise wide stride 2": Convolution((8, 8), (41, 43), stride=(2, 2), pads=(0, 1, 1, 0), depthwise=True),
     "depthwise 5x5 stride 2": Convolution((8, 8), (9, 21), (5, 5), (2, 2), (1, 2, 2, 1), depthwise=True),
     "depthwise 7x3 stride 3": Convolution((8, 8), (13, 17), (7, 3), (1, 3), (3, 0, 3, 2), (1, 2), depthwise=True),
+    "groups of 4": Convolution((36, 36), (9, 13), pads=SAME, depthwise=True, within=4, residual=True, activation=SWISH),
+    "groups of 8": Convolution((40, 40), (6, 7), pads=SAME, stride=(2, 1), depthwise=True, within=8, batch=2),
+    "groups of 8, stride 2": Convolution((16, 16), (23, 30), stride=(2, 2), pads=SAME, depthwise=True, within=8),
+    "groups of 4, narrow": Convolution((20, 20), (5, 3), pads=SAME, depthwise=True, within=4, activation=RELU6),
+    "groups of 8, 5x4": Convolution(
+        (8, 8), (12, 17), (5, 4), pads=(2, 2, 2, 2), dilation=(1, 2), depthwise=True, within=8, residual=True
+    ),
     "depthwise past its image": Convolution((8, 8), (4, 3), (3, 3), (1, 1), (9, 9, 9, 9), (8, 8), depthwise=True),
 }
 WINOGRADS = {
@@ -174,7 +187,7 @@ WINOGRADS = {
 HALVES = {
     f"{name} in half": dataclasses.replace(case, in_half=True)
     for name, case in (CONVOLUTIONS | WINOGRADS).items()
-    if not (case.first or case.depthwise)
+    if not (case.first or case.few or case.depthwise)
 }
 
 

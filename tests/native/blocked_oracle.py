@@ -1,7 +1,5 @@
 """Operators on blocked tensors in NumPy, and tensors and filters brought into blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

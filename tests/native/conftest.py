@@ -1,7 +1,5 @@
 """farmrt built once, and the OpenCL drivers to run it with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

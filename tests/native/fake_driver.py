@@ -1,7 +1,5 @@
 """The OpenCL library that launches nothing, for farmrt as farm starts it: without the sanitizers of the tests' own."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from pathlib import Path

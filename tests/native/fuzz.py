@@ -4,8 +4,6 @@ farmrt loads and runs them in one process under the address and undefined-behavi
 that launches nothing. The first case that crashes, hangs or breaks a rule ends the run and is named.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Takes the operator of `example_family` through everything, in a copy of `runtime` that has the family."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small plans written by hand: records in, plan file and data file out."""
 
-from __future__ import annotations
-
 import dataclasses
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Folders in which qemu finds the C library of another machine, and the command that runs a program there."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 import subprocess

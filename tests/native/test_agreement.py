@@ -6,8 +6,6 @@ to the system's driver, has its tests elsewhere. CPU plans, which the reference 
 held against NumPy.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable

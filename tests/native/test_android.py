@@ -1,7 +1,5 @@
 """The Android executable that needs no NDK: what Android's dynamic linker will find in it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Applications that embed farmrt: tensors of every type under a memory checker, pkg-config, CMake, and Java."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re
@@ -15,8 +13,7 @@ import pytest
 
 from runtime.graph import Array
 from runtime.lowering.lower import lower
-from runtime.native.build import build_farmrt
-from runtime.native.package_files import package_files
+from runtime.native.build import build_farmrt, package_files
 from runtime.native.programs import build_example
 from runtime.plan.encode import encode_plan
 from runtime.semantics.generic_forms import view_form

@@ -5,8 +5,6 @@ libdl.so of a 64-bit phone, each a file and no link (`cp -L`). None is shipped. 
 bionic's names, shows that the tests themselves are right.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Programs that farmrt builds while it measures others: what is hidden, what fails, what hangs, what crashes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """farmrt for phones and boards, executed: in qemu with Debian's C library, which stands in for Android's too."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Between convolutions on a GPU's buffers quantised tensors lie in bytes, and compute what the oracle does."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

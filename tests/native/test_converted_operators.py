@@ -1,7 +1,5 @@
 """Single operators through conversion and farmrt, on the CPU, buffers and images, against ONNX Runtime."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from typing import Any

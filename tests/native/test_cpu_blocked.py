@@ -136,6 +136,8 @@ def check_half_sums(farmrt: Farmrt, name: str, block: int) -> None:
     ("name", "options", "problem"),
     [
         ("3x3", "HALF_SUMS=1", "it multiplies in half, and its weights are floats"),
+        ("few outputs", "WEIGHT_BITS=16", "weights of few outputs are floats of blocks"),
+        ("first 7x7", "FEW=1", "it has more outputs than few"),
         ("first 7x7", "WEIGHT_BITS=16", "a first layer's weights are floats"),
         ("3x3", "WEIGHT_BITS=8", "its weights are of a form that it does not read"),
         ("winograd 4 ", "WEIGHT_BITS=4", "its weights are of a form that it does not read"),
@@ -227,7 +229,10 @@ def refusal(farmrt: Farmrt, launch: Launch) -> str:
 @pytest.mark.parametrize(
     "case",
     [
-        *(CASES[name] for name in ("3x3", "first 7x7", "groups", "depthwise", "winograd 2 ", "winograd 4 deep")),
+        *(
+            CASES[name]
+            for name in ("3x3", "few outputs", "first 7x7", "groups", "depthwise", "winograd 2 ", "winograd 4 deep")
+        ),
         *(SEPARABLES[name] for name in ("stride 2", "no expansion")),
     ],
 )
@@ -297,9 +302,16 @@ def test_groups_that_share_a_block_are_refused(farmrt: Farmrt, case: Convolution
     assert problem in refusal(farmrt, case.launch(16))
 
 
+@pytest.mark.parametrize("group", [2, 3, 12, 16])
+def test_groups_that_divide_no_block_are_refused(farmrt: Farmrt, group: int) -> None:
+    launch = CASES["groups of 4"].launch(8)
+    launch = dataclasses.replace(launch, ints=(*launch.ints[:-1], group))
+    assert "its group is out of range" in refusal(farmrt, launch)
+
+
 def test_a_depthwise_window_that_needs_too_much_memory_is_refused(farmrt: Farmrt) -> None:
     launch = CASES["depthwise dilated"].launch(8)
-    launch = dataclasses.replace(launch, ints=(*launch.ints[:-1], 2**31 - 1))  # dil_w
+    launch = dataclasses.replace(launch, ints=(*launch.ints[:-2], 2**31 - 1, 1))  # dil_w, group
     assert "its window is out of range" in refusal(farmrt, launch)
 
 

@@ -1,7 +1,5 @@
 """farmrt and libraries of users' CPU operators: what it opens, what it refuses, and what it checks of a step."""
 
-from __future__ import annotations
-
 import dataclasses
 import subprocess
 from pathlib import Path
@@ -14,8 +12,7 @@ from onnx import TensorProto, helper
 
 from farm.operators.modules import load_file
 from runtime.convert import convert
-from runtime.custom.c_kernel import c_kernel
-from runtime.custom.c_library import HEADERS, c_kernels, operators_library
+from runtime.custom.c_library import HEADERS, c_kernel, c_kernels, operators_library
 from runtime.custom.registry import register
 from runtime.lowering.lower import lower
 from runtime.plan.encode import encode_plan

@@ -1,7 +1,5 @@
 """The C library: the example application with both tuned files, and what the library asks of the C library."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

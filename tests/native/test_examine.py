@@ -13,6 +13,7 @@ import pytest
 
 from farm.emulation.played_gpu import played_environment
 from farm.jobs.opbench_cases import CASES
+from runtime.kernels.table import KERNELS
 from runtime.lowering.lower import lower
 from runtime.plan.records import StepFlag
 from runtime.target import Target
@@ -165,6 +166,14 @@ def test_the_kernel_of_a_recurrent_layer_says_that_a_sequence_is_one_group() -> 
     (step,) = (each for each in lower(layer.graph(), ADRENO).steps if each.kernel.name == "recurrent_sequence")
     assert step.flags & StepFlag.ONE_GROUP and not step.flags & StepFlag.SPLITTABLE
     assert step.global_size[0] == step.local_size[0] > 1 and step.local_size[1] == 1
+
+
+def test_every_kernel_of_ours_runs_in_smaller_groups_than_planned() -> None:
+    """Any group is right; of the work items that share a sum there are fewer where their kernel allows no more."""
+    for kernel in KERNELS:
+        for variant in kernel.variants:
+            shares = variant.get("LANES", 1) > 1 or kernel.name == "recurrent_sequence"
+            assert kernel.one_group(variant) == shares and (kernel.splittable or shares), kernel.name
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Plans with OpenCL kernels, on every driver."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every OpenCL call that fails gives an answer, and farmrt goes on: under sanitizers, on a library of no use."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parts of farmrt: without an engine, with some operators alone, and as a shared library."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -92,11 +92,11 @@ def test_more_axes_than_a_kernel_has_loops(farmrt: Farmrt) -> None:
     np.testing.assert_allclose(found, (inputs[a] + inputs[b]).reshape(-1), rtol=1e-6)
 
 
-def lookup(indices: str = "int32") -> GraphMaker:
+def lookup(table: str = "float32") -> GraphMaker:
     make = GraphMaker()
-    table, rows = make.input(6, 2), make.input(3, dtype=indices)
+    elements, rows = make.input(6, 2, dtype=table), make.input(3, dtype="int32")
     places = {"shape": (3, 2), "strides": (0, 1), "index_strides": (1, 0), "component_stride": 0}
-    make.finish(make.add("IndexedRead", table, rows, **places, limits=(6,), limit_strides=(2,)))
+    make.finish(make.add("IndexedRead", elements, rows, **places, limits=(6,), limit_strides=(2,)))
     return make
 
 
@@ -115,10 +115,13 @@ def test_an_index_out_of_range_is_an_answer(farmrt: Farmrt, row: int) -> None:
     farmrt.done("run")
 
 
-def test_a_gpu_without_the_cpu_beside_it_refuses_by_name() -> None:
+def test_a_gpu_reads_floats_by_indices_itself() -> None:
+    """Also where the CPU is beside it; integers, which GPUs have no kernel for, are refused by name without."""
     target = Target("host", "host", gpu_family="pocl-3.1")
+    for each in (target, dataclasses.replace(target, allow_cpu=True)):
+        assert [step.kernel.name for step in lower(lookup().graph, each).steps] == ["gather"]
     with pytest.raises(UnsupportedError, match=r"has no kernel for a GPU; set runtime: cpu\+gpu"):
-        lower(lookup().graph, target)
+        lower(lookup(table="int32").graph, target)
 
 
 @pytest.mark.parametrize("place", [6, 8, 14, 31])

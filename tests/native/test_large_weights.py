@@ -1,7 +1,5 @@
 """Weights that are more than a GPU allocates at once: in parts, or read by the CPU alone, and right."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models as C source and static library: every byte is kept, and the example application runs on each machine."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

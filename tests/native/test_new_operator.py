@@ -1,7 +1,5 @@
 """A new operator with a kernel is five files, and nothing else changes: it is read, lowered, launched and measured."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

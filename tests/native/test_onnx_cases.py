@@ -1,7 +1,5 @@
 """ONNX's own node test cases, one of each operator, through the path of `farm run`; the benchmark runs them all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

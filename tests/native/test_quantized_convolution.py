@@ -1,7 +1,5 @@
 """Convolutions in eight bits against the oracle, which rounds floats, on every instruction set of this CPU."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Operators between convolutions in eight bits keep bytes, and compute what the oracle does, which rounds floats."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

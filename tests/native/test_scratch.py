@@ -1,7 +1,5 @@
 """What a build that is killed leaves behind is removed by the next, or by `farm clean`, and never a living one's."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -4,8 +4,6 @@ Each network runs in both memory types and precisions, for which the drivers tak
 them on every driver.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

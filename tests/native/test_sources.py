@@ -6,8 +6,6 @@ struct that it lays open, has a comment; a struct is a part's own (one file has 
 const by the one file that writes it, or a value.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What plans do between two storages is what NumPy does: every pair, on OpenCL and on the CPU, memory compared raw."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

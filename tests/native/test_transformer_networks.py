@@ -86,6 +86,6 @@ def test_weights_in_half_need_half_of_the_data_file() -> None:
     ],
     indirect=["gpu"],
 )
-def test_a_gpu_computes_the_network(gpu: Farmrt, name: str, memory: str) -> None:
+def test_a_gpu_alone_computes_the_network(gpu: Farmrt, name: str, memory: str) -> None:
     device: Any = opencl.open_once(gpu.library)
-    check(gpu, name, dataclasses.replace(target_of_device(device, memory=memory), allow_cpu=True))
+    check(gpu, name, target_of_device(device, memory=memory))

@@ -1,7 +1,5 @@
 """Trials, tuned parameters, compiled kernels, limits: what changes how a step is launched."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

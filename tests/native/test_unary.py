@@ -1,7 +1,5 @@
 """An entry of `semantics/unary.py` is all that a function is: by it alone each goes from ONNX to every memory."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

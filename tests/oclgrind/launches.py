@@ -3,8 +3,6 @@
 The cases are those that the tests of kernels use, so that a kernel of the table has some, or those tests fail.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

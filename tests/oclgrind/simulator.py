@@ -1,14 +1,16 @@
 """Starts Oclgrind: a process for each kernel, in which a fault of the simulator ends no other test."""
 
-from __future__ import annotations
-
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from runtime.kernels import functions_source
+from runtime.kernels.source import source_files
+from runtime.kernels.spec import Kernel
 from tests.conftest import require
 
 LIBRARY = Path("/usr/lib/oclgrind/liboclgrind-rt-icd.so")
@@ -29,3 +31,29 @@ def execute(folder: Path, memory: str, kernel: str, *fault: str) -> dict[str, An
     assert result.returncode == 0, f"exit status {result.returncode}: {result.stderr[-2000:]}"
     report: dict[str, Any] = json.loads(result.stdout)
     return report
+
+
+_LINE = re.compile(r"At line (\d+) ")
+_HEADING = re.compile(r"^(?=\S)", re.MULTILINE)  # a finding starts in the first column, all else of it is indented
+
+
+def findings(log: str, kernel: Kernel) -> list[str]:
+    """The distinct findings of a log, each as what was found and the lines of source where, in order."""
+    blocks = (block for block in _HEADING.split(log) if block.strip())
+    return list(dict.fromkeys(_finding(block, kernel) for block in blocks))
+
+
+def _finding(block: str, kernel: Kernel) -> str:
+    what = re.sub(r" at (\w+) memory address \w+", r" in \1 memory", block.partition("\n")[0]).strip()
+    return "; ".join([what, *(place(kernel, int(line)) for line in _LINE.findall(block))])
+
+
+def place(kernel: Kernel, line: int) -> str:
+    """File, line and text of a line of a kernel's program, which is these joined by newlines."""
+    files = ((f"{path.parent.name}/{path.name}", path.read_text()) for path in source_files(kernel))
+    for name, text in ((functions_source.NAME, functions_source.opencl()), *files):
+        lines = text.split("\n")
+        if line <= len(lines):
+            return f"{name}:{line}: {lines[line - 1].strip()}"
+        line -= len(lines)
+    return f"line {line}"

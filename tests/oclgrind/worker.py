@@ -5,8 +5,6 @@
 The last three plant a fault: only that variant is executed, and in its source the text NEW stands in the place of OLD.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -16,8 +14,8 @@ import pyopencl as cl
 
 from runtime.kernels import source
 from runtime.kernels.spec import Kernel
-from tests.oclgrind.findings import findings
 from tests.oclgrind.launches import Launch, find, launches
+from tests.oclgrind.simulator import findings
 from tests.runtime import buffer_launch, image_launch
 
 

@@ -4,8 +4,6 @@ The processes here take themselves for ones on macOS (mac/sitecustomize.py). The
 elsewhere. What needs Linux says so in one line.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The wheel, installed into an empty environment: every command of a first day works from an empty folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -3,8 +3,6 @@
 A seed that dies or takes longer than ten minutes is told; the next one has a new farmrt. Exit status 1 if one is wrong.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import itertools

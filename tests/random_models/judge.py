@@ -4,8 +4,6 @@ Products of integers, which ONNX Runtime lets saturate on some CPUs, are NumPy's
 differs, `onnx.reference` is asked too: what agrees with that is a difference of ONNX Runtime.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 
@@ -13,7 +11,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from farm.model.custom_stages import has_own_stages
+from farm.model.oracle import has_own_stages
 from runtime.convert import convert
 from runtime.errors import FarmError, UnsupportedError
 from runtime.graph import Array, Graph

@@ -1,7 +1,5 @@
 """A model that grows node by node; every tensor's value is known, since ONNX Runtime computes each node as it comes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from farm.model.custom_stages import run_stages
+from farm.model.oracle import run_stages
 from runtime.graph import Array
 from tests.runtime.onnx_models import run_onnxruntime
 

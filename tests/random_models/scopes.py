@@ -1,7 +1,5 @@
 """Bodies: steps inside of If, Loop and Scan that read outer tensors; and names as models in the field have them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

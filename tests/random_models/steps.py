@@ -3,8 +3,6 @@
 A step draws anything the operator allows; what ONNX Runtime refuses is not added (`Refused`).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Some drawn models are right in every executor; `python -m tests.random_models FIRST COUNT` draws more."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -26,6 +26,14 @@ def unaligned_concat(m: GraphMaker) -> Graph:
     return m.finish(m.conv(high, 5))
 
 
+def ghosts(m: GraphMaker) -> Graph:
+    """Parts that begin with a block share their last one with what is behind them; the first is read later, too."""
+    x = m.conv(m.input(1, 3, 6, 5), 12, activation="relu")
+    joined = m.add("Concat", x, m.conv(x, 12, group=12), m.conv(x, 20), m.conv(x, 3), axis=1)
+    mean = m.add("ReduceMean", x, axes=(2, 3), keepdims=True)
+    return m.finish(m.add("Mul", m.add("Add", m.conv(joined, 12, k=1), x), mean), m.conv(x, 2))
+
+
 def squeeze_and_excitation(m: GraphMaker) -> Graph:
     x = m.conv(m.input(1, 3, 7, 6), 24, activation="relu")
     mean = m.add("ReduceMean", x, axes=(2, 3), keepdims=True)
@@ -87,7 +95,16 @@ def depthwise_chain(m: GraphMaker) -> Graph:
 
 
 NETWORKS: tuple[NetworkMaker, ...] = (
-    *(aligned_concat, unaligned_concat, squeeze_and_excitation, slices_and_pads, grouped, broadcasting, winograd),
+    *(
+        aligned_concat,
+        unaligned_concat,
+        ghosts,
+        squeeze_and_excitation,
+        slices_and_pads,
+        grouped,
+        broadcasting,
+        winograd,
+    ),
     *(
         strided,
         inverted_residuals,

@@ -18,7 +18,7 @@ import pyopencl as cl
 
 import farm.emulation
 from runtime.kernels.buffer.spec import BufferKernel
-from runtime.kernels.codes import Binary
+from runtime.kernels.codes import BYTES_FIXED, Binary
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import ArgumentForm, Variant
 from runtime.layout.buffer import pack_rows
@@ -112,13 +112,21 @@ def dense_arrays(case: Case, precision: Precision) -> dict[str, Any]:
             arrays[name] = random.integers(0, 256, shape).astype(np.float64)
         if name == "w" and "WEIGHT_BITS" in case.defines:
             arrays[name] = integer_weights(shape, case.defines)
+        elif name == "w" and is_fixed(case):
+            arrays[name] = random.integers(-127, 128, shape) / 128
+            arrays[name][-case.dims["channels"] :] = 128  # by which sums are whole
     if "zeros" in arrays:
         arrays["zeros"][:] = 128 if case.defines.get("DOT") == Dot.ARM else 0
     return arrays
 
 
+def is_fixed(case: Case) -> bool:
+    """Whether whole numbers are computed from whole numbers."""
+    return bool(case.defines.get("BYTES", 0) & BYTES_FIXED)
+
+
 def integer_weights(shape: tuple[int, ...], defines: Mapping[str, int]) -> Any:
-    """Weights [groups, rows, cols] that are multiples of a scale, the greatest integer everywhere, or halves."""
+    """Weights [groups, rows, cols] of a scale (1 by fixed point), the greatest integer everywhere; or halves."""
     random, most = np.random.default_rng(6), {16: 2**15, 8: 127, 4: 7}[defines["WEIGHT_BITS"]]
     if most > 2**7:  # halves
         return (
@@ -128,6 +136,8 @@ def integer_weights(shape: tuple[int, ...], defines: Mapping[str, int]) -> Any:
     integers = random.integers(-most, most + 1, shape).reshape(parted)
     integers[:, 0] = most
     scales = random.uniform(0.5 / most, 1 / most, (len(integers), 1)).astype(np.float32)
+    if defines.get("BYTES", 0) & BYTES_FIXED:
+        scales[:] = 1
     return (integers.astype(np.float32) * scales).reshape(shape).astype(np.float64)
 
 
@@ -267,6 +277,8 @@ def check(
     actual, expected = launch(case, chosen, precision, local, device, tail, built)
     scale = max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
     tolerance, atol = TOLERANCE[precision], TOLERANCE[precision] * scale
+    if is_fixed(case):
+        np.testing.assert_array_equal(actual, expected)
     if case.defines.get("BYTES", 0) & 1:  # what lies in the middle of two steps may be either
         atol = max(1, atol)
         assert precision != Precision.FP32 or (actual != expected).mean() < 0.01, "too many bytes are a step off"

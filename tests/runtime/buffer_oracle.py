@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from runtime.kernels.codes import Residual
+from runtime.kernels.codes import BYTES_FIXED, BYTES_ONCE, Residual
+from runtime.semantics import fixed_point
 from runtime.semantics.unary import FUNCTIONS
 
 Array = NDArray[np.float64]
@@ -43,12 +45,22 @@ def taps(x: Array, dims: Dims, fill: float) -> Array:
 
 
 def finish(v: Array, arrays: Arrays, defines: Dims, floats: Floats) -> Array:
-    """Adds bias and residual to [pixels, channels] and applies the activation."""
+    """Adds bias and residual to [pixels, channels] and applies the activation; or rounds whole sums by fixed point."""
+    if (code := defines.get("BYTES", 0)) & BYTES_FIXED:
+        bias, multiplier, shift = arrays["b"].reshape(3, -1)
+        return fixed_steps(v + bias, multiplier, shift, floats, bool(code & BYTES_ONCE))
     v = v + arrays["b"]
     if residual := defines.get("RESIDUAL"):
         v = v * arrays["residual"] if residual == Residual.MULTIPLY else v + arrays["residual"]
     result = activate(v, defines, floats)
     return np.rint(result) - floats["act_a"] if defines.get("BYTES", 0) & 1 else result
+
+
+def fixed_steps(v: Array, multiplier: Any, shift: Any, floats: Floats, once: bool = False) -> Array:
+    """Whole numbers times factors, as steps from act_a to act_b that are stored as bytes."""
+    product = fixed_point.multiply_once if once else fixed_point.multiply
+    steps = product(v.astype(np.int64), np.asarray(multiplier, np.int64), np.asarray(shift, np.int64))
+    return np.clip(steps, floats["act_a"], floats["act_b"]) - floats["act_a"]
 
 
 def nest(array: Array, extents: list[int], strides: list[int]) -> Array:

@@ -1,7 +1,5 @@
 """Well-known Caffe networks with seeded weights, at any width and size: the net, its input's shape, and its outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from tests.runtime.caffe_networks import CaffeNet

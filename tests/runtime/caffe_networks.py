@@ -1,7 +1,5 @@
 """Caffe networks for tests: layers with seeded weights, as the text and the binary file that Caffe would write."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Models of one operator on integers, whose source rounds by fixed point."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

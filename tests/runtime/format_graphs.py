@@ -1,7 +1,5 @@
 """Draws small graphs in which transpositions can move: all transposable operators, residuals, narrow operands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

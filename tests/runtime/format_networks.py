@@ -1,7 +1,5 @@
 """Networks on which data formats matter, in NCHW: of the zoo, a UNet, squeeze and excitation, channel shuffles."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any

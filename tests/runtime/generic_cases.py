@@ -1,7 +1,5 @@
 """Small graphs of generic operators, one case each, for every test that runs them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Small graphs for tests, with shapes inferred and seeded constants."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ What is `exact` shows that the code for half compiles and computes what it shoul
 multiply-add to the 11 bits of a half, so that its result shows how the kernel's sums run.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyopencl as cl

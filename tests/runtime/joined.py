@@ -5,8 +5,6 @@ kernel's variants build it once. Each section of the joined source is the whole 
 it defines has a name of its own; the macros of a section end with it.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Callable, Sequence

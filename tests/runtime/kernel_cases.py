@@ -6,7 +6,10 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from runtime.kernels.buffer.spec import BufferKernel
+from runtime.kernels.codes import BYTES_FIXED, INPUT_IN_BYTES, OUTPUT_IN_BYTES
 from runtime.kernels.table import BUFFER_KERNELS, PROBES
 from runtime.semantics.unary import ACTIVATIONS, Unary
 from runtime.types import Dot
@@ -77,6 +80,15 @@ def in_bytes(case: Case, code: int) -> Case:
     """The case with its input (4), or its output (1) too in bytes, of steps from act_a to act_b."""
     floats = {"act_a": -100.0, "act_b": 155.0} if code & 1 else case.floats
     return dataclasses.replace(case, defines=dict(case.defines) | {"BYTES": code}, floats=floats)
+
+
+def by_fixed_point(case: Case, channels: int, more: int = 0) -> Case:
+    """The case in bytes, whose sums are rounded by fixed point, with seeded biases, multipliers and shifts."""
+    random = np.random.default_rng(8)
+    ends = (-3000, 3001), (2**30, 2**31), (-12, -8)
+    rows = np.concatenate([random.integers(*each, channels) for each in ends])
+    code = INPUT_IN_BYTES | OUTPUT_IN_BYTES | BYTES_FIXED | more
+    return dataclasses.replace(in_bytes(case, code), tables={"b": tuple(map(int, rows))})
 
 
 def by_dots(case: Case, dot: Dot) -> Case:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from runtime.graph import Graph
+from runtime.semantics.generic_forms import gather_form
 from tests.runtime.graphs import GraphMaker
 
 
@@ -198,6 +199,17 @@ def gated(m: GraphMaker) -> Graph:
     return m.finish(*outputs)
 
 
+def looked_up(m: GraphMaker) -> Graph:
+    """Rows of what a layer computes, by indices that count from either end, and two elements of each of these rows."""
+    rows = m.graph.add_constant("rows", np.asarray([[4, -1, 0], [-5, 2, 2]]))
+    table = m.add("FullyConnected", m.input(2, 5, 9), m.weights(7, 9))
+    read = m.add("IndexedRead", table, rows, **gather_form((2, 5, 7), (2, 3), 1))
+    pairs = m.graph.add_constant("pairs", np.resize(np.asarray([3, -7, 6, -1, 0], np.int32), (12, 2)))
+    places = {"shape": (12, 2), "strides": (7, 0), "index_strides": (2, 1), "component_stride": 0}
+    elements = m.add("IndexedRead", m.add("Tanh", read), pairs, limits=(7,), limit_strides=(1,), **places)
+    return m.finish(read, elements)
+
+
 def nhwc_boundary(m: GraphMaker) -> Graph:
     x = m.add("Transpose", m.input(2, 5, 7, 6), perm=(0, 3, 1, 2))
     return m.finish(m.add("Transpose", m.conv(x, 10), perm=(0, 2, 3, 1)), x)
@@ -206,5 +218,5 @@ def nhwc_boundary(m: GraphMaker) -> Graph:
 NETWORKS: list[Callable[[GraphMaker], Graph]] = [
     *(residual_block, depthwise_and_groups, concat_in_place, dense_chain, classifier, reshape_between),
     *(shuffle_and_slice, broadcasting, normalised, resized, padded, reductions, matrices, cache_joined, nhwc_boundary),
-    *(group_normalised, attended, gated, mirrored, super_resolution, space_to_depth_first, integer_weights),
+    *(group_normalised, attended, gated, looked_up, mirrored, super_resolution, space_to_depth_first, integer_weights),
 ]

@@ -5,8 +5,6 @@ between two Transposes. With the style `affine` a batch norm is a Mul and an Add
 convolution a Pad of their own, all in NHWC; with `transposed` they are as in the original.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 

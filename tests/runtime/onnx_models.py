@@ -1,7 +1,5 @@
 """Small ONNX models for tests, and the comparison of what the importer makes of them with ONNX Runtime."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any

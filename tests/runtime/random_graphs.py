@@ -1,7 +1,5 @@
 """Draws small graphs for property tests: any sequence of operators, tensors read several times, any outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,7 @@
 """What tests of the selection share: graphs to draw, all choices of one, and the memory of a plan."""
 
-from __future__ import annotations
-
+import dataclasses
+import hashlib
 import itertools
 from collections.abc import Iterator
 
@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 from runtime.graph import Graph, Node, TensorInfo
 from runtime.lowering.assembly import lifetimes
 from runtime.lowering.builder import Builder
-from runtime.lowering.choice import NodeChoice
+from runtime.lowering.choice import GraphChoice, NodeChoice, Place, graph_choice
+from runtime.lowering.launch import Launch
 from runtime.lowering.options import Options
 from runtime.operators.table import infer_shape
 from runtime.selection.candidates import Candidates
+from runtime.selection.costs import CostOrigin, cost_key
+from runtime.selection.evaluation import Evaluation
+from runtime.selection.problem import ChoiceProblem
+from runtime.target import Target
 from runtime.types import EVERY_ALGORITHM
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.random_graphs import random_graphs
@@ -103,3 +108,52 @@ def live_peak(builder: Builder) -> int:
         sum(root.size_bytes for root, (first, last) in spans.items() if first <= at <= last)
         for at in range(len(builder.launches) + 1)
     )
+
+
+def everywhere(problem: ChoiceProblem, place: Place) -> GraphChoice:
+    """Every node in one place where it can run there, else in buffers, else on the CPU, with its cheapest algorithm.
+
+    This is how plans for images and for buffers are lowered without a choice, but for the algorithms.
+    """
+    nodes = problem.candidates.graph.nodes
+    return graph_choice(problem.candidates.graph, {node.output: _first(problem, node, place) for node in nodes})
+
+
+def _first(problem: ChoiceProblem, node: Node, place: Place) -> NodeChoice:
+    order = (place, *(other for other in (Place.BUFFER, Place.CPU, Place.IMAGE) if other != place))
+    options = problem.nodes[node.output]
+    best = min(options, key=lambda option: (order.index(option.candidate.choice.place), option.milliseconds))
+    return best.candidate.choice
+
+
+def node_by_node(problem: ChoiceProblem, start: GraphChoice) -> GraphChoice:
+    """Each node in turn the way that is cheapest while the others stay as they are, once through the graph."""
+    chosen, evaluation = dict(start.nodes), Evaluation(problem, start.nodes)
+    for node in problem.candidates.graph.nodes:
+        costs = {choice: evaluation.with_one(node.output, choice) for choice in problem.candidates.choices(node)}
+        possible = {choice: ms for choice, ms in costs.items() if ms is not None}
+        best = min(possible, key=lambda choice: possible[choice])
+        if best != chosen[node.output]:
+            chosen[node.output] = best
+            evaluation = Evaluation(problem, dict(chosen))
+    return graph_choice(problem.candidates.graph, chosen)
+
+
+GPU = Target("soc", "abi", gpu_family="adreno-6xx", compute_units=2, image2d_max_width=16384, image2d_max_height=16384)
+GPU_AND_CPU = dataclasses.replace(GPU, allow_cpu=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class DrawnCosts:
+    """1 to 100 ms for each key, drawn from its hash; conversions cost `conversion` times as much."""
+
+    seed: int
+    conversion: float = 1.0
+
+    def milliseconds(self, launch: Launch) -> float:
+        digest = hashlib.sha256(f"{self.seed} {cost_key(launch)}".encode()).digest()
+        drawn = 1.0 + int.from_bytes(digest[:4], "little") % 100
+        return drawn * (self.conversion if "Image" in launch.op or launch.op == "Transpose" else 1.0)
+
+    def origin(self, launch: Launch) -> CostOrigin:
+        return CostOrigin.MODELLED

@@ -1,7 +1,5 @@
 """Networks with transposed convolutions and recurrent layers, as frameworks export them, with seeded weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

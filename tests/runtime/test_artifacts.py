@@ -1,7 +1,5 @@
 """Tuned-parameter and compiled-kernel files: what is written is read back, damage is refused, merging chooses."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -23,7 +23,7 @@ from runtime.plan.plan import Plan
 from runtime.target import Target, preferred_cpu_block
 from runtime.types import Precision
 from tests.opencl import EXHAUSTIVE
-from tests.runtime.blocked_networks import aligned_concat, depthwise_chain, inverted_residuals, winograd
+from tests.runtime.blocked_networks import aligned_concat, depthwise_chain, ghosts, inverted_residuals, winograd
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.unpacked import from_blocked
 
@@ -83,6 +83,19 @@ def test_what_no_convolution_asks_for_stays_row_major() -> None:
 def test_parts_of_whole_blocks_are_written_in_place() -> None:
     plan = plan_of(aligned_concat(GraphMaker()), 16)
     assert kernels_of(plan)["copy"] == 0
+
+
+def test_a_part_that_begins_with_a_block_is_written_in_place_whatever_follows() -> None:
+    """Of the parts from channel 12, 24 and 44 on, that at 24 begins with a block of 8: the others are copied."""
+    copied = {step.name.split(":")[1] for step in plan_of(ghosts(GraphMaker())).steps if step.kernel.name == "copy"}
+    assert copied == {"1", "3"}
+
+
+def test_a_convolution_to_few_channels_has_its_inputs_in_the_lanes() -> None:
+    m = GraphMaker()
+    x = m.conv(m.input(1, 3, 6, 6), 21)
+    plan = plan_of(m.finish(*(m.conv(x, outputs, k=k) for outputs, k in ((4, 3), (3, 1), (5, 3)))))
+    assert [step.defines.get("FEW") for step in plan.steps if step.kernel.name == "blocked_conv2d"][1:] == [1, 1, None]
 
 
 @pytest.mark.parametrize("precision", [Precision.FP16_STORAGE, Precision.FP16])

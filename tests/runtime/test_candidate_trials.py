@@ -1,7 +1,5 @@
 """Trial plans of candidates hold the launches that are asked for, each with what it must write."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A choice is kept as text, and refused where it is damaged, of another version or for another graph."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Constants of one element give their axes to what they are joined with, and no fusion takes or loses these."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnx import NodeProto, helper

@@ -1,7 +1,5 @@
 """Whole networks compute what ONNX Runtime computes after import and all passes, and keep no operator that fuses."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

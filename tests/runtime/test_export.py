@@ -1,7 +1,5 @@
 """What is exported to ONNX is accepted by ONNX's checker, computes the same, and is read back to the same graph."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

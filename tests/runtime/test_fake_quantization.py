@@ -1,7 +1,5 @@
 """What quantises and dequantises around float operators becomes an activation of theirs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rounding by fixed point, of a model that says that its source does so, against plain integers of our own."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Generic operators: what they compute, how they are exported and read back, and what their forms say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """DetectionOutput: against Caffe's definition written out, ONNX Runtime on what the import made, and OpenCV."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

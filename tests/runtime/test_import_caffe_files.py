@@ -1,7 +1,5 @@
 """Caffe's files: three generations of layers, blobs written in place, phases, inputs; and what is wrong with a file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each layer of Caffe against OpenCV, which reads Caffe's files too, or NumPy that follows Caffe's definition."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 from typing import Any

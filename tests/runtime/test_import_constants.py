@@ -1,7 +1,5 @@
 """Shape arithmetic is evaluated at import, so that none of it reaches the graph."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

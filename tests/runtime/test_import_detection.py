@@ -1,7 +1,5 @@
 """Operators of detectors, and transforms of signals, against ONNX Runtime and NumPy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operators of the project's own domain that models may use, against their definitions written out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

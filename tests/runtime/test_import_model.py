@@ -1,7 +1,5 @@
 """The model as a whole at import: inputs bound, outputs chosen, what is damaged or unsupported refused in one line."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Damaged ONNX files: each is imported, or refused in one line, soon; benchmarks/onnx_fuzzing.py damages thousands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

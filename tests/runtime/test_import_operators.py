@@ -1,7 +1,5 @@
 """Every operator but convolution and pooling, in each form of its opsets, computes what ONNX Runtime computes."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

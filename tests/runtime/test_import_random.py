@@ -1,7 +1,5 @@
 """Random numbers are drawn at import: spread as ONNX says, the same each time, and the oracle has them, too."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Convolution and pooling at import: every way to say a window, against ONNX Runtime."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

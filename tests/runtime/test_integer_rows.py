@@ -1,7 +1,5 @@
 """Weights as integers with scales: found in floats whatever was done to them, and packed as documented."""
 
-from __future__ import annotations
-
 import gc
 
 import numpy as np

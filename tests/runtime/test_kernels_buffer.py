@@ -6,8 +6,6 @@ only half arithmetic has run where a driver has it. FARM_EXHAUSTIVE=1 runs every
 precision.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ Not every machine has a driver with such arithmetic. So floats stand for halves 
 extension, as Intel's on CPUs with AVX512-FP16, the tests of every kernel run in half too.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

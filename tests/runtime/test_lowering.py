@@ -1,24 +1,30 @@
-"""Lowered plans, run by the reference executor, compute what the graph says, on buffers and images."""
-
-from __future__ import annotations
+"""Lowered plans, run by the reference executor, compute what the graph says; their loop nests and memory."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runtime.errors import UnsupportedError
 from runtime.graph import Graph
 from runtime.kernels import table
 from runtime.kernels.spec import MemoryType
+from runtime.lowering.iteration import broadcast_strides, loop_nest, merge_axes, padded
 from runtime.lowering.lower import Options, lower
+from runtime.lowering.memory import BufferLifetime, ImageLifetime, plan_arenas, plan_images
+from runtime.lowering.value import row_major
 from runtime.oracle.evaluate import evaluate
+from runtime.plan.container import align
 from runtime.plan.encode import encode_plan
+from runtime.plan.plan import PIXEL_BYTES
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.target import Target
-from runtime.types import Algorithm, Precision, asked_algorithms
+from runtime.types import Algorithm, ImageFormat, Precision, asked_algorithms
 from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import NETWORKS, cache_joined, concat_in_place, dense_chain, nhwc_boundary, residual_block
@@ -181,3 +187,113 @@ def test_macs_are_counted() -> None:
     maker = GraphMaker()
     graph = maker.finish(maker.conv(maker.input(1, 3, 8, 8), 10))
     assert lower(graph, BUFFER).macs == 8 * 8 * 10 * 3 * 9
+
+
+def visited(extents: list[int], strides: list[list[int]]) -> set[tuple[int, ...]]:
+    """The offsets of all operands at every point of a nest."""
+    points = itertools.product(*(range(size) for size in extents))
+    return {tuple(int(np.dot(point, own)) for own in strides) for point in points}
+
+
+shapes = st.lists(st.integers(1, 4), min_size=1, max_size=5)
+
+
+@pytest.mark.slow
+@given(shapes, st.randoms())
+def test_a_transposed_copy_visits_the_same_pairs(shape: list[int], random: object) -> None:
+    perm = list(range(len(shape)))
+    random.shuffle(perm)  # type: ignore[attr-defined]
+    out = tuple(shape[axis] for axis in perm)
+    source = tuple(row_major(tuple(shape))[axis] for axis in perm)
+    target = row_major(out)
+    extents, strides = loop_nest(out, [source, target])
+    assert visited(extents, strides) == visited(list(out), [list(source), list(target)])
+
+
+def test_dense_axes_merge_into_one() -> None:
+    strides = row_major((2, 3, 4))
+    assert merge_axes((2, 3, 4), [strides, strides]) == ([24], [[1], [1]])
+
+
+def test_nhwc_and_row_major_keep_two_loops() -> None:
+    # Four channels of 6 pixels: NCHW (6, 1) against NHWC (1, 4).
+    extents, strides = loop_nest((4, 6), [(6, 1), (1, 4)])
+    assert extents == [6, 4]
+    assert strides == [[1, 6], [4, 1]]
+
+
+def test_broadcast_repeats_by_stride_zero() -> None:
+    assert broadcast_strides((3, 1), (1, 1), 3, (2, 3, 5)) == (0, 1, 0)
+
+
+def test_padding_goes_in_front() -> None:
+    assert padded([5, 6], 4, 1) == [1, 1, 5, 6]
+
+
+spans = st.tuples(st.integers(0, 30), st.integers(0, 8))
+needs = st.lists(
+    st.builds(lambda size, span: BufferLifetime(size, span[0], span[0] + span[1]), st.integers(1, 5000), spans)
+)
+
+
+@given(needs, st.integers(5056, 20000))
+def test_living_values_do_not_overlap(wanted: list[BufferLifetime], limit: int) -> None:
+    places, sizes = plan_arenas(wanted, limit)
+    assert all(size <= limit for size in sizes)
+    for i, (a, place_a) in enumerate(zip(wanted, places, strict=True)):
+        assert place_a.offset % 64 == 0
+        assert place_a.offset + a.size <= sizes[place_a.arena]
+        for b, place_b in list(zip(wanted, places, strict=True))[:i]:
+            if a.overlaps(b) and place_a.arena == place_b.arena:
+                apart = place_a.offset + a.size <= place_b.offset or place_b.offset + b.size <= place_a.offset
+                assert apart
+
+
+@pytest.mark.slow
+@given(needs)
+def test_without_reuse_everything_is_apart(wanted: list[BufferLifetime]) -> None:
+    _, sizes = plan_arenas(wanted, 1 << 40, reuse=False)
+    assert sum(sizes) == sum(align(need.size) for need in wanted)
+
+
+def test_a_chain_needs_two_buffers() -> None:
+    chain = [BufferLifetime(1024, step, step + 1) for step in range(10)]
+    _, sizes = plan_arenas(chain, 1 << 20)
+    assert sizes == [2048]
+
+
+def test_arenas_split_at_the_allocation_limit() -> None:
+    together = [BufferLifetime(1024, 0, 1) for _ in range(4)]
+    places, sizes = plan_arenas(together, 2048)
+    assert sizes == [2048, 2048]
+    assert sorted((place.arena, place.offset) for place in places) == [(0, 0), (0, 1024), (1, 0), (1, 1024)]
+
+
+image_needs = st.lists(
+    st.builds(
+        lambda w, h, f, span: ImageLifetime(w, h, f, span[0], span[0] + span[1]),
+        st.integers(1, 300),
+        st.integers(1, 300),
+        st.integers(0, 1),
+        spans,
+    )
+)
+
+
+@pytest.mark.slow
+@given(image_needs, st.integers(0, 1 << 20))
+def test_images_are_shared_only_in_turn(wanted: list[ImageLifetime], limit: int) -> None:
+    """And become no larger by that than a device allocates."""
+    chosen, slots = plan_images(wanted, limit)
+    own = [
+        max((each.width * each.height for each, slot in zip(wanted, chosen, strict=True) if slot == i), default=0)
+        for i in range(len(slots))
+    ]
+    for (width, height, form), least in zip(slots, own, strict=True):
+        assert width * height <= max(least, limit // PIXEL_BYTES[ImageFormat(form)])
+    for i, (need, slot) in enumerate(zip(wanted, chosen, strict=True)):
+        width, height, form = slots[slot]
+        assert need.width <= width and need.height <= height and need.format == form
+        for other, other_slot in list(zip(wanted, chosen, strict=True))[:i]:
+            if slot == other_slot:
+                assert need.last < other.first or other.last < need.first

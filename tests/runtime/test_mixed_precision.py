@@ -1,7 +1,5 @@
 """The precision of each operator is chosen with all else: exactly, conversions included, and the plan computes it."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -42,8 +40,17 @@ from runtime.target import Target
 from runtime.types import Algorithm, ElementType, Precision
 from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
-from tests.runtime.selection_costs import GPU, GPU_AND_CPU, DrawnCosts
-from tests.runtime.selection_graphs import AUTO, all_choices, any_graphs, joining_graphs, live_peak, several
+from tests.runtime.selection_graphs import (
+    AUTO,
+    GPU,
+    GPU_AND_CPU,
+    DrawnCosts,
+    all_choices,
+    any_graphs,
+    joining_graphs,
+    live_peak,
+    several,
+)
 
 FP32, HALF, FP16 = Precision.FP32, Precision.FP16_STORAGE, Precision.FP16
 BOTH = (FP32, HALF)

@@ -1,7 +1,5 @@
 """Nearest Resize takes the pixels that ONNX Runtime takes, for every mode, over hundreds of sizes."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import random

@@ -1,7 +1,5 @@
 """Noise of half, operator by operator: measured by rounding, added up, and kept within a limit by the exact choice."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math
@@ -30,8 +28,7 @@ from runtime.selection.noise import (
 from runtime.selection.selection import select_among
 from runtime.types import Precision, Precisions
 from tests.runtime.graphs import GraphMaker
-from tests.runtime.selection_costs import GPU, DrawnCosts
-from tests.runtime.selection_graphs import AUTO, all_choices, any_graphs, several
+from tests.runtime.selection_graphs import AUTO, GPU, DrawnCosts, all_choices, any_graphs, several
 from tests.runtime.test_mixed_precision import BOTH, FP16, FP32, HALF, MOST_CHOICES, lowered
 
 

@@ -1,7 +1,5 @@
 """What a converter leaves under its framework's names becomes ONNX that computes it; no framework is needed here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The operator table tells valid graphs from broken ones, and counts multiply-accumulates."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """All passes together change no output of any graph, since a pass may only rewrite how it is computed."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

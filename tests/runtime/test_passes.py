@@ -1,7 +1,5 @@
 """Each pass makes of a graph what it should, leaves alone what it must not touch, and changes no value."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -12,14 +10,13 @@ from runtime.graph import Graph
 from runtime.operators.table import check_graph
 from runtime.oracle.evaluate import evaluate
 from runtime.passes.affine import fold_batch_norms, fuse_biases
+from runtime.passes.attention_sharing import join_products
 from runtime.passes.fully_connected import convert_fully_connected
 from runtime.passes.fusion import fuse_activations, fuse_pads, fuse_residuals
 from runtime.passes.gated_activations import fuse_gated_activations
-from runtime.passes.rearrangements import fuse_rearrangements
-from runtime.passes.shared_products import join_products
 from runtime.passes.simplification import fold_constants, merge_reshapes, remove_dead_code, remove_identities
 from runtime.passes.squeeze_movement import move_squeezes
-from runtime.passes.transpose_merging import merge_transposes
+from runtime.passes.transpose_merging import fuse_rearrangements, merge_transposes
 from runtime.semantics import unary
 from runtime.semantics.shape_functions import Shape
 from runtime.semantics.unary import Unary
@@ -54,11 +51,6 @@ def operators(graph: Graph) -> list[str]:
 def unchanged(rewrite: Pass, make: GraphMaker, *outputs: str) -> None:
     expected = [node.op for node in make.graph.nodes]
     assert operators(applied(rewrite, make, *outputs)) == expected
-
-
-@pytest.fixture
-def make() -> GraphMaker:
-    return GraphMaker()
 
 
 # Constant folding, identities, dead code

@@ -1,7 +1,6 @@
-"""The content of a large data file is made when it is read, and is what it would be in memory."""
+"""A data file made when it is read is what it would be in memory; plans share one; every byte is checked."""
 
-from __future__ import annotations
-
+import dataclasses
 import errno
 import mmap
 import tracemalloc
@@ -11,17 +10,36 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from farm.jobs.fleet.plan_files import write_changed
-from runtime.errors import NoRoomError
-from runtime.graph import Array, contiguous_parts
+from runtime.errors import ConfigError, FormatError, NoRoomError
+from runtime.graph import Array, Graph, contiguous_parts
 from runtime.lowering import assembly
-from runtime.lowering.lower import lower
+from runtime.lowering.lower import Options, lower
+from runtime.native.build import build_farmrt
+from runtime.oracle.evaluate import evaluate
 from runtime.plan import plan_data
-from runtime.plan.container import align
+from runtime.plan.container import StringTable, align, decode_container, encode_container, read_file, string_reader
 from runtime.plan.encode import encode_plan
-from runtime.plan.plan_data import ConstantSpool, LaidOutData, PackedConstant, crc32_of, pieces, release_memory
+from runtime.plan.plan import Plan
+from runtime.plan.plan_data import (
+    ConstantSpool,
+    LaidOutData,
+    PackedConstant,
+    crc32_of,
+    pieces,
+    release_memory,
+)
+from runtime.plan.records import PLAN_MAGIC, POOL, TUNED_MAGIC, SectionId
+from runtime.plan.shared_data import with_shared_data
+from runtime.reference.device import target_of_device
+from runtime.reference.executor import Executor
 from runtime.target import Target
+from tests.native.farmrt import Farmrt
+from tests.native.test_agreement import run_on
+from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
 
 BLOBS = [np.random.default_rng(5).bytes(size) for size in (5000, 1, 70_000)]
@@ -143,3 +161,122 @@ def test_what_has_to_be_copied_comes_in_parts(view: Callable[[Array], Array]) ->
     assert len(parts) > 1 and sum(part.nbytes for part in parts) == turned.size * 2
     (whole,) = contiguous_parts(values, np.float32)
     assert np.shares_memory(whole, values)
+
+
+BUFFER = target_of_device(default_device(), memory="buffer")
+TARGETS = {
+    "buffer": BUFFER,
+    "image": dataclasses.replace(BUFFER, memory="image"),
+    "cpu": Target(soc="x", abi="x", memory="cpu"),
+}
+
+
+def headed(channels: int, seed: int = 0) -> tuple[Graph, dict[str, Array]]:
+    """The backbone of a seed, 16 and 24 channels, with a head of its own; and inputs."""
+    maker = GraphMaker(seed=seed)
+    x = maker.conv(maker.conv(maker.input(1, 3, 8, 8), 16), 24)
+    return maker.finish(maker.conv(x, channels, 1)), maker.noise()
+
+
+def lowered(graph: Graph, target: Target) -> Plan:
+    return lower(graph, target, Options(separate_weights=True))
+
+
+def outputs(plan: Plan, inputs: dict[str, Array], folder: Path) -> dict[str, Array]:
+    if plan.target.memory == "cpu":
+        with Farmrt(build_farmrt(), folder) as farmrt:
+            return run_on(farmrt, plan, inputs)
+    return Executor(encode_plan(plan), plan.data, default_device()).run(inputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", TARGETS)
+def test_two_heads_of_a_backbone_have_its_weights_once(memory: str, tmp_path: Path) -> None:
+    heads = [headed(5), headed(7)]
+    apart = [lowered(graph, TARGETS[memory]) for graph, _ in heads]
+    shared = with_shared_data(apart)
+    first, second = (set(contents(plan)) for plan in apart)
+    assert shared[0].data == shared[1].data
+    assert len(shared[0].data) == sum(map(len, first | second)) < sum(len(plan.data) for plan in apart) - 4 * 24 * 16
+    for plan, own, (graph, inputs) in zip(shared, apart, heads, strict=True):
+        assert contents(plan) == contents(own)
+        assert plan.weights_bytes == own.weights_bytes == len(own.data)
+        expected, actual = evaluate(graph, inputs), outputs(plan, inputs, tmp_path)
+        for name in graph.outputs:
+            np.testing.assert_allclose(actual[name], expected[name], rtol=0, atol=1e-4)
+
+
+def test_plans_with_little_in_common_keep_their_own_files() -> None:
+    plans = [lowered(headed(5, seed)[0], TARGETS["cpu"]) for seed in (1, 2)]
+    assert with_shared_data(plans) == plans
+
+
+def test_a_plan_joins_two_that_have_nothing_in_common() -> None:
+    """The middle one has half of each of the others."""
+    weights = [np.full((16, 16, 1, 1), value, np.float32) for value in (1, 2)]
+    plans = [lowered(pointwise(*own), TARGETS["cpu"]) for own in (weights[:1], weights[1:], weights)]
+    shared = with_shared_data(plans)
+    assert {plan.data for plan in shared} == {shared[2].data}
+    assert [contents(plan) for plan in shared] == [contents(plan) for plan in plans]
+
+
+def test_separate_weights_are_the_same_data_in_a_pool_for_each_constant() -> None:
+    graph, _ = headed(5)
+    together, separate = lower(graph, TARGETS["cpu"]), lowered(graph, TARGETS["cpu"])
+    assert together.data == separate.data
+    assert len(together.constants) == 1 < len(separate.constants) == 6
+
+
+def contents(plan: Plan) -> list[bytes]:
+    """The weights of a plan, one after the other."""
+    return [plan.data[start : start + size] for start, size in plan.constants]
+
+
+def pointwise(*weights: Array) -> Graph:
+    """Convolutions of 1 x 1, one after the other."""
+    maker = GraphMaker()
+    x = maker.input(1, 16, 4, 4)
+    for values in weights:
+        x = maker.add(
+            "Conv", x, maker.graph.add_constant("w", values), strides=(1, 1), pads=(0,) * 4, dilations=(1, 1), group=1
+        )
+    return maker.finish(x)
+
+
+def sample() -> bytes:
+    strings = StringTable()
+    strings.add("input")
+    pools = np.zeros(2, POOL)
+    pools["size"] = (640, 64)
+    return encode_container(PLAN_MAGIC, {SectionId.POOL: pools, SectionId.STRINGS: strings.section()})
+
+
+def test_sections_are_read_back_as_written() -> None:
+    sections = decode_container(sample(), PLAN_MAGIC, "sample")
+    assert sections[SectionId.POOL]["size"].tolist() == [640, 64]
+    assert string_reader(sections)(1) == "input"
+
+
+@pytest.mark.slow
+@given(st.integers(0, len(sample()) - 1), st.integers(1, 255))
+def test_any_changed_byte_is_refused(position: int, flip: int) -> None:
+    damaged = bytearray(sample())
+    damaged[position] ^= flip
+    with pytest.raises(FormatError, match=r"^sample: "):
+        decode_container(bytes(damaged), PLAN_MAGIC, "sample")
+
+
+@given(st.integers(0, len(sample()) - 1))
+def test_any_truncation_is_refused(size: int) -> None:
+    with pytest.raises(FormatError, match=r"^sample: "):
+        decode_container(sample()[:size], PLAN_MAGIC, "sample")
+
+
+def test_a_file_of_another_kind_is_refused() -> None:
+    with pytest.raises(FormatError, match="not a FARMTUNE file"):
+        decode_container(sample(), TUNED_MAGIC, "sample")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.plan: cannot be read"):
+        read_file(tmp_path / "absent.plan", PLAN_MAGIC)

@@ -1,7 +1,5 @@
 """Quantised operators are nodes until they are expanded; tensors say what they stand for."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

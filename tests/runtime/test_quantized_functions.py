@@ -1,7 +1,5 @@
 """Quantised operators of ONNX Runtime are what it computes itself, where its sums of products do not saturate."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """RNN, GRU and LSTM: from ONNX to the graph's operators, in every execution, and where they stay unrolled."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables are collected from the rooms of the families; what a room offers under a wrong name would be lost silently."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import types

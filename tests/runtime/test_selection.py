@@ -1,10 +1,10 @@
 """The choice over a whole graph is exact: what it predicts is what the plan holds, and no other choice is cheaper."""
 
-from __future__ import annotations
-
 import dataclasses
+import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import pytest
@@ -24,31 +24,44 @@ from runtime.peaks import peaks_of
 from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
-from runtime.selection.candidates import Candidates
-from runtime.selection.costs import AnalyticCosts, CostOrigin, LaunchCosts, MeasuredCosts, cost_key, total_ms
+from runtime.selection.candidates import Candidates, Merger, NodeCandidate
+from runtime.selection.costs import (
+    AnalyticCosts,
+    CostOrigin,
+    LaunchCosts,
+    MeasuredCosts,
+    cost_key,
+    moved_bytes,
+    total_ms,
+)
 from runtime.selection.evaluation import Evaluation
 from runtime.selection.listing import find_candidates
 from runtime.selection.memory import MemoryGoal, least_memory, solutions, solve_within
-from runtime.selection.needed import NeededLaunch, bounded_choice
+from runtime.selection.precisions import NeededLaunch, bounded_choice
 from runtime.selection.problem import make_problem
 from runtime.selection.selection import select_among, select_choice
+from runtime.semantics.generic_forms import gather_form
 from runtime.target import Target
-from runtime.types import Algorithm, Precision, asked_algorithms
+from runtime.types import Algorithm, Precision, Precisions, asked_algorithms
 from tests.opencl import default_device
 from tests.runtime.format_networks import reflected_middle
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.random_graphs import random_graphs
-from tests.runtime.selection_baselines import everywhere, node_by_node
-from tests.runtime.selection_costs import GPU, GPU_AND_CPU, DrawnCosts
 from tests.runtime.selection_graphs import (
     AUTO,
+    GPU,
+    GPU_AND_CPU,
+    DrawnCosts,
     all_choices,
     any_graphs,
+    everywhere,
     joining_graphs,
     large_graph,
     live_peak,
+    node_by_node,
     several,
 )
+from tests.runtime.test_mixed_precision import BOTH
 
 MOST_CHOICES = 100  # of a graph that is tried exhaustively
 _IN_HALF = [dataclasses.replace(each, precision=Precision.FP16_STORAGE) for each in (GPU, GPU_AND_CPU)]
@@ -307,3 +320,61 @@ def test_few_launches_have_to_be_measured() -> None:
 
     measured = measure_needed(candidates, model, measure)
     assert len(measured) < len({cost_key(launch) for launch in candidates.launches()})
+
+
+def unmerged(self: Merger, candidates: Iterable[NodeCandidate]) -> tuple[NodeCandidate, ...]:
+    return tuple(candidates)
+
+
+def each_way(candidate: NodeCandidate) -> Iterator[object]:
+    """What a candidate is for each combination of its readings."""
+    launches = tuple(map(cost_key, candidate.launches))
+    for readings in itertools.product(*candidate.readings):
+        read = tuple(
+            (each.tensor, each.state, tuple((want.tensor, cost_key(want.launch)) for want in each.wants))
+            for each in readings
+        )
+        yield candidate.choice, candidate.output, launches, candidate.scratch_bytes, read
+
+
+def ways_of_each_node(candidates: Candidates) -> dict[str, Counter[object]]:
+    return {
+        name: Counter(way for candidate in found for way in each_way(candidate))
+        for name, found in candidates.nodes.items()
+    }
+
+
+@pytest.mark.slow
+@several
+@given(any_graphs(), st.sampled_from([(), BOTH]), st.booleans())
+def test_nothing_is_lost_and_nothing_is_added(graph: Graph, precisions: Precisions, has_cpu: bool) -> None:
+    target = GPU_AND_CPU if has_cpu else GPU
+    merged = find_candidates(graph, target, AUTO, precisions)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Merger, "merged", unmerged)
+        every = find_candidates(graph, target, AUTO, precisions)
+    assert ways_of_each_node(merged) == ways_of_each_node(every)
+
+
+def test_inputs_add_up_instead_of_multiplying() -> None:
+    """An Add of two computed tensors has one candidate for each choice, with every state of each tensor."""
+    graph = large_graph(40)
+    found = find_candidates(graph, GPU, AUTO, BOTH)
+    add = [node for node in graph.nodes if node.op == "Add"][-1]
+    candidates = found.nodes[add.output]
+    assert len(candidates) == len(found.choices(add)) == 4
+    for candidate in candidates:
+        for name, readings in zip(add.inputs, candidate.readings, strict=True):
+            assert {each.state for each in readings} == {each.output for each in found.nodes[name]}
+
+
+def test_of_a_table_counts_what_is_picked() -> None:
+    """On the GPU and on the CPU beside it: three rows, three indices, the result."""
+    make = GraphMaker()
+    form = gather_form((1000, 8), (3,), 0)
+    make.finish(make.add("IndexedRead", make.input(1000, 8), make.input(3, dtype="int32"), **form))
+    (node,) = make.graph.nodes
+    candidates = find_candidates(make.graph, GPU_AND_CPU)
+    launches = [launch for each in candidates.nodes[node.output] for launch in each.launches]
+    assert {launch.kernel.name for launch in launches} == {"gather", "indexed_read"}
+    assert {moved_bytes(launch) for launch in launches} == {(4 * (24 + 3 + 24), 0)}

@@ -1,7 +1,5 @@
 """Storage: shapes follow from origin and format, and every conversion between two storages is exact to the bit."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

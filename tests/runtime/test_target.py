@@ -9,6 +9,7 @@ import pytest
 
 from runtime.kernels.spec import _family_defaults
 from runtime.kernels.table import BUFFER_KERNELS as KERNELS
+from runtime.peaks import peaks_of
 from runtime.target import Target, gpu_family, runs_on_cpu, target_from_probe
 
 
@@ -35,6 +36,8 @@ from runtime.target import Target, gpu_family, runs_on_cpu, target_from_probe
 def test_the_family_follows_from_device_and_platform(name: str, version: str, is_cpu: bool, family: str) -> None:
     assert gpu_family(name, version, is_cpu) == family
     assert runs_on_cpu(family) == is_cpu
+    is_known = peaks_of(Target("s", "abi", gpu_family=family)) != peaks_of(Target("s", "abi"))
+    assert is_known == (family != "unknown"), "each family that has a name has typical costs"
 
 
 def test_an_adreno_may_have_its_number_in_its_version_alone() -> None:

@@ -1,7 +1,5 @@
 """ONNX Runtime's operators of transformers, quantised ones among them, are what it computes itself."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Transformers become few steps, in whatever form they are written, and compute on GPUs what ONNX Runtime does."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Callable

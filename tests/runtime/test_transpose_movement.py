@@ -1,10 +1,9 @@
 """Transpositions move to where the fewest bytes are transposed, and change no value on their way."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import os
+import random
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 
 from runtime.formats.permutation import inverse
 from runtime.graph import Array, Graph
+from runtime.lowering import minimum_cut
 from runtime.operators.table import check_graph
 from runtime.oracle.evaluate import evaluate
 from runtime.passes.editor import GraphEditor
@@ -34,11 +34,6 @@ from tests.time_limit import within, within_memory
 Case = tuple[Graph, GraphMaker]
 EXHAUSTIVE = os.environ.get("FARM_EXHAUSTIVE") == "1"
 TO_NHWC, TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
-
-
-@pytest.fixture
-def make() -> GraphMaker:
-    return GraphMaker()
 
 
 def check_moved(graph: Graph, make: GraphMaker) -> Graph:
@@ -290,3 +285,25 @@ def test_no_choice_of_frames_moves_fewer_bytes_than_the_cut(case: Case) -> None:
         best = best_frames(region)
         chosen = graph_cost(graph).size_bytes if best is None else sizes[tuple(best)]
         assert chosen == min(*sizes.values(), graph_cost(graph).size_bytes)
+
+
+SIZES = (1, 2, 3, 7, 100, minimum_cut.UNLIMITED // 100)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_search_and_scipy_agree(seed: int) -> None:
+    drawn = random.Random(seed)
+    count = drawn.randint(2, 30)
+    pairs = {(drawn.randrange(count), drawn.randrange(count)) for _ in range(3 * count)} | {(0, 1)}
+    edges = {(start, end): drawn.choice(SIZES) for start, end in pairs if start not in (1, end) and end != 0}
+    assert minimum_cut.searched_sides(edges, count, 0, 1) == minimum_cut.scipy_sides(edges, count, 0, 1)
+
+
+def test_more_edges_than_are_searched() -> None:
+    """A chain with one edge that is narrower than the others: it alone is cut."""
+    length = minimum_cut.FEW_EDGES + 2
+    order = [0, *range(2, length), 1]
+    edges = dict.fromkeys(itertools.pairwise(order), 5) | {(500, 501): 4}
+    near_source, near_sink = minimum_cut.near_sides(edges, length, 0, 1)
+    assert near_source == {0, *range(2, 501)}
+    assert near_sink == {1, *range(501, length)}

@@ -4,8 +4,6 @@
 as TensorFlow does.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

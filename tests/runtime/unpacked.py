@@ -1,7 +1,5 @@
 """What lies in memory as the lowering lays it out, as tensors again."""
 
-from __future__ import annotations
-
 import math
 
 from numpy.lib.stride_tricks import as_strided

@@ -1,7 +1,5 @@
 """A compiler beside the device, for units that are made of formulas or records: builds ahead take their time there."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

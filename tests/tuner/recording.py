@@ -1,7 +1,5 @@
 """A recorded exhaustive search as launches, candidates and a `measure`."""
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import json

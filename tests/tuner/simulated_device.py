@@ -3,8 +3,6 @@
 Programs take time to build, some candidates fail, and all times are noisy. Device time is counted, not spent.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable

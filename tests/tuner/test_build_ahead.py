@@ -1,7 +1,5 @@
 """Building ahead: what is built beside a trial, what that hides, and when it is given up."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Iterator
@@ -11,10 +9,10 @@ import pytest
 from runtime.lowering.trials import TrialLaunch
 from tests.tuner.compiler_thread import CompilerThread
 from tests.tuner.simulated_device import CONV, LAUNCHES, SimulatedDevice, launch, true_time_ns
-from tests.tuner.test_search import expand
+from tests.tuner.test_search import best_ns, expand, model_ns
 from tuner.budget import Budget
 from tuner.build_ahead import AheadBuilds, BuildAhead, BuildBeside, TrialProgram
-from tuner.device_pool import DevicePool, PoolMember
+from tuner.device_pool import DevicePool, PoolMember, pool_of_one
 from tuner.journal import Journal
 from tuner.search import LEVELS, SearchResult, search
 from tuner.space import default_candidate
@@ -154,3 +152,33 @@ def test_units_that_share_a_search_expect_only_their_own() -> None:
     expected.clear()
     search(LAUNCHES[:2], expand, runner, LEVELS["quick"])
     assert not expected, "both launches have the same options"
+
+
+CONVS = LAUNCHES[:6]
+
+
+def quick(device: SimulatedDevice) -> tuple[SearchResult, TrialRunner]:
+    runner = TrialRunner(pool_of_one(device), Journal(None, "f"))
+    return search(CONVS, expand, runner, LEVELS["quick"]), runner
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("each_size", [True, False])
+def test_trials_tell_whether_a_local_size_costs_a_build(each_size: bool) -> None:
+    _, runner = quick(SimulatedDevice(builds_each_size=each_size))
+    assert runner.builds_each_size == each_size
+
+
+@pytest.mark.slow
+def test_sizes_that_cost_no_build_are_tried_in_larger_numbers() -> None:
+    (_, costly), (found, free) = quick(SimulatedDevice()), quick(SimulatedDevice(builds_each_size=False))
+    assert len(free.programs) > 1.3 * len(costly.programs)
+    assert model_ns(found) < 1.06 * best_ns(CONVS)
+
+
+@pytest.mark.slow
+def test_long_builds_are_spared_by_what_options_have_shown() -> None:
+    (_, short), (found, long) = quick(SimulatedDevice(build_s=0.1)), quick(SimulatedDevice(build_s=0.5))
+    options = [len({options for options, _ in runner.programs}) for runner in (short, long)]
+    assert options[1] < options[0]
+    assert model_ns(found) < 1.15 * best_ns(CONVS)

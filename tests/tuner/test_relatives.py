@@ -1,7 +1,5 @@
 """Other devices' journals: how alike a device is, which variants it suggests first and which builds it spares."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The quick search against recorded exhaustive ones: MobileNetV1 on PoCL, SqueezeNet on Intel's driver."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

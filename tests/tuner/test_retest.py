@@ -1,7 +1,5 @@
 """The re-test among candidates that are all the same: none may win by chance."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable

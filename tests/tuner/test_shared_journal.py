@@ -1,7 +1,5 @@
 """Tuners that follow each other in a shared folder: trials and deadly candidates cross, and no line is lost."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

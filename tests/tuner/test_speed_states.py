@@ -1,7 +1,5 @@
 """Two states are recognised where there are two, and noise of one state hardly ever looks like them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

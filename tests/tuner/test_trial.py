@@ -1,8 +1,12 @@
+import dataclasses
 import math
 
 import pytest
 
+from runtime.lowering.trials import TrialLaunch
 from runtime.types import Precision
+from tests.tuner.simulated_device import CONV, launch
+from tuner.surroundings import MOST_LAUNCHES, SWEEP_BYTES, launches_before
 from tuner.trial import Trial, TrialStatus, validated
 
 GOOD = Trial(TrialStatus.OK, (10.0, 11.0), 0.1, max_abs_error=1e-6, max_abs_expected=1.0)
@@ -70,3 +74,25 @@ def test_times_in_pairs_are_relative_to_the_default_beside_them() -> None:
 @pytest.mark.parametrize("own_ns", [(1.0,), (1.0, 0.0, 1.0), (1.0, math.inf, 1.0)])
 def test_a_default_without_a_time_beside_each_repetition_is_no_comparison(own_ns: tuple[float, ...]) -> None:
     assert validated(changed(ns=(1.0, 2.0, 3.0), own_ns=own_ns), Precision.FP32).status == TrialStatus.FAILED
+
+
+def touching(index: int, size: int, macs: int, poison: int | None = 0) -> TrialLaunch:
+    return dataclasses.replace(launch(CONV, index, 1, 1), step=index, bytes=size, macs=macs, poison=poison)
+
+
+def test_the_cheapest_bytes_come_first_until_the_caches_are_swept() -> None:
+    dense = touching(1, 1_000_000, 10**9)
+    weights = touching(2, SWEEP_BYTES - 1, 10**6)
+    copy = touching(3, 1_000_000, 0)
+    assert launches_before(dense, [dense, weights, copy]) == [copy, weights]
+    assert launches_before(weights, [dense, weights, copy]) == [copy, dense], "never the launch itself"
+
+
+def test_a_launch_that_changes_its_input_is_left_out() -> None:
+    in_place = touching(4, SWEEP_BYTES, 0, poison=None)
+    assert launches_before(touching(5, 1, 1), [in_place]) == []
+
+
+def test_no_more_than_a_few_launches() -> None:
+    small = [touching(index, 8, 0) for index in range(20)]
+    assert len(launches_before(small[0], small)) == MOST_LAUNCHES

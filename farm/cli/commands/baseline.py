@@ -1,7 +1,5 @@
 """Options and help of `farm baseline`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

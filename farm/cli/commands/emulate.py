@@ -1,7 +1,5 @@
 """`farm emulate`: devices to try farm with."""
 
-from __future__ import annotations
-
 import click
 
 from farm.cli.lazy_group import LazyGroup

@@ -1,7 +1,5 @@
 """Options that say how farmrt executes plans: threads, CPUs, hints to the GPU's driver."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Types of arguments that are paths: what cannot be read or written is said before the command does any work."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Options and help of `farm store`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

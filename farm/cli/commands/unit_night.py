@@ -1,7 +1,5 @@
 """Options of `farm unit-night`, which hosts of a cluster run for `farm nightly --cluster`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """What farmrt's `examine` says of a GPU and its driver, judged: answers in, findings out. Pure."""
 
-from __future__ import annotations
-
 from farm.farmrt.answers import ClockAnswer, DeviceAnswer, LaunchesAnswer, LimitsAnswer, ZeroCopyAnswer
 from farm.units.acceptance import AcceptanceFinding, State, Trust
 

@@ -4,8 +4,6 @@ A finding is kept as soon as it is there. So an acceptance that was interrupted 
 tried again, and all is tried again once the unit's system or its driver is another.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import statistics
@@ -21,7 +19,7 @@ from farm.jobs.accept import device_findings as found_of
 from farm.jobs.accept import load
 from farm.jobs.accept.kernels import KERNELS, kernels_finding
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
-from farm.jobs.fleet.health_check import check_basics
+from farm.jobs.fleet.opencl_library import check_basics
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
 from farm.units import acceptance, facts_cache, health, health_check, tried_kernels

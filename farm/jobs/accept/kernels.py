@@ -6,8 +6,6 @@ CPU for the operator, can the unit not be used. Operators that most networks hav
 time is named.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools

@@ -1,7 +1,5 @@
 """A unit under load for minutes: how fast it is from moment to moment, and what its sensors show meanwhile."""
 
-from __future__ import annotations
-
 import dataclasses
 import statistics
 import time

@@ -3,8 +3,6 @@
 Versions of an engine are commits, too: of its package, in the order in which they were published.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib

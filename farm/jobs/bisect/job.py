@@ -1,7 +1,5 @@
 """Bisects: duets of commits against the good end on one unit, until one commit, or few, are left."""
 
-from __future__ import annotations
-
 import dataclasses
 import secrets
 import statistics

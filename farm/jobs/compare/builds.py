@@ -1,16 +1,11 @@
 """`farm compare` of two builds of farm, or of two versions of a model: measured in turns on one unit, then decided."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-
-import numpy.typing as npt
 
 from farm.config.deployment import FARMRT, Deployment, Model, Runtime
 from farm.config.execution import DEFAULT, Execution
@@ -52,8 +47,7 @@ from farm.rows.row import Provenance, Throttling
 from farm.rows.run import RunFigures
 from farm.workspace import Workspace, file_part
 from runtime.errors import ConfigError
-
-Array = npt.NDArray[Any]
+from runtime.graph import Array
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,7 +31,7 @@ from farm.farmrt.answers import ProbeAnswer
 from farm.jobs.choices.model_choice import model_choice
 from farm.jobs.compare.checkout import Checkout
 from farm.jobs.fleet.plan_files import write_plan
-from farm.jobs.fleet.target_choice import choose_target
+from farm.jobs.fleet.planner import choose_target
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import plan_data_type, prepare
 from farm.model import deployments

@@ -4,8 +4,6 @@ Worktrees lie in `build/compare/<commit>` of the repository and stay there, each
 `git worktree remove --force build/compare/<commit>` makes room.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What `farm compare` measures against each other: builds of farm, models, or engines."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path

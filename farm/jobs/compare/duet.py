@@ -5,8 +5,6 @@ B A A B B A A B at random. Its two medians are one replicate each: what a proces
 clocks) is drawn anew with every turn, and does not pass for a difference between the two.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime
@@ -16,9 +14,7 @@ import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy.typing as npt
+from typing import Literal
 
 from farm.condition.throttling import RetryPolicy
 from farm.decision.comparison import count_of_waiting
@@ -35,8 +31,8 @@ from farm.transport.file_digest import sha256
 from farm.units.acceptance import Trust
 from farm.workspace import data_file
 from runtime.errors import FarmError
+from runtime.graph import Array
 
-Array = npt.NDArray[Any]
 Arm = Literal["a", "b"]
 ARMS: tuple[Arm, Arm] = ("a", "b")
 Turn = Callable[[int], tuple[Block, Block]]

@@ -1,7 +1,5 @@
 """Two engines, or two versions of one, in turns on one unit: fresh processes that load the model and run rounds."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib
@@ -16,9 +14,8 @@ from farm.engines.base import EngineRun
 from farm.jobs.compare.contender import Contender
 from farm.jobs.compare.duet import ARMS, Arm, Turn, errors_naming, run_turns
 from farm.jobs.compare.outcome import agreement, ending_of, side_of, throttled_text
-from farm.jobs.engines.lanes import ready_in, run_key
+from farm.jobs.engines.lanes import engine_figures, engine_provenance, ready_in, run_key
 from farm.jobs.engines.ready import EngineModels, ReadyEngine, measured_blocks
-from farm.jobs.engines.result import engine_figures, engine_provenance
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import LoadOptions
 from farm.jobs.models.prepare import Prepared, TestData, prepare, validation_data

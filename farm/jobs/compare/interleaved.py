@@ -15,9 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-
-import numpy.typing as npt
 
 from farm.condition.throttling import RetryPolicy
 from farm.config.execution import DEFAULT, Execution
@@ -27,6 +24,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
 from farm.rows.latency import Latency
 from farm.rows.row import Throttling
+from runtime.graph import Array
 from runtime.plan.plan import Plan
 from runtime.statistics.ratios import Ratio, ratio_of_pairs
 from runtime.target import remembers_programs
@@ -38,7 +36,6 @@ LONG_ROUND_MS = 100.0  # the others' traces in the caches do not matter to such 
 LITTLE_S = 0.5  # a first process that takes no longer is worth it, however late it is
 LEAST_LOOK = 6  # processes of each: with fewer no interval of 95 % says anything
 
-Array = npt.NDArray[Any]
 Pairs = Sequence[float]  # one way's time over another's, in processes that ran in turns
 
 

@@ -1,7 +1,5 @@
 """What a comparison in turns found, as the parts of its row."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """`farm compare` of two stored runs: every case that both have, by its blocks. Nothing is measured. Pure."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """What the two words of a comparison mean: stored runs, deployment files, or builds of farm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal

@@ -1,15 +1,14 @@
 """`farm demo`: the main job on this machine: run and validate, profile and tune a network; a report of it."""
 
-from __future__ import annotations
-
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from farm.config.deployment import Deployment
 from farm.config.inventory import Unit
+from farm.emulation.phone import PhoneSettings
+from farm.emulation.phone_unit import emulated_phone_unit
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
-from farm.jobs.demo.played import played_tunings
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.fleet.progress import ProgressView
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions
@@ -29,6 +28,7 @@ from farm.tables.benchmark import sections
 from farm.tables.run import artifact_lines, run_tables
 from farm.tables.table import Table, milliseconds
 from farm.tables.tune import outcome_lines, played_lines, tune_table
+from runtime.errors import FarmError
 
 _UNTUNED = LoadOptions(tuned=NO_ARTIFACT, kernels=NO_ARTIFACT, selection=NO_ARTIFACT)
 _RUN = RunOptions(validate=True, load=_UNTUNED)
@@ -137,3 +137,31 @@ def write_report(demo: Demo, path: Path) -> None:
             *profiles,
         ],
     )
+
+
+# The tuning of the demonstration on a GPU that is played: what a search gains where defaults are not this machine's.
+#
+# The defaults for CPUs are measured and leave little; a phone's GPU is what tuning is for. Nothing is computed there,
+# and every time is that of a model (docs/emulation.md).
+PHONE = "played_phone"
+SETTINGS = PhoneSettings(soc="kirin970", gpu="mali-g72:mode=timing,pace=yes")
+LEAST_S = 30.0  # of wall time, so that enough processes prove what is found
+
+
+def played_tunings(
+    sources: Sequence[Deployment], progress: ProgressView, budget_s: float, say: Callable[[str], None]
+) -> Iterator[TuneRow]:
+    """Tunes models on an emulated phone whose GPU is played; says why, and yields nothing, where there can be none."""
+    sources = [_on_gpu(each) for each in sources]
+    say(f"tuning on a played {SETTINGS.gpu.partition(':')[0]}: its times are a model's, of no phone")
+    try:
+        with emulated_phone_unit(PHONE, SETTINGS) as unit:
+            search = SearchOptions("quick", max(budget_s, LEAST_S), fresh=True, selection=False)
+            yield from tune_job(sources, [unit], TuneOptions(search), progress=progress)
+    except FarmError as error:
+        say(f"no GPU is played here: {error}")
+
+
+def _on_gpu(source: Deployment) -> Deployment:
+    models = {name: model.model_copy(update={"runtime": "gpu"}) for name, model in source.models.items()}
+    return source.model_copy(update={"models": models})

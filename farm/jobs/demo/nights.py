@@ -1,7 +1,5 @@
 """The nights of the demonstration: two emulated phones of one model, a hot night, and one in which both are slow."""
 
-from __future__ import annotations
-
 import functools
 import shutil
 from collections.abc import Callable, Iterator, Sequence

@@ -26,9 +26,8 @@ from farm.config.inventory import Unit
 from farm.decision.fastest import least_turns, standings
 from farm.engines.base import EngineRun
 from farm.engines.registry import at_version, engines, named_engines
-from farm.jobs.engines.lanes import ready_in, run_key
+from farm.jobs.engines.lanes import engine_figures, engine_provenance, engine_validation, ready_in, run_key
 from farm.jobs.engines.ready import EngineModels, ReadyEngine, measured_blocks, runtimes_of
-from farm.jobs.engines.result import engine_figures, engine_provenance, engine_validation
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.job_rows import identity_of, is_beyond_row, is_ok, unit_groups
 from farm.jobs.fleet.progress import SILENT, ProgressView
@@ -96,7 +95,9 @@ def engines_job(
     wanted, files, are_over = options.wanted, TurnFiles(options.fresh), True
     with TemporaryDirectory() as scratch:
         made = EngineModels(Path(scratch))
-        matches = [_Match(model, wanted, options, made, files) for model in prepare_all(deployment, check=True)]
+        matches = [
+            _Match(model, wanted, options, made, files) for model in prepare_all(deployment, True, progress.here)
+        ]
         if not any(match.lanes for match in matches):
             raise ConfigError(f"{deployment.path}: no model runs on its runtime in these engines")
         groups = unit_groups(units, fleet.spread)

@@ -7,8 +7,6 @@ A unit that is lost is waited for and opened again; the job that it was at is do
 may do it, as often as `retries` allows. A unit that cannot be opened fails the jobs that only it could do.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import queue

@@ -1,7 +1,5 @@
 """Every model on every unit and runtime: a row of each outcome, good or bad."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar

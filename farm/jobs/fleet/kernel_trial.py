@@ -6,17 +6,13 @@ there in a process of its own, beside one from source; what fails or differs is 
 source.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from farm.farmrt.answers import KernelsAnswer, LoadAnswer
 from farm.jobs.fleet.unit import OpenUnit
@@ -24,9 +20,8 @@ from farm.jobs.models.prepare import Prepared, random_input
 from farm.units import tried_kernels
 from farm.workspace import refused_file
 from runtime.errors import DeadlineError, DeviceError, JobError, ProcessEndedError, ProcessKilledError
+from runtime.graph import Array
 from runtime.plan.plan import Plan
-
-Array = npt.NDArray[Any]
 
 # Of a driver that keeps kernels by the names that a binary gives itself: a bad one must not replace good ones there.
 DRIVER_CACHE = "kernel-trial-cache"

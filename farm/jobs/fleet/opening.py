@@ -1,7 +1,5 @@
 """Opens a unit: connects, takes its lease, waits until it is fit, brings farmrt there and starts it."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator
@@ -12,11 +10,9 @@ from farm.condition.device_state import read_state
 from farm.condition.readiness import BYTES_PER_MB, wait_until_ready
 from farm.config.inventory import Unit
 from farm.farmrt.unit_file_store import UnitFileStore
-from farm.jobs.fleet.connection import UnitConnection
-from farm.jobs.fleet.health_check import check_unit
-from farm.jobs.fleet.opencl_library import find_opencl
+from farm.jobs.fleet.opencl_library import check_unit, find_opencl
 from farm.jobs.fleet.progress import UnitProgress
-from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.fleet.unit import OpenUnit, UnitConnection
 from farm.lease import lease
 from farm.lease.lease import Lease
 from farm.transport import Patience, Transport, connect

@@ -1,7 +1,5 @@
 """What a job keeps of each unit: made when it is first asked for, dropped when the unit is closed for good."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary

@@ -1,7 +1,5 @@
 """The files of a plan: itself, its weights, and the library of its custom CPU operators."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from farm import atomic_file

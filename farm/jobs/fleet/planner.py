@@ -1,7 +1,5 @@
 """How models are lowered for one unit: its target, what tuning left for it, and the files that all that lies in."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -9,11 +7,9 @@ from pathlib import Path
 
 from farm.config.deployment import Runtime
 from farm.config.inventory import Unit
-from farm.farmrt.answers import ProbeAnswer
-from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
-from farm.jobs.choices.model_choice import ModelChoice
+from farm.farmrt.answers import DeviceAnswer, OpenClAnswer, ProbeAnswer
+from farm.jobs.choices.model_choice import DEFAULT_PLAN, ModelChoice, PlannedChoice, choice_of_files
 from farm.jobs.fleet.opencl_library import check_opencl
-from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.models import cpu_choice, plans
 from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared
@@ -26,7 +22,8 @@ from runtime.kernels.source import all_sources_hash
 from runtime.kernels.spec import MemoryType
 from runtime.lowering.choice import GraphChoice
 from runtime.plan.plan import Plan
-from runtime.target import Target
+from runtime.target import Target, multiplies_halves
+from runtime.types import Precision
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,3 +134,39 @@ def _conversions(target: Target) -> set[str]:
     kernels = (table.find_kernel(name, MemoryType.IMAGE) for name in ("buffer_to_image", "image_to_buffer"))
     names = {each.refused_name(each.variants[0], target.precision) for each in kernels}
     return names if target.memory == "image" else set()
+
+
+def choose_target(
+    unit: Unit, probe: ProbeAnswer, prepared: Prepared, runtime: Runtime, memory: str | None = None
+) -> Target:
+    """What to lower a model to on a unit that `farmrt probe` describes.
+
+    Raises:
+        UnsupportedError: the unit cannot run it so; the text says what could be changed.
+    """
+    if runtime == "cpu":
+        precision = prepared.precision(runtime)
+        if precision.computes_in_half and not multiplies_halves(probe.cpu.features):
+            precision = Precision.FP16_STORAGE
+        return probe.target(unit.soc, memory="cpu", precision=precision)
+    device = _usable_device(unit, probe.opencl, memory)
+    precisions = prepared.precisions(has_half=device.fp16)
+    if not precisions:
+        reason = f"{device.name} has no fp16 arithmetic; set data_type: fp16_fp32 or fp32_fp32"
+        raise UnsupportedError(f"unit {unit.name!r}: {reason}")
+    settings = {"memory": memory} if memory else {}
+    allow_cpu = "cpu" in prepared.settings.runtimes
+    return probe.target(unit.soc, precision=precisions[0], allow_cpu=allow_cpu, **settings)
+
+
+def _usable_device(unit: Unit, opencl: OpenClAnswer, memory: str | None) -> DeviceAnswer:
+    device, where = opencl.device, f"unit {unit.name!r}"
+    if device is None:
+        reason = opencl.error or "none was found"
+        raise UnsupportedError(
+            f"{where} has no OpenCL driver ({reason}); `farm doctor --device {unit.name}` says what to do, "
+            "or set runtime: cpu"
+        )
+    if memory == "image" and not device.images:
+        raise UnsupportedError(f"{where}: {device.name} has no images; use --memory buffer")
+    return device

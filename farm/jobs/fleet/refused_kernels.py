@@ -4,8 +4,6 @@ Compilers of phones run out of registers, or crash, on one variant of a kernel a
 kept for the unit and its driver (`build/units/<name>/kernels.json`), and lowering passes over it (`Target.refused`).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping

@@ -3,8 +3,6 @@
 farmrt tells of progress step by step in the first round, and knows from it how long later ones may take.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

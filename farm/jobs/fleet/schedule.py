@@ -5,8 +5,6 @@ rule, whose last task ends at most a third later than in the best schedule (R. L
 timing anomalies", 1969).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import heapq
 from collections.abc import Collection, Iterable, Iterator

@@ -3,8 +3,6 @@
 farmrt itself goes back to the plan's launch where a tuned one does not build; a driver that crashes leaves no farmrt.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Collection, Iterator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,30 +13,74 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from farm.condition import awake
 from farm.condition.device_state import read_conditions, read_state
+from farm.condition.task_profile import TaskProfile
 from farm.condition.throttling import MeasuredSample, RetryPolicy, measure_unthrottled
 from farm.config.execution import DEFAULT, Execution
+from farm.config.inventory import Unit
 from farm.farmrt.answers import LoadAnswer, ProbeAnswer, RunAnswer, TrialAnswer
 from farm.farmrt.session import Session
+from farm.farmrt.unit_file_store import UnitFileStore
 from farm.jobs.fleet import round_limit, tuned_entries
-from farm.jobs.fleet.connection import UnitConnection
 from farm.jobs.fleet.plan_files import given_operators
 from farm.jobs.fleet.planner import Planner
+from farm.jobs.fleet.progress import UnitProgress
+from farm.lease.lease import Lease
 from farm.rows.device_state import DeviceState
 from farm.rows.row import Throttling
 from farm.rows.status import Status
+from farm.transport import Transport
+from farm.transport.interruption import Interruption
 from farm.units import acceptance, facts_cache, health, target_files
 from farm.units.acceptance import Trust
 from farm.workspace import data_file
 from runtime.errors import DeviceError, JobError
+from runtime.graph import Array
 from runtime.native.build import build_farmrt
 from runtime.plan.plan import Plan
 from runtime.types import ELEMENT_NAMES
 
-Array = npt.NDArray[Any]
+LOG = logging.getLogger("farm.unit")
+
+
+@dataclasses.dataclass(frozen=True)
+class UnitConnection:
+    """A unit whose lease is held, and all that it takes to start a farmrt there.
+
+    Attributes:
+        opencl: the OpenCL library for farmrt; None leaves the search to it.
+        conditions: what was done to the unit before the job, for a row's settings.
+        interruption: ends what waits for the unit.
+        round_limit_s: how long a round may go without progress before the unit counts as hanging; None: what the
+            deployment file says, else by the work of the plan.
+    """
+
+    unit: Unit
+    transport: Transport
+    lease: Lease
+    store: UnitFileStore
+    progress: UnitProgress
+    opencl: str | None
+    task_profile: TaskProfile
+    conditions: Mapping[str, Any]
+    interruption: Interruption
+    round_limit_s: float | None = None
+
+    def session(self, program: Path | None = None, environment: Mapping[str, str] | None = None) -> Session:
+        """Starts another farmrt on the unit: this farm's, or the one in a file."""
+        farmrt = program or build_farmrt(self.unit.abi, compiled=self._say_compiled)
+        logged = {"FARMRT_LOG": "debug"} if LOG.isEnabledFor(logging.DEBUG) else {}
+        remote = self.store.put([farmrt])[farmrt]
+        if not program:
+            self.transport.hash_with(remote)
+        return Session(self.transport, remote, {**logged, **(environment or {})}, wrap=self.task_profile.wrap)
+
+    def _say_compiled(self, done: int, units: int) -> None:
+        self.progress.stage(f"farmrt for {self.unit.abi}: compiled {done} of {units} files, once")
+
+
 Value = TypeVar("Value")
 
 START_DEADLINE_S = 25.0  # of a farmrt that only has to read a line; no driver is asked yet

@@ -1,7 +1,5 @@
 """Looks at a unit for `farm doctor --device`: what it has, what it lacks for jobs, and what to do about it."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 
@@ -11,8 +9,7 @@ from farm.condition.device_state import read_state
 from farm.config.inventory import DEFAULT_FILE, Unit
 from farm.doctor import MAX_FOUND, Check
 from farm.farmrt.answers import DeviceAnswer, OpenClAnswer
-from farm.jobs.fleet.opencl_library import check_opencl, find_opencl
-from farm.jobs.fleet.probe import read_probe
+from farm.jobs.fleet.opencl_library import check_opencl, find_opencl, read_probe
 from farm.lease import lease
 from farm.rows.device_state import DeviceState
 from farm.transport import Transport, connect

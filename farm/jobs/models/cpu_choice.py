@@ -3,8 +3,6 @@
 A file is of one CPU (its name and features), graph and runtime: for any other it is as if it were not there.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

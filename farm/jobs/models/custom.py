@@ -1,7 +1,5 @@
 """The users' operators of a deployment file: those that it names, and those that are installed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from runtime.custom.binding import BoundOperator
 from runtime.custom.registry import find_operator, register
 from runtime.errors import ConfigError
 from runtime.graph import Graph
-from runtime.importers.custom_nodes import CustomNames
+from runtime.importers.farm_domain import CustomNames
 from runtime.operators.table import OPERATORS
 from runtime.passes.pipeline import PassReport
 

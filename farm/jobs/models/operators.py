@@ -1,14 +1,12 @@
 """What farmrt must have to run some models: its engines, and the operators of its CPU engine."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Collection, Iterable, Mapping
 
 from farm.config.deployment import Deployment
 from farm.jobs.models.prepare import Failed, Prepared, prepare_all
-from runtime.custom.c_kernel import CKernel
+from runtime.custom.c_library import CKernel
 from runtime.layout.blocked import BLOCKS
 from runtime.lowering.choice import NodeChoice, Place, graph_choice
 from runtime.lowering.lower import lower

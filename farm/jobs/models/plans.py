@@ -1,7 +1,5 @@
 """Models lowered once for each target, however many units share it, and the files that the plans are written to."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy.typing as npt
 import onnx
 
 from farm.config.deployment import DataType, Deployment, Input, Model, Output, Runtime
@@ -18,19 +17,18 @@ from farm.config.platforms import PLATFORMS, DataFormat
 from farm.jobs.models.custom import custom_names, custom_report
 from farm.model import boundary, data_formats, fetch, own_values
 from farm.model.arithmetic_limits import beyond_half
-from farm.model.framework_model import FrameworkModel
+from farm.model.framework_model import READERS, FrameworkModel, read_source_model
 from farm.model.further_cases import FurtherCases, further_cases
 from farm.model.further_inputs import NUDGE, generator, nudged, with_nudged_scales
 from farm.model.metrics import Metrics, compare, worst
 from farm.model.oracle import expected_outputs
 from farm.model.padded_outputs import filled
-from farm.model.source_model import READERS, read_source_model
 from farm.rows.forecast import MIXED
 from farm.workspace import Workspace
 from runtime.convert import convert
 from runtime.errors import ConfigError, FarmError, ModelError, NoReferenceError, UnsupportedError
-from runtime.graph import Graph
-from runtime.importers.custom_nodes import CustomNames
+from runtime.graph import Array, Graph
+from runtime.importers.farm_domain import CustomNames
 from runtime.importers.onnx_file import whole
 from runtime.importers.stand_ins import needs_stand_in
 from runtime.lowering.choice import GraphChoice
@@ -44,7 +42,6 @@ from runtime.types import OriginFormat, Precision, Precisions, asked_algorithms
 if TYPE_CHECKING:
     from farm.quantization.quantizer import FloatModel
 
-Array = npt.NDArray[Any]
 
 PRECISIONS: Mapping[DataType, Precision] = {
     "fp32_fp32": Precision.FP32,
@@ -57,6 +54,7 @@ QUANTIZED = "eight bits within the limit of noise"
 FLOAT_NUDGE = 2.0**-13  # moves some steps of small inputs, too
 MOVEMENTS = 3  # one alone may chance to move no step that counts
 STANDARD_DOMAINS = ("", "ai.onnx")
+Tell = Callable[[str], None]  # gets how far what takes long is
 
 
 def data_types(precisions: Iterable[Precision]) -> str:
@@ -179,7 +177,13 @@ class Prepared:
         return {tensor.name: tensor.data_format for tensor in self.outputs}
 
 
-def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool = False) -> Prepared:
+def _untold(text: str) -> None:
+    """Tells nobody."""
+
+
+def prepare(
+    source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool = False, tell: Tell = _untold
+) -> Prepared:
     """Fetches and converts a model; with `check` its check_tensors are outputs too.
 
     Raises:
@@ -220,17 +224,17 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
     is_own = settings.oracle == "onnxruntime" or settings.is_quantized_here or needs_stand_in(model)
     oracle = None if is_own else found
     prepared = Prepared(source, name, settings, inputs, outputs, model, graph, tuple(reports), custom, oracle)
-    return prepared if settings.quantize_within is None else _quantized_within(prepared, fetcher)
+    return prepared if settings.quantize_within is None else _quantized_within(prepared, fetcher, tell)
 
 
-def _quantized_within(prepared: Prepared, fetcher: fetch.Fetcher) -> Prepared:
+def _quantized_within(prepared: Prepared, fetcher: fetch.Fetcher, tell: Tell) -> Prepared:
     """The model in eight bits as far as its noise allows."""
     from farm.quantization import by_keys
 
     name, settings = prepared.name, prepared.settings
     try:
         folder, limit = fetcher.sample_folder(name), settings.quantize_within or 0.0
-        model, said = by_keys.quantized_within(prepared.floats("quantize_samples"), folder, limit)
+        model, said = by_keys.quantized_within(prepared.floats("quantize_samples"), folder, limit, tell)
     except ConfigError as error:
         raise prepared.deployment.error(("models", name, "quantize_within"), str(error)) from None
     graph, reports = convert(model, formats=_known_formats(prepared.inputs, prepared.outputs), custom=prepared.custom)
@@ -264,13 +268,13 @@ def _framework_model(settings: Model, path: Path, outputs: tuple[Output, ...], t
     return FrameworkModel(settings.platform, path, settings.subgraph.inputs, outputs, own, trusted)
 
 
-def prepare_all(source: Deployment, check: bool = False) -> list[Prepared | Failed]:
+def prepare_all(source: Deployment, check: bool = False, tell: Tell = _untold) -> list[Prepared | Failed]:
     """Every model of the file; one that cannot be converted does not keep the others from running."""
     fetcher = fetch.Fetcher(source)
     models: list[Prepared | Failed] = []
     for name in source.models:
         try:
-            models.append(prepare(source, name, fetcher, check))
+            models.append(prepare(source, name, fetcher, check, tell))
         except ModelError as error:
             models.append(Failed(source, name, source.models[name], error))
     ready = {each.name: each for each in with_siblings([each for each in models if isinstance(each, Prepared)])}

@@ -1,7 +1,5 @@
 """The bundles of a nightly run: what a case leaves for later nights, and what earlier nights have left for it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +9,7 @@ from farm.decision.build_spread import measured_change
 from farm.decision.duet_schedule import PastNight
 from farm.decision.judgement import Judgement, Verdict
 from farm.jobs.compare.bundle import Bundle
-from farm.jobs.compare.duet import Arm, Array, Entry
+from farm.jobs.compare.duet import Arm, Entry
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.nightly.case import Software
 from farm.nightly.night import Night
@@ -23,6 +21,7 @@ from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Metric, highest_temperature_c
 from farm.rows.status import Status
 from farm.store.bundle_archive import BundleArchive
+from runtime.graph import Array
 
 Inputs = Mapping[str, Array]
 

@@ -1,7 +1,5 @@
 """One case of a nightly run on a unit: what is looked at once a night, and the blocks that are timed."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 from collections.abc import Mapping

@@ -14,6 +14,7 @@ from farm.engines.base import EngineRun, EngineSnapshot, EngineTask
 from farm.engines.registry import NamedEngine
 from farm.jobs.compare.duet import Turn
 from farm.jobs.compare.engine_duel import engine_turn
+from farm.jobs.engines.lanes import engine_figures, engine_provenance, engine_validation
 from farm.jobs.engines.ready import (
     EngineModels,
     ReadyEngine,
@@ -23,7 +24,6 @@ from farm.jobs.engines.ready import (
     ready_of,
     started,
 )
-from farm.jobs.engines.result import engine_figures, engine_provenance, engine_validation
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.nightly.case import Examination, Software, Subject
 from farm.jobs.validate import Validation

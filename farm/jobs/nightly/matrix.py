@@ -1,7 +1,5 @@
 """`farm nightly`: the matrix of nightly.yml on all its units at once, each row as soon as its unit is through."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where a night's models are measured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from farm.config.given_model import GivenModel

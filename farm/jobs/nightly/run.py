@@ -1,7 +1,5 @@
 """A nightly run in the store: begun or gone on with, every block and row kept at once, judged at the end."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,8 +17,8 @@ from farm.rows.series import Case, SeriesKey, case_of, digest
 from farm.rows.status import Status
 from farm.store import Store
 from farm.store.bundle_archive import BundleArchive, folder_of
-from farm.store.bundle_pruning import prune_bundles
 from farm.store.lines import INTERRUPTED, RunData, new_run
+from farm.store.pruning import prune_bundles
 from farm.store.recorder import Recorder
 from farm.store.shared_bundles import SharedBundles
 from farm.store.shared_place import SharedPlace

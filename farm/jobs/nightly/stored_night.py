@@ -1,7 +1,5 @@
 """A night as the store knows it, judged anew: what `farm nightly` ends with and `farm report` shows."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import functools
@@ -11,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from farm.decision.controls import ControlCount, compared_nights, control_report, count_alarms
 from farm.decision.duet_verdict import with_duet
-from farm.decision.judgement import Judgement
+from farm.decision.judgement import Judgement, Verdict
+from farm.decision.operator_changes import OperatorChange, Times, operator_changes, summed_times
 from farm.decision.regression import compare_points, judge_series, needs_twin, twin_evidence
 from farm.decision.timed import TwinEvidence
-from farm.jobs.nightly.operators import changed_operators
 from farm.nightly.configuration import LAST_GOOD, SERIES
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
 from farm.processes import each_result
@@ -25,6 +23,7 @@ from farm.rows.packed_points import PackedPoints
 from farm.rows.row import OWN_ENGINE
 from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Metric, Nature, Point, SeriesKey, case_of
+from farm.rows.status import Status
 from farm.store import Store
 from runtime.errors import ConfigError
 
@@ -231,3 +230,25 @@ def _trace(rows: Iterable[NightlyRow]) -> list[tuple[str, DeviceState]]:
     """The states round all blocks, oldest first."""
     blocks = sorted((block for row in rows for block in row.blocks), key=lambda block: block.time)
     return [(block.time, state) for block in blocks for state in (block.state_before, block.state_after)]
+
+
+NIGHTS_BEFORE = 14
+_CHANGED = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+
+
+def changed_operators(store: Store, series: Iterable[SeriesReport]) -> Sequence[OperatorChange]:
+    """The operators that have changed in a case, of these series, whose latency has; empty for any other case."""
+    latency = next((each for each in series if each.key.metric == Metric.LATENCY), None)
+    if latency is None or latency.judgement.verdict not in _CHANGED:
+        return ()
+    runs, since = [point.run for point in latency.points], max(latency.judgement.nights, 1)
+    now = _nights(store, runs[-since:], latency.key.case)
+    before = _nights(store, runs[-since - NIGHTS_BEFORE : -since], latency.key.case)
+    return operator_changes(list(now), list(before))
+
+
+def _nights(store: Store, runs: Iterable[int], case: Case) -> Iterator[Times]:
+    for run in runs:
+        row = store.nightly_row(run, case)
+        if row and row.status == Status.OK and row.ops:
+            yield summed_times((op.name, op.type, op.avg_ms) for op in row.ops)

@@ -1,7 +1,5 @@
 """One unit's night: all its cases in blocks, then more blocks of what looks changed, then a row of each case."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools
@@ -19,9 +17,8 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed
 from farm.jobs.nightly.bundles import NightBundles
 from farm.jobs.nightly.case import Examination, Subject, examine, measure_block
-from farm.jobs.nightly.duets import BundleTurns, DuetCase, DuetTurns, PairNotebook
+from farm.jobs.nightly.duets import BundleTurns, DuetCase, DuetTurns, PairNotebook, UnitDuets
 from farm.jobs.nightly.engines import NightEngines
-from farm.jobs.nightly.unit_duets import UnitDuets
 from farm.jobs.run import rounds_settings
 from farm.nightly.block_order import ARMS, PlannedBlock, block_order
 from farm.nightly.configuration import NightlyConfiguration

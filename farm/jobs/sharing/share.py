@@ -1,7 +1,5 @@
 """Takes over what other hosts have tuned, and gives them what was tuned here."""
 
-from __future__ import annotations
-
 import dataclasses
 import tempfile
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A plan that is not accurate enough and has operators in half is a measurement of
 says what the model of `runtime.selection.noise` may say of the next one. A few such steps are made at most.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Times what may be chosen: the launches of candidates on a unit, each checked, and remembered in the SoC's journal."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic

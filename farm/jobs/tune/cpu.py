@@ -1,7 +1,5 @@
 """Tuning of the runtime cpu: what the search finds is proved against the default, and kept beside the plans."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path

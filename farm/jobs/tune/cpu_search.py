@@ -6,8 +6,6 @@ with each operator in the one that is faster, conversions included; then the bes
 and on the big cores alone where there are others.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math

@@ -1,7 +1,5 @@
 """Plans of one model for a unit's CPU, each with threads of its own: fresh processes of all of them run in turns."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools

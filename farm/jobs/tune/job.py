@@ -71,7 +71,8 @@ def tune_job(
     """
     for source in deployments:
         time_layers(source, units, options.execution, fleet, progress)
-    models = [model.with_execution(options.execution) for source in deployments for model in prepare_all(source)]
+    prepared_models = [model for source in deployments for model in prepare_all(source, tell=progress.here)]
+    models = [model.with_execution(options.execution) for model in prepared_models]
     prepared = [model for model in models if isinstance(model, Prepared) and "gpu" in model.settings.runtimes]
     tuning = _Tuning(prepared, options, len(units))
     after_refusals: WeakKeyDictionary[OpenUnit, _Tuning] = WeakKeyDictionary()

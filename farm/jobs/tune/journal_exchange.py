@@ -1,12 +1,10 @@
 """Carries tuning trials between the hosts of a cluster: each host's shared journals become copies on all others.
 
-A host says to all others (farm/cluster/journal_topic.py) what it appends to its own journals, and where in the file it
+A host says to all others (farm/cluster/worker.py) what it appends to its own journals, and where in the file it
 stands; the others append it to their copies, which their tuners follow too (tuner/shared_journal.py). Who misses
 something says so, and the owner says it again from there: after a lost message, an absence, or where a host is new.
 Files only grow and their names are unique, so that nothing needs to be agreed upon.
 """
-
-from __future__ import annotations
 
 import contextlib
 import os

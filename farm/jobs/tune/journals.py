@@ -1,7 +1,5 @@
 """A SoC's journal as a search opens it: the file of this folder, with the trials of others where a folder is shared."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,14 +1,12 @@
 """Keeps a choice that won: beside the tuned parameters, with what was predicted and measured in the manifest."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import json
 
 from farm import artifacts
 from farm.artifacts import ChoiceRecord
-from farm.jobs.choices.in_force import subject_of
+from farm.jobs.choices.model_choice import subject_of
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.tune.proof import Proof

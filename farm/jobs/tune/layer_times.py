@@ -43,8 +43,11 @@ def time_layers(
     options = BenchmarkOptions(ROUNDS, load=LoadOptions(execution=execution))
     ways = {limit: _limited(source, names, limit) for limit in (by_keys.NONE, by_keys.ALL)}
     rows: dict[float, list[BenchmarkRow]] = {limit: [] for limit in ways}
-    for _ in range(TURNS):
+    for turn in range(TURNS):
         for limit, each in ways.items():
+            way = "in float" if limit == by_keys.NONE else "in eight bits"
+            for unit in units:
+                progress.stage(unit.name, f"layers {way}: turn {turn + 1} of {TURNS}")
             rows[limit] += [
                 row for row in benchmark_job(each, units, options, fleet, progress) if row.status == Status.OK
             ]

@@ -4,8 +4,6 @@ Each probe is timed like a candidate: checked, after a ramp until its times agre
 counts. What a driver fails on is remembered too, and its figure stays the typical one of the GPU family.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

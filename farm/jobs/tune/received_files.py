@@ -5,8 +5,6 @@ tuned by one command, the set stays whose unit proved the largest gain over its 
 was proved as a whole. Choices over the graph come with their set. Journals are united, line by line.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Iterator

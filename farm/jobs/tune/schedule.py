@@ -1,7 +1,5 @@
 """When each phase of a tuning must have ended on a unit, and how much fits into the time that is left."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -17,8 +17,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from pathlib import Path
 
 from farm.jobs.choices.costs import KnownCosts, known_costs, trials_fingerprint
-from farm.jobs.choices.data_types import chosen_data_type, ms_by_data_type
-from farm.jobs.choices.goals import memory_goal
+from farm.jobs.choices.model_choice import chosen_data_type, memory_goal, ms_by_data_type
 from farm.jobs.compare.interleaved import Effort, Pairs, PlanFile, TunedFiles, measure_in_turns
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit

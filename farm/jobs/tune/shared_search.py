@@ -1,7 +1,5 @@
 """One search for all units of a SoC: the first unit that wants it leads, those that come meanwhile help."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Callable

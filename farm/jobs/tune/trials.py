@@ -1,7 +1,5 @@
 """Trials on a unit: the tuner's `measure`, over a farmrt that holds a trial plan and is started again when it dies."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections.abc import Callable, Sequence

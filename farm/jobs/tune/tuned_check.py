@@ -1,7 +1,5 @@
 """Whether the tuned files of the build folder are still good for a unit: whole, valid for its driver, a gain."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

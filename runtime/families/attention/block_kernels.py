@@ -1,7 +1,5 @@
 """Attention of farmrt's CPU between tensors of eight bits; it has no OpenCL."""
 
-from __future__ import annotations
-
 from runtime.kernels.blocked import blocked_row
 
 _STRIDES = " ".join(f"{tensor}s{axis}:0" for tensor in "qkvy" for axis in range(4))

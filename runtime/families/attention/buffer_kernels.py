@@ -92,6 +92,5 @@ BUFFER_KERNELS = (
             dims["batch"] * dims["heads"] * dims["queries"] * dims["keys"] * (dims["depth"] + dims["values"])
         ),
         local=_local_size,
-        splittable=False,
     ),
 )

@@ -1,7 +1,5 @@
 """Scaled dot-product attention (geometry.py): its row, and what NumPy computes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

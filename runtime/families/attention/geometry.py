@@ -13,8 +13,6 @@ other, or in one tensor with queries, keys and values. Attributes:
     scale, causal                    causal: a key behind the query's place counts nothing
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal

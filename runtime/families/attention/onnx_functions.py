@@ -3,8 +3,6 @@
 ONNX Runtime's documentation of its operators defines them so. Quantised operands become floats, where they are read.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

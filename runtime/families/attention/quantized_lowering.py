@@ -1,7 +1,5 @@
 """Attention between tensors of eight bits as one step of a CPU: both products, and what is rounded between them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Sequence

@@ -1,7 +1,5 @@
 """Attention as one launch, which reads heads and writes them wherever they lie; and the sizes to measure."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from runtime.graph import Node

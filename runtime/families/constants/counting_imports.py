@@ -1,7 +1,5 @@
 """Operators that count: Trilu, EyeLike, NonZero, Unique of constants."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Operators that only shape arithmetic uses: evaluated at import, and refused where an input is not constant."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ A node becomes nodes of ONNX that make of drawn constants what it makes of its o
 which no other runtime draws of it; without one the name of the node's output does.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -19,7 +19,8 @@ def _convolution_macs(dims: Dims) -> int:
 
 
 def _depthwise_macs(dims: Dims) -> int:
-    return math.prod(dims[name] for name in ("batch", "out_h", "out_w", "channels", "k_h", "k_w"))
+    products = math.prod(dims[name] for name in ("batch", "out_h", "out_w", "channels", "k_h", "k_w"))
+    return products * dims.get("group", 1)
 
 
 def _separable_macs(dims: Dims) -> int:
@@ -35,11 +36,12 @@ BLOCKED_CONV2D = blocked_row(
 BLOCKED_WINOGRAD = blocked_row(
     "blocked_winograd", "Conv2D", "x w:weights b residual y", _CONVOLUTION, "act_a act_b", _convolution_macs
 )
+# Also of groups of 4, 8 or 16 channels, which fit in a block: `group` of them.
 BLOCKED_DEPTHWISE = blocked_row(
     "blocked_depthwise",
     "DepthwiseConv2d",
     "x w b residual y",
-    f"batch in_h in_w out_h out_w channels {WINDOW}",
+    f"batch in_h in_w out_h out_w channels {WINDOW} group",
     "act_a act_b",
     _depthwise_macs,
 )

@@ -25,9 +25,13 @@ from runtime.types import Algorithm, ElementType, Storage
 
 # Up to so many channels, a convolution reads the user's row-major image as it lies.
 FIRST_CHANNELS = 4
+# Outputs of a convolution whose lanes are better filled with inputs (RT_FEW_CHANNELS).
+FEW_CHANNELS = 4
 # Neighbouring groups are computed as one, the filters between them zeros, where that wastes no more than this factor:
 # in row-major order a group of a channel or two takes a hundred times as long for each product.
 _MOST_MERGED = 16
+# Channels of a group that lanes of one register have; and columns of an output for which its loops are unrolled.
+_GROUPS_WITHIN_BLOCK, _LEAST_COLUMNS = (4, 8, 16), 4
 # Winograd's transforms pay where so many tiles share the weights, which are four times as many as a direct convolution
 # reads: 7x7 and 8x8 images of many channels would wait for them.
 _WINOGRAD_MIN_TILES = 6
@@ -63,22 +67,53 @@ def lower_conv(builder: Builder, node: Node) -> None:
         return
     if conv.is_depthwise:
         rows = conv.filter.reshape(1, conv.group, -1)
-        dims = conv.window() | {"channels": conv.group}
+        dims = conv.window() | {"channels": conv.group, "group": 1}
         _emit(conv, BLOCKED_DEPTHWISE, "DepthwiseConv2d", dims, rows, {})
+        return
+    if (group := group_within_block(conv)) > 1:
+        rows = conv.filter.reshape(1, conv.group * group, -1)
+        dims = conv.window() | {"channels": conv.group * group, "group": group}
+        _emit(conv, BLOCKED_DEPTHWISE, "Conv2D", dims, rows, {})
         return
     groups, filters = merged_filters(conv)
     dims = conv.window() | {"in_c": filters.shape[2], "out_c": filters.shape[1], "groups": groups}
     if algorithm(builder, node) == CPU_WINOGRAD:
         _emit(conv, BLOCKED_WINOGRAD, "Conv2D", dims, *winograd_rows(filters[0]))
+    elif has_few_outputs(builder, node):
+        _emit(conv, BLOCKED_CONV2D, "Conv2D", dims, few_rows(filters[0]), {"FEW": 1})
     else:
         rows = filters.transpose(0, 1, 3, 4, 2).reshape(groups, filters.shape[1], -1)
         _emit(conv, BLOCKED_CONV2D, "FullyConnected" if conv.is_matrix else "Conv2D", dims, rows, {})
+
+
+def group_within_block(conv: Convolution) -> int:
+    """Channels of a group that lies within a block and is computed as if each channel had filters of its own, else 1.
+
+    As a part of a matrix with zeros, most products would be zero, and each output needs pointers to its inputs.
+    """
+    outputs, inputs, *window = conv.filter.shape
+    alike = conv.group > 1 and outputs // conv.group == inputs and inputs in _GROUPS_WITHIN_BLOCK
+    fits = inputs <= conv.builder.block and (window, conv.dilations) == ([3, 3], (1, 1)) and max(conv.strides) <= 2
+    return inputs if alike and fits and conv.y_shape[3] >= _LEAST_COLUMNS else 1
 
 
 def winograd_rows(filters: Array) -> tuple[Array, dict[str, int]]:
     """Filters [out_c, in_c, 3, 3] as Winograd's kernels read them, and the option that says so."""
     wide = transform_filter(filters, CPU_WINOGRAD.tile).transpose(2, 3, 0, 1)
     return wide.reshape(-1, *filters.shape[:2]), {"WINO": CPU_WINOGRAD.tile}
+
+
+def has_few_outputs(builder: Builder, node: Node) -> bool:
+    """Whether a direct convolution's lanes are better filled with inputs than with outputs."""
+    outputs, inputs = builder.graph.shape(node.inputs[1])[:2]
+    return node.attrs["group"] == 1 and outputs <= FEW_CHANNELS and inputs >= builder.block
+
+
+def few_rows(filters: Array) -> Array:
+    """Filters [out_c, in_c, k_h, k_w] so that, packed, they are [FEW_CHANNELS][k_h][k_w][in_c, in whole blocks]."""
+    every = np.zeros((FEW_CHANNELS, *filters.shape[1:]), filters.dtype)
+    every[: len(filters)] = filters
+    return every.transpose(0, 2, 3, 1).reshape(-1, filters.shape[1], 1)
 
 
 def merged_filters(conv: Convolution) -> tuple[int, Array]:
@@ -112,7 +147,8 @@ def _emit(
     builder, node = conv.builder, conv.node
     x, first = _input(conv) if kernel is BLOCKED_CONV2D else (builder.read(node.inputs[0], Storage.BLOCKED), {})
     residual = builder.read(node.inputs[3], Storage.BLOCKED) if node.input(3) else None
-    in_half = kernel is not BLOCKED_DEPTHWISE and not first and builder.holds_in_half(rows)
+    are_floats = kernel is BLOCKED_DEPTHWISE or first or "FEW" in defines
+    in_half = not are_floats and builder.holds_in_half(rows)
     packed = pack_rows(rows, builder.block)
     weights = builder.constant(node.inputs[1], packed, ElementType.F16 if in_half else None)
     bias = builder.constant(node.input(2) or f"{node.name}:bias", conv.bias_data())

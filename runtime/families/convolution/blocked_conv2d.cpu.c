@@ -4,11 +4,11 @@
  * Weights pass over all tiles of a turn (blocked_turns.c), so many input channels at a time that they stay in the cache,
  * and the sums so far wait in the output. Weights in half become floats there, in the worker's memory, unless the CPU is
  * to multiply in half, and can (HALF_SUMS). Where there are few output channels, as of an image, most lanes of a block
- * of them would compute nothing: inputs lie in the lanes then, and the weights are put in that order first.
+ * of them would compute nothing: FEW says that inputs lie in the lanes, and weights are
+ * [RT_FEW_CHANNELS][k_h][k_w][in_c, filled up to whole blocks], floats, zeros where there is no channel.
  */
 #include <math.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "../../native/src/system/arithmetic.h"
 #include "../../native/src/cpu/cpu_half.h"
@@ -23,9 +23,9 @@ typedef struct {
     rt_conv_turns turns;
     void (*product)(const rt_blocked_tile *tile);
     int64_t tile_blocks;
-    bool in_half;  /* the product reads weights in half */
-    float *few;    /* weights of few output channels, [output][tap][channel]; NULL: as they lie */
-    int64_t chunk; /* channels of a tap that are summed at once */
+    bool in_half;       /* the product reads weights in half */
+    int64_t tap_stride; /* of the weights */
+    int64_t chunk;      /* channels of a tap that are summed at once */
 } division;
 
 /* The most bytes of the floats that a chunk's weights in half become, UINT64_MAX where they overflow. */
@@ -35,26 +35,16 @@ static uint64_t floats_bytes(const rt_cpu_call *call, const rt_conv_dims *d) {
     return bytes > WEIGHT_BYTES ? bytes : WEIGHT_BYTES;
 }
 
-/* Input channels, filled up to whole blocks. */
-static int64_t whole_channels(const rt_cpu_call *call, const rt_conv_dims *d) {
-    return (int64_t)rt_blocked_elements(1, (uint64_t)d->in_c, 1, call->codes.block);
-}
-
 /* The loops in half that a call asks for; NULL: none, or the CPU has no such arithmetic. */
 static const rt_half_kernels *half_of(const rt_cpu_call *call) {
     return call->codes.half_sums ? rt_half_kernels_of(call->tiles, call->codes.block) : NULL;
 }
 
-/* Whether the lanes are better filled with inputs. */
-static bool has_few(const rt_cpu_call *call, const rt_conv_dims *d) {
-    bool fills = d->groups == 1 && d->out_c <= RT_FEW_CHANNELS && (uint32_t)d->in_c >= call->codes.block;
-    return fills && half_of(call) == NULL && !call->codes.first;
-}
-
-/* Bytes of the weights of few output channels. */
-static uint64_t few_bytes(const rt_cpu_call *call, const rt_conv_dims *d) {
-    uint64_t inputs = rt_product3(d->k_h, d->k_w, (int32_t)whole_channels(call, d));
-    return rt_product(inputs, RT_FEW_CHANNELS * sizeof(float));
+/* Elements of the weights. */
+static uint64_t weights_of(const rt_cpu_call *call, const rt_conv_dims *d) {
+    if (!call->codes.few) return rt_conv_weights(call, d, rt_product3(d->k_h, d->k_w, d->in_c));
+    uint64_t taps = rt_product3(d->k_h, d->k_w, RT_FEW_CHANNELS);
+    return rt_blocked_elements(taps, (uint64_t)d->in_c, 1, call->codes.block);
 }
 
 static const char *conv_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
@@ -63,16 +53,17 @@ static const char *conv_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     if (problem != NULL) return problem;
     if (call->codes.first && call->codes.weight_bits) return "a first layer's weights are floats";
     if (call->codes.half_sums && !call->codes.weight_bits) return "it multiplies in half, and its weights are floats";
+    if (call->codes.few && (d.groups > 1 || d.out_c > RT_FEW_CHANNELS)) return "it has more outputs than few";
+    if (call->codes.few && (call->codes.first || call->codes.weight_bits)) return "weights of few outputs are floats of blocks";
     if (call->codes.first) return rt_blocked_first_check(call, needs);
     uint64_t images = rt_product((uint64_t)d.batch, (uint64_t)d.groups);
     uint64_t pixels = rt_product((uint64_t)d.in_h, (uint64_t)d.in_w);
     uint64_t x = rt_blocked_elements(images, (uint64_t)d.in_c, pixels, call->codes.block);
     if (!rt_flat_fits(&call->tensors[RT_CONV_X], x)) return "the input exceeds its pool";
-    problem = rt_conv_tensors_check(call, &d, rt_product3(d.k_h, d.k_w, d.in_c), needs);
+    problem = rt_conv_tensors_check(call, &d, rt_product3(d.k_h, d.k_w, d.in_c), weights_of(call, &d), needs);
     if (problem != NULL) return problem;
     needs->scratch_bytes = rt_conv_turn_bytes(&d);
     if (call->codes.weight_bits) needs->scratch_bytes = rt_sum(needs->scratch_bytes, floats_bytes(call, &d));
-    if (has_few(call, &d)) needs->scratch_bytes = rt_sum(needs->scratch_bytes, few_bytes(call, &d));
     return NULL;
 }
 
@@ -137,34 +128,14 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
         whole.zeros = zeros;
         whole.taps = (uint32_t)turns->taps;
         whole.plane = turns->x_plane;
-        whole.tap_stride = turns->d.in_c * turns->block;
-        if (all->few != NULL) {
-            whole.weights = all->few, whole.halves = NULL;
-            whole.tap_stride = whole_channels(turns->call, &turns->d);
-            whole.weights_stride = turns->taps * whole.tap_stride;
-        }
+        whole.tap_stride = all->tap_stride;
+        whole.weights_stride = turns->taps * all->tap_stride;
         whole.blocks = (uint32_t)(blocks / passes + (pass < blocks % passes));
         for (int64_t channel = 0; channel < turns->d.in_c; channel += all->chunk) {
             chunk_run(all, &own, chunk_tile(all, &whole, channel, floats));
         }
         rt_conv_apply(&whole, own.first_pixel, own.tiles * own.width + own.wider, turns->block);
         block += whole.blocks;
-    }
-}
-
-/* Puts the weights of few output channels, [tap][channel][lane], in their order; zeros behind the last of either. */
-static void few_pack(const rt_conv_turns *turns, float *target) {
-    int64_t inputs = turns->d.in_c, whole = whole_channels(turns->call, &turns->d), block = turns->block;
-    const rt_cpu_tensor *weights = &turns->call->tensors[RT_CONV_W];
-    memset(target, 0, (size_t)few_bytes(turns->call, &turns->d));
-    for (int64_t i = 0; i < turns->taps * inputs; i++) {
-        float widened[16];
-        const float *own = (const float *)weights->data + i * block;
-        if (turns->call->codes.weight_bits) {
-            turns->call->tiles->halves_to_floats((const uint16_t *)weights->data + i * block, (uint64_t)block, widened);
-            own = widened;
-        }
-        for (int64_t o = 0; o < turns->d.out_c; o++) target[(o * turns->taps + i / inputs) * whole + i % inputs] = own[o];
     }
 }
 
@@ -178,7 +149,7 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
     division all = {.product = kernels->product, .tile_blocks = kernels->blocks, .in_half = half != NULL};
     if (all.in_half) all.product = half->product, all.tile_blocks = half->blocks;
     rt_conv_dims d = rt_blocked_conv2d_args_of(call);
-    bool is_few = has_few(call, &d);
+    bool is_few = call->codes.few;
     if (is_few) all.product = kernels->few, all.tile_blocks = 1;
     const rt_conv_input x = {call->tensors[RT_CONV_X].data, zeros, sizeof(float), false};
     uint32_t tile_pixels = all.in_half ? half->pixels : is_few ? kernels->few_pixels : kernels->pixels;
@@ -186,11 +157,8 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
     int64_t block = all.turns.block, bytes = all.turns.taps * all.tile_blocks * block * block * (int64_t)sizeof(float);
     all.chunk = (WEIGHT_BYTES / bytes > 1 ? WEIGHT_BYTES / bytes : 1) * block;
     if (all.in_half) all.chunk = (int64_t)rt_ceil_div(RT_HALF_PRODUCTS, (uint64_t)(all.turns.taps * block)) * block;
-    if (is_few) {
-        all.few = (float *)(void *)((uint8_t *)rt_workers_scratch(workers, 0) + rt_conv_turn_bytes(&d));
-        few_pack(&all.turns, all.few);
-        all.chunk = d.in_c;
-    }
+    all.tap_stride = is_few ? all.turns.in_blocks * block : d.in_c * block;
+    if (is_few) all.chunk = d.in_c;
     rt_workers_run(workers, rt_division_turns(&all.turns.turns), turn_run, &all);
 }
 

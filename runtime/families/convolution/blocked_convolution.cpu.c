@@ -5,15 +5,19 @@
 
 #include "../../native/src/system/arithmetic.h"
 
-const char *rt_conv_tensors_check(const rt_cpu_call *call, const rt_conv_dims *d, uint64_t depth, rt_cpu_needs *needs) {
+uint64_t rt_conv_weights(const rt_cpu_call *call, const rt_conv_dims *d, uint64_t depth) {
+    return rt_blocked_elements((uint64_t)d->groups, (uint64_t)d->out_c, depth, call->codes.block);
+}
+
+const char *rt_conv_tensors_check(const rt_cpu_call *call, const rt_conv_dims *d, uint64_t depth, uint64_t weights,
+                                  rt_cpu_needs *needs) {
     const rt_cpu_tensor *tensors = call->tensors;
     uint32_t block = call->codes.block;
     uint64_t groups = (uint64_t)d->groups, outputs = (uint64_t)d->out_c;
     uint64_t pixels = rt_product((uint64_t)d->out_h, (uint64_t)d->out_w);
     uint64_t y = rt_blocked_elements(rt_product((uint64_t)d->batch, groups), outputs, pixels, block);
     if (y / block > UINT32_MAX || depth > INT32_MAX) return "too many pixels";
-    if (!rt_flat_fits(&tensors[RT_CONV_W], rt_blocked_elements(groups, outputs, depth, block)))
-        return "the weights exceed their pool";
+    if (!rt_flat_fits(&tensors[RT_CONV_W], weights)) return "the weights exceed their pool";
     if (!rt_flat_fits(&tensors[RT_CONV_B], rt_blocked_elements(groups, outputs, 1, block)))
         return "the bias exceeds its pool";
     if (call->codes.residual && !rt_flat_fits(&tensors[RT_CONV_RESIDUAL], y)) return "the residual exceeds its pool";

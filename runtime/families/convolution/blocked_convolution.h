@@ -18,8 +18,11 @@ enum {
 };
 
 /* Compares weights, bias, residual and output of a convolution with the elements that its sizes ask for, which may be
- * anything; `depth`: products of an output. Fills the work. Returns the problem, or NULL. */
-const char *rt_conv_tensors_check(const rt_cpu_call *call, const rt_conv_dims *d, uint64_t depth, rt_cpu_needs *needs);
+ * anything; `depth`: products of an output; `weights`: elements of theirs, rt_conv_weights where they lie in blocks of
+ * outputs. Fills the work. Returns the problem, or NULL. */
+const char *rt_conv_tensors_check(const rt_cpu_call *call, const rt_conv_dims *d, uint64_t depth, uint64_t weights,
+                                  rt_cpu_needs *needs);
+uint64_t rt_conv_weights(const rt_cpu_call *call, const rt_conv_dims *d, uint64_t depth);
 
 /* A tile of a convolution's output blocks from `block` (of all groups) on, for all pixels of an image. `depth`: as
  * above. */

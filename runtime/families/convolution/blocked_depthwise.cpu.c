@@ -1,5 +1,6 @@
-/* blocked_depthwise: a convolution of each channel with its own weights, [ceil(channels/B)][k_h][k_w][B]. A turn is a
- * range of rows of one output plane. */
+/* blocked_depthwise: a convolution of each channel with its own weights, [ceil(channels/B)][k_h][k_w][B]. Or of groups of
+ * `group` channels that become as many: [ceil(channels/B)][group, the input's place in it][k_h][k_w][B]. A turn is a range
+ * of rows of one output plane. */
 #include <stddef.h>
 
 #include "../../native/src/system/arithmetic.h"
@@ -20,7 +21,8 @@ typedef struct {
     const rt_blocked_kernels *kernels;
     rt_blocked_window window;
     rt_plane_turns turns;
-    int64_t blocks;
+    int64_t blocks, products; /* of an output */
+    int64_t group;
     float a, b; /* of the activation */
 } job;
 
@@ -35,7 +37,9 @@ static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs)
     if (!rt_block_is_known(call)) return "its block is neither 8 nor 16";
     uint32_t block = call->codes.block;
     uint64_t images = (uint64_t)d.batch, channels = (uint64_t)d.channels;
-    uint64_t taps = rt_product((uint64_t)d.k_h, (uint64_t)d.k_w);
+    uint64_t taps = rt_product3(d.k_h, d.k_w, d.group);
+    bool fills = d.group >= 4 && d.group <= (int32_t)block && (d.group & (d.group - 1)) == 0;
+    if (d.group != 1 && !fills) return "its group is out of range";
     uint64_t x = rt_blocked_elements(images, channels, rt_product((uint64_t)d.in_h, (uint64_t)d.in_w), block);
     uint64_t y = rt_blocked_elements(images, channels, rt_product((uint64_t)d.out_h, (uint64_t)d.out_w), block);
     if (y / block > UINT32_MAX || taps > UINT32_MAX) return "too many pixels";
@@ -61,7 +65,8 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
         .window = window,
         .x = rt_floats(&call->tensors[X]) + plane * window->in_h * window->in_w * lanes,
         .padded = rt_workers_scratch(all->workers, worker),
-        .weights = rt_floats(&call->tensors[W]) + channel * window->k_h * window->k_w,
+        .weights = rt_floats(&call->tensors[W]) + channel * all->products,
+        .group = all->group,
         .bias = rt_floats(&call->tensors[B]) + channel,
         .y = rt_floats(&call->tensors[Y]) + plane * window->out_h * window->out_w * lanes,
         .first_row = own.first_row,
@@ -87,6 +92,8 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
         .a = d.act_a,
         .b = d.act_b,
         .blocks = (int64_t)rt_ceil_div((uint64_t)d.channels, call->codes.block),
+        .products = (int64_t)d.k_h * d.k_w * d.group,
+        .group = d.group,
     };
     all.turns = rt_plane_turns_divide(workers, d.batch * all.blocks, d.out_h, d.out_w);
     rt_workers_run(workers, rt_plane_turns_count(&all.turns), turn_run, &all);

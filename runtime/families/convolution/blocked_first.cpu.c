@@ -61,7 +61,7 @@ const char *rt_blocked_first_check(const rt_cpu_call *call, rt_cpu_needs *needs)
     uint64_t depth = rt_product3(d.k_h, d.k_w, d.in_c);
     uint64_t x = rt_product(rt_product((uint64_t)d.batch, (uint64_t)d.in_c), rt_product((uint64_t)d.in_h, (uint64_t)d.in_w));
     if (!rt_flat_fits(&call->tensors[RT_CONV_X], x)) return "the input exceeds its pool";
-    const char *problem = rt_conv_tensors_check(call, &d, depth, needs);
+    const char *problem = rt_conv_tensors_check(call, &d, depth, rt_conv_weights(call, &d, depth), needs);
     if (problem != NULL) return problem;
     uint64_t copied = copy_elements(&d, rows_per_turn(&d));
     if (copied > INT32_MAX) return "its window is too large";

@@ -73,8 +73,8 @@ rt_conv_turns rt_conv_turns_divide(const rt_cpu_call *call, rt_workers *workers,
 
 /* --- row pointers --- */
 
-/* Those of one output pixel, RT_BLOCKED_PIXELS apart; returns whether all taps are inside. `x` is the group's first plane. */
-static bool pixel_rows_fill(const rt_conv_turns *all, const char *x, int64_t row, int64_t column, const void **rows) {
+/* Those of one output pixel, RT_BLOCKED_PIXELS apart. `x` is the group's first plane. */
+static void pixel_rows_fill(const rt_conv_turns *all, const char *x, int64_t row, int64_t column, const void **rows) {
     const rt_conv_dims *d = &all->d;
     int64_t top = row * d->stride_h - d->pad_t, left = column * d->stride_w - d->pad_l;
     int64_t pixel = all->x_pixel * all->input.element_bytes;
@@ -93,7 +93,23 @@ static bool pixel_rows_fill(const rt_conv_turns *all, const char *x, int64_t row
             *rows = inside ? tap + j * d->dil_w * pixel : all->input.zeros;
         }
     }
-    return columns_inside && top >= 0 && top + (d->k_h - 1) * d->dil_h < d->in_h;
+}
+
+/* Those of a tile of neighbours in a row, if all their taps are inside; returns whether they are. */
+static bool inside_rows_fill(const rt_conv_turns *all, const char *x, int64_t row, int64_t column, int64_t pixels,
+                             const void **rows) {
+    const rt_conv_dims *d = &all->d;
+    int64_t top = row * d->stride_h - d->pad_t, left = column * d->stride_w - d->pad_l;
+    int64_t bottom = top + (d->k_h - 1) * d->dil_h, right = left + (pixels - 1) * d->stride_w + (d->k_w - 1) * d->dil_w;
+    if (top < 0 || left < 0 || bottom >= d->in_h || right >= d->in_w || column + pixels > d->out_w) return false;
+    int64_t pixel = all->x_pixel * all->input.element_bytes, step = d->stride_w * pixel;
+    for (int64_t i = 0; i < d->k_h; i++) {
+        uintptr_t tap = (uintptr_t)(x + ((top + i * d->dil_h) * d->in_w + left) * pixel);
+        for (int64_t j = 0; j < d->k_w; j++, rows += RT_BLOCKED_PIXELS, tap += (uintptr_t)(d->dil_w * pixel)) {
+            for (int64_t p = 0; p < RT_BLOCKED_PIXELS; p++) rows[p] = (const void *)(tap + (uintptr_t)(p * step));
+        }
+    }
+    return true;
 }
 
 /* Whether each output pixel reads the input pixel of its number alone. */
@@ -111,18 +127,13 @@ static void share_rows_fill(const rt_conv_turns *all, const rt_conv_share *own) 
     const void **rows = own->rows;
     bool pixelwise = is_pixelwise(&all->d);
     const char *next = x + own->first_pixel * pixel;
-    int64_t last = all->d.in_w - 1 - (all->d.k_w - 1) * all->d.dil_w + all->d.pad_l, step = all->d.stride_w * pixel;
-    bool is_inside = false; /* the pixel before, in the same tile and row, and this one, too */
     for (int64_t tile = 0; tile < own->tiles; tile++, rows += all->taps * RT_BLOCKED_PIXELS) {
         int64_t pixels = own->width + (tile < own->wider);
         for (int64_t p = 0; pixelwise && p < pixels; p++, next += pixel) rows[p] = next;
-        for (int64_t p = 0; !pixelwise && p < pixels; p++) {
-            if (is_inside && p > 0 && column > 0 && column * all->d.stride_w <= last) {
-                for (const void **at = rows + p; at < rows + all->taps * RT_BLOCKED_PIXELS; at += RT_BLOCKED_PIXELS)
-                    *at = (const char *)at[-1] + step;
-            } else {
-                is_inside = pixel_rows_fill(all, x, row, column, rows + p);
-            }
+        if (pixelwise) continue;
+        bool are_inside = inside_rows_fill(all, x, row, column, pixels, rows);
+        for (int64_t p = 0; p < pixels; p++) {
+            if (!are_inside) pixel_rows_fill(all, x, row, column, rows + p);
             if (++column == all->d.out_w) column = 0, row++;
         }
     }

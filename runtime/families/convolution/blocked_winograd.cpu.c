@@ -69,7 +69,8 @@ static const char *winograd_check(const rt_cpu_call *call, rt_cpu_needs *needs) 
     uint32_t block = call->codes.block;
     if (!rt_flat_fits(&call->tensors[RT_CONV_X], rt_blocked_elements((uint64_t)d.batch, depth, pixels, block)))
         return "the input exceeds its pool";
-    problem = rt_conv_tensors_check(call, &d, rt_product(points_of(call), depth), needs);
+    uint64_t products = rt_product(points_of(call), depth);
+    problem = rt_conv_tensors_check(call, &d, products, rt_conv_weights(call, &d, products), needs);
     if (problem != NULL) return problem;
     uint64_t lanes = (rt_ceil_div(depth, block) + RT_BLOCKED_BLOCKS) * block;
     uint64_t floats = call->codes.weight_bits ? rt_product(depth, RT_BLOCKED_BLOCKS * block * sizeof(float)) : 0;

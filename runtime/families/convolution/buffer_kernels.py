@@ -1,7 +1,5 @@
 """Convolutions, fully connected layers and matrix products in buffers."""
 
-from __future__ import annotations
-
 import math
 
 from runtime.kernels.buffer import tile
@@ -93,8 +91,23 @@ def _planes_shapes(dims: Dims, defines: Defines) -> Shapes:
     }
 
 
+# Pixels of a row without addresses of their own take 0.77 to 0.86 of the time on CPUs with AVX-512, on both drivers.
+_ROW_TILES = tuple(
+    variant(BLOCK=block, VECTOR=16, PIXELS=pixels, FMA=1, STRIDE=2) for block, pixels in ((64, 6), (32, 7))
+)
+_ROW_FAMILIES = ("pocl-3.1-avx512", "cpu-avx512")
+
+
 def _planes_cost(dims: Dims, chosen: Variant) -> float:
-    return tile.tile_cost(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], dims["k_w"], chosen)
+    run = dims["in_c"] * dims["k_h"] * dims["k_w"] if chosen.get("STRIDE") else dims["k_w"]
+    return tile.tile_cost(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], run, chosen)
+
+
+def _planes_rule(dims: Dims, chosen: Variant, target: Target) -> str:
+    stride = chosen.get("STRIDE")
+    return (
+        f"only for a stride of {stride}" if stride not in (0, dims["stride_w"]) else _conv2d_rule(dims, chosen, target)
+    )
 
 
 def _conv1x1_shapes(dims: Dims, defines: Defines) -> Shapes:
@@ -172,10 +185,10 @@ BUFFER_KERNELS = (
         _planes_shapes,
         lambda dims, chosen: tile.tile_grid(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], chosen),
         floats="act_a act_b",
-        variants=tile.VARIANTS,
-        defaults=tile.DEFAULTS,
+        variants=(*tile.VARIANTS, *_ROW_TILES),
+        defaults={**tile.DEFAULTS, **{family: (*_ROW_TILES, *tile.DEFAULTS[family]) for family in _ROW_FAMILIES}},
         cost=_planes_cost,
-        rule=_conv2d_rule,
+        rule=_planes_rule,
         macs=lambda dims: _conv2d_macs({"groups": 1, **dims}),
         packed=True,
         cpu_local=(16, 1),

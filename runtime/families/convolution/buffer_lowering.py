@@ -9,7 +9,15 @@ import numpy as np
 from runtime.families.convolution.node import Convolution
 from runtime.families.convolution.quantized_lowering import pays, whole_weights
 from runtime.families.matrix.buffer_lowering import emit_fully_connected
-from runtime.families.matrix.byte_products import MOST_PRODUCTS, ByteProduct, byte_options, byte_product, output_step
+from runtime.families.matrix.byte_products import (
+    MOST_PRODUCTS,
+    ByteProduct,
+    bias_of,
+    byte_options,
+    byte_product,
+    fixed_rows,
+    output_step,
+)
 from runtime.graph import Array, Node
 from runtime.kernels.spec import MemoryType
 from runtime.layout.winograd import transform_filter
@@ -65,10 +73,14 @@ def emit_convolution(
     if product := _byte_product(conv):
         defines, numbers = defines | product.defines, numbers | product.numbers
         weights, dims = _integer_rows(conv, product), dims | {"in_c": product.rows.integers.shape[2] // conv.taps}
-    elif in_bytes:
-        own, bounds = byte_options(builder, node)
+    bias = product.bias if product else conv.bias_data()
+    if in_bytes and not product:
+        fixed = _fixed_depthwise(conv)
+        own, bounds = byte_options(builder, node, fixed)
         defines, numbers = defines | own, numbers | bounds
-    tensors: Tensors = {"x": x, "w": weights, "b": _bias(conv, product), "residual": residual, "zeros": zeros, "y": y}
+        bias = bias.astype(np.float64) / output_step(builder, node) if fixed is None else fixed
+    b = bias_of(builder, node, bias)
+    tensors: Tensors = {"x": x, "w": weights, "b": b, "residual": residual, "zeros": zeros, "y": y}
     builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown)
 
 
@@ -111,11 +123,17 @@ def _integer_rows(conv: Convolution, product: ByteProduct) -> Rows:
     return Rows(conv.node.inputs[1], product.rows.integers, product.rows)
 
 
-def _bias(conv: Convolution, product: ByteProduct | None = None) -> Value:
-    bias = product.bias if product else conv.bias_data()
-    if conv.is_depthwise and conv.builder.reads_bytes(conv.node):
-        bias = bias.astype(np.float64) / output_step(conv.builder, conv.node)
-    return conv.builder.constant(conv.node.input(2) or f"{conv.node.name}:bias", bias)
+def _fixed_depthwise(conv: Convolution) -> Array | None:
+    """What sums of one channel each are rounded by, if by fixed point; the kernel takes the zero point away."""
+    scales, integers = _whole_taps(conv)
+    return fixed_rows(conv.builder, conv.node, integers[:, None], scales, 0)
+
+
+def _whole_taps(conv: Convolution) -> tuple[Array, Array]:
+    """Scales [channels] and integers [channels, k_h * k_w] of a depthwise filter."""
+    scales = whole_weights(conv.builder.graph, conv.node)
+    assert scales is not None
+    return scales, np.rint(conv.filter.reshape(conv.group, -1) / scales[:, None]).astype(np.int8)
 
 
 def _zero_points(conv: Convolution, steps: Steps) -> Value:
@@ -157,10 +175,8 @@ def _depthwise(conv: Convolution) -> None:
     """Emits a depthwise convolution; its filters lie as [k_h * k_w][channels], for bytes with what a sum is worth."""
     taps, builder, node = conv.filter.reshape(conv.group, -1), conv.builder, conv.node
     if builder.reads_bytes(node):
-        scales = whole_weights(builder.graph, node)
-        assert scales is not None
+        scales, integers = _whole_taps(conv)
         worth = scales * builder.steps_of(node.inputs[0]).step / output_step(builder, node)
-        integers = np.rint(taps / scales[:, None])
         taps = np.concatenate([integers / _INTEGER_UNIT, worth[:, None] * _INTEGER_UNIT], axis=1)
     taps = np.ascontiguousarray(taps.T, np.float32)
     weights = conv.builder.constant(conv.node.inputs[1], taps)
@@ -183,7 +199,8 @@ def _fully_connected(conv: Convolution) -> None:
     x = builder.read_bytes(node.inputs[0]) if product else builder.read(node.inputs[0], Storage.NHWC)
     y = builder.write_bytes(node.output) if builder.in_bytes(node.output) else builder.write(node.output, Storage.NHWC)
     weights = _integer_rows(conv, product) if product else filter_rows(conv)
-    tensors: Tensors = {"x": x, "w": weights, "b": _bias(conv, product), "y": y}
+    bias = bias_of(builder, node, product.bias if product else conv.bias_data())
+    tensors: Tensors = {"x": x, "w": weights, "b": bias, "y": y}
     dims = {"rows": conv.x_shape[0], "in_c": math.prod(conv.x_shape[1:]), "out_c": conv.y_shape[1]}
     emit_fully_connected(builder, node, tensors, dims, conv.shown, product=product)
 
@@ -215,7 +232,8 @@ def _winograd(conv: Convolution) -> str:
     residual, has_residual = _residual(conv, x)
     code, numbers = activation_code(node.attrs)
     y = builder.write(node.output, Storage.NHWC)
-    tensors: Tensors = {"m": m, "b": _bias(conv), "residual": residual, "y": y}
+    bias = bias_of(builder, node, conv.bias_data())
+    tensors: Tensors = {"m": m, "b": bias, "residual": residual, "y": y}
     defines = wino | {"ACTIVATION": code, "RESIDUAL": has_residual}
     builder.launch("winograd_output", f"{node.name}:output", "WinogradInverse", tensors, after, numbers, defines)
     return ""

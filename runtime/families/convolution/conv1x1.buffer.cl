@@ -3,7 +3,7 @@
 // w [ceil(out_c/PACK)][in_c][PACK], or words (prelude.cl), rows beyond out_c zero; b [out_c].
 // One work item computes PIXELS pixels x BLOCK channels: ids (pixel / PIXELS, channel / BLOCK) in ORDER.
 kernel void conv1x1(global const input_storage *x, int x_offset, int x_stride, global const packed_weights *w, int w_offset,
-                    global const storage *b, int b_offset, global const storage *residual, int residual_offset,
+                    global const bias_storage *b, int b_offset, global const storage *residual, int residual_offset,
                     int residual_stride, global output_storage *y, int y_offset, int y_stride, int pixels, int in_c,
                     int out_c, float act_a, float act_b)
 {
@@ -24,7 +24,7 @@ kernel void conv1x1(global const input_storage *x, int x_offset, int x_stride, g
 #else
     multiply_add_tile(sum, pixel, weight, in_c);
 #endif
-    end_tile(result, sum, weight, b + b_offset + channel);
+    end_tile(result, sum, weight, b + b_offset + channel, out_c);
 
     write_tile(result, residual + residual_offset + first * residual_stride + channel, residual_stride,
                y + y_offset + first * y_stride + channel, y_stride, pixels - first, out_c - channel, act_a, act_b);

@@ -6,7 +6,7 @@
 // One work item computes PIXELS output pixels x BLOCK channels: ids (pixel / PIXELS, channel / BLOCK, group),
 // the first two in ORDER.
 kernel void conv2d(global const input_storage *x, int x_offset, int x_stride, global const packed_weights *w, int w_offset,
-                   global const storage *b, int b_offset, global const input_storage *zeros, int zeros_offset,
+                   global const bias_storage *b, int b_offset, global const input_storage *zeros, int zeros_offset,
                    global const storage *residual, int residual_offset, int residual_stride, global output_storage *y,
                    int y_offset, int y_stride, int batch, int in_h, int in_w, int in_c, int out_h, int out_w, int out_c,
                    int k_h, int k_w, int stride_h, int stride_w, int pad_t, int pad_l, int dil_h, int dil_w, int groups,
@@ -41,7 +41,7 @@ kernel void conv2d(global const input_storage *x, int x_offset, int x_stride, gl
             weights += WORDS(run) * PACK;
         }
     }
-    end_tile(result, sum, row, b + b_offset + group * out_c + channel);
+    end_tile(result, sum, row, b + b_offset + group * out_c + channel, groups * out_c);
 
     const int out = group * out_c + channel;
     write_tile(result, residual + residual_offset + first * residual_stride + out, residual_stride,

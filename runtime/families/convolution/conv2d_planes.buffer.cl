@@ -4,6 +4,26 @@
 // w [1][ceil(out_c/PACK)][in_c][k_h][k_w][PACK], rows beyond out_c zero; b [out_c]; zeros: at least one, which
 // stands for the pixels of the padding. One work item computes PIXELS output pixels x BLOCK channels: ids
 // (pixel / PIXELS, channel / BLOCK) in ORDER.
+// STRIDE: stride_w, where it is known: pixels of one row then have one address, but for those of the padding. Not in half
+// arithmetic, whose sums are added in runs.
+
+#define ROWS_AT_ONCE (STRIDE && PRECISION != 2)
+#if ROWS_AT_ONCE
+// sum += the products of k_w taps that are `step` apart: of pixels of one row, the first tap of the first one at x.
+INLINED void multiply_add_row(floats sum[PIXELS][VECTORS], global const storage *x, global const storage *w, int k_w,
+                              int step)
+{
+    for (int j = 0; j < k_w; j++) {
+        real value[PIXELS];
+        reals weight[VECTORS];
+        UNROLLED for (int p = 0; p < PIXELS; p++)
+            value[p] = LOAD_INPUT(x + j * step + p * STRIDE);
+        load_weights(weight, w + j * PACK);
+        multiply_add_column(sum, value, weight);
+    }
+}
+#endif
+
 kernel void conv2d_planes(global const storage *x, int x_offset, global const storage *w, int w_offset,
                           global const storage *b, int b_offset, global const storage *zeros, int zeros_offset,
                           global const storage *residual, int residual_offset, int residual_stride, global storage *y,
@@ -26,6 +46,16 @@ kernel void conv2d_planes(global const storage *x, int x_offset, global const st
     floats sum[PIXELS][VECTORS];
     start_tile(sum, b + b_offset + channel);
     global const storage *weights = packed(w + w_offset, channel, in_c * k_h * k_w);
+#if ROWS_AT_ONCE
+    if (!padded && first % out_w + PIXELS <= out_w) {
+        for (int c = 0; c < in_c; c++) {
+            for (int i = 0; i < k_h; i++) {
+                multiply_add_row(sum, x + start[0] + (c * in_h + i * dil_h) * in_w, weights, k_w, dil_w);
+                weights += k_w * PACK;
+            }
+        }
+    } else
+#endif
     for (int c = 0; c < in_c; c++) {
         for (int i = 0; i < k_h; i++) {
             for (int j = 0; j < runs; j++) {

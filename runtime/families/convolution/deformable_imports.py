@@ -1,7 +1,5 @@
 """DeformConv: a convolution whose taps a run moves, as reads between pixels and a matrix product."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

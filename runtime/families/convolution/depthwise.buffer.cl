@@ -1,7 +1,7 @@
 // Depthwise convolution: y[p][c] = act(b[c] + sum over taps (i, j) of x[pixel under tap (i, j) of p][c] * w[i][j][c]
 // (+ residual[p][c])).
 // w [k_h][k_w][channels]; b [channels]. A tap in the padding is skipped. Of an input in bytes `zeros` is what stands for 0,
-// and behind the weights are the scales of the sums, [channels].
+// and behind the weights, which are integers / 128, are the scales of the sums, [channels].
 // One work item computes a tile of ROWS x PIXELS neighbouring pixels x VECTOR channels:
 // ids (channel / VECTOR, column / PIXELS, batch * ceil(out_h / ROWS)).
 // WINDOW 3 (k_h = k_w = 3, no dilation, stride STRIDE both ways) reads each input of the tile once and keeps the weights
@@ -66,7 +66,7 @@ INLINED void add_taps(floats sum[ROWS][PIXELS], global const input_storage *x, i
 #endif
 
 kernel void depthwise(global const input_storage *x, int x_offset, int x_stride, global const storage *w, int w_offset,
-                      global const storage *b, int b_offset, global const input_storage *zeros, int zeros_offset,
+                      global const bias_storage *b, int b_offset, global const input_storage *zeros, int zeros_offset,
                       global const storage *residual, int residual_offset, int residual_stride, global output_storage *y,
                       int y_offset, int y_stride, int batch, int in_h, int in_w, int channels, int out_h, int out_w,
                       int k_h, int k_w, int stride_h, int stride_w, int pad_t, int pad_l, int dil_h, int dil_w,
@@ -88,8 +88,13 @@ kernel void depthwise(global const input_storage *x, int x_offset, int x_stride,
     const float zero = 0;
 #endif
     floats sum[ROWS][PIXELS];
-    const floats bias = LOAD_VECTOR(b + b_offset + channel);
-#if BYTES & 4
+    b += b_offset + channel;
+#if !(BYTES & 16)
+    const floats bias = LOAD_VECTOR(b);
+#endif
+#if BYTES & 16
+    const floats start = 0;
+#elif BYTES & 4
     const floats start = 0, scale = LOAD_VECTOR(w + k_h * k_w * channels);
 #else
     const floats start = bias;
@@ -106,7 +111,9 @@ kernel void depthwise(global const input_storage *x, int x_offset, int x_stride,
             if (row < out_h && column < out_w) {
                 const int out = (image * out_h + row) * out_w + column;
                 floats v = sum[q][p];
-#if BYTES & 4
+#if BYTES & 16
+                v = fixed_steps(TO_INTS(v * 128.0f), b, channels);
+#elif BYTES & 4
                 v = MULTIPLY_ADD(v, scale, bias);
 #endif
 #if RESIDUAL

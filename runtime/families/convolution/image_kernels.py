@@ -3,8 +3,6 @@
 The filters' layouts are the same for every variant, so that nothing is packed anew when the tuner changes it.
 """
 
-from __future__ import annotations
-
 import itertools
 
 from runtime.kernels.image.spec import (

@@ -1,7 +1,5 @@
 """Lowers Conv on images: as 1x1, depthwise, fully connected, Winograd's or direct convolution."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from runtime.families.convolution.node import Convolution

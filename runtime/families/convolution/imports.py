@@ -4,8 +4,6 @@ A convolution of floats over one or two axes with constant filters has kernels; 
 padded input's windows and the filters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Describes a Conv node for the lowering to buffers and to images alike."""
 
-from __future__ import annotations
-
 import functools
 import math
 

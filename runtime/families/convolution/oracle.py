@@ -1,7 +1,5 @@
 """Computes a convolution in NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -62,7 +62,7 @@ static const char *tensors_check(const rt_cpu_call *call, uint64_t x, uint64_t y
     if (!rt_flat_fits(&tensors[W], weights)) return "the weights exceed their pool";
     bool is_fixed = bytes & RT_BYTES_FIXED;
     if (is_fixed && !(bytes & RT_BYTES_OUTPUT)) return "fixed point rounds to bytes";
-    if (!rt_flat_fits(&tensors[SCALES], rt_product(is_fixed ? 2 : 1, channels))) return "the scales exceed their pool";
+    if (!rt_flat_fits(&tensors[SCALES], rt_product(is_fixed ? 4 : 1, channels))) return "the scales exceed their pool";
     if (!rt_flat_fits(&tensors[B], rt_product(2, channels))) return "the bias exceeds its pool";
     if (call->codes.residual && !fits(&tensors[RESIDUAL], y, bytes & RT_BYTES_RESIDUAL))
         return "the residual exceeds its pool";
@@ -95,7 +95,7 @@ static rt_blocked_window window_of(const rt_cpu_call *call) {
 }
 
 static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    rt_blocked_depthwise_args d = rt_blocked_depthwise_args_of(call);
+    rt_quantized_depthwise_args d = rt_quantized_depthwise_args_of(call);
     if (!rt_block_is_known(call)) return "its block is neither 8 nor 16";
     uint32_t block = call->codes.block;
     uint64_t images = (uint64_t)d.batch, channels = (uint64_t)d.channels;

@@ -13,16 +13,9 @@ import numpy as np
 from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE, QUANTIZED_WINOGRAD
 from runtime.families.convolution.block_lowering import algorithm, fits, merged_filters, winograd_rows
 from runtime.families.convolution.node import Convolution
-from runtime.families.matrix.byte_products import MOST_PRODUCTS
+from runtime.families.matrix.byte_products import MOST_PRODUCTS, bits_of_fixed, fixed_ends
 from runtime.graph import Array, Graph, Node
-from runtime.kernels.codes import (
-    BYTES_FIXED,
-    BYTES_ONCE,
-    BYTES_PAIRS,
-    INPUT_IN_BYTES,
-    OUTPUT_IN_BYTES,
-    RESIDUAL_IN_BYTES,
-)
+from runtime.kernels.codes import BYTES_PAIRS, INPUT_IN_BYTES, OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES
 from runtime.kernels.spec import ceil_div
 from runtime.layout.buffer import pack_rows
 from runtime.lowering.activation import activation_code
@@ -31,7 +24,7 @@ from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Tensors
 from runtime.lowering.options import CPU_WINOGRAD
 from runtime.lowering.value import Value, byte_bounds
-from runtime.oracle.fixed_point import FixedPoint, fixed_point_of, product_factors, rounds_once, whole_bias
+from runtime.oracle.fixed_point import fixed_point_of
 from runtime.semantics.quantization import EIGHT_BITS
 from runtime.types import ElementType, Storage
 
@@ -119,23 +112,6 @@ def pairs(packed: Array) -> int:
     """A bit of BYTES: whether the products of neighbouring weights sum to 16 bits, of what `quads` packed."""
     both = packed.reshape(-1, 2).astype(np.int16)
     return BYTES_PAIRS * all((both * sign).clip(0).sum(axis=1).max() <= _MOST_OF_A_PAIR for sign in (1, -1))
-
-
-def fixed_ends(found: FixedPoint, bias: Array | None, totals: Array, zero: int) -> tuple[Array, Array]:
-    """Multipliers and shifts [2, channels], and biases for sums over u and u - 128 alike, as the bits of floats.
-
-    `bias`: in floats; `totals`: of the weights of each channel; `zero`: the byte that stands for zero.
-    """
-    _, multipliers, shifts = product_factors(found)
-    ends = np.stack([np.broadcast_to(each, totals.shape) for each in (multipliers, shifts)])
-    whole = np.zeros(totals.shape, np.int64) if bias is None else whole_bias(bias, found)
-    biases = np.stack([whole - totals.astype(np.int64) * (zero - shift) for shift in (0, 128)])
-    return ends, biases
-
-
-def bits_of_fixed(found: FixedPoint) -> int:
-    """Bits of BYTES."""
-    return BYTES_FIXED | (BYTES_ONCE if rounds_once(found) else 0)
 
 
 def as_floats(whole: Array) -> Array:

@@ -1,7 +1,5 @@
 """Rows of the convolution."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

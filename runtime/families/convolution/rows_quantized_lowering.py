@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D
-from runtime.families.convolution.quantized_lowering import as_floats, bits_of_fixed, fixed_ends, pairs, quads
-from runtime.families.matrix.byte_products import MOST_PRODUCTS
+from runtime.families.convolution.quantized_lowering import as_floats, pairs, quads
+from runtime.families.matrix.byte_products import MOST_PRODUCTS, bits_of_fixed, fixed_ends
 from runtime.graph import Node
 from runtime.kernels.codes import OUTPUT_IN_BYTES
 from runtime.layout.integer_rows import IntegerRows, integer_rows

@@ -1,7 +1,5 @@
 """Depthwise separable convolutions as one step of the CPU: perhaps 1x1 to more channels, depthwise, 1x1 to fewer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator
 

@@ -10,7 +10,7 @@
 #endif
 
 // B' d for a column (or row) d of the input tile, in place.
-void transform_input(float4 d[ALPHA])
+INLINED void transform_input(float4 d[ALPHA])
 {
 #if WINO == 2
     const float4 first = d[0] - d[2], second = d[1] + d[2], third = d[2] - d[1], fourth = d[1] - d[3];
@@ -32,7 +32,7 @@ void transform_input(float4 d[ALPHA])
 }
 
 // A' m for a column (or row) m of the product: WINO of ALPHA values, in place.
-void transform_output(float4 m[ALPHA])
+INLINED void transform_output(float4 m[ALPHA])
 {
 #if WINO == 2
     const float4 first = m[0] + m[1] + m[2], second = m[1] - m[2] - m[3];

@@ -1,7 +1,5 @@
 """The three steps of Winograd's convolution in buffers."""
 
-from __future__ import annotations
-
 from runtime.kernels.buffer import tile
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel, too_wide
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant

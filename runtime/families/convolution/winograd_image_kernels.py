@@ -4,8 +4,6 @@ The device limits of the transformed tensors are checked where their size is kno
 takes this way only if all three launches fit.
 """
 
-from __future__ import annotations
-
 from runtime.families.convolution.image_kernels import DEFAULTS, VARIANTS
 from runtime.kernels.image.spec import Images, activation_image, argument_image, blocks_of, image_kernel
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div

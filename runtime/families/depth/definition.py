@@ -4,8 +4,6 @@ A block is `blocksize` x `blocksize` pixels (i, j) of a channel c. The deep tens
 (i, j, c) where `mode` is DCR (TensorFlow's), (c, i, j) where it is CRD (PyTorch's pixel_shuffle).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from runtime.errors import ModelError

@@ -13,9 +13,9 @@ kernel void depth_to_space(read_only image2d_t x, write_only image2d_t y, int ba
 #if CRD
     const int step = size * size;
     float component[4];
-    for (int k = 0; k < 4; k++)
+    UNROLLED for (int k = 0; k < 4; k++)
         component[k] = read_channel(x, (block * 4 + k) * step + place, w, in_row, in_width);
-    const float4 pixel = vload4(0, component);
+    const float4 pixel = VECTOR_OF(component);
 #else
     const float4 pixel = read_channels(x, place * channels + block * 4, w, in_row, in_width);
 #endif

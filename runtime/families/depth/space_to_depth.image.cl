@@ -9,7 +9,7 @@ kernel void space_to_depth(read_only image2d_t x, write_only image2d_t y, int ba
     if (block >= blocks_of(channels) || w >= width || row >= batch * height)
         return;
     float component[4];
-    for (int k = 0; k < 4; k++) {
+    UNROLLED for (int k = 0; k < 4; k++) {
         const int channel = block * 4 + k;
 #if CRD
         const int c = channel / (size * size), place = channel % (size * size);
@@ -19,5 +19,5 @@ kernel void space_to_depth(read_only image2d_t x, write_only image2d_t y, int ba
         // A channel that does not exist is left out by write_block, whatever is read for it.
         component[k] = read_channel(x, c, w * size + place % size, row * size + place / size, width * size);
     }
-    write_block(y, block, w, row, width, channels, vload4(0, component));
+    write_block(y, block, w, row, width, channels, VECTOR_OF(component));
 }

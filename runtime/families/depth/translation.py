@@ -1,7 +1,5 @@
 """How DepthToSpace and SpaceToDepth of every opset are read and lowered, and at which sizes measured."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

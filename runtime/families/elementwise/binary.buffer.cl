@@ -24,12 +24,26 @@ kernel void binary(global const storage *a, int a_offset, global const storage *
 }
 #else
 // The same of bytes: of a and b `*_zero` is taken, times `*_scale`; act_a and act_b are the least and the most of results
-// in whole steps, which are rounded to them.
+// in whole steps, which are rounded to them. By fixed point a product is times y's multiplier and shift; so is a sum, of
+// which each operand is times its own before, with 20 bits behind its point, and taken away where its scale is negative.
+#if BYTES & 16 && BINARY == BINARY_ADD
+INLINED ints operand(ints v, float scale, int multiplier, int shift)
+{
+    const ints scaled = fixed_product(v << 20, (ints)(multiplier), (ints)(shift));
+    return scale < 0 ? -scaled : scaled;
+}
+#define IN_FIXED_POINT(a, b)                                                                                           \
+    operand(a, a_scale, a_multiplier, a_shift) + operand(b, b_scale, b_multiplier, b_shift)
+#else
+#define IN_FIXED_POINT(a, b) (a) * (b)
+#endif
+
 IN_VECTORS
 kernel void binary_bytes(global const uchar *a, int a_offset, global const uchar *b, int b_offset, global uchar *y,
                          int y_offset, int d0, int d1, int d2, int d3, int as0, int as1, int as2, int as3, int bs0,
-                         int bs1, int bs2, int bs3, int ys0, int ys1, int ys2, int ys3, float a_scale, float a_zero,
-                         float b_scale, float b_zero, float act_a, float act_b)
+                         int bs1, int bs2, int bs3, int ys0, int ys1, int ys2, int ys3, int a_multiplier,
+                         int a_shift, int b_multiplier, int b_shift, int y_multiplier, int y_shift, float a_scale,
+                         float a_zero, float b_scale, float b_zero, float act_a, float act_b)
 {
     const int first = get_global_id(0) * VECTOR * ITEMS, i2 = get_global_id(1), outer = get_global_id(2);
     if (first >= d3 || i2 >= d2 || outer >= d0 * d1)
@@ -39,10 +53,15 @@ kernel void binary_bytes(global const uchar *a, int a_offset, global const uchar
     b += b_offset + i0 * bs0 + i1 * bs1 + i2 * bs2;
     y += y_offset + i0 * ys0 + i1 * ys1 + i2 * ys2;
     for (int i3 = first; i3 < end; i3 += VECTOR) {
-        const floats left = (load_inputs(a + i3 * as3, as3, d3 - i3) - a_zero) * a_scale;
-        const floats right = (load_inputs(b + i3 * bs3, bs3, d3 - i3) - b_zero) * b_scale;
-        const floats v = clamp(APPLY_BINARY(left, right), act_a, act_b);
-        store_result(v, y + i3 * ys3, ys3, d3 - i3, act_a);
+        const floats left = load_inputs(a + i3 * as3, as3, d3 - i3) - a_zero;
+        const floats right = load_inputs(b + i3 * bs3, bs3, d3 - i3) - b_zero;
+#if BYTES & 16
+        const ints v = fixed_product(IN_FIXED_POINT(TO_INTS(left), TO_INTS(right)), (ints)(y_multiplier), (ints)(y_shift));
+        const floats found = FROM_INTS(v);
+#else
+        const floats found = APPLY_BINARY(left * a_scale, right * b_scale);
+#endif
+        store_result(clamp(found, act_a, act_b), y + i3 * ys3, ys3, d3 - i3, act_a);
     }
 }
 #endif

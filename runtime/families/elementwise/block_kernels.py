@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from runtime.families.elementwise.definition import FACTORS
 from runtime.kernels.blocked import blocked_row
 
 QUANTIZED_BINARY = blocked_row(
     "quantized_binary",
     "Eltwise",
     "a:bytes b:bytes y:bytes",
-    "planes pixels b_pixels fixed:0-1 " + " ".join(f"{name}_multiplier:any {name}_shift:any" for name in "aby"),
+    f"planes pixels b_pixels fixed:0-1 {FACTORS}",
     "a_zero a_scale b_zero b_scale low high",
 )
 QUANTIZED_LOOKUP = blocked_row(

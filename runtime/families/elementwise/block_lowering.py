@@ -1,7 +1,5 @@
 """Lowers element-wise operators on blocked activations: on all lanes, those without a channel too."""
 
-from __future__ import annotations
-
 import math
 
 from runtime.families.elementwise.translation import BINARY, UNARY, unary_numbers

@@ -22,6 +22,9 @@ from runtime.semantics import quantization, unary
 from runtime.semantics.shape_functions import Attributes, broadcast, broadcast_to_first, same
 from runtime.semantics.unary import Unary
 
+FACTORS = " ".join(
+    f"{name}_multiplier:any {name}_shift:any" for name in "aby"
+)  # ints: of both operands, and of results
 BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow")
 UNARY = {"Relu": (), "Identity": (), **{code.function.operator: code.function.parameter_names for code in Unary}}
 
@@ -111,7 +114,7 @@ BUFFER_KERNELS = (
         "binary_bytes",
         "Eltwise",
         "a:flat b:flat y:flat",
-        nest_ints(4, "as bs ys"),
+        f"{nest_ints(4, 'as bs ys')} {FACTORS}",
         functools.partial(nest_shapes, rank=4, tensors="a b y"),
         nest_work_items,
         source="binary",

@@ -21,41 +21,23 @@ static const char *unary_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     return NULL;
 }
 
-/* The loop of one case: y from v, which is the element of x. */
-#define EACH(expression)                  \
-    for (int64_t i = 0; i < count; i++) { \
-        float v = x[i * xs];              \
-        y[i * ys] = (expression);         \
-    }                                     \
-    break
+/* Elements that stay in the first cache between the copies and the function. */
+enum { TAKEN = 2048 };
 
-#define EACH_CASE(code, call) \
-    case code: EACH(call);
-
-/* Elements that stay in the first cache between the copy and the function. */
-enum { NEIGHBOURS = 2048 };
-
-/* Of neighbours, with the loops of this CPU's instruction set; y may be x. */
-static void unary_neighbours(const rt_cpu_call *call, const rt_unary_args *d, const float *x, float *y, int64_t count) {
-    for (int64_t i = 0; i < count; i += NEIGHBOURS) {
-        uint64_t part = (uint64_t)(count - i < NEIGHBOURS ? count - i : NEIGHBOURS);
-        memmove(y + i, x + i, part * sizeof *y);
-        call->tiles->apply(call->codes.unary, d->alpha, d->beta, y + i, part);
-    }
-}
-
-/* One operation over the piece: the choice is made outside of the loop. */
+/* A piece, some elements at a time, with the loops of this CPU's instruction set; y may be x. */
 static void unary_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
     rt_unary_args d = rt_unary_args_of(call);
     const float *x = rt_nest_element(&call->tensors[RT_UNARY_X], index, d.xs, 4);
-    float *y = rt_nest_element(&call->tensors[RT_UNARY_Y], index, d.ys, 4);
+    float *y = rt_nest_element(&call->tensors[RT_UNARY_Y], index, d.ys, 4), taken[TAKEN];
     int64_t xs = d.xs[3], ys = d.ys[3];
-    float a = d.alpha, b = d.beta;
-    if (xs == 1 && ys == 1) {
-        unary_neighbours(call, &d, x, y, count);
-        return;
+    for (int64_t first = 0; first < count; first += TAKEN, x += TAKEN * xs, y += TAKEN * ys) {
+        int64_t part = count - first < TAKEN ? count - first : TAKEN;
+        float *values = ys == 1 ? y : taken;
+        if (xs == 1) memmove(values, x, (size_t)part * sizeof *y);
+        for (int64_t i = 0; i < part && xs != 1; i++) values[i] = x[i * xs];
+        call->tiles->apply(call->codes.unary, d.alpha, d.beta, values, (uint64_t)part);
+        for (int64_t i = 0; i < part && ys != 1; i++) y[i * ys] = values[i];
     }
-    switch (call->codes.unary) { RT_UNARIES(EACH_CASE) }
 }
 
 static void unary_run(const rt_cpu_call *call, rt_workers *workers) {

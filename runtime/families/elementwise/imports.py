@@ -1,7 +1,5 @@
 """Unary and binary operators, Clip, PRelu, and the operators of any number of inputs (Sum, Mean, Max, Min)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Casts, comparisons, logic, bits, and the functions of one tensor that only the generic operators have."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -14,7 +14,7 @@ from runtime.families.elementwise.block_kernels import QUANTIZED_BINARY, QUANTIZ
 from runtime.families.elementwise.definition import ACTIVATIONS, BINARY, COMPUTE, UNARY
 from runtime.families.elementwise.translation import nest_dims, strides_in
 from runtime.graph import Array, Node
-from runtime.kernels.codes import INPUT_IN_BYTES, OUTPUT_IN_BYTES, Binary
+from runtime.kernels.codes import BYTES_FIXED, INPUT_IN_BYTES, OUTPUT_IN_BYTES, Binary
 from runtime.layout.blocked import blocked_shape
 from runtime.lowering.blocks import QuantizedOperator
 from runtime.lowering.builder import IMAGE_RANK, Builder
@@ -136,10 +136,12 @@ def _lower_binary(builder: Builder, node: Node) -> None:
     numbers = {f"{name}_scale": scale / by for name, scale, by in zip("ab", scales, divisors, strict=True)}
     numbers |= {"a_zero": float(a.steps.zero), "b_zero": float(b.steps.zero)}
     defines = {"BINARY": int(Binary.MUL if node.op == "Mul" else Binary.ADD)}
+    is_fixed, factors = _fixed(builder, node, [name for name, _ in wide_first] != node.inputs)
     if builder.target.memory != "cpu":
         operands, bounds = {"a": a, "b": b, "y": y}, byte_bounds(y.steps, "act_a act_b")
         dims = nest_dims(node, out, {"as": strides_in(a, out), "bs": strides_in(b, out), "ys": y.strides})
-        defines |= {"BYTES": INPUT_IN_BYTES + OUTPUT_IN_BYTES}
+        dims |= factors
+        defines["BYTES"] = INPUT_IN_BYTES | OUTPUT_IN_BYTES | BYTES_FIXED * is_fixed
         shown = ProfileInfo(out)
         builder.launch(
             "binary_bytes", node.name, "Eltwise", operands, dims, numbers | bounds, defines, shown, "eight bits"
@@ -150,14 +152,14 @@ def _lower_binary(builder: Builder, node: Node) -> None:
     dims = {"planes": batch * blocks, "pixels": height * width, "b_pixels": b.shape[2] * b.shape[3]}
     if len(out) != IMAGE_RANK:  # rows, which follow each other
         dims = dict.fromkeys(("pixels", "b_pixels"), batch * blocks) | {"planes": 1}
-    dims |= _fixed(builder, node, [name for name, _ in wide_first] != node.inputs)
+    dims |= factors | {"fixed": int(is_fixed)}
     defines |= {"BLOCK": builder.block}
     tensors, shown = {"a": a, "b": b, "y": y}, ProfileInfo(out)
     builder.launch(QUANTIZED_BINARY, node.name, "Eltwise", tensors, dims, numbers, defines, shown, "eight bits")
 
 
-def _fixed(builder: Builder, node: Node, is_swapped: bool) -> dict[str, int]:
-    """The ints of a kernel that tell how a sum or a product is rounded by fixed point, if it is."""
+def _fixed(builder: Builder, node: Node, is_swapped: bool) -> tuple[bool, dict[str, int]]:
+    """Whether a sum or a product is rounded by fixed point, and the ints of a kernel that tell how."""
     found = fixed_point_of(builder.graph, node)
     none = np.zeros((), np.int64)
     each = [(none, none)] * 3
@@ -166,7 +168,7 @@ def _fixed(builder: Builder, node: Node, is_swapped: bool) -> dict[str, int]:
     names = ("b", "a", "y") if is_swapped else ("a", "b", "y")
     numbers = zip(names, each, strict=True)
     ints = {f"{name}_{what}": int(one) for name, both in numbers for what, one in zip(_NUMBERS, both, strict=True)}
-    return {"fixed": int(found is not None), **ints}
+    return found is not None, ints
 
 
 def _pays_binary(builder: Builder, node: Node) -> bool:

@@ -1,7 +1,5 @@
 """Element-wise operators on buffers, in whatever storage they are, and on images; and the sizes to measure."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

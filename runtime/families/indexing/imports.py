@@ -1,7 +1,5 @@
 """Gather and its kin: elements whose place a tensor of indices tells, constant or computed at run time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

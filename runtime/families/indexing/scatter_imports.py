@@ -1,7 +1,5 @@
 """Scatter and its kin: updates go where a tensor of indices tells; OneHot, MaxUnpool and Col2Im are told so too."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

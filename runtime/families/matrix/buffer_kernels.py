@@ -1,7 +1,5 @@
 """Fully connected layers and products of matrices in buffers."""
 
-from __future__ import annotations
-
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel, local_size_of
 from runtime.kernels.buffer.vectors import lanes_local_size
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant

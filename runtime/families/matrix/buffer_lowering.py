@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.families.matrix.byte_products import MOST_PRODUCTS, ByteProduct, byte_product
+from runtime.families.matrix.byte_products import MOST_PRODUCTS, ByteProduct, bias_of, byte_product
 from runtime.families.matrix.loops import product_loops
 from runtime.graph import Node
 from runtime.kernels.codes import Residual
@@ -42,7 +42,7 @@ def lower_fully_connected(builder: Builder, node: Node) -> None:
     tensors: Tensors = {"x": x, "w": rows, "y": y}
     if addend or factor:
         tensors["residual"] = builder.read(addend or factor, Storage.FLAT)
-    tensors["b"] = builder.constant(node.input(2) or f"{node.name}:bias", bias)
+    tensors["b"] = bias_of(builder, node, bias)
     dims = {"rows": math.prod(x.shape[:-1]), "in_c": in_c, "out_c": out_c}
     joined = Residual.ADD if addend else Residual.MULTIPLY if factor else Residual.NONE
     emit_fully_connected(builder, node, tensors, dims, ProfileInfo(y.shape, weights.shape), joined, product)

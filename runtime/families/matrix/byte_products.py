@@ -1,4 +1,4 @@
-"""Products of bytes with integer weights, on a GPU's buffers: what becomes of scales, zero points and bias."""
+"""Products of bytes with integer weights: what becomes of scales, zero points and bias, most of all on GPUs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import dataclasses
 import numpy as np
 
 from runtime.graph import Array, Node
-from runtime.kernels.codes import INPUT_IN_BYTES, OUTPUT_IN_BYTES
+from runtime.kernels.codes import BYTES_FIXED, BYTES_NEAR, BYTES_ONCE, INPUT_IN_BYTES, OUTPUT_IN_BYTES
 from runtime.layout.integer_rows import IntegerRows
 from runtime.lowering.builder import Builder
-from runtime.lowering.value import byte_bounds
+from runtime.lowering.value import Value, byte_bounds
+from runtime.oracle.fixed_point import FixedPoint, fixed_point_of, product_factors, rounds_once, whole_bias
 from runtime.semantics.unary import Unary
 from runtime.types import Dot
 
 MOST_PRODUCTS = (2**31 - 1) // (255 * 128)  # of an output, so that 32 bits hold their sum
+_MOST_OF_FIXED, _LEAST_SHIFT = 1 << 29, -29  # that fixed_product (kernels/buffer/prelude.cl) takes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +25,7 @@ class ByteProduct:
 
     Attributes:
         rows: the integers, with what a sum of each row is worth.
-        bias: of each row, with the zero point in it.
+        bias: of each row, with the zero point in it; by fixed point int32 [3, rows], see `fixed_rows`.
         defines, numbers: the options and floats of the launch that differ from those of floats.
     """
 
@@ -38,14 +40,16 @@ def output_step(builder: Builder, node: Node) -> float:
     return builder.steps_of(node.output).step if builder.in_bytes(node.output) else 1.0
 
 
-def byte_options(builder: Builder, node: Node) -> tuple[dict[str, int], dict[str, float]]:
+def byte_options(builder: Builder, node: Node, fixed: Array | None) -> tuple[dict[str, int], dict[str, float]]:
     """The options and floats of a launch that reads bytes, where they differ from those of floats.
 
-    Results that are bytes are clamped to these, in steps.
+    Results that are bytes are clamped to these, in steps. `fixed`: what they are rounded by, if by fixed point.
     """
     if not builder.in_bytes(node.output):
         return {"BYTES": INPUT_IN_BYTES}, {}
-    defines = {"BYTES": INPUT_IN_BYTES + OUTPUT_IN_BYTES, "ACTIVATION": int(Unary.CLAMP)}
+    found = fixed_point_of(builder.graph, node) if fixed is not None else None
+    code = INPUT_IN_BYTES | OUTPUT_IN_BYTES | (bits_of_fixed(found) & ~BYTES_NEAR if found else 0)
+    defines = {"BYTES": code, "ACTIVATION": int(Unary.CLAMP)}
     return defines, byte_bounds(builder.steps_of(node.output), "act_a act_b")
 
 
@@ -58,9 +62,57 @@ def byte_product(builder: Builder, node: Node, integers: Array, scales: Array, b
     steps, unit, dot = builder.steps_of(node.inputs[0]), output_step(builder, node), builder.target.dot
     of_sums = scales.astype(np.float64) * steps.step
     totals = integers.sum(axis=2, dtype=np.int64).reshape(-1)
-    bias = bias.astype(np.float64) - of_sums * totals * (steps.zero - 128 * (dot == Dot.ARM))
+    zero = steps.zero - 128 * (dot == Dot.ARM)
+    rounded = (bias.astype(np.float64) - of_sums * totals * zero) / unit
+    fixed = fixed_rows(builder, node, integers, scales, zero)
     worth = np.asarray(of_sums / unit, np.float32).reshape(*integers.shape[:2], 1)
-    defines, numbers = byte_options(builder, node)
+    defines, numbers = byte_options(builder, node, fixed)
     if dot:
         defines["DOT"] = int(dot)
-    return ByteProduct(IntegerRows(integers, worth, 0, 8), bias / unit, defines, numbers)
+    return ByteProduct(IntegerRows(integers, worth, 0, 8), rounded if fixed is None else fixed, defines, numbers)
+
+
+def fixed_rows(builder: Builder, node: Node, integers: Array, scales: Array, zero: int) -> Array | None:
+    """Biases, multipliers and shifts of sums, int32 [3, rows]; None where they are not rounded by fixed point.
+
+    Nor where a kernel's arithmetic does not hold them, or other scales than the source's were found. `integers`:
+    [groups, rows, cols]; `zero`: what has to be taken from each byte.
+    """
+    found = fixed_point_of(builder.graph, node) if builder.in_bytes(node.output) else None
+    if found is None or not np.allclose(scales, product_factors(found)[0], rtol=1e-6, atol=0):
+        return None
+    totals = integers.sum(axis=2, dtype=np.int64).reshape(-1)
+    bias = builder.graph.constants[node.input(2)] if node.input(2) else None
+    (multipliers, shifts, *_), biases = fixed_ends(found, bias, totals, zero)
+    largest = 255 * np.abs(integers.astype(np.int16)).sum(axis=2, dtype=np.int64).reshape(-1) + np.abs(biases[0])
+    fits = (largest << np.maximum(shifts, 0)).max() < _MOST_OF_FIXED and shifts.min() >= _LEAST_SHIFT
+    return np.stack([biases[0], multipliers, shifts]).astype(np.int32) if fits else None
+
+
+def bias_of(builder: Builder, node: Node, bias: Array) -> Value:
+    """Biases as a constant, whole ones in words."""
+    name = node.input(2) or f"{node.name}:bias"
+    return builder.constant_words(name, bias.reshape(-1)) if bias.dtype == np.int32 else builder.constant(name, bias)
+
+
+def fixed_ends(found: FixedPoint, bias: Array | None, totals: Array, zero: int) -> tuple[Array, Array]:
+    """Multipliers, shifts, scales and slacks [4, channels] (cpu_quantized.h), and biases for sums over u and u - 128.
+
+    `bias`: in floats; `totals`: of the weights of each channel; `zero`: the byte that stands for zero. Floats are their
+    bits.
+    """
+    _, multipliers, shifts = product_factors(found)
+    slacks = 0.0 if rounds_once(found) else np.where(multipliers, 2.0 ** (shifts - 1), 0.0)
+    floats = (multipliers * 2.0 ** (shifts - 31), np.broadcast_to(slacks, shifts.shape))
+    rows = (multipliers, shifts, *(each.astype(np.float32).view(np.int32) for each in floats))
+    ends = np.stack([np.broadcast_to(each, totals.shape) for each in rows])
+    whole = np.zeros(totals.shape, np.int64) if bias is None else whole_bias(bias, found)
+    biases = np.stack([whole - totals.astype(np.int64) * (zero - shift) for shift in (0, 128)])
+    return ends, biases
+
+
+def bits_of_fixed(found: FixedPoint) -> int:
+    """Bits of BYTES."""
+    _, multipliers, shifts = product_factors(found)
+    is_near = np.all((multipliers == 0) | ((shifts >= -31) & (shifts <= -1)))
+    return BYTES_FIXED | BYTES_ONCE * rounds_once(found) | BYTES_NEAR * bool(is_near)

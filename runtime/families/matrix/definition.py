@@ -1,7 +1,5 @@
 """Products of matrices: rows, and what NumPy computes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Einsum: operands are joined two at a time, each time as one strided product."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from runtime.errors import ModelError

@@ -1,7 +1,5 @@
 """Fourier transforms of sizes that are known, as matrix products; and the weights of a mel spectrogram."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

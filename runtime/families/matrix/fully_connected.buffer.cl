@@ -29,7 +29,7 @@ INLINED void join_lanes(sums sum[1][VECTORS], local sums *shared)
 #endif
 
 kernel void fully_connected(global const input_storage *x, int x_offset, global const packed_weights *w, int w_offset,
-                            global const storage *b, int b_offset, global const storage *residual, int residual_offset,
+                            global const bias_storage *b, int b_offset, global const storage *residual, int residual_offset,
                             global output_storage *y, int y_offset, int rows, int in_c, int out_c, float act_a, float act_b)
 {
     sums sum[1][VECTORS];
@@ -78,7 +78,7 @@ kernel void fully_connected(global const input_storage *x, int x_offset, global 
     start_tile(sum, b + b_offset + channel);
     multiply_add_tile(sum, pixel, weight, in_c);
 #endif
-    end_tile(result, sum, weight, b + b_offset + channel);
+    end_tile(result, sum, weight, b + b_offset + channel, out_c);
 
     const int place = row * out_c + channel;
     write_tile(result, residual + residual_offset + place, 0, y + y_offset + place, 0, 1, out_c - channel, act_a, act_b);

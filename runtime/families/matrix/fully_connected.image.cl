@@ -4,7 +4,7 @@
 // One work item computes four output channels: ids (block, 0, n).
 
 // Ends a run of products, in float too: each add comes after reading 4 * RUN weights, and costs next to nothing.
-void add_parts(float4 sum[4], real4 part[4])
+INLINED void add_parts(float4 sum[4], real4 part[4])
 {
     UNROLLED for (int o = 0; o < 4; o++) {
         sum[o] += TO_FLOAT4(part[o]);
@@ -44,7 +44,7 @@ kernel void fully_connected(read_only image2d_t x, read_only image2d_t w, read_o
     float total[4];
     UNROLLED for (int o = 0; o < 4; o++)
         total[o] = sum[o].x + sum[o].y + sum[o].z + sum[o].w;
-    float4 pixel = vload4(0, total);
+    float4 pixel = VECTOR_OF(total);
 #ifdef WEIGHT_BITS
     pixel *= READ_SCALE(b, block, out_c);
 #endif

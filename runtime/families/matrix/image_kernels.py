@@ -1,7 +1,5 @@
 """Fully connected layers in image memory."""
 
-from __future__ import annotations
-
 from runtime.kernels.image.spec import Images, activation_image, bias_image, blocks_of, image_kernel
 from runtime.kernels.spec import Defines, Dims, variant
 

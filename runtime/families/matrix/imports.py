@@ -1,7 +1,5 @@
 """Gemm and MatMul: FullyConnected where the right operand is constant, MatMul otherwise."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Says products of strided tensors by the loops of the kernel `matmul`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from runtime.lowering.iteration import merge_axes, padded

@@ -1,7 +1,5 @@
 """Typical sizes of matrix products, for `farm opbench`."""
 
-from __future__ import annotations
-
 from runtime.operators.case import OperatorCase, shape_text, sized
 
 

@@ -1,7 +1,5 @@
 """Lowers operators that only move elements, on blocked activations: Concat, Slice, Pad, Identity."""
 
-from __future__ import annotations
-
 import math
 
 from runtime.graph import Graph, Node

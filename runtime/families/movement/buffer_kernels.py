@@ -1,7 +1,5 @@
 """Kernels that move elements of buffers: strided copies and padding."""
 
-from __future__ import annotations
-
 import functools
 
 from runtime.kernels.buffer.nests import indexed, nest_ints, nest_shapes, nest_work_items, strided_span, values

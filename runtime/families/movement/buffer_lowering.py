@@ -1,7 +1,5 @@
 """Lowers operators that only move elements: concatenation, slices, padding, transposition, reshaping."""
 
-from __future__ import annotations
-
 import math
 
 from runtime.graph import Node

@@ -9,9 +9,9 @@ kernel void channel_shuffle(read_only image2d_t x, write_only image2d_t y, int b
     if (block >= blocks_of(channels) || w >= width || row >= batch * height)
         return;
     float component[4];
-    for (int i = 0; i < 4; i++) {
+    UNROLLED for (int i = 0; i < 4; i++) {
         const int channel = block * 4 + i;
         component[i] = read_channel(x, channel % groups * (channels / groups) + channel / groups, w, row, width);
     }
-    write_block(y, block, w, row, width, channels, vload4(0, component));
+    write_block(y, block, w, row, width, channels, VECTOR_OF(component));
 }

@@ -30,12 +30,25 @@ static void copy_piece(const rt_cpu_call *call, const int64_t *index, int64_t co
     for (int64_t i = 0; i < count; i++) y[i * ys[5]] = x[i * xs[5]];
 }
 
+/* `count` runs of `length` elements that follow each other, some at a time. */
+static void copy_runs(const float *x, int64_t x_step, float *y, int64_t y_step, int64_t length, int64_t count) {
+    for (int64_t i = 0; i < count; i++, x += x_step, y += y_step) {
+        int64_t k = 0;
+        for (; k + 4 <= length; k += 4) memcpy(y + k, x + k, 4 * sizeof *y);
+        for (; k < length; k++) y[k] = x[k];
+    }
+}
+
 /* A piece of the fifth axis with the whole of the sixth, which is so short that the fifth makes the inner loop. */
 static void copy_short_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
     rt_copy_args d = rt_copy_args_of(call);
     const int32_t *xs = d.xs, *ys = d.ys;
     const float *x = rt_nest_element(&call->tensors[RT_COPY_X], index, xs, 5);
     float *y = rt_nest_element(&call->tensors[RT_COPY_Y], index, ys, 5);
+    if (xs[5] == 1 && ys[5] == 1) {
+        copy_runs(x, xs[4], y, ys[4], d.d[5], count);
+        return;
+    }
     for (int64_t k = 0; k < d.d[5]; k++, x += xs[5], y += ys[5]) {
         for (int64_t i = 0; i < count; i++) y[i * ys[4]] = x[i * xs[4]];
     }

@@ -6,8 +6,6 @@
 TensorFlow's SpaceToBatchND and BatchToSpaceND arrive as the transpositions that they stand for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from runtime.errors import ModelError

@@ -1,7 +1,5 @@
 """Moving pixels within images."""
 
-from __future__ import annotations
-
 from runtime.kernels.image.pixels import EXTENTS, image_of, pixel_items
 from runtime.kernels.image.spec import Images, activation_image, blocks_of, image_kernel
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems

@@ -1,7 +1,5 @@
 """Lowers concatenation, slices, padding and channel shuffles on images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from runtime.graph import Node

@@ -1,7 +1,5 @@
 """Operators that move elements: Reshape and its kin, Transpose, Concat, Slice, Split, Pad."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Lowers Concat and Slice of channels, and Reshape of rows, on activations of eight bits in blocks."""
 
-from __future__ import annotations
-
 import itertools
 
 from runtime.families.elementwise.quantized_lowering import emit_lookup, steps_table

@@ -1,7 +1,5 @@
 """Normalisations of farmrt's CPU: of blocks of channels, and of rows of eight bits; they have no OpenCL."""
 
-from __future__ import annotations
-
 from runtime.kernels.blocked import blocked_row
 
 BLOCKED_NORMALIZATION = blocked_row(

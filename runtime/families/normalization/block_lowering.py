@@ -14,7 +14,17 @@ from runtime.lowering.launch import Tensors
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 
-_ONE_TAP = {"k_h": 1, "k_w": 1, "stride_h": 1, "stride_w": 1, "pad_t": 0, "pad_l": 0, "dil_h": 1, "dil_w": 1}
+_ONE_TAP = {
+    "k_h": 1,
+    "k_w": 1,
+    "stride_h": 1,
+    "stride_w": 1,
+    "pad_t": 0,
+    "pad_l": 0,
+    "dil_h": 1,
+    "dil_w": 1,
+    "group": 1,
+}
 
 
 def lower_scale_shift(builder: Builder, node: Node) -> None:

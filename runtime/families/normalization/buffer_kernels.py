@@ -60,7 +60,6 @@ BUFFER_KERNELS = (
             "pocl-3.1": (variant(LANES=1, VECTOR=16),),
         },
         local=lanes_local_size,
-        splittable=False,
     ),
     buffer_kernel(
         "scale_shift",

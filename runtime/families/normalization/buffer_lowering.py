@@ -1,7 +1,5 @@
 """Lowers normalisation, softmax, scale and shift on buffers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 
@@ -9,8 +7,8 @@ from runtime.families.normalization.node import scale_and_shift
 from runtime.graph import Node
 from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder, node_error
+from runtime.lowering.iteration import reduced_loops
 from runtime.lowering.launch import Tensors
-from runtime.lowering.reduced_loops import reduced_loops
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage

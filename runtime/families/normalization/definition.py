@@ -1,7 +1,5 @@
 """Normalisations: rows, and what NumPy computes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """LayerNormalization, RMSNormalization, GroupNormalization, InstanceNormalization."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

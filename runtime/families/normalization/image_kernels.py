@@ -54,7 +54,6 @@ IMAGE_KERNELS = (
         defaults={"": variant(LANES=16), "nvidia": variant(LANES=64), "pocl": variant(LANES=1)},
         rule=_rule,
         local=sharing_local_size,
-        splittable=False,
         tunable=True,
     ),
     image_kernel(

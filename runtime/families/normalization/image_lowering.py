@@ -1,7 +1,5 @@
 """Lowers normalisation, softmax, scale and shift on images."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from runtime.families.normalization.node import scale_and_shift

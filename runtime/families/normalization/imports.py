@@ -1,7 +1,5 @@
 """BatchNormalization (folded to scale and shift), LRN, Softmax, Dropout."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

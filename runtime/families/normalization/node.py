@@ -1,7 +1,5 @@
 """Scale and shift of a normalisation, which are constants and may be absent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

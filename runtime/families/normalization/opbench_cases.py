@@ -1,7 +1,5 @@
 """Typical sizes of normalizations, for `farm opbench`."""
 
-from __future__ import annotations
-
 from runtime.operators.case import IMAGE, sized
 
 OPBENCH_CASES = (

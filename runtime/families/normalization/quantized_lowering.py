@@ -1,7 +1,5 @@
 """Lowers LayerNormalization of rows on activations of eight bits."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from runtime.families.normalization.block_kernels import QUANTIZED_NORMALIZATION

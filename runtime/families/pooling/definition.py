@@ -51,12 +51,13 @@ def _average_pool(arguments: Sequence[Array | None], attributes: Attributes) -> 
 
 
 COMPUTE: Mapping[str, Compute] = {"MaxPool": _max_pool, "AveragePool": _average_pool}
+_POOL = f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad:0-1"
 BUFFER_KERNELS = (
     buffer_kernel(
         "pool",
         "Pooling",
         "x:view y:view",
-        f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad:0-1",
+        _POOL,
         image_shapes,
         window_work_items,
         variants=VARIANTS,
@@ -66,7 +67,7 @@ BUFFER_KERNELS = (
         "pool_bytes",
         "Pooling",
         "x:view y:view",
-        f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad:0-1",
+        f"{_POOL} multiplier:any shift:any",
         image_shapes,
         window_work_items,
         source="pool",
@@ -87,7 +88,6 @@ IMAGE_KERNELS = (
         tunable=True,
     ),
 )
-_POOL = f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad:0-1"
 _FIXED = "fixed:0-2 multiplier:any shift:any"
 BLOCKED_POOL = blocked_row("blocked_pool", "Pooling", "x y", _POOL)
 QUANTIZED_POOL = blocked_row("quantized_pool", "Pooling", "x:bytes y:bytes", f"{_POOL} {_FIXED}", "scale low high")

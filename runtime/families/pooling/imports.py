@@ -4,8 +4,6 @@ Global pooling, and an average over the whole image, become ReduceMean and Reduc
 with dilation, or of other element types than float32 are strided reductions.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping

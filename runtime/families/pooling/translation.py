@@ -9,7 +9,7 @@ import numpy as np
 
 from runtime.families.pooling.definition import BLOCKED_POOL, QUANTIZED_POOL
 from runtime.graph import Graph, Node
-from runtime.kernels.codes import INPUT_IN_BYTES, OUTPUT_IN_BYTES, Pooling
+from runtime.kernels.codes import BYTES_FIXED, INPUT_IN_BYTES, OUTPUT_IN_BYTES, Pooling
 from runtime.lowering.blocks import BlockedOperator, QuantizedOperator, any_image
 from runtime.lowering.builder import Builder
 from runtime.lowering.images import emit
@@ -73,31 +73,29 @@ def emit_bytes(builder: Builder, node: Node, kind: Pooling, dims: dict[str, int]
     x, y = builder.read_bytes(node.inputs[0]), builder.write_bytes(builder.result(node))
     assert x.steps and y.steps
     defines, numbers = {"POOL": int(kind), "ZERO": x.steps.zero}, {"scale": x.steps.step / y.steps.step}
-    if builder.target.memory != "cpu":
-        defines["BYTES"], bounds = INPUT_IN_BYTES + OUTPUT_IN_BYTES, byte_bounds(y.steps, "act_a act_b")
-        tensors = {"x": x, "y": y}
-        builder.launch(
-            "pool_bytes", node.name, "Pooling", tensors, dims, numbers | bounds, defines, shown, "eight bits"
-        )
-        return
-    defines["BLOCK"], bounds = builder.block, byte_bounds(y.steps, "low high")
+    tensors, ends = {"x": x, "y": y}, y.steps
     found = fixed_point_of(builder.graph, node)
     multiplier = shift = np.zeros((), np.int64)
     if found and node.op == "AveragePool":  # of the integers themselves
-        zero = -int(np.iinfo(found.target.integers).min)
-        defines["ZERO"], bounds = zero, byte_bounds(Steps(y.steps.step, zero), "low high")
+        defines["ZERO"] = zero = -int(np.iinfo(found.target.integers).min)
+        ends = Steps(y.steps.step, zero)
     elif found:
         multiplier, shift = mean_factor(found, dims["k_h"] * dims["k_w"])
-    form = 0 if found is None else _QUOTIENT if node.op == "AveragePool" else _PRODUCT
-    dims |= {"fixed": form, "multiplier": int(multiplier), "shift": int(shift)}
-    tensors = {"x": x, "y": y}
-    builder.launch(QUANTIZED_POOL, node.name, "Pooling", tensors, dims, numbers | bounds, defines, shown, "eight bits")
+    dims |= {"multiplier": int(multiplier), "shift": int(shift)}
+    if builder.target.memory != "cpu":
+        defines["BYTES"] = INPUT_IN_BYTES | OUTPUT_IN_BYTES | BYTES_FIXED * (found is not None)
+        numbers |= byte_bounds(ends, "act_a act_b")
+        builder.launch("pool_bytes", node.name, "Pooling", tensors, dims, numbers, defines, shown, "eight bits")
+        return
+    defines["BLOCK"] = builder.block
+    numbers |= byte_bounds(ends, "low high")
+    dims["fixed"] = 0 if found is None else _QUOTIENT if node.op == "AveragePool" else _PRODUCT
+    builder.launch(QUANTIZED_POOL, node.name, "Pooling", tensors, dims, numbers, defines, shown, "eight bits")
 
 
 def _serves_bytes(builder: Builder, node: Node) -> bool:
-    """Fixed point is for windows of a CPU that are not too large."""
-    is_small = builder.target.memory != "cpu" or math.prod(node.attrs["kernel"]) <= _MOST_OF_QUOTIENT
-    return is_small or not fixed_point_of(builder.graph, node)
+    """Fixed point is for windows that are not too large."""
+    return math.prod(node.attrs["kernel"]) <= _MOST_OF_QUOTIENT or not fixed_point_of(builder.graph, node)
 
 
 def _on_bytes(builder: Builder, node: Node) -> None:

@@ -3,8 +3,6 @@
 The importer has checked the shapes and types.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Quantised operators of ONNX; what is known of their scales and zero points is checked, and told of the tensors."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any

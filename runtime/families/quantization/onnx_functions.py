@@ -67,8 +67,8 @@ def _gemm(proto: NodeProto) -> str:
     reads = "af, bf"
     if is_given(proto, 6):
         alpha = given(proto, "alpha", 1.0)
-        body += f"ci = Cast <to = 1> (c) alpha = Constant <value_float = {alpha:.9g}> () "
-        body += "scales = Mul (as, bs) steps = Mul (scales, alpha) cf = Mul (ci, steps) "
+        body += f"scales = Mul (as, bs) alpha = Constant <value_float = {alpha:.9g}> () "
+        body += "ci = DequantizeLinear <axis = -1> (c, scales) cf = Mul (ci, alpha) "
         reads += ", cf"
     is_rounded = is_given(proto, 7)
     body += f"{'yf' if is_rounded else 'y'} = {gemm} ({reads}) {_STORE if is_rounded else ''}"
@@ -88,13 +88,15 @@ def _where(proto: NodeProto) -> str:
 
 
 def _scaled_product(before: str, has_bias: bool) -> str:
-    """A product of integers, in floats."""
-    body = f"{before} whole = MatMulInteger (a, b, az, bz) sums = Cast <to = 1> (whole) scale = Mul (as, bs) "
+    """A product of integers, in floats; what their scales make of `b` is not needed, but checked so."""
+    body = f"{before} unread = DequantizeLinear <axis = -1> (b, bs, bz) "
+    body += "whole = MatMulInteger (a, b, az, bz) sums = Cast <to = 1> (whole) scale = Mul (as, bs) "
     return body + ("z = Mul (sums, scale) y = Add (z, bias)" if has_bias else "y = Mul (sums, scale)")
 
 
 def _integers_to_float(proto: NodeProto) -> str:
-    return function_text(proto, "a b as bs az bz bias", _scaled_product("", is_given(proto, 6)))
+    body = _scaled_product("also = DequantizeLinear (a, as, az)", is_given(proto, 6))
+    return function_text(proto, "a b as bs az bz bias", body)
 
 
 def _dynamic_product(proto: NodeProto) -> str:

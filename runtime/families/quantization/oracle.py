@@ -1,7 +1,5 @@
 """Computes quantised operators in NumPy: in int32, which wraps round, and in float32."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

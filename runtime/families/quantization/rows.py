@@ -12,8 +12,6 @@ A scale and a zero point are one number, one for each index of `axis`, or one fo
 for columns on the right. Pads are all begins, then all ends. `dtype`: of the result.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

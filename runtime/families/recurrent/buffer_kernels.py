@@ -106,7 +106,7 @@ _sequence = buffer_kernel(
 )
 BUFFER_KERNELS = (
     # Its work items wait for each other, so that a launch cannot be cut between them.
-    dataclasses.replace(_sequence, local_size=_group, splittable=False, one_group=True),
+    dataclasses.replace(_sequence, local_size=_group, splittable=False, one_group=lambda chosen: True),
     buffer_kernel(
         "recurrent_step",
         "Recurrent",

@@ -1,7 +1,5 @@
 """Lowers RNN, GRU and LSTM: one launch for all time steps of a narrow layer, a launch for each step of a wide one."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Recurrent layers: rows, and what NumPy computes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Reads the functions of a recurrent node: which activation each direction's gates take, with its parameters."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 

@@ -5,8 +5,6 @@ are computed at run time or differ, the loop is written out step by step: the lo
 products with the inputs of all steps are one product; a step then multiplies the hidden state and applies gates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 The layer's tensors lie as runtime/semantics/recurrence.py says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

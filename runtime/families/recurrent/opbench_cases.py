@@ -1,7 +1,5 @@
 """Typical sizes of recurrent layers, for `farm opbench`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from runtime.operators.case import OperatorCase, shape_text

@@ -4,8 +4,6 @@ ONNX Runtime quantises the input and the hidden state of every step, too, to eig
 here: results differ by that rounding, and are nearer to those of the network before it was quantised.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

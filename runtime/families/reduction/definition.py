@@ -1,7 +1,5 @@
 """What ReduceMean, ReduceSum, ReduceMax and ReduceMin are: their rows, what they compute, and their kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Reduce operators. The graph's own reductions keep the axes; a Reshape drops them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

@@ -21,8 +21,8 @@ static const char *reduce_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
 
 #define LINES_PER_PART 4096
 
-/* Adds a line of inputs to the results so far; a mean is a sum until it is divided. */
-static void reduce_combine(uint32_t code, float *result, const float *x, int64_t stride, int64_t count) {
+/* Adds a line of inputs to the results so far; a mean is a sum until it is divided. Not inlined: its loops are many. */
+__attribute__((noinline)) static void reduce_combine(uint32_t code, float *result, const float *x, int64_t stride, int64_t count) {
     switch (code) {
         case RT_REDUCE_MAX:
             for (int64_t i = 0; i < count; i++) result[i] = rt_greater(result[i], x[i * stride]);

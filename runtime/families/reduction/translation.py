@@ -1,7 +1,5 @@
 """How reductions are lowered to buffers, images and blocks of channels, and at which sizes measured."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from runtime.families.pooling.definition import BLOCKED_GLOBAL_POOL
@@ -13,7 +11,7 @@ from runtime.layout.blocked import is_blocked_row_major
 from runtime.lowering.blocks import BlockedOperator, QuantizedOperator
 from runtime.lowering.builder import Builder
 from runtime.lowering.images import emit, extents
-from runtime.lowering.reduced_loops import reduced_loops
+from runtime.lowering.iteration import reduced_loops
 from runtime.lowering.value import Value, row_major
 from runtime.operators.case import sized
 from runtime.plan.plan import ProfileInfo

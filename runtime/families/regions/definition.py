@@ -1,7 +1,5 @@
 """Pooling within regions: its row, what NumPy computes, and the CPU operator."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

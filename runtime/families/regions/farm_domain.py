@@ -9,8 +9,6 @@ Proposal(scores, moves, image; feature_stride, base_size, ratios, scales, before
     one are 0. scores [1, 2 anchors, h, w], moves [1, 4 anchors, h, w], image [1, 3]: height, width, scale
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """RoiAlign and MaxRoiPool: regions of interest, known at run time, sampled or pooled into a grid of fixed size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

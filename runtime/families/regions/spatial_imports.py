@@ -1,7 +1,5 @@
 """GridSample: images sampled where a tensor of coordinates tells at run time."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

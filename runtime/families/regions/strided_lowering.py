@@ -1,7 +1,5 @@
 """Lowers pooling of regions to steps of the CPU."""
 
-from __future__ import annotations
-
 import math
 
 from runtime.families.strided.strided_lowering import Strides, launch_loops

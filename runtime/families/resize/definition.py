@@ -1,7 +1,5 @@
 """What Resize is: its row, what it computes, and its kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ Nearest and bilinear of the last two of four axes have kernels. Anything else is
 with a matrix of weights that is known at conversion, or a choice of elements.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Where each output of a Resize lies in its input, and what its neighbours there weigh; source: ONNX Resize."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

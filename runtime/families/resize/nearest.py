@@ -5,8 +5,6 @@ operator reads, so that no device rounds for itself. The arithmetic is that of O
 any other, a coordinate may fall on the other side of an integer or of a tie.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

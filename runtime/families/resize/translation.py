@@ -4,8 +4,6 @@ A nearest resize reads tables: the input row of each output row, and the input c
 one computes its source coordinates as output coordinate * scale + shift.
 """
 
-from __future__ import annotations
-
 from runtime.families.elementwise.quantized_lowering import requantized
 from runtime.families.resize.nearest import nearest_indices
 from runtime.graph import Graph, Node

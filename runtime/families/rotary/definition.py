@@ -8,8 +8,6 @@ so it may be transposed, or rows of a wider tensor. Cosines and sines broadcast 
 h elements, both halves read these.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Rotary positions as one launch that reads rows wherever they lie; and the size to measure."""
 
-from __future__ import annotations
-
 from runtime.families.rotary.definition import MOST_AXES
 from runtime.graph import Node
 from runtime.lowering.builder import Builder

@@ -1,7 +1,5 @@
 """Sorting, and what is kept of overlapping boxes: rows, what NumPy computes, and CPU operators."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

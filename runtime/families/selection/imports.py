@@ -1,7 +1,5 @@
 """ArgMax, ArgMin, TopK, Hardmax, cumulated sums: what stands where along an axis."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

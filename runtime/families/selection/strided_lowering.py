@@ -1,7 +1,5 @@
 """Lowers sorting, and what of overlapping boxes is kept, to steps of the CPU."""
 
-from __future__ import annotations
-
 from runtime.families.strided.strided_lowering import launch_loops, launch_rows
 from runtime.graph import Node
 from runtime.kernels.strided import LOOPS

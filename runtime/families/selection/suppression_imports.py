@@ -3,8 +3,6 @@
 The rows behind those that a run finds hold -1: `padded` of the graph names what was made so.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The generic operators (runtime/semantics/generic.py) in NumPy: what farmrt's strided steps must agree with."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of the generic operators on strided views (runtime/semantics/generic.py says what they compute)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,6 +1,6 @@
 """Rows of the strided CPU operators that the generic operators of one loop nest become."""
 
-from __future__ import annotations
+import dataclasses
 
 from runtime.kernels.buffer.nests import indexed
 from runtime.kernels.strided import code, strided_row
@@ -24,6 +24,6 @@ STRIDED_KERNELS = (
     strided_row("strided_reduction", "x y", code("function", ReductionFunction)),
     strided_row("strided_product", "a b y"),
     strided_row("cumulation", "x y", f"{code('function', CumulationFunction)} exclusive:0-1"),
-    strided_row("indexed_read", "x k y", _PLACES),
+    dataclasses.replace(strided_row("indexed_read", "x k y", _PLACES), picked=("x",)),
     strided_row("indexed_write", "k u y", f"{code('function', UpdateFunction)} {_PLACES}"),
 )

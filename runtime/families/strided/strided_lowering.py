@@ -1,6 +1,6 @@
 """Generic operators (runtime/semantics/generic.py) become steps of farmrt's CPU operators on strided views.
 
-In a plan for a GPU such a step works on mapped memory, between the launches.
+In a plan for a GPU such a step works on mapped memory, between the launches; an IndexedRead of floats is a launch.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from runtime.families.matrix.buffer_lowering import emit_product
+from runtime.families.strided.buffer_kernels import GATHER_LOOPS
 from runtime.families.strided.strided_kernels import COMPONENTS
 from runtime.graph import Node
+from runtime.kernels.spec import MemoryType
 from runtime.kernels.strided import KEPT, LOOPS
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.iteration import merge_axes, padded
+from runtime.lowering.large_weights import too_large
 from runtime.lowering.value import Value
+from runtime.plan.plan import ProfileInfo
 from runtime.semantics.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction
 from runtime.semantics.generic import broadcast_view, row_major_strides
 from runtime.types import ElementType, Storage
@@ -218,7 +222,9 @@ def _index_head(node: Node) -> dict[str, int]:
 
 
 def lower_indexed_read(builder: Builder, node: Node) -> None:
-    """One step, which reads a table in half as it is."""
+    """One launch on a GPU that has a kernel for it, else one step, which reads a table in half as it is."""
+    if _emit_gather(builder, node):
+        return
     name, table = node.inputs[0], builder.graph.constants.get(node.inputs[0])
     if table is not None and table.dtype == np.float32 and builder.holds_in_half(table):
         x = builder.constant_later(name, table, table.shape, ElementType.F16)
@@ -229,6 +235,39 @@ def lower_indexed_read(builder: Builder, node: Node) -> None:
     views = [View(x, node.attrs["strides"]), View(indices, node.attrs["index_strides"])]
     views.append(View(y, row_major_strides(y.shape)))
     _emit(builder, node, "indexed_read", _index_head(node), y.shape, views)
+
+
+def _emit_gather(builder: Builder, node: Node) -> bool:
+    """Emits a launch that reads floats by one index each; False, and nothing, where it takes the CPU."""
+    dims, (x, k) = _gather_dims(node), (builder.graph.tensors[name].dtype for name in node.inputs)
+    if dims is None or x != np.float32 or k not in (np.int32, np.int64):
+        return False
+    refusal = too_large(builder.graph, node, builder.target) or builder.refusal("gather", MemoryType.BUFFER, dims)
+    if builder.on_cpu or (builder.has_cpu and refusal):
+        return False
+    tensors = {argument: builder.read(name, Storage.FLAT) for argument, name in zip("xk", node.inputs, strict=True)}
+    tensors["y"] = y = builder.write(node.output, Storage.FLAT)
+    is_run = dims["d3"] == 1 or (dims["xs3"], dims["ks3"]) == (1, 0)
+    defines = {"INDEX_WORDS": k.itemsize // 4, "RUNS": int(is_run)}
+    builder.launch("gather", node.name, node.op, tensors, dims, None, defines, ProfileInfo(y.shape))
+    return True
+
+
+def _gather_dims(node: Node) -> dict[str, int] | None:
+    """The loops of a `gather`; None where an index has several components, or loops are more or run backwards."""
+    form = node.attrs
+    given = [tuple(form[name]) for name in ("strides", "index_strides")]
+    extents, strides = merge_axes(form["shape"], [*given, row_major_strides(form["shape"])])
+    if (
+        len(form["limits"]) != 1
+        or len(extents) > GATHER_LOOPS
+        or min(*form["limit_strides"], *strides[0], *strides[1]) < 0
+    ):
+        return None
+    loops = {"d": padded(extents, GATHER_LOOPS, 1)}
+    loops |= {name: padded(steps, GATHER_LOOPS, 0) for name, steps in zip(("xs", "ks"), strides, strict=False)}
+    dims = {f"{name}{loop}": size for name, sizes in loops.items() for loop, size in enumerate(sizes)}
+    return dims | {"limit": form["limits"][0], "step": form["limit_strides"][0]}
 
 
 def lower_indexed_write(builder: Builder, node: Node) -> None:

@@ -1,7 +1,5 @@
 """Transposed convolutions in buffers."""
 
-from __future__ import annotations
-
 import math
 
 from runtime.families.convolution.buffer_kernels import depthwise_shapes, window_shapes

@@ -26,8 +26,9 @@ int taps_before(int first, int kernel_size, int step)
 }
 
 // y = activation(sum (+ residual)) for those of PIXELS outputs, `stride` apart, that exist.
-void write_phase(float4 sum[BLOCKS][PIXELS], read_only image2d_t residual, write_only image2d_t y, int first_block,
-                 int first_w, int stride, int row, int width, int channels, float act_a, float act_b)
+INLINED void write_phase(float4 sum[BLOCKS][PIXELS], read_only image2d_t residual, write_only image2d_t y,
+                         int first_block, int first_w, int stride, int row, int width, int channels, float act_a,
+                         float act_b)
 {
     UNROLLED for (int i = 0; i < BLOCKS; i++) {
         UNROLLED for (int p = 0; p < PIXELS; p++) {

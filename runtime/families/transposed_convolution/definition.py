@@ -1,7 +1,5 @@
 """Transposed convolution: its row, and what NumPy computes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -5,8 +5,6 @@ the same remainder modulo the stride, a *phase*, are reached by the same taps: t
 stride / gcd(stride, dilation). Weights lie class by class, so that a phase reads a run of them.
 """
 
-from __future__ import annotations
-
 import math
 
 Shape = tuple[int, ...]

@@ -1,7 +1,5 @@
 """Transposed convolutions in image memory; filters lie with their taps in the order of the phases, as one row."""
 
-from __future__ import annotations
-
 from runtime.families.convolution.image_kernels import DEFAULTS, ROW_DEFAULTS, ROW_VARIANTS, VARIANTS, grouped_rule
 from runtime.kernels.image.spec import Images, activation_image, argument_image, blocks_of, image_kernel, pixel_grid
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div

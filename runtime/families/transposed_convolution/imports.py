@@ -4,8 +4,6 @@ Of floats with constant filters over one or two axes it is the graph's operator,
 strided product of the input with zeros between its elements and the mirrored filters.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

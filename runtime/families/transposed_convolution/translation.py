@@ -1,7 +1,5 @@
 """ConvTranspose, with a filter for each channel or any other, on buffers and on images; and the sizes to measure."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

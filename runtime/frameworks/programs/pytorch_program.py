@@ -92,6 +92,7 @@ def _load(request: FrameworkRequest, folder: Path) -> Any:
 def _exported(found: Any, request: FrameworkRequest) -> onnx.ModelProto:
     """What torch.export recorded, through the exporter that reads it."""
     _check_shapes(found, request)
+    pytorch_quantised.check_steps(found)
     table = dict(pytorch_quantised.translations())
     converted = torch.onnx.export(
         found, opset_version=OPSET, dynamo=True, verbose=False, custom_translation_table=table

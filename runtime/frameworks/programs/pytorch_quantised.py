@@ -12,6 +12,8 @@ from onnx import TensorProto
 from onnxscript import opset18 as op
 from torch.ao.quantization.fx import _decomposed  # noqa: F401 - declares the operators, without which no file loads
 
+from runtime.errors import ModelError
+
 Tensor = Any
 
 _EIGHT_BITS = (TensorProto.INT8, TensorProto.UINT8)  # all that QuantizeLinear of this opset writes
@@ -101,17 +103,49 @@ def choose_qparams(x: Tensor, quant_min: int, quant_max: int, eps: float, dtype:
     return scale, op.Cast(zero, to=TensorProto.INT64)
 
 
+def check_steps(found: Any) -> None:
+    """Raises ModelError where a scale or zero point that the program holds makes no sense; Cast would wrap it round."""
+    signature, tensors = found.graph_signature, {**found.state_dict, **found.constants}
+    held = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    for node in (node for node in found.graph.nodes if node.target in _WITH_STEPS):
+        scale, zero = (_numbers(tensors, held, argument) for argument in node.args[1:3])
+        info = torch.iinfo(node.args[6 if node.target in _PER_CHANNEL else 5])
+        if (wrong := scale[~(np.isfinite(scale) & (scale > 0))]).size:
+            raise ModelError(
+                f"node '{node.name}': scale {wrong[0]:g}; a positive number is needed, so quantise it again"
+            )
+        if (wrong := zero[(zero < info.min) | (zero > info.max)]).size:
+            text = f"zero point {wrong[0]:g} lies outside of {info.min} to {info.max}"
+            raise ModelError(f"node '{node.name}': {text}, so quantise it again")
+
+
+def _numbers(tensors: Mapping[str, Any], held: Mapping[str, str], argument: Any) -> Any:
+    """What an argument holds; nothing where it is computed, or missing."""
+    if isinstance(argument, int | float):
+        return np.array([argument], np.float64)
+    value = tensors.get(held.get(getattr(argument, "name", ""), ""))
+    return np.zeros(0) if value is None else value.numpy(force=True).reshape(-1).astype(np.float64)
+
+
+_OWN = torch.ops.quantized_decomposed
+_PER_CHANNEL = (_OWN.quantize_per_channel.default, _OWN.dequantize_per_channel.default)
+_WITH_STEPS = (*_PER_CHANNEL, _OWN.quantize_per_tensor.default, _OWN.dequantize_per_tensor.default)
+
+
 def translations() -> Mapping[Any, Callable[..., Any]]:
     """What the exporter calls for each operator."""
-    own = torch.ops.quantized_decomposed
     return {
-        own.quantize_per_tensor.default: quantize_per_tensor,
-        own.quantize_per_tensor.tensor: quantize_by_tensors,
-        own.quantize_per_tensor.tensor2: quantize_by_tensors,
-        own.dequantize_per_tensor.default: dequantize_per_tensor,
-        own.dequantize_per_tensor.tensor: dequantize_by_tensors,
-        own.dequantize_per_tensor.tensor2: dequantize_by_tensors,
-        own.quantize_per_channel.default: quantize_per_channel,
-        own.dequantize_per_channel.default: dequantize_per_channel,
-        own.choose_qparams.tensor: choose_qparams,
+        _OWN.quantize_per_tensor.default: quantize_per_tensor,
+        _OWN.quantize_per_tensor.tensor: quantize_by_tensors,
+        _OWN.quantize_per_tensor.tensor2: quantize_by_tensors,
+        _OWN.dequantize_per_tensor.default: dequantize_per_tensor,
+        _OWN.dequantize_per_tensor.tensor: dequantize_by_tensors,
+        _OWN.dequantize_per_tensor.tensor2: dequantize_by_tensors,
+        _OWN.quantize_per_channel.default: quantize_per_channel,
+        _OWN.dequantize_per_channel.default: dequantize_per_channel,
+        _OWN.choose_qparams.tensor: choose_qparams,
     }

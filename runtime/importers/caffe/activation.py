@@ -1,7 +1,5 @@
 """Layers that compute each element on its own: ReLU and its kin, Power, Exp, Log, Threshold, Dropout."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

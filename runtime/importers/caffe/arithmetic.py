@@ -1,7 +1,5 @@
 """Layers that combine tensors: InnerProduct, Eltwise, Scale, Bias, Axpy, Reduction, ArgMax."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

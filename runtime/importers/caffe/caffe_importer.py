@@ -4,8 +4,6 @@ A blob keeps its name. Where layers compute in place, the name is that of the la
 an earlier version is `<blob>/<layer that wrote it>`. Nodes are named after their layers.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reads a .caffemodel: the weights of each layer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path

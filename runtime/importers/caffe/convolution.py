@@ -1,7 +1,5 @@
 """Convolution and Deconvolution, of any groups."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -7,8 +7,6 @@ Message               a message; its fields follow, indented: number, name, type
 Method: MAX=0 AVE=1   an enumeration
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One layer on its way to ONNX nodes: what a family of layers reads it through, and writes nodes with."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The layers of a network in one form, whatever generation of Caffe wrote it, and those that inference leaves out."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any

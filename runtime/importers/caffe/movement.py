@@ -1,7 +1,5 @@
 """Layers that move elements: Concat, Slice, Split, Crop, Reshape, Flatten, Permute, Tile, ShuffleChannel."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Which tensor each layer reads and writes, and which layers the outputs need."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """BatchNorm, LRN, MVN, Normalize and Softmax."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Collects the nodes and constants of an ONNX model, with the shape of every tensor."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

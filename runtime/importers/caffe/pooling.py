@@ -1,7 +1,5 @@
 """Pooling, with Caffe's rule for the border: sizes are rounded up, and a window that starts in padding is dropped."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

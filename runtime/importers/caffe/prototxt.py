@@ -4,8 +4,6 @@ The text is parsed message by message, so that a field that the schema lacks is 
 where that layer does.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Interp (bilinear, corners aligned) and Upsample (nearest), layers of widely used forks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ that only training reads are here where deployed networks carry them, so that th
 .prototxt says in text and what a .caffemodel says in binary are read apart: of the latter only names and weights count.
 """
 
-from __future__ import annotations
-
 from runtime.importers.caffe.descriptors import message_classes
 
 _SHARED = """

@@ -1,7 +1,5 @@
 """What the sliding windows of convolution and pooling share: sizes for both directions from Caffe's several fields."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Kernels along nested loops with strides, in any storage: what the rows of several families share."""
 
-from __future__ import annotations
-
 from runtime.kernels.buffer.spec import Shapes
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div
 

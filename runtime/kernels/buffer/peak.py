@@ -1,7 +1,5 @@
 """The kernel that shows how many multiply-adds a device does at most; no operator of a model uses it."""
 
-from __future__ import annotations
-
 from runtime.kernels.buffer.spec import buffer_kernel
 from runtime.kernels.spec import Dims, Variant, WorkItems, ceil_div, variant
 

@@ -3,7 +3,6 @@
 //   flat     x, x_offset             elements from x[x_offset]
 //   weights  w, w_offset             constants; at least 64 zeros follow them
 // Offsets and strides count elements. Products are added in `real` (half where PRECISION is 2), all else is in float.
-#define INLINED __attribute__((always_inline))
 #define JOIN_TOKENS(a, b) a##b
 #define JOIN(a, b) JOIN_TOKENS(a, b)
 
@@ -94,7 +93,7 @@ typedef float real;
 #endif
 
 // BYTES, a sum of: 1 the output, 4 the input lies in unsigned eight bits. Results that are stored so are steps, from
-// act_a to act_b.
+// act_a to act_b. 16: they are rounded by fixed point, as the model's source does; 32: once (see fixed_product).
 #ifndef BYTES
 #define BYTES 0
 #endif
@@ -111,6 +110,12 @@ typedef storage input_storage;
 typedef uchar output_storage;
 #else
 typedef storage output_storage;
+#endif
+// By fixed point biases are whole, [3][channels]: with the multiplier and the shift of a sum.
+#if BYTES & 16
+typedef int bias_storage;
+#else
+typedef storage bias_storage;
 #endif
 
 #ifdef VECTOR
@@ -134,9 +139,17 @@ typedef union {
 typedef union {
     uchar vector, element[1];
 } byte_lanes;
+typedef int ints;
 #define AS_INTS(v) as_int(v)
+#define TO_INTS(v) (int)(v)
+#define FROM_INTS(v) (float)(v)
+#define LOAD_INTS(p) (*(p))
 #define BYTES_OF(v) (uchar)(v)
 #else
+typedef JOIN(int, VECTOR) ints;
+#define TO_INTS(v) CONVERT_N(int, VECTOR, v)
+#define FROM_INTS(v) CONVERT_N(float, VECTOR, v)
+#define LOAD_INTS(p) LOAD_INT_N(VECTOR, p)
 typedef union {
     JOIN(uchar, VECTOR) vector;
     uchar element[VECTOR];
@@ -220,6 +233,28 @@ INLINED void store_result(floats v, global output_storage *p, int stride, int co
 }
 #endif
 
+#if BYTES & 16
+// v * multiplier * 2^(shift - 31), rounded to whole numbers as TFLite's reference kernels do (semantics/fixed_point.py):
+// halves upwards, then halves away from zero where it is shifted to the right; or once, halves upwards. Of v * 2^shift
+// 30 bits are held, which whoever lowers a model makes sure of: no integers of 64 bits are needed.
+INLINED ints fixed_product(ints v, ints multiplier, ints shift)
+{
+    const ints right = max(-shift, 0), high = mul_hi(v << (max(shift, 0) + 2), multiplier);
+#if BYTES & 32
+    return (high + ((ints)(1) << right)) >> (right + 1);
+#else
+    const ints whole = (high + 1) >> 1, mask = ((ints)(1) << right) - 1, half_way = (mask >> 1) - (whole >> 31);
+    return (whole >> right) - ((half_way - (whole & mask)) >> 31);
+#endif
+}
+
+// Sums in whole numbers to steps, by a bias and what follows it, `channels` from one row to the next.
+INLINED floats fixed_steps(ints sum, global const int *bias, int channels)
+{
+    return FROM_INTS(fixed_product(sum + LOAD_INTS(bias), LOAD_INTS(bias + channels), LOAD_INTS(bias + 2 * channels)));
+}
+#endif
+
 // VECTOR elements of an input `stride` apart, of which `count` exist.
 #if BYTES & 4
 INLINED floats load_inputs(global const input_storage *p, int stride, int count)
@@ -280,7 +315,6 @@ INLINED int block_start(int block, int channels)
 
 #ifdef WEIGHT_BITS
 typedef int packed_weights;
-typedef JOIN(int, VECTOR) ints;
 #define PER_WORD (32 / WEIGHT_BITS)
 #if WEIGHT_GROUP
 #define WORDS(columns) ((columns) / PER_WORD + (columns) / WEIGHT_GROUP)
@@ -426,7 +460,7 @@ INLINED reals weight_of(ints four, const int i, floats scale)
 #endif
 
 // Between start and end of a tile its products are added.
-INLINED void start_tile(sums sum[PIXELS][VECTORS], global const storage *bias)
+INLINED void start_tile(sums sum[PIXELS][VECTORS], global const bias_storage *bias)
 {
 #if defined(WEIGHT_BITS) && WEIGHT_GROUP == 0
     clear_tile(sum);
@@ -439,16 +473,18 @@ INLINED void start_tile(sums sum[PIXELS][VECTORS], global const storage *bias)
 #endif
 }
 
-// `w`: the row's first word.
+// `w`: the row's first word; `channels`: of all groups.
 INLINED void end_tile(floats result[PIXELS][VECTORS], sums sum[PIXELS][VECTORS], global const packed_weights *w,
-                      global const storage *bias)
+                      global const bias_storage *bias, int channels)
 {
     UNROLLED for (int k = 0; k < VECTORS; k++) {
-#if defined(WEIGHT_BITS) && WEIGHT_GROUP == 0
+#if defined(WEIGHT_BITS) && WEIGHT_GROUP == 0 && !(BYTES & 16)
         const floats scale = load_scale(w + k * VECTOR, 0), start = LOAD_N(VECTOR, bias + k * VECTOR);
 #endif
         UNROLLED for (int p = 0; p < PIXELS; p++) {
-#if WHOLE_SUMS
+#if BYTES & 16
+            result[p][k] = fixed_steps(sum[p][k], bias + k * VECTOR, channels);
+#elif WHOLE_SUMS
             result[p][k] = MULTIPLY_ADD(CONVERT_N(float, VECTOR, sum[p][k]), scale, start);
 #elif defined(WEIGHT_BITS) && WEIGHT_GROUP == 0
             result[p][k] = MULTIPLY_ADD(sum[p][k], scale, start);

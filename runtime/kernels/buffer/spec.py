@@ -16,6 +16,7 @@ from runtime.kernels.spec import (
     WorkItems,
     always_fits,
     ceil_div,
+    has_lanes,
     needs_half,
     no_cost,
     no_macs,
@@ -62,11 +63,11 @@ def buffer_kernel(
     cpu_local: WorkItems = (),
     free_cpu_local: WorkItems = (),
     local: Callable[[WorkItems, Variant, Target], WorkItems] | None = None,
-    splittable: bool = True,
     tunable: bool = True,
     cpu: bool = True,
     integer_weights: bool = False,
     integer_defaults: Mapping[str, tuple[Variant, ...]] | None = None,
+    picked: tuple[str, ...] = (),
 ) -> BufferKernel:
     """Makes a row of the buffer table.
 
@@ -100,11 +101,12 @@ def buffer_kernel(
         ),
         block=(lambda chosen: chosen.get("PACK", chosen["BLOCK"])) if packed else None,
         macs=macs,
-        splittable=splittable,
+        one_group=has_lanes,
         tunable=tunable,
         cpu=cpu,
         integer_weights=integer_weights,
         integer_defaults=integer_defaults or {},
+        picked=picked,
         shapes=shapes,
     )
 

@@ -7,8 +7,6 @@ group brings to local memory at a time; only where all its work items take part 
 half arithmetic adds in half before their sum goes to a float, 16 where not given; longer is faster and less exact.
 """
 
-from __future__ import annotations
-
 from runtime.kernels.spec import Variant, ceil_div, variant
 
 

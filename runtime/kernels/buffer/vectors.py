@@ -1,7 +1,5 @@
 """What rows of several families share: variants by vectors, along channels, and by work items that share a sum."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from runtime.kernels.buffer.spec import Shapes, default_buffer_local_size

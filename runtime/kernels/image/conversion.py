@@ -1,7 +1,5 @@
 """Moving pixels between buffers and images."""
 
-from __future__ import annotations
-
 from runtime.kernels.image.pixels import EXTENTS, image_of, pixel_items
 from runtime.kernels.image.spec import image_kernel
 

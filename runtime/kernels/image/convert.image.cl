@@ -21,11 +21,11 @@ kernel void buffer_to_image(global const ELEMENT *x, int x_offset, write_only im
         return;
     const int first = x_offset + row / height * stride_n + row % height * stride_h + w * stride_w;
     float lanes[4];
-    for (int i = 0; i < 4; i++) {
+    UNROLLED for (int i = 0; i < 4; i++) {
         const int channel = min(block * 4 + i, channels - 1);
         lanes[i] = LOAD_ELEMENT(x, first + channel * stride_c);
     }
-    write_block(y, block, w, row, width, channels, vload4(0, lanes));
+    write_block(y, block, w, row, width, channels, VECTOR_OF(lanes));
 }
 
 kernel void image_to_buffer(read_only image2d_t x, global ELEMENT *y, int y_offset, int batch, int channels,
@@ -35,8 +35,9 @@ kernel void image_to_buffer(read_only image2d_t x, global ELEMENT *y, int y_offs
     if (block >= blocks_of(channels) || w >= width || row >= batch * height)
         return;
     const int first = y_offset + row / height * stride_n + row % height * stride_h + w * stride_w;
-    float lanes[4];
-    vstore4(READ(x, block * width + w, row), 0, lanes);
-    for (int i = 0; i < 4 && block * 4 + i < channels; i++)
-        STORE_ELEMENT(lanes[i], y, first + (block * 4 + i) * stride_c);
+    const float4 pixel = READ(x, block * width + w, row);
+    const float lanes[4] = {pixel.x, pixel.y, pixel.z, pixel.w};
+    UNROLLED for (int i = 0; i < 4; i++)
+        if (block * 4 + i < channels)
+            STORE_ELEMENT(lanes[i], y, first + (block * 4 + i) * stride_c);
 }

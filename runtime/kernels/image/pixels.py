@@ -1,7 +1,5 @@
 """What the rows of several families share: kernels that write a pixel for each, or for several, that they read."""
 
-from __future__ import annotations
-
 from runtime.kernels.image.spec import Images, activation_image, pixel_grid
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems
 from runtime.layout.arrangement import Shape

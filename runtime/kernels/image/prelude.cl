@@ -35,6 +35,9 @@ typedef float4 real4;
 // A column that no image has: reading there gives zero.
 #define OUTSIDE (-1)
 
+// An array's four values; vload4 would need its address, and the array its place in memory.
+#define VECTOR_OF(values) ((float4)(values[0], values[1], values[2], values[3]))
+
 int blocks_of(int channels) { return (channels + 3) / 4; }
 
 // Column of pixel w in a block of channels, or OUTSIDE where w is not in 0 .. width-1.
@@ -94,14 +97,14 @@ void write_block(write_only image2d_t y, int block, int w, int row, int width, i
     }
 #define END_TILE(sum) add_part(sum, PART(sum))
 
-void clear_part(real4 part[BLOCKS][PIXELS])
+INLINED void clear_part(real4 part[BLOCKS][PIXELS])
 {
     UNROLLED for (int block = 0; block < BLOCKS; block++)
         UNROLLED for (int p = 0; p < PIXELS; p++)
             part[block][p] = (real4)(0);
 }
 
-void add_part(float4 sum[BLOCKS][PIXELS], real4 part[BLOCKS][PIXELS])
+INLINED void add_part(float4 sum[BLOCKS][PIXELS], real4 part[BLOCKS][PIXELS])
 {
     UNROLLED for (int block = 0; block < BLOCKS; block++)
         UNROLLED for (int p = 0; p < PIXELS; p++)
@@ -117,8 +120,8 @@ void add_part(float4 sum[BLOCKS][PIXELS], real4 part[BLOCKS][PIXELS])
 
 // Adds the product of four input channels with their weights, which start at (column, row): input channel i is in the
 // i-th column, a block of output channels `row_step` rows after the one before.
-void multiply_add_tile(real4 sum[BLOCKS][PIXELS], const real4 pixel[PIXELS], read_only image2d_t weights, int column,
-                       int row, int row_step)
+INLINED void multiply_add_tile(real4 sum[BLOCKS][PIXELS], const real4 pixel[PIXELS], read_only image2d_t weights,
+                               int column, int row, int row_step)
 {
     UNROLLED for (int block = 0; block < BLOCKS; block++) {
         const real4 weights_x = READ_WEIGHTS(weights, column, row + block * row_step);
@@ -135,7 +138,7 @@ void multiply_add_tile(real4 sum[BLOCKS][PIXELS], const real4 pixel[PIXELS], rea
 }
 
 // Between start and end of a tile its products are added.
-void start_tile(float4 sum[BLOCKS][PIXELS], read_only image2d_t bias, int first_block)
+INLINED void start_tile(float4 sum[BLOCKS][PIXELS], read_only image2d_t bias, int first_block)
 {
     UNROLLED for (int block = 0; block < BLOCKS; block++) {
 #ifdef WEIGHT_BITS
@@ -148,7 +151,7 @@ void start_tile(float4 sum[BLOCKS][PIXELS], read_only image2d_t bias, int first_
     }
 }
 
-void end_tile(float4 sum[BLOCKS][PIXELS], read_only image2d_t bias, int first_block, int channels)
+INLINED void end_tile(float4 sum[BLOCKS][PIXELS], read_only image2d_t bias, int first_block, int channels)
 {
 #ifdef WEIGHT_BITS
     UNROLLED for (int block = 0; block < BLOCKS; block++) {
@@ -160,8 +163,8 @@ void end_tile(float4 sum[BLOCKS][PIXELS], read_only image2d_t bias, int first_bl
 }
 
 // y = activation(sum (+ residual)) for the part of the tile that lies in the tensor.
-void write_tile(float4 sum[BLOCKS][PIXELS], read_only image2d_t residual, write_only image2d_t y, int first_block,
-                int first_w, int row, int width, int channels, float act_a, float act_b)
+INLINED void write_tile(float4 sum[BLOCKS][PIXELS], read_only image2d_t residual, write_only image2d_t y,
+                        int first_block, int first_w, int row, int width, int channels, float act_a, float act_b)
 {
     UNROLLED for (int i = 0; i < BLOCKS; i++) {
         UNROLLED for (int p = 0; p < PIXELS; p++) {

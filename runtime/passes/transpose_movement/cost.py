@@ -5,8 +5,6 @@ frame an operator is found, depends on where the region began. The cost of the g
 where this cost falls; it is a triple of natural numbers in lexicographic order, and no such triple falls for ever.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Hashable
 

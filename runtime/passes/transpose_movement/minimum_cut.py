@@ -17,8 +17,6 @@ fixed format, since there they can be fused; and the current choice stays where 
 repetition ends.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Sequence
 

@@ -1,7 +1,5 @@
 """Moves transpositions through transposable operators until what is left moves the fewest bytes."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from runtime.formats.permutation import Permutation, inverse

@@ -1,7 +1,5 @@
 """Rewrites a graph so that the operators of its regions are in the frames that were chosen for them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 

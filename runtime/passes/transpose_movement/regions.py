@@ -12,8 +12,6 @@ frames at once (x + transpose(x)). A Transpose that is not dissolved is an opera
 either frame: composed with the step between the frames, it moves other bytes, or none.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import deque
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Bad input gives one clear line and exit status 2 (1 for a failed job), and leaves nothing half-written."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -28,9 +26,7 @@ NAN_WEIGHTS = np.full((4, 3, 3, 3), np.nan)
 GOOD = tiny_model().SerializeToString()
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 @pytest.fixture(scope="module", autouse=True)

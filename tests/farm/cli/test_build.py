@@ -1,7 +1,5 @@
 """`farm build` with deployment files: their ABIs, and the parts of farmrt that their models need."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

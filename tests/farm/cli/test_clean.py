@@ -1,7 +1,5 @@
 """`farm clean` on the host as a unit."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """convert, forecast, run, benchmark and opbench on this machine, through the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

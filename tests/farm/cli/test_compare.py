@@ -1,7 +1,5 @@
 """`farm compare` on the command line: what A and B may be, what is printed and kept, exit status."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator

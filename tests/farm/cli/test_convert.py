@@ -1,7 +1,5 @@
 """`farm convert` for ABIs and SoCs that no unit is here for."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Help names choices and defaults without importing what defines them; here both are compared."""
 
-from __future__ import annotations
-
 from farm.cli.commands import baseline, options, quantize, report, serve, store, tune
 from farm.jobs.compare.stored_runs import LATEST
 from farm.jobs.fleet.dispatch import FLEET

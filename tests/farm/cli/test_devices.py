@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import datetime
 import io
 import json
@@ -13,7 +11,7 @@ from rich.console import Console
 
 from farm.cli import devices
 from farm.config.inventory import HOST, Unit
-from farm.jobs.fleet import health_check
+from farm.jobs.fleet import opencl_library
 from farm.lease.holder import Holder
 from farm.rows.device_state import DeviceState
 from farm.tables.devices import devices_json, devices_table
@@ -55,7 +53,7 @@ HOSTILE = UnitReport(
 @pytest.fixture
 def say(own_folder: Path, monkeypatch: pytest.MonkeyPatch, farm: CallFarm) -> CallFarm:
     """Calls farm in an empty folder, where no adb server runs; returns status, stdout, stderr."""
-    monkeypatch.setattr("farm.units.discovery.adb_phones", lambda port: [])
+    monkeypatch.setattr("farm.units.lookup.adb_phones", lambda port: [])
     return farm
 
 
@@ -194,7 +192,7 @@ def test_release(say: CallFarm) -> None:
 
 @pytest.mark.slow
 def test_check_begins_and_ends_a_quarantine(say: CallFarm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_check, "_driver", lambda unit, transport: "Adreno 630\x1b[2J")
+    monkeypatch.setattr(opencl_library, "_driver", lambda unit, transport: "Adreno 630\x1b[2J")
     HealthRecords().record_check(HOST, [CheckResult("files", False, "came back changed")])
     assert json.loads(say("devices", "--json")[1])["devices"][0]["state"] == "quarantined"
     status, out, _ = say("devices", "check", "host")
@@ -207,7 +205,7 @@ def test_a_bad_check(say: CallFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(unit: Unit) -> Transport:
         raise DeviceLostError("gone: no route")
 
-    monkeypatch.setattr(health_check, "connect", connect)
+    monkeypatch.setattr(opencl_library, "connect", connect)
     Path("devices.yml").write_text("devices: {gone: {address: 127.0.0.1, port: 1, target_abis: arm64}}\n")
     status, out, _ = say("devices", "check", "gone")
     assert status == 1

@@ -1,7 +1,5 @@
 """`farm emulate board --json` says how to reach a running board, and nothing but the document on standard output."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """`--json`: every command that has it prints one document of one form, whether it is done, fails, or is wrong."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

@@ -1,14 +1,12 @@
 """What is typed by mistake, and the one line that comes: in process, before anything is compiled or run."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from farm import cli
-from farm.units import discovery
+from farm.units import lookup
 from tests.farm.model.tiny_model import deployment_text, tiny_model, write_deployment
 
 START = "; `farm run zoo://squeezenet_v11` needs none, `farm zoo deployment NAME` writes one to start from"
@@ -114,7 +112,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def nothing_is_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands are called there; no adb server is asked, and no program is started: compilers and farmrt among them."""
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(discovery, "adb_phones", lambda server: [])
+    monkeypatch.setattr(lookup, "adb_phones", lambda server: [])
     monkeypatch.setattr(subprocess, "Popen", _refused)
 
 

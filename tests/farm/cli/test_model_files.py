@@ -1,7 +1,5 @@
 """Commands take a model file where they take a deployment file, and `farm init` writes the file to keep."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

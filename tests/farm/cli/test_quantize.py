@@ -13,9 +13,10 @@ import pytest
 
 from farm import cli
 from farm.config import deployment
-from farm.jobs.models.prepare import Prepared, prepare
+from farm.jobs.models.prepare import Prepared, Tell, prepare, untold
 from farm.model.fetch import Fetcher
-from farm.quantization import calibration, qdq, range_file
+from farm.quantization import calibration, qdq, quantizer, range_file
+from farm.quantization.cheapest import LayerTimes
 from runtime.host.onnx_runtime import onnxruntime
 from tests.farm.model.tiny_model import tiny_model, write_deployment
 from tests.farm.quantization.test_equalization import uneven_model
@@ -359,11 +360,11 @@ def test_a_deployment_file_may_ask_for_weights_in_eight_bits(runtime: str) -> No
     assert any(each.data_type == onnx.TensorProto.INT8 for each in weights)
 
 
-def within(**keys: str) -> Prepared:
+def within(tell: Tell = untold, **keys: str) -> Prepared:
     """The tiny model with at most so much noise, its samples in `data`."""
     write_deployment(Path(), runtime="cpu", quantize_samples="data", **keys)
     loaded = deployment.load(Path("tiny.yml"))
-    return prepare(loaded, "tiny", Fetcher(loaded))
+    return prepare(loaded, "tiny", Fetcher(loaded), tell=tell)
 
 
 def test_a_key_says_how_much_noise_is_allowed(quantize: Any, samples: list[np.ndarray]) -> None:
@@ -386,6 +387,20 @@ def test_no_layer_is_in_eight_bits_where_none_keeps_the_limit() -> None:
     prepared = within(quantize_within="0.000001")
     assert prepared.quantized.startswith("no layer is in eight bits: no layer can be quantised within the budget")
     assert not prepared.is_quantized
+
+
+def test_what_is_chosen_beyond_the_limit_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice is by sums of noise; the model that is written has the last word."""
+    within(quantize_within="0.05")
+    (file,) = Path("build").glob("*/quantized/tiny.within.onnx")
+    LayerTimes(in_bytes={}, in_float={}).keep(file.with_name("tiny.times.json"))
+    monkeypatch.setattr(quantizer, "cheapest_in_float", lambda *given: frozenset())
+    told: list[str] = []
+    said = within(told.append, quantize_within=str(10 ** (-46 / 20))).quantized
+    found = re.match(r"(\d) of 3 layers in eight bits; the worst output's noise is ([\d.]+) % of its norm", said)
+    assert found and int(found[1]) < 3 and float(found[2]) <= 100 * 10 ** (-46 / 20)
+    checks = [text for text in told if "check: " in text]
+    assert checks[:2] == [f"tiny: check: {left} of 3 layers in eight bits" for left in (3, 2)]
 
 
 @pytest.mark.slow

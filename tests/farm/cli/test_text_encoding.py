@@ -1,7 +1,5 @@
 """Text is UTF-8 whatever the locale: files, names, tables."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -9,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.cli import text_encoding
+from farm.cli import standard_streams
 from tests.conftest import require
 from tests.farm.model.tiny_model import write_deployment
 
@@ -52,5 +50,5 @@ def test_a_process_starts_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "getfilesystemencoding", lambda: "ascii")
     monkeypatch.setattr(os, "execv", lambda program, words: started.append(words))
     monkeypatch.setenv("PYTHONUTF8", "0")
-    text_encoding.ensure_utf8()
+    standard_streams.ensure_utf8()
     assert len(started) == 1 and started[0][1:3] == ["-X", "utf8"] and os.environ["PYTHONUTF8"] == "1"

@@ -1,7 +1,5 @@
 """`farm tune` and `farm artifacts` on this machine, through the command line."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

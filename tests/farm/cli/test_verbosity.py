@@ -1,7 +1,5 @@
 """-v and -vv: what is done goes to standard error, and never among what a command prints."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path

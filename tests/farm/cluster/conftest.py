@@ -1,7 +1,5 @@
 """What tests of a cluster mean unless they have their own: two real hosts, and a model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

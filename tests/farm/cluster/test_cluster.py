@@ -1,7 +1,5 @@
 """Real schedulers and workers on this machine, each a process of its own: the same rows as without them."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The commands that go to hosts as a whole, on two real hosts of this machine: what comes back is as if done here."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What fails in a cluster, with real processes: jobs are done all the same, and nobody has to clean up."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import re

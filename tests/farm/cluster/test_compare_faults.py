@@ -1,7 +1,5 @@
 """Comparisons and bisections over a cluster whose client, host or scheduler ends: nothing measured is lost."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`make cluster-demo`: the transcript of two hosts, one of which is killed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Commands that go on without their client, on real hosts of this machine: fetched by others, ended, begun again."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

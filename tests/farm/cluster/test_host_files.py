@@ -1,7 +1,5 @@
 """A host's files: each once by its hash, whole or not at all, and none outside of a job's folder."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

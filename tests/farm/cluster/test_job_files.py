@@ -1,7 +1,5 @@
 """What a job's host is sent: a deployment file of one model, and every file that it names."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What hosts tell of a night while it runs: kept once, in order, and sent along when the night goes on elsewhere."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

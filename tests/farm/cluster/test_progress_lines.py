@@ -1,11 +1,9 @@
 """Progress that crosses a process as lines of JSON arrives as it was."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 
-from farm.jobs.fleet.progress_lines import ProgressLines, parse_event, replay
+from farm.jobs.fleet.progress import ProgressLines, parse_event, replay
 from farm.rows.device_state import DeviceState
 from tuner.progress import Progress as SearchProgress
 

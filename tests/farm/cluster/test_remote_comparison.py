@@ -1,7 +1,5 @@
 """Two sides of a comparison on their way to a host, and the names that their rows have when they come back."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Nights on emulated phones of two real hosts: the same verdicts as on one machine, also where hosts or clients die."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Rows of units of other hosts, with hosts that answer what a test says: names, retries, losses, mistakes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

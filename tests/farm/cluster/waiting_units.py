@@ -1,7 +1,5 @@
 """Workers whose units are emulated by waiting: everything of a cluster is real but what a job does on its unit."""
 
-from __future__ import annotations
-
 # A job's arguments are `wait SECONDS` or `wait FILE`, until there is one; its document says which unit waited.
 PROGRAM = """
 import json, os, time

@@ -1,7 +1,5 @@
 """The state of phones, boards and hosts, as they tell it: versions and vendors differ, and much is missing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

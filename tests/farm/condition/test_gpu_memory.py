@@ -1,7 +1,5 @@
 """What a GPU's driver holds for a process, from each of those who may tell."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

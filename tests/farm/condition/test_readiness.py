@@ -1,7 +1,5 @@
 """Waiting until a unit is fit, and what to do with samples that heat has spoiled."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator

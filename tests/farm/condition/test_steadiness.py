@@ -1,7 +1,5 @@
 """Governors are set where the unit allows it, a phone is kept awake, and all comes back; the scheduler's profile."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

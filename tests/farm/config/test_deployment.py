@@ -1,7 +1,5 @@
 """Deployment files: every key is read, and every mistake is an error with file, line and key."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from farm.config.duration import parse_duration

@@ -1,7 +1,5 @@
 """Threads, CPUs and hints: what is accepted, what goes before what, and what farmrt is told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,12 +1,11 @@
 """devices.yml: every key is read, and every mistake is an error with file, line and key."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 from farm.config import inventory
+from farm.config.adb_address import LOCAL, AdbAddress, parse_adb_address
 from farm.config.inventory import HOST, Limits, Unit
 from runtime.errors import ConfigError
 
@@ -185,3 +184,32 @@ def test_two_socs_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "devices: {a: {transport: local, target_abis: host, target_socs: [a, b]}}")
     with pytest.raises(ConfigError, match=r"devices.a.target_socs: a unit has one SoC"):
         inventory.load_inventory(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "place"),
+    [
+        ("5038", AdbAddress(port=5038), "port 5038"),
+        ("localhost:5038", AdbAddress(port=5038), "port 5038"),
+        ("127.0.0.1", LOCAL, "port 5037"),
+        ("bench7", AdbAddress("bench7"), "bench7:5037"),
+        ("bench7:5038", AdbAddress("bench7", 5038), "bench7:5038"),
+        ("[::1]:5038", AdbAddress("::1", 5038), "::1:5038"),
+        ("ssh://bench7", AdbAddress(ssh="bench7"), "port 5037 of bench7"),
+        ("ssh://me@bench7:22/5038", AdbAddress(port=5038, ssh="me@bench7:22"), "port 5038 of me@bench7:22"),
+    ],
+)
+def test_every_form_names_one_server(text: str, address: AdbAddress, place: str) -> None:
+    found = parse_adb_address(text)
+    assert found == address
+    assert found.at(found.port or 5037) == place
+    assert found.is_local == ("port" in place and " of " not in place)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "0", "65536", "bench7:0", "-oProxyCommand=x", "ssh://", "ssh://-x", "ssh://a/b", "a b", "a:b:c", "tcp://a"],
+)
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no adb server|no port"):
+        parse_adb_address(text)

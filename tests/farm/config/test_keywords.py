@@ -1,7 +1,5 @@
 """Keywords that stand once are those of every function and command that takes them."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from typing import Unpack

@@ -1,7 +1,5 @@
 """Deployment files as MACE's users have them: read as they are, or refused key by key with what to do."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The samples that come with farm, and the word `zoo://NAME` for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A model of several subgraphs is a model for each; every mistake names the subgraph as it was written."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

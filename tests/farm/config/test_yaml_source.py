@@ -1,7 +1,5 @@
 """YAML becomes plain data with lines; a damaged file is refused in one line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

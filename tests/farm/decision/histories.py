@@ -1,7 +1,5 @@
 """Histories for the tests of the decision."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Halving: the right commit is found, skipped ones are passed over, and what cannot be told is not."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """Builds of equal sources differ: what is not beyond that is asked of other builds and bundles before it is called."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable
@@ -12,9 +10,8 @@ import pytest
 from farm.decision.build_spread import BEYOND, Difference, score, variance_of_builds
 from farm.decision.duet import DuetJudgement
 from farm.decision.duet_schedule import MENDED_NIGHTS, DuetPlan, PastNight, build_variance, suspected_duet
-from farm.decision.duet_verdict import with_duet
+from farm.decision.duet_verdict import judge_planned, with_duet
 from farm.decision.judgement import Judgement, Noise, Verdict
-from farm.decision.planned_duet import judge_planned
 from farm.jobs.nightly.bundles import past_night
 from farm.rows.bundle import BundleManifest
 from farm.rows.duet import DuetFigures, SoftwareVerdict

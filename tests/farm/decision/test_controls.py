@@ -1,7 +1,5 @@
 """What the A/A controls say of the farm's own noise."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """The decision on duets: exact without a change, sensitive with one, few pairs first; what a night asks for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Which of several is the fastest: named where every interval says so, and only there."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Operators to blame: the right ones are named, and noise is not."""
 
-from __future__ import annotations
-
 import math
 import random
 

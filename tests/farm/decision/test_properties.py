@@ -1,7 +1,5 @@
 """What holds for any history."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 

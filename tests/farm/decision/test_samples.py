@@ -1,7 +1,5 @@
 """Two groups of measurements."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

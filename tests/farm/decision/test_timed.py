@@ -1,7 +1,5 @@
 """Latencies: what is told the same night, what waits for a second one, and who confirms."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Literal
 

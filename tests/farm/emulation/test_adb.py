@@ -1,7 +1,5 @@
 """A stock adb, as users have it, with an emulated phone; and the command that starts one."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

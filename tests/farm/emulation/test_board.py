@@ -1,7 +1,5 @@
 """The emulated board without root: what is refused and what its files say; tests/integration runs one."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

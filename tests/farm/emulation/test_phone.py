@@ -1,7 +1,5 @@
 """An emulated phone over its own protocol: handshake, commands, files, faults, and what is left behind."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

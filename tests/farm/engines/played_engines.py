@@ -1,7 +1,5 @@
 """Engines that play every way to go wrong, in the Python that runs the tests; offered as entry points."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path

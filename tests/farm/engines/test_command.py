@@ -1,7 +1,5 @@
 """Programs of engines.yml as engines: sent, run under the lease, read for figures; and every way to go wrong."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import platform

@@ -1,7 +1,5 @@
 """Other engines in a nightly run on this machine: cases, rows, series and report of their own; those that fail."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

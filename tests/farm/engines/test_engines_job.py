@@ -1,7 +1,5 @@
 """`farm engines`: several engines in turns on this machine, with those that fail."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -3,8 +3,6 @@
 The phone runs programs of this machine, so what stands for an AAR has the libraries of this machine's packages.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import zipfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """LiteRT before 2.2 and TensorFlow Lite, by the C API that their libraries export, on a played library."""
 
-from __future__ import annotations
-
 import dataclasses
 import zipfile
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Engines on units that are not this machine: wheels for their Python, unpacked there; played by a local folder."""
 
-from __future__ import annotations
-
 import dataclasses
 import platform
 import subprocess

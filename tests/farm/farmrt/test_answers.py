@@ -1,7 +1,5 @@
 """farmrt's answers are checked where they come in: a wrong one ends the session."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """OpenCL drivers of this host are found in order of preference, without loading any."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

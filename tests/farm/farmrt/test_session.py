@@ -1,7 +1,5 @@
 """Session against a process that speaks farmrt's protocol and misbehaves on request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote

@@ -1,7 +1,5 @@
 """The store on a unit: sent once, found again, and the longest unused goes first."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping

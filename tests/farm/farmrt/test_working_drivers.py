@@ -1,7 +1,5 @@
 """A driver works when it builds and runs a kernel in a process of its own; that is asked once."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Lease, store and state of units behind real links, where shells and processes differ from this machine's own."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import time

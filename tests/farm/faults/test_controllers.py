@@ -1,7 +1,5 @@
 """Controllers that want one phone, that are killed at any moment; and many phones of which some fail."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Whole jobs with a farmrt that misbehaves, a storage that is full, files that are altered, a broken driver."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

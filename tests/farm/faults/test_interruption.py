@@ -1,7 +1,5 @@
 """Ctrl-C in a job: it ends soon, wherever it is, with its trials kept and nothing left running on the unit."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

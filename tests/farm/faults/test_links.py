@@ -3,8 +3,6 @@
 With Debian's adb only the stages in which it differs: it tries a lost phone again every ten seconds, not at once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence

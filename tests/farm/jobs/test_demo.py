@@ -1,16 +1,13 @@
 """The demonstration: its nights begin anew each time, and a tuning on a GPU that is played is told to be a model's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 from farm.config import deployment
-from farm.jobs.demo import played
-from farm.jobs.demo.job import Demo, shown_in_words
+from farm.jobs.demo import job
+from farm.jobs.demo.job import Demo, played_tunings, shown_in_words
 from farm.jobs.demo.nights import remove_store
-from farm.jobs.demo.played import played_tunings
 from farm.jobs.fleet.progress import SILENT
 from farm.rows.status import Status
 from farm.store import Store
@@ -43,7 +40,7 @@ def test_without_a_driver_to_stand_before_the_demonstration_goes_on(
     def refuse(*_: object) -> None:
         raise ConfigError("there is no PoCL")
 
-    monkeypatch.setattr(played, "emulated_phone_unit", refuse)
+    monkeypatch.setattr(job, "emulated_phone_unit", refuse)
     told: list[str] = []
     assert list(played_tunings([], SILENT, 0.0, told.append)) == []
     assert told[-1] == "no GPU is played here: there is no PoCL"

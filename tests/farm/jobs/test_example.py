@@ -1,7 +1,5 @@
 """`farm run --example`: the C API's example application on a unit, its outputs compared."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

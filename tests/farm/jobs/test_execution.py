@@ -1,7 +1,5 @@
 """Threads, CPUs, hints, split launches and memory of whole jobs, as their rows and tables tell."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Faults that outputs hide, planted between a model's graph and its plan, and models that are right."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable
@@ -119,9 +117,7 @@ def run(model: onnx.ModelProto, runtime: str, data_type: str, **keys: str) -> Ru
     return row
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(own_folder: Path) -> None:
-    pass
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 # The largest tap of one class is less than what half may be wrong by.

@@ -1,7 +1,5 @@
 """Hosts that carry their journals to each other by messages, some of which are lost."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whole jobs on played GPUs: right, or refused with a reason, and never an OpenCL error that nobody handles."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -119,11 +119,6 @@ class Launch:
         where = f"{kernel.name}/{target.memory}/{target.precision.label} {variant.name}"
         return f"{profile}: {where}, {self.case.name}: {text}"
 
-    def is_wanted(self, text: str) -> bool:
-        """Whether the GPU may refuse it so: farmrt makes only those groups smaller whose work items need no others."""
-        kernel = self.program[0]
-        return "the kernel's limit is" in text and not (kernel.splittable or kernel.one_group)
-
 
 class Sweep:
     """Tries programs on one GPU after the other; what was right on one is not computed on the next.
@@ -144,9 +139,9 @@ class Sweep:
         with self._played(profile, "mode=timing") as opened:
             for launch in launches(opened, wanted, precision):
                 text, smaller = fitted(opened, launch.plan)
-                if text and not launch.is_wanted(text):
+                if text:
                     yield launch.told(profile, text)
-                elif not text and self._is_new(launch, profile if smaller else ""):
+                elif self._is_new(launch, profile if smaller else ""):
                     left.append(launch)
         if left:
             with self._played(profile, "mode=computing") as opened:

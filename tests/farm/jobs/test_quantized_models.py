@@ -1,7 +1,5 @@
 """Quantised models: right ones are told as right whatever they make of single steps, and faults are named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +28,7 @@ STEP = 2 / 127
 CLASSES = 10
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(own_folder: Path) -> None:
-    pass
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def rounded(x: str, y: str, is_dynamic: bool) -> list[onnx.NodeProto]:

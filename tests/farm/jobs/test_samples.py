@@ -1,7 +1,5 @@
 """`farm run --input_dir`: one row over many samples, whatever happens between them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A model of several subgraphs in every command: a unit of work for each, and their weights on the unit once."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Turns that are kept while a comparison goes on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

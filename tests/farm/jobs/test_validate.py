@@ -1,7 +1,5 @@
 """Verdicts over outputs and layers, on a real graph with spoiled values."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A unit's place in labgrid, with a real coordinator: held with lease and reservation, given back, also by the dead."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import shutil
@@ -15,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from farm.config.inventory import HOST, LabgridPlace, Unit, load_inventory
-from farm.lease import labgrid_client, labgrid_place, lease, reservation
+from farm.lease import labgrid_place, lease, reservation
 from farm.lease.marker import ENDED, Marker
 from farm.transport.local import LocalTransport
 from runtime.errors import ConfigError, LeaseLostError, UnitBusyError
@@ -152,7 +150,7 @@ def test_a_reservation_that_expired_gives_the_place_back_when_somebody_looks(
     board.reserve(0.5)
     time.sleep(1.5)  # a place's time is in seconds
     with monkeypatch.context() as away:
-        away.setattr(labgrid_client, "PROGRAM", "false")
+        away.setattr(labgrid_place, "PROGRAM", "false")
         assert lease.holder(board.transport, board.unit) is None
     assert question(coordinator, "acquire").returncode != 0, "labgrid did not answer"
     assert lease.holder(board.transport, board.unit) is None
@@ -187,7 +185,7 @@ def test_by_force_a_reservation_takes_the_place_from_a_job(coordinator: str, boa
 @pytest.mark.slow
 def test_a_release_says_that_labgrid_does_not_answer(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     board.reserve()
-    monkeypatch.setattr(labgrid_client, "PROGRAM", "false")
+    monkeypatch.setattr(labgrid_place, "PROGRAM", "false")
     assert "; labgrid place rack-7 may not be: labgrid at 127.0.0.1:" in board.release()
     assert lease.holder(board.transport) is None
 

@@ -1,7 +1,5 @@
 """The lease: two controllers never hold one unit, whatever dies, sleeps, reboots or comes late."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

@@ -1,7 +1,5 @@
 """A person's reservation: jobs and other people are kept off until it ends or is released, also after a reboot."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One network in each form that ONNX has for a quantised one, written by ONNX Runtime and by farm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """Models cut at the tensors that a deployment file names, and converted to its data formats."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """Models and arrays from files, the zoo and HTTP servers, checked and cached."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections.abc import Iterator

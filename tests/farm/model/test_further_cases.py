@@ -1,7 +1,5 @@
 """Which further inputs there are, and what of the reference is evidence for a plan."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What leaves half's range first, in run order."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

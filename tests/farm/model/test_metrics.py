@@ -1,7 +1,5 @@
 """Metrics of outputs against hand-made cases: what passes, what fails, and what NaN and infinity do."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

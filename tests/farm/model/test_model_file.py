@@ -1,7 +1,5 @@
 """A model file becomes the deployment that a file written by hand would be; what is open or wrong is one line."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -24,9 +22,7 @@ from tests.farm.model.tiny_model import model_of, tiny_model
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def lookup_model() -> onnx.ModelProto:
@@ -263,7 +259,7 @@ def test_a_caffe_network_and_its_weights(tmp_path: Path) -> None:
 
 
 def test_a_framework_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.frameworks.frameworks.is_installed", lambda package: False)
+    monkeypatch.setattr("runtime.frameworks.process.is_installed", lambda package: False)
     path = written("net.tflite", bytes(4) + file_kinds.TFLITE + bytes(60))
     assert refusal(path).endswith("tensorflow, which is not installed: pip install 'farm[tensorflow]'")
 

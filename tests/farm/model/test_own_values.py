@@ -1,7 +1,5 @@
 """What a deployment file leaves out is as the model has it; where the model leaves it open, the file is asked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reference outputs that are smaller than the plan's: those of a model that suppresses boxes."""
 
-from __future__ import annotations
-
 import numpy as np
 from onnx import TensorProto, helper
 

@@ -1,7 +1,5 @@
 """The reference: ONNX Runtime in a process of its own, and exact sums of integers in its place."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tiny ONNX models and deployment files for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

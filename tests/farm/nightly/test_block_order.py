@@ -1,7 +1,5 @@
 """The order of a night: everything once a repeat, labels in pairs, the same for the same seed."""
 
-from __future__ import annotations
-
 import collections
 
 import pytest

@@ -1,7 +1,5 @@
 """nightly.yml: what it accepts, and how it refuses the rest."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The sentence that comes first, and the order in which things are told."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The example of docs/custom-operators.md in a folder of its own, and the working folder there."""
 
-from __future__ import annotations
-
 import runpy
 import shutil
 from pathlib import Path

@@ -1,9 +1,9 @@
 """The example of docs/custom-operators.md, as a user would run it."""
 
-from __future__ import annotations
-
 import json
 import re
+import runpy
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from runtime.plan.records import StepKind
 from runtime.target import Target
 from runtime.types import Precision
 from tests.farm.conftest import CallFarm
+from tests.farm.emulated_units import EmulatedUnits
 from tests.farm.operators.conftest import EXAMPLE, replace
 from tests.farm.played_tuning import PlayedTuning
 
@@ -180,3 +181,35 @@ def test_where_no_variant_fits_the_c_function_takes_over_if_it_may(example: Path
     assert (step.kind, step.note) == (StepKind.CPU, "CPU: this GPU is too small")
     with pytest.raises(UnsupportedError, match=r"\(com.acme::GatedActivation\): this GPU is too small; its C source"):
         lowered_step(example, Target("any", "host"))
+
+
+@pytest.mark.slow
+def test_a_phone_gets_the_library_and_runs_the_c_function(emulated: EmulatedUnits) -> None:
+    emulated.phone()
+    folder = emulated.folder / "example"
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
+    runpy.run_path(str(folder / "make_model.py"), run_name="__main__")
+    replace(folder / "gated.yml", "runtime: gpu", "runtime: cpu")
+    result = emulated.farm("run", str(folder / "gated.yml"), "--device", "mi8", "--validate", "--round", "2")
+    assert (result.status, result.row["status"], result.row["unit"]) == (0, "ok", "mi8"), result
+    assert result.row["cosine"] > 0.99999 and "operators" in result.row["hashes"]
+    result = emulated.farm("run", str(folder / "gated.yml"), "--device", "mi8", "--example", "--round", "2")
+    assert (result.status, result.row["status"]) == (0, "ok"), result
+
+
+@pytest.mark.slow
+def test_two_versions_of_an_operator_are_compared(farm: CallFarm, example: Path) -> None:
+    """Each bundle has its own kernel and its own library; the slower one loses."""
+    other = example.parent / "other"
+    shutil.copytree(example, other)
+    repeated = "for (int again = 0; again < 2000; again++) for (int64_t i"
+    replace(other / "gated.c", "for (int64_t i", repeated)
+    replace(other / "gated.c", "y[i] = x[i]", "((volatile float *)y)[i] = x[i]")
+    for folder in (example, other):
+        replace(folder / "gated.yml", "runtime: gpu", "runtime: cpu")
+    words = ["compare", str(example / "gated.yml"), str(other / "gated.yml"), "--runtime", "cpu", "--turns", "8"]
+    words += ["--num-threads", "1"]  # no thread waits for another one on a busy machine
+    status, output, errors = farm(*words, "--json")
+    (row,) = json.loads(output)["rows"]
+    assert (row["status"], row["outcome"]) == ("ok", "slower"), errors
+    assert status == 1

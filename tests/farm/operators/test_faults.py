@@ -1,7 +1,5 @@
 """What can be wrong with a module of operators, and what its author is told."""
 
-from __future__ import annotations
-
 import runpy
 from collections.abc import Callable
 from pathlib import Path

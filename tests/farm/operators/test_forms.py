@@ -1,7 +1,5 @@
 """Every form of argument, on every memory; ABIs of other machines; installed packages."""
 
-from __future__ import annotations
-
 import json
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -15,8 +13,7 @@ from farm.operators import modules
 from farm.operators.modules import load_file
 from runtime.convert import convert
 from runtime.custom.binding import BoundOperator
-from runtime.custom.c_kernel import c_kernel
-from runtime.custom.c_library import operators_library
+from runtime.custom.c_library import c_kernel, operators_library
 from runtime.custom.registry import find_operator, forget, register
 from runtime.errors import BuildError, ConfigError, ModelError, UnsupportedError
 from runtime.graph import Graph

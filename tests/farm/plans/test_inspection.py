@@ -1,7 +1,5 @@
 """`farm inspect`: what plans and plan files tell of operators, tensors and conversions."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import zlib

@@ -1,7 +1,5 @@
 """The fastest layers in eight bits within a limit of noise: the best of all choices, by the times that are known."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from pathlib import Path

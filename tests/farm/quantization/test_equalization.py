@@ -1,7 +1,5 @@
 """Equalised weights: the same function, channels of one range; and what is no pair."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

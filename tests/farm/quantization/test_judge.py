@@ -1,7 +1,5 @@
 """What is left of outputs, and which layers stay in float."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Histograms and the ranges that are chosen of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Adaptive rounding leaves less noise in a layer's outputs than nearest integers, whatever the layer is."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A night as a farm of phones has one, made from a seed: with all that can happen to a series, and a hostile one."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import random

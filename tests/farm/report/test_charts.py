@@ -1,7 +1,5 @@
 """What the charts are given."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """`farm report`: of the newest night, or of one that is named; what it refuses."""
 
-from __future__ import annotations
-
 import functools
 import json
 from pathlib import Path

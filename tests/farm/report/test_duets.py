@@ -1,7 +1,5 @@
 """Duets and environment changes in reports, on the terminal and in the verdict."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from farm.decision.judgement import Judgement, Verdict
 from farm.report.charts import _figures
@@ -20,8 +24,13 @@ from farm.report.figures import (
     moment,
     percent,
     six_digits,
+    with_minus,
 )
+from farm.report.markdown import ReportSection, markdown, plain, write
+from farm.report.names import Names, slug
 from farm.rows.series import Metric, trimmed_mean
+from farm.tables.table import Table
+from tests.farm.report.nights import HOSTILE
 
 
 @pytest.mark.parametrize(
@@ -62,6 +71,18 @@ def test_what_is_no_number_is_no_change() -> None:
     assert (change(Metric.LATENCY, broken), interval(broken.low, broken.high), broken.relative_change) == ("–", "", 0)
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("-0.7 % (-0.9 to -0.5 %) against 20 nights", "−0.7 % (−0.9 to −0.5 %) against 20 nights"),
+        ("+0.2 % (-0.9 to +0.5 %) against run 3; -1.5 to 6", "+0.2 % (−0.9 to +0.5 %) against run 3; −1.5 to 6"),
+        ("run 2026-11-21 of arm64-v8a: clEnqueue (-5), exit status -9", ""),
+    ],
+)
+def test_sentences_have_the_minus_signs_of_their_percentages(text: str, shown: str) -> None:
+    assert with_minus(text) == (shown or text)
+
+
 def test_percent_and_times() -> None:
     assert (percent(0.934), milliseconds(None)) == ("−6.6 %", "–")
     assert moment("2026-11-21T03:00:00+01:00") == "2026-11-21 02:00 UTC"
@@ -99,3 +120,62 @@ def test_a_nights_figure_is_its_trimmed_mean_between_its_ends(odd: tuple[float, 
     assert (low[:4], high[:4]) == (list(map(min, known)), list(map(max, known)))
     assert all(math.isnan(each[-1]) for each in (value, low, high))
     assert [each.tolist() for each in _figures([])] == [[], [], []]
+
+
+def test_plain_names_stay() -> None:
+    assert slug("pixel-7_a") == "pixel-7_a"
+
+
+def test_hostile_names_are_harmless() -> None:
+    found = [slug(name) for name in HOSTILE]
+    assert all(re.fullmatch(r"[a-z0-9_-]{1,80}", name) for name in found)
+    assert len(set(found)) == len(HOSTILE)
+
+
+def test_names_that_differ_in_case_alone_differ_on_any_disk() -> None:
+    names = Names()
+    assert len({names.of("Pixel").lower(), names.of("pixel").lower(), names.of("PIXEL").lower()}) == 3
+
+
+def test_a_unit_that_is_called_like_another_ones_file() -> None:
+    names = Names()
+    taken = names.of("A b")
+    assert names.of(taken) != taken
+    assert names.of("A b") == taken
+
+
+@pytest.mark.slow
+@given(st.lists(st.text(st.characters()), unique=True, max_size=20))
+def test_names_never_collide(texts: list[str]) -> None:
+    names = Names()
+    found = [names.of(text) for text in texts]
+    assert len(set(found)) == len(texts)
+    assert all(re.fullmatch(r"[a-z0-9_-]+", name) for name in found)
+
+
+def test_parts_are_kept_apart() -> None:
+    assert slug("a", "b-c") != slug("a-b", "c")
+
+
+def test_table() -> None:
+    table = Table("Latency", ("Model", "ms"), [("net", "1.5")], frozenset({"Model"}))
+    assert markdown(table) == "### Latency\n\n| Model | ms |\n| :--- | ---: |\n| net | 1.5 |"
+
+
+def test_markup_in_names_is_shown_not_read() -> None:
+    row = markdown(Table("", ("Model",), [("<script>|`a`\nb",)])).splitlines()[-1]
+    assert row == r"| \<script\>\|\`a\` b |"
+
+
+def test_names_neither_link_nor_notify() -> None:
+    shown = plain("@everyone at https://x.example and www.x.example, a@b")
+    assert "@everyone" not in shown and "://" not in shown and "www." not in shown and "@b" not in shown
+    assert shown.replace("\u200b", "") == "@everyone at https://x.example and www.x.example, a@b"
+
+
+def test_report_is_written_whole(tmp_path: Path) -> None:
+    path = tmp_path / "reports" / "report.md"
+    write(
+        path, "Demo", [ReportSection("Run", "All fine.", [Table("", ("a",), [("1",)])]), ReportSection("Empty", "", [])]
+    )
+    assert path.read_text() == "# Demo\n\n## Run\n\nAll fine.\n\n| a |\n| ---: |\n| 1 |\n\n## Empty\n"

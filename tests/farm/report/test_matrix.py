@@ -1,7 +1,5 @@
 """The matrix of models and SoCs."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

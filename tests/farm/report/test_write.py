@@ -1,7 +1,5 @@
 """All formats of a night, a hostile one too."""
 
-from __future__ import annotations
-
 import dataclasses
 import html.parser
 import json

@@ -1,7 +1,5 @@
 """Nightly rows with made-up blocks, for tests of what works on stored runs."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

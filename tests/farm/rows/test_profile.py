@@ -1,7 +1,5 @@
 """Benchmark statistics, their eight tables and the trace, from made-up step times."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -11,9 +9,8 @@ import pytest
 from farm.rows.benchmark import BenchmarkRow, Rounds
 from farm.rows.profile import StepTimes, by_time, by_type, operators, profiled_rounds, round_sums_ns
 from farm.rows.status import Status
-from farm.tables.benchmark import MACS_COLUMNS, OPERATOR_COLUMNS, ROUND_COLUMNS, TYPE_COLUMNS, sections
+from farm.tables.benchmark import MACS_COLUMNS, OPERATOR_COLUMNS, ROUND_COLUMNS, TYPE_COLUMNS, sections, trace_json
 from farm.tables.table import plain
-from farm.tables.trace import trace_json
 from runtime.plan.plan import ProfileInfo
 from runtime.plan.records import StepKind
 

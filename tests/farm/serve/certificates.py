@@ -1,7 +1,5 @@
 """A certificate for localhost, signed by itself."""
 
-from __future__ import annotations
-
 import datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A made-up rack of units, as a source for the service, and a service of it."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime
@@ -22,12 +20,10 @@ from farm.rows.device_state import DeviceState
 from farm.serve.access import Sessions
 from farm.serve.app import create_app
 from farm.serve.kept_results import KeptResults
-from farm.serve.queue_watcher import QueueWatcher
-from farm.serve.results_watcher import ResultsWatcher
 from farm.serve.service import FarmService
 from farm.serve.source import Look, ResultSource
 from farm.serve.tokens import Tokens
-from farm.serve.watcher import UnitWatcher
+from farm.serve.watcher import QueueWatcher, ResultsWatcher, UnitWatcher
 from farm.units.facts import Facts
 from farm.units.facts_cache import DriverFacts
 from farm.units.health import CheckResult, HealthHistory, JobOutcome, Quarantine

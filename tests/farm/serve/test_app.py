@@ -1,12 +1,9 @@
 """Pages, API and metrics of a made-up rack; who may change what, and what no other site may do."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,7 @@ from farm.report.write import write_reports
 from farm.serve import events
 from farm.serve.app import API
 from farm.serve.openapi import OPERATIONS, description
-from farm.serve.page_assets import ASSETS
+from farm.serve.rendering import ASSETS
 from farm.serve.service import FarmService
 from farm.store import Store
 from farm.units.survey import UnitState
@@ -69,12 +66,6 @@ def service(rack: Rack, filled: Path, own_folder: Path) -> FarmService:
     """A service of a copy of that folder, which is the working folder."""
     shutil.copytree(filled, own_folder, dirs_exist_ok=True)
     return service_of_rack(rack, own_folder)
-
-
-@pytest.fixture
-def client(service: FarmService) -> Iterator[httpx.Client]:
-    with serving(service) as address, httpx.Client(base_url=address, timeout=60) as client:
-        yield client
 
 
 @pytest.fixture

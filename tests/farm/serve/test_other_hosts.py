@@ -1,10 +1,7 @@
 """What the service shows of other hosts: reports, artifacts, runs and nights, each with its host, and only those."""
 
-from __future__ import annotations
-
 import contextlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -12,8 +9,8 @@ import pytest
 from sqlalchemy import update
 
 from farm.jobs.sharing.share import share_results
+from farm.report.kept_nights import written_reports
 from farm.report.write import write_reports
-from farm.report.written_reports import written_reports
 from farm.serve.place_source import FOLDER, PlaceSource
 from farm.serve.service import FarmService
 from farm.store import Store, schema
@@ -45,12 +42,6 @@ def service(beta: FolderOfHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     publish(here / "build" / "lib" / "opencl" / "host")
     monkeypatch.chdir(here)
     return service_of_rack(Rack(3), here, others=[beta])
-
-
-@pytest.fixture
-def client(service: FarmService) -> Iterator[httpx.Client]:
-    with serving(service) as address, httpx.Client(base_url=address, timeout=60) as client:
-        yield client
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """The service below a path: asked as proxies ask, and by nginx with the lines of docs/serve.md where that is there."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os
@@ -22,7 +20,7 @@ from runtime.errors import ConfigError
 from tests.conftest import require
 from tests.farm.serve.certificates import self_signed
 from tests.farm.serve.rack import Rack, service_of_rack, serving
-from tests.farm.serve.test_tls import START_S, free_port, is_listening
+from tests.farm.serve.test_server import START_S, free_port, is_listening
 
 pytestmark = pytest.mark.slow
 

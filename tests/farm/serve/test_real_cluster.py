@@ -1,7 +1,5 @@
 """The page's source against a real scheduler and worker: units, reservations, checks, and a scheduler that restarts."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal
@@ -15,8 +13,7 @@ from farm.cluster.address import parse_cluster_address
 from farm.cluster.host_files import PART_BYTES
 from farm.report.write import write_reports
 from farm.serve.cluster_source import ClusterSource
-from farm.serve.queue_watcher import QueueWatcher
-from farm.serve.watcher import UnitWatcher
+from farm.serve.watcher import QueueWatcher, UnitWatcher
 from farm.units.survey import UnitState
 from runtime.errors import ConfigError, NoUnitError, UnitBusyError
 from tests.farm.cluster.services import STARTED_S, TestCluster, start_command, wait_until

@@ -1,7 +1,5 @@
 """What the page of a run says of rows of every job."""
 
-from __future__ import annotations
-
 from farm.serve.run_view import MOST_ROWS, run_view
 from tests.farm.rows.nightly_rows import nightly_case
 

@@ -1,14 +1,15 @@
 """What the service listens on, and what it refuses to."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
+import signal
 import socket
 import ssl
 import struct
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -17,11 +18,11 @@ import pytest
 from farm.report import kept_nights
 from farm.serve import connections, server
 from farm.serve.server import ServeOptions
-from runtime.errors import ConfigError
+from farm.serve.tokens import Tokens
+from runtime.errors import ConfigError, FormatError
 from tests.farm.conftest import CallFarm
 from tests.farm.forks import ForkedProcess
 from tests.farm.serve.certificates import self_signed
-from tests.farm.serve.test_tls import PROGRAM
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1"])
@@ -191,3 +192,96 @@ def test_a_message_is_logged_once_in_a_while(monkeypatch: pytest.MonkeyPatch) ->
     assert [seldom.filter(record) for record in records] == [True, False, True]
     monkeypatch.setattr(connections, "LOG_EVERY_S", 0.0)
     assert seldom.filter(records[0])
+
+
+PROGRAM = "from farm.cli import main; main()"
+START_S = 120.0
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as asking:
+        return asking.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    """Where a service listens that has a certificate for localhost."""
+    certificate, key = self_signed(tmp_path)
+    (tmp_path / "devices.yml").write_text("adb: {discover: listed}\ndevices: {host: {transport: local}}\n")
+    port = free_port()
+    arguments = ["--listen", f"127.0.0.1:{port}", "--certificate", str(certificate), "--key", str(key)]
+    command = [sys.executable, "-P", "-c", PROGRAM, "serve", *arguments, "--tokens", "tokens.json"]
+    with ForkedProcess(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        end_s = time.monotonic() + START_S
+        while not is_listening(port):
+            assert process.poll() is None and time.monotonic() < end_s
+            time.sleep(0.1)
+        try:
+            yield port
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(START_S)
+
+
+@pytest.mark.slow
+def test_a_browser_that_checks_the_certificate_is_served(port: int, tmp_path: Path) -> None:
+    trusting = ssl.create_default_context(cafile=str(tmp_path / "certificate.pem"))
+    token = Tokens(tmp_path / "tokens.json").add("alice")
+    address = f"https://localhost:{port}"
+    with httpx.Client(base_url=address, verify=trusting, timeout=60) as client:
+        answer = client.get("/")
+        assert answer.status_code == 200 and "<h1>Units" in answer.text
+        assert answer.headers["strict-transport-security"]
+        cookie = client.post("/sign-in", data={"token": token}, headers={"Origin": address}).headers["set-cookie"]
+        assert "; secure" in cookie.lower()
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx.get(address, verify=ssl.create_default_context())
+    with pytest.raises(httpx.HTTPError):
+        httpx.get(f"http://localhost:{port}/")
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Tokens:
+    return Tokens(tmp_path / "config" / "tokens.json")
+
+
+def test_a_token_is_known_by_its_hash_alone(tokens: Tokens, tmp_path: Path) -> None:
+    alice, bob = tokens.add("alice"), tokens.add("bob@lab")
+    assert (tokens.person(alice), tokens.person(bob)) == ("alice", "bob@lab")
+    file = tmp_path / "config" / "tokens.json"
+    assert alice not in file.read_text() and alice.removeprefix("farm_") not in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
+    assert len({alice, bob}) == 2 and len(alice) > 40
+
+
+@pytest.mark.parametrize("token", ["", "farm_", "alice", "\udcff"])
+def test_anything_else_is_nobody_s(tokens: Tokens, token: str) -> None:
+    tokens.add("alice")
+    assert tokens.person(token) == ""
+
+
+def test_a_revoked_token_ends_at_once(tokens: Tokens) -> None:
+    token = tokens.add("alice")
+    tokens.revoke("alice")
+    assert tokens.person(token) == ""
+    assert tokens.add("alice") != token
+
+
+def test_mistakes(tokens: Tokens, tmp_path: Path) -> None:
+    tokens.add("alice")
+    with pytest.raises(ConfigError, match="`farm serve token revoke alice` ends it"):
+        tokens.add("alice")
+    with pytest.raises(ConfigError, match="bob has no token"):
+        tokens.revoke("bob")
+    for name in ("", "-x", "a b", "x" * 41, "a\nb"):
+        with pytest.raises(ConfigError, match="cannot name a person"):
+            tokens.add(name)
+    (tmp_path / "config" / "tokens.json").write_text("{")
+    with pytest.raises(FormatError, match="damaged"):
+        tokens.all()

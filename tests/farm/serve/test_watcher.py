@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import time
 
 from farm.rows.device_state import DeviceState

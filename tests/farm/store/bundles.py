@@ -1,7 +1,5 @@
 """Made-up bundles of nights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

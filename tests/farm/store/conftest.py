@@ -1,7 +1,5 @@
 """Stores to test with: each test that takes `url` runs on SQLite and on a real PostgreSQL server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

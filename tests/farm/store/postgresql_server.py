@@ -1,7 +1,5 @@
 """The PostgreSQL server that tests use; `.ci/postgresql start` makes one."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import uuid

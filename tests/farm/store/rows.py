@@ -1,7 +1,5 @@
 """Rows for tests of the store."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from farm.rows.device_state import DeviceState

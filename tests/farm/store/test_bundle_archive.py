@@ -1,7 +1,5 @@
 """The archive of bundles: shared files, damage that is named, room that is made without what is in use."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -12,7 +10,7 @@ import pytest
 from farm import cli
 from farm.store import Store
 from farm.store.bundle_archive import BundleArchive, LostBundleError, folder_of
-from farm.store.bundle_pruning import IN_USE_NIGHTS, prune_bundles
+from farm.store.pruning import IN_USE_NIGHTS, prune_bundles
 from tests.farm.store.bundles import left, manifest
 
 

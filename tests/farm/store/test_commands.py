@@ -1,7 +1,5 @@
 """`farm store` through the command line, and what prune leaves."""
 
-from __future__ import annotations
-
 import datetime
 import functools
 import json
@@ -16,10 +14,7 @@ from farm.store import Store, pruning, schema
 from tests.farm.conftest import CallFarm
 from tests.farm.store.rows import a_block, a_nightly_row, a_row
 
-
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(own_folder: Path) -> None:
-    """Stores and reports are made there."""
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 @pytest.fixture

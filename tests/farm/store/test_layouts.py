@@ -1,7 +1,5 @@
 """A store of another layout, and another program's database, are refused and left alone."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Export and import: nothing is lost, nothing comes twice."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -14,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.store import Store, exporting
-from farm.store.exporting import ExportFormat
-from farm.store.flat import COLUMNS
+from farm.store.exporting import COLUMNS, ExportFormat
 from farm.store.importing import ImportResult, import_file
 from farm.store.rows import row_data
 from runtime.errors import ConfigError, FormatError

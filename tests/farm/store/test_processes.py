@@ -1,7 +1,5 @@
 """Several processes, some of them killed, in one store."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Commands as runs of the store: what is kept of them when all goes well, and when it does not."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

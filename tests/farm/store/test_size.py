@@ -1,7 +1,5 @@
 """Much of everything: a year of nights, and ten thousand series."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The end of `farm run`: a sentence a row, a table where there are many, and what to do next."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

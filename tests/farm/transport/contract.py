@@ -4,8 +4,6 @@ A test module of a transport derives a class from TransportContract and gives it
 transport to a unit whose folder is empty, and whose processes are processes of this machine.
 """
 
-from __future__ import annotations
-
 import datetime
 import io
 import os

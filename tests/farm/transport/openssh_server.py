@@ -1,7 +1,5 @@
 """A real sshd, where there is one: for tests that a server of our own cannot replace."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each command is run by a shell (/bin/sh), leader of its own session, with three separate streams, in a private home.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -1,7 +1,5 @@
 """Phones over adb: the contract with shell protocol 2 and without, with a stock adb server; every way to lose one."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -18,23 +16,16 @@ import pytest
 from farm.config.adb_address import AdbAddress
 from farm.config.inventory import Inventory, Unit
 from farm.emulation import EmulatedPhone, PhoneSettings
-from farm.emulation.phone_unit import private_adb_server
 from farm.transport import adb, adb_sync
 from farm.transport.adb import AdbTransport, remedy
 from farm.transport.adb_server import AdbDevice, AdbServer, find_adb, parse_device
 from farm.transport.base import Transport
-from farm.units import discovery
+from farm.units import lookup
 from farm.units.survey import list_entries
 from runtime.errors import ConfigError, DeviceError, DeviceLostError, JobError, ProcessEndedError
 from tests.farm.transport.contract import DEADLINE_S, PosixContract, run_shell, wait_until_ended
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with private_adb_server(tmp_path_factory.mktemp("adb")) as found:
-        yield found
 
 
 Open = Callable[..., AdbTransport]
@@ -344,7 +335,7 @@ def server_of_list(text: str = LIST) -> Iterator[tuple[AdbAddress, list[str]]]:
 
 def test_phones_that_share_a_serial_are_named_by_their_paths() -> None:
     with server_of_list() as (address, asked):
-        phones = discovery.adb_phones(address)
+        phones = lookup.adb_phones(address)
         assert [phone.serial for phone in phones] == ["usb:1-1", "usb:1-2", "transport_id:3", "A1"]
         units = {
             serial: Unit("u", "adb", "sdm845", "x", ("host",), serial=serial, adb_server=address)

@@ -1,7 +1,5 @@
 """With each adb server that people have, the newest and Debian's: programs and files, and phones that return."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time
@@ -17,7 +15,7 @@ from farm.emulation import EmulatedPhone, PhoneSettings
 from farm.emulation.phone_unit import private_adb_server
 from farm.transport import adb
 from farm.transport.adb_server import AdbDevice, AdbServer, find_adb
-from farm.units import discovery
+from farm.units import lookup
 from runtime.errors import DeviceLostError, JobError
 from tests import adb_programs
 from tests.conftest import require
@@ -72,7 +70,7 @@ def wait_until_offline(unit: Unit) -> None:
 
 def listed_state(unit: Unit) -> str:
     """The unit's state in the list of its server's phones."""
-    return {phone.serial: phone.state for phone in discovery.adb_phones(unit.adb_server)}[unit.serial]
+    return {phone.serial: phone.state for phone in lookup.adb_phones(unit.adb_server)}[unit.serial]
 
 
 def test_the_server_is_of_the_program_that_the_test_asks_for(adb_program: str, port: int) -> None:

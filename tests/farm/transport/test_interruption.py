@@ -1,7 +1,5 @@
 """Waits for a unit that other threads end."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

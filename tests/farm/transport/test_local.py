@@ -1,7 +1,5 @@
 """The host as a unit, and the choice of a transport."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A transport that farm has never heard of is planted, and taken from devices.yml to the row of a job."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

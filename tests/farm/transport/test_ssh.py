@@ -1,7 +1,5 @@
 """SSH against a server in this process, and against a real sshd where there is one; and what breaks between them."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import shutil

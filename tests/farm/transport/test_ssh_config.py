@@ -1,7 +1,5 @@
 """What ssh's files say of a host is what `ssh -G` says; without ssh, only what paramiko understands is read."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """known_hosts as OpenSSH writes it: hashes, patterns, several names, marked lines."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The shells of units, as far as this machine has them: scripts for a unit must work on all."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Quarantine: when it begins, when it ends, and the check between."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The selection of units by SoC, device and tag, and the error where none matches."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """The survey of units: which there are, the report of each, and the cache of facts for absent ones."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import threading
@@ -32,9 +30,7 @@ WIFI = Unit("wifi", "adb", "sdm845", "wifi", ("arm64-v8a",), serial="10.0.0.5:55
 BOARD = Unit("board", "ssh", "rk3399", "board", ("arm64",), address="10.0.0.6")
 
 
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def states(found: list[UnitEntry]) -> dict[str, tuple[str, str]]:

@@ -1,7 +1,5 @@
 """What tests launch the kernel with, and what it computes."""
 
-from __future__ import annotations
-
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats
 from tests.runtime.kernel_cases import TABLE, Case
 

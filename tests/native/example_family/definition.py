@@ -1,7 +1,5 @@
 """What Cube is, y = scale * x^3 of each element: its row, what it computes, and its kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from runtime.graph import Array

@@ -1,7 +1,5 @@
 """How Cube is read from ONNX (domain `farm`), lowered to one launch, and measured."""
 
-from __future__ import annotations
-
 import math
 
 from runtime.graph import Node

@@ -6,8 +6,6 @@ IMAGE_CASES   image kernel -> dims, floats, defines
 IMAGE_SHAPES  image kernel -> shapes of tensors that its row does not tell
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from typing import Any

@@ -1,7 +1,5 @@
 """What tests launch the kernels of attention with, and what they compute."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, indexed, nest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.codes import Residual
+from runtime.kernels.codes import BYTES_ONCE, Residual
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
 from runtime.semantics.unary import ACTIVATIONS, Unary
 from runtime.types import Dot
@@ -18,6 +18,7 @@ from tests.runtime.kernel_cases import (
     WINDOW,
     Case,
     by_dots,
+    by_fixed_point,
     fused,
     in_bytes,
     in_integers,
@@ -133,6 +134,10 @@ CASES: dict[str, Case] = {
     "conv2d planes dilation": conv2d_planes(3, 10, window((9, 11), (3, 3), pad=(2, 3, 2, 3), dilation=(2, 3))),
     "conv2d planes last block of 64": conv2d_planes(2, 112, window((4, 3), (2, 2))),
     "conv2d planes last block of 48": conv2d_planes(2, 125, window((4, 4), (2, 2)), residual=1),
+    "conv2d planes rows": conv2d_planes(
+        3, 112, window((9, 33), (3, 3), (1, 2), pad=(1, 1, 1, 1), dilation=(1, 2), batch=2)
+    ),
+    "conv2d planes of short rows": conv2d_planes(2, 64, window((4, 4), (2, 2), (2, 2))),
     "conv2d planes one pixel": conv2d_planes(1, 1, window((1, 1), (1, 1))),
     "conv2d window beyond": conv2d(4, 4, 1, window((2, 2), (5, 5), pad=(2, 2, 2, 2))),
     **{f"conv1x1 {a.name}": conv1x1(13, 9, 21, a, residual=a % 2) for a in ACTIVATIONS},
@@ -159,6 +164,13 @@ CASES: dict[str, Case] = {
         )
         for dot in _DOTS
     },
+    "conv1x1 by fixed point": by_fixed_point(in_integers(conv1x1(14, 72, 112), 8), 112),
+    "conv1x1 by fixed point, once": by_fixed_point(in_integers(conv1x1(19, 24, 44), 8), 44, BYTES_ONCE),
+    "conv2d by fixed point": by_dots(
+        by_fixed_point(in_integers(conv2d(20, 18, 2, window((5, 7), (3, 3), pad=SAME)), 8), 36), Dot.ARM
+    ),
+    "depthwise by fixed point": by_fixed_point(depthwise(19, window((7, 9), (3, 3), pad=SAME, batch=2)), 19),
+    "depthwise 5x3 by fixed point": by_fixed_point(depthwise(5, window((9, 8), (5, 3), (2, 2), pad=SAME)), 5),
     "conv2d from bytes": in_bytes(conv2d(5, 17, 1, window((6, 5), (3, 3), (2, 2), pad=SAME)), 4),
     "depthwise of bytes": in_bytes(depthwise(19, window((7, 9), (3, 3), pad=SAME, batch=2)), 5),
     "depthwise from bytes": in_bytes(depthwise(16, window((10, 11), (5, 3), (2, 2), pad=(2, 1, 2, 1))), 4),

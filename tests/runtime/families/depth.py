@@ -1,7 +1,5 @@
 """What tests launch the kernels of depth with, and what they compute."""
 
-from __future__ import annotations
-
 from tests.runtime.kernel_cases import EXTENTS
 
 IMAGE_CASES = {

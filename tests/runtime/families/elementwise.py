@@ -7,9 +7,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.kernels.codes import Binary
+from runtime.kernels.codes import BYTES_FIXED, Binary
+from runtime.semantics import fixed_point
 from runtime.semantics.unary import Unary
-from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, activate, indexed, nest, unary_function
+from tests.runtime.buffer_oracle import (
+    Array,
+    Arrays,
+    Dims,
+    Floats,
+    activate,
+    fixed_steps,
+    indexed,
+    nest,
+    unary_function,
+)
 from tests.runtime.kernel_cases import ACTIVATION_FLOATS, EXTENTS, TABLE, UNBOUNDED, Case, numbered, row_major
 
 OPERANDS = {f"{name}_{axis}": size for name in "ab" for axis, size in EXTENTS.items()}
@@ -62,10 +73,16 @@ def lookup(code: int, extents: tuple[int, int, int, int], xs: tuple[int, ...] = 
     return Case(TABLE["lookup"], dims, {"BYTES": code})
 
 
-def in_bytes_binary(code: int, extents: tuple[int, int, int, int], right: tuple[int, ...] = ()) -> Case:
+def in_bytes_binary(
+    code: int, extents: tuple[int, int, int, int], right: tuple[int, ...] = (), factors: tuple[int, ...] = ()
+) -> Case:
+    """`factors`: by which it is rounded by fixed point: multipliers and shifts of both operands, and of the result."""
     numbers = {"a_scale": 0.5, "a_zero": 113.0, "b_scale": 0.25 if code == Binary.ADD else 2.0**-7, "b_zero": 100.0}
     floats = {**numbers, "act_a": -120.0, "act_b": 135.0}
-    return Case(TABLE["binary_bytes"], binary(code, extents, right=right).dims, {"BINARY": code, "BYTES": 5}, floats)
+    names = [f"{tensor}_{what}" for tensor in "aby" for what in ("multiplier", "shift")]
+    dims = {**binary(code, extents, right=right).dims, **dict(zip(names, factors or (0,) * 6, strict=True))}
+    defines = {"BINARY": code, "BYTES": 5 | (BYTES_FIXED if factors else 0)}
+    return Case(TABLE["binary_bytes"], dims, defines, floats)
 
 
 def compute_lookup(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
@@ -74,8 +91,17 @@ def compute_lookup(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) ->
 
 
 def compute_binary_bytes(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
-    reals = {name: (arrays[name] - floats[f"{name}_zero"]) * floats[f"{name}_scale"] for name in "ab"}
-    v = compute_binary(arrays | reals, dims, {**defines, "ACTIVATION": 0}, {"act_a": -np.inf, "act_b": np.inf})
+    unlimited = {**defines, "ACTIVATION": 0}, {"act_a": -np.inf, "act_b": np.inf}
+    whole = {name: arrays[name] - floats[f"{name}_zero"] for name in "ab"}
+    if defines["BYTES"] & BYTES_FIXED:
+        if defines["BINARY"] == Binary.ADD:
+            wide = {name: values.astype(np.int64) << 20 for name, values in whole.items()}
+            whole = {n: fixed_point.multiply(v, dims[f"{n}_multiplier"], dims[f"{n}_shift"]) for n, v in wide.items()}
+            whole["b"] = whole["b"] * int(np.sign(floats["b_scale"]))
+        found = compute_binary(arrays | whole, dims, *unlimited)
+        return fixed_steps(found, dims["y_multiplier"], dims["y_shift"], floats)
+    reals = {name: values * floats[f"{name}_scale"] for name, values in whole.items()}
+    v = compute_binary(arrays | reals, dims, *unlimited)
     return np.rint(np.clip(v, floats["act_a"], floats["act_b"])) - floats["act_a"]
 
 
@@ -101,7 +127,16 @@ CASES |= {
     "lookup to floats": lookup(4, (2, 3, 4, 5), (60, 1, 15, 3), (60, 20, 5, 1)),
     "binary_bytes sum": in_bytes_binary(Binary.ADD, (1, 1, 5, 43)),
     "binary_bytes product of channels": in_bytes_binary(Binary.MUL, (1, 2, 5, 16), right=(0, 16, 0, 1)),
+    "binary_bytes sum by fixed point": in_bytes_binary(
+        Binary.ADD, (1, 1, 5, 43), factors=(2**30, 0, 1326172093, -1, 1518500250, -18)
+    ),
+    "binary_bytes product by fixed point": in_bytes_binary(
+        Binary.MUL, (1, 2, 5, 16), right=(0, 16, 0, 1), factors=(0, 0, 0, 0, 1326172093, -6)
+    ),
 }
+CASES["binary_bytes difference by fixed point"] = dataclasses.replace(
+    (_sum := CASES["binary_bytes sum by fixed point"]), floats={**_sum.floats, "b_scale": -0.25}
+)
 ORACLES = {
     "unary": compute_unary,
     "lookup": compute_lookup,

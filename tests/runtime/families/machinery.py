@@ -1,7 +1,5 @@
 """What tests launch the kernels of no family with: probes and conversions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from runtime.kernels.codes import Residual
+from runtime.kernels.codes import BYTES_ONCE, Residual
 from runtime.semantics.unary import Unary
 from runtime.types import Dot
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, finish, indexed, nest
-from tests.runtime.kernel_cases import TABLE, UNBOUNDED, Case, by_dots, fused, in_bytes, in_integers
+from tests.runtime.kernel_cases import TABLE, UNBOUNDED, Case, by_dots, by_fixed_point, fused, in_bytes, in_integers
 
 
 def fully_connected(rows: int, in_c: int, out_c: int, activation: int = 0, residual: int = 0) -> Case:
@@ -52,6 +52,7 @@ CASES: dict[str, Case] = {
     "fully_connected 8 bits in groups": in_integers(fully_connected(3, 128, 20, residual=Residual.ADD), 8, 64),
     "fully_connected 4 bits in groups": in_integers(fully_connected(1, 96, 37), 4, 32),
     "fully_connected of bytes": in_bytes(in_integers(fully_connected(2, 68, 43), 8), 5),
+    "fully_connected by fixed point": by_fixed_point(in_integers(fully_connected(2, 68, 43), 8), 43, BYTES_ONCE),
     "fully_connected dots": by_dots(in_bytes(in_integers(fully_connected(3, 132, 20), 8), 5), Dot.ARM),
     "matmul": matmul(3, 5, 7, 19),
     "matmul one b": matmul(2, 4, 8, 16, one_b=True),

@@ -1,7 +1,5 @@
 """What tests launch the kernels of movement with, and what they compute."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from runtime.kernels.codes import Pad

@@ -1,7 +1,5 @@
 """What tests launch the kernels of normalization with, and what they compute."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What tests launch the kernels of recurrent with, and what they compute."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 

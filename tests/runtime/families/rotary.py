@@ -1,7 +1,5 @@
 """What tests launch the kernel of rotary positions with, and what it computes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, indexed, nest

@@ -1,7 +1,5 @@
 """What tests launch the kernels of transposed convolution with, and what they compute."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

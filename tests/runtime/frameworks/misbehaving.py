@@ -1,7 +1,5 @@
 """A program in a framework's place that does what its model file says: `python -m` with the folder of a request."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

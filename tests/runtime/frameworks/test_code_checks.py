@@ -1,7 +1,5 @@
 """Models that carry code are told by their description alone; no framework is needed to refuse them."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The platform of a model file is told by its content; what is none is refused with what it is."""
 
-from __future__ import annotations
-
 import io
 import os
 import zipfile

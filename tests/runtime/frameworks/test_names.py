@@ -1,7 +1,5 @@
 """Tensor names of a deployment file are found in the model, and become those of the converted one."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """A framework's program in a process of its own: whatever it does there, the caller gets a result or one line."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from pathlib import Path
@@ -12,8 +10,8 @@ import pytest
 
 from runtime.errors import ModelError, UnsupportedError
 from runtime.frameworks import process
-from runtime.frameworks.frameworks import FRAMEWORKS
 from runtime.frameworks.model_tensors import ModelTensor, ModelTensors
+from runtime.frameworks.process import FRAMEWORKS
 from runtime.frameworks.request import FrameworkRequest
 
 PLATFORM = "misbehaving"

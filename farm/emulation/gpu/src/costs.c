@@ -56,6 +56,14 @@ bool played_costs_read(const char *path, char *error, size_t size) {
     return good;
 }
 
+/* What is stored in fewer bits than the program's numbers, over those: inputs and results in bytes, packed weights. */
+static double stored_share(const played_values *values, bool weights, bool write) {
+    const double element = played_values_get(values, "element", 7, 4);
+    const double bits = weights ? played_values_get(values, "WEIGHT_BITS", 11, 0) : 8;
+    const bool in_bytes = (int)played_values_get(values, "BYTES", 5, 0) & (write ? 1 : 4);
+    return bits > 0 && (weights || in_bytes) ? bits / 8 / element : 1;
+}
+
 /* Reads `read near 1-ORDER,2`: axes are expressions, separated by commas. */
 static bool operand_read(const char *key, const played_values *values, played_operand *operand) {
     char axes[TEXT], *rest = NULL, way[8], place[8];
@@ -64,6 +72,7 @@ static bool operand_read(const char *key, const played_values *values, played_op
     operand->near = strcmp(place, "near") == 0;
     operand->weights = strcmp(way, "weights") == 0;
     operand->first_axis = -1;
+    operand->bytes *= stored_share(values, operand->weights, operand->write);
     if (!operand->write && !operand->weights && strcmp(way, "read") != 0) return false;
     if (!operand->near && strcmp(place, "far") != 0) return false;
     for (char *word = strtok_r(axes, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest)) {
@@ -80,7 +89,7 @@ static bool line_apply(const cost_line *line, const played_values *values, playe
     if (!played_evaluate(line->value, values, &value)) return false;
     if (strcmp(line->key, "macs") == 0) return work->macs = value, true;
     if (strcmp(line->key, "registers") == 0) return work->registers = value, true;
-    if (strcmp(line->key, "access") == 0) return work->access = value, true;
+    if (strcmp(line->key, "access") == 0) return work->access = value * stored_share(values, false, false), true;
     if (work->count == PLAYED_OPERANDS) return false;
     played_operand *operand = &work->operands[work->count++];
     *operand = (played_operand){.bytes = value};

@@ -11,7 +11,8 @@
  * `near`: neighbours on the first of the axes lie beside each other in memory; `far`: each in a line of its own. Names
  * in expressions are the program's options, the kernel's int arguments, `element` (bytes of a stored number) and `real`
  * (bytes of a number in arithmetic), and `joining`: what it costs the LANES work items of a group to join a value, in
- * multiply-accumulates, and `dots`: how many of these one instruction does. A kernel without a section has that of its memory alone: `[* image]`.
+ * multiply-accumulates, and `dots`: how many of these one instruction does. What a program stores in fewer bits (BYTES,
+ * WEIGHT_BITS) counts as much less. A kernel without a section has that of its memory alone: `[* image]`.
  */
 #ifndef PLAYED_COSTS_H
 #define PLAYED_COSTS_H

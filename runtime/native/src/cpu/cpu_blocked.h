@@ -60,7 +60,8 @@ typedef struct {
      * (rt_padded_rows_of), 64-aligned */
     const float *const *under;
     void *padded;
-    const float *weights;       /* [k_h][k_w][lane] */
+    const float *weights;       /* [k_h][k_w][lane], or [group][k_h][k_w][lane] */
+    int64_t group;              /* more than 1: each lane sums the inputs of as many neighbours, a power of two */
     const float *bias;          /* of the block */
     const float *residual;      /* NULL: none; the plane */
     float *y;                   /* the output plane */
@@ -118,7 +119,7 @@ typedef struct {
     uint32_t pixels, blocks; /* the best size of a tile, at most RT_BLOCKED_PIXELS and RT_BLOCKED_BLOCKS */
     void (*product)(const rt_blocked_tile *tile);
     /* a tile of one block and up to `few_pixels` pixels, of RT_FEW_CHANNELS channels at most, whose weights are
-     * [output][t][c]; inputs behind the last one are multiplied by zeros */
+     * [output][t][c], c filled up to whole blocks; inputs behind the last one are multiplied by zeros */
     uint32_t few_pixels;
     void (*few)(const rt_blocked_tile *tile);
     /* a tile of 1 or `pixels` pixels whose inputs lie anywhere: rows[p][offsets[i]] * weights[b][i][lane], i < taps */

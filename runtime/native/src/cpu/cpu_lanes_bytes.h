@@ -9,6 +9,13 @@
 /* Registers of results that are stored together, at most. */
 enum { MOST_TOGETHER = 6 };
 
+/* A function that is there once in the code, whatever its callers know. */
+#ifdef __clang__
+#define APART static __attribute__((noinline, unused))
+#else
+#define APART static __attribute__((noinline, noclone, unused))
+#endif
+
 /* A register of integers, and the bytes that these are made of. */
 typedef int32_t ints __attribute__((vector_size(LANES * 4)));
 typedef uint8_t bytes __attribute__((vector_size(LANES)));
@@ -102,12 +109,6 @@ INLINE ints integers_clamp(ints v, ints low, ints high) {
 #endif
 }
 
-INLINE ints ints_load(const void *source) {
-    ints value;
-    memcpy(&value, source, sizeof value);
-    return value;
-}
-
 /* a * b / 2^31, halves rounded upwards. */
 INLINE ints high_product(ints a, ints b) {
 #if LANES == 16
@@ -133,16 +134,23 @@ INLINE ints high_product(ints a, ints b) {
 
 /* v * multiplier * 2^(shift - 31); the product, then what is shifted to the right, of halves away from zero, is rounded. */
 INLINE ints fixed_product(ints v, ints multiplier, ints shift) {
+#if defined(__aarch64__)
+    const int32x4_t zero = vdupq_n_s32(0), left = vmaxq_s32((int32x4_t)shift, zero), right = vminq_s32((int32x4_t)shift, zero);
+    int32x4_t product = vqrdmulhq_s32(vshlq_s32((int32x4_t)v, left), (int32x4_t)multiplier);
+    product = vqaddq_s32(product, vshrq_n_s32(vandq_s32(product, right), 31)); /* one from what is negative */
+    return (ints)vrshlq_s32(product, right);
+#else
     typedef uint32_t words __attribute__((vector_size(LANES * 4)));
     const ints rounds = shift < 0, one = -rounds, left = ((shift > 0) & shift) & 31, right = ((-shift & rounds) - one) & 31;
     v = high_product((ints)((words)v << (words)left), multiplier);
     return (((v + ((v >> 31) & rounds)) >> right) + one) >> one; /* the last bit but one first: no sum overflows */
+#endif
 }
 
 /* The same, rounded once. */
 INLINE ints fixed_product_once(ints v, ints multiplier, ints shift) {
     ints made;
-    for (int i = 0; i < LANES; i++) {
+    _Pragma("GCC unroll 1") for (int i = 0; i < LANES; i++) {
         int by = (int)((31u - (uint32_t)shift[i]) & 63);
         made[i] = (int32_t)(((int64_t)v[i] * multiplier[i] + ((int64_t)1 << by >> 1)) >> by);
     }
@@ -243,18 +251,25 @@ INLINE void registers_pack(uint8_t *target, int64_t step, const ints *v, int cou
 #endif
 }
 
-/* Whether `rounded` and registers_pack keep what is beyond every bound there. */
+/* Results of which `rounded` and registers_pack keep what is beyond every bound there: ARM's instruction does that with
+ * any, x86's makes the least number of all that it cannot hold. */
+INLINE lanes convertible(lanes v, lanes low, lanes high) {
 #if defined(__aarch64__)
-enum { SATURATES = true };
+    (void)low, (void)high;
+    return v;
+#elif LANES >= 8
+    (void)low;
+    return lanes_min(high, v);
 #else
-enum { SATURATES = false };
+    return clamp(v, low, high);
 #endif
+}
 
 /* The same of results, of which MOST_TOGETHER at most, to their nearest whole numbers. */
 INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int count, lanes low, lanes high,
                             bool is_crossed) {
     ints whole[MOST_TOGETHER];
-    UNROLLED for (int i = 0; i < count; i++) whole[i] = rounded(SATURATES ? v[i] : clamp(v[i], low, high));
+    UNROLLED for (int i = 0; i < count; i++) whole[i] = rounded(convertible(v[i], low, high));
     registers_pack(target, step, whole, count, (int32_t)low[0], (int32_t)high[0], is_crossed);
 }
 
@@ -288,107 +303,114 @@ INLINE lanes most(const rt_quantized_end *end) {
     return (lanes){0} + (end->bytes & RT_BYTES_OUTPUT ? end->b : upper_bound(end->activation, end->b)[0]);
 }
 
-/* How sums of the same lanes become bytes by fixed point, sum + start being multiplied. A value. */
+/* How sums of the same lanes become bytes by fixed point, sum + start being multiplied; scale and slack: as of
+ * rt_quantized_end. A value. */
 typedef struct {
     ints start, multiplier, shift;
-#if LANES == 16
-    __m512i odd_multiplier, half[2], by[2]; /* of even lanes, and of odd ones (right_product) */
-    bool is_right;                          /* these can be used */
-#endif
-    bool is_once, is_crossed;
+    lanes scale, slack;
+    bool is_near, is_once, is_crossed;
     int32_t low, high;
 } fixed_lanes;
 
 /* Those of the lanes from `channel` on; `bias`: of the end, or for sums over u - 128. */
 INLINE fixed_lanes fixed_lanes_of(const rt_quantized_end *end, const float *bias, int64_t channel, bool is_crossed) {
-    fixed_lanes made = {
+    const float *scales = end->scales + channel;
+    return (fixed_lanes){
         .start = (ints)crossed(load(bias + channel), is_crossed),
-        .multiplier = (ints)crossed(load(end->scales + channel), is_crossed),
-        .shift = (ints)crossed(load(end->scales + end->shifts + channel), is_crossed),
+        .multiplier = (ints)crossed(load(scales), is_crossed),
+        .shift = (ints)crossed(load(scales + end->shifts), is_crossed),
+        .scale = crossed(load(scales + 2 * end->shifts), is_crossed),
+        .slack = crossed(load(scales + 3 * end->shifts), is_crossed),
+        .is_near = end->bytes & RT_BYTES_NEAR,
         .is_once = end->bytes & RT_BYTES_ONCE,
         .is_crossed = is_crossed,
         .low = (int32_t)end->a,
         .high = (int32_t)end->b,
     };
-#if LANES == 16
-    const __m512i one = _mm512_set1_epi64(1), shift[2] = {_mm512_srai_epi64(_mm512_slli_epi64((__m512i)made.shift, 32), 32),
-                                                          _mm512_srai_epi64((__m512i)made.shift, 32)};
-    const __mmask16 is_multiplied = _mm512_test_epi32_mask((__m512i)made.multiplier, (__m512i)made.multiplier);
-    const __m512i least = _mm512_set1_epi32(-31), most = _mm512_set1_epi32(-1);
-    made.odd_multiplier = _mm512_srli_epi64((__m512i)made.multiplier, 32);
-    made.is_right = !_mm512_mask_cmplt_epi32_mask(is_multiplied, (__m512i)made.shift, least) &&
-                    !_mm512_mask_cmpgt_epi32_mask(is_multiplied, (__m512i)made.shift, most);
-    UNROLLED for (int i = 0; i < 2; i++) {
-        const __m512i bit = _mm512_sub_epi64(_mm512_set1_epi64(30), shift[i]);
-        made.half[i] = _mm512_add_epi64(_mm512_sllv_epi64(one, bit), _mm512_set1_epi64(1 << 30));
-        made.by[i] = _mm512_sub_epi64(_mm512_set1_epi64(i ? -1 : 31), shift[i]);
+}
+
+/* Stores `count` results, whatever they are. */
+APART void exact_store(const fixed_lanes *by, const ints *sums, int count, uint8_t *y, int64_t step) {
+    for (int i = 0; i < count; i++) {
+        const ints sum = sums[i] + by->start;
+        const ints v = by->is_once ? fixed_product_once(sum, by->multiplier, by->shift)
+                                   : fixed_product(sum, by->multiplier, by->shift);
+        registers_pack(y + i * step, step, &v, 1, by->low, by->high, by->is_crossed);
     }
-#endif
-    return made;
 }
 
+#if LANES >= 8 && defined(__FMA__)
+/* The greater of what is there and how far v is from the nearest whole number, `whole`. */
+INLINE lanes farther(lanes there, lanes v, ints whole) {
+#if LANES == 16 && defined(__AVX512DQ__)
+    (void)whole;
+    return (lanes)_mm512_range_ps((__m512)there, _mm512_reduce_ps((__m512)v, 8), 11); /* of v's and there's absolute values */
+#else
+    const lanes far = v - __builtin_convertvector(whole, lanes);
+    return lanes_max(there, (lanes)((ints)far & INT32_MAX));
+#endif
+}
+
+/* Whether any lane is greater. */
+INLINE bool any_exceeds(lanes v, float bound) {
 #if LANES == 16
-/* fixed_product where all shifts are to the right, in one go: its second rounding in units of the first, of which it takes
- * one from what is negative. With `is_clamped` results below 0 may be any others below 1. */
-INLINE ints right_product(const fixed_lanes *by, ints v, bool is_clamped) {
-    const __m512i sign = _mm512_set1_epi64(INT64_MIN), unit = _mm512_set1_epi64((int64_t)1 << 31);
-    const __m512i product[2] = {_mm512_mul_epi32((__m512i)v, (__m512i)by->multiplier),
-                                _mm512_mul_epi32(_mm512_srli_epi64((__m512i)v, 32), by->odd_multiplier)};
-    __m512i made[2];
-    UNROLLED for (int i = 0; i < 2; i++) {
-        made[i] = _mm512_add_epi64(product[i], by->half[i]);
-        if (!is_clamped) made[i] = _mm512_mask_sub_epi64(made[i], _mm512_test_epi64_mask(product[i], sign), made[i], unit);
-        made[i] = _mm512_srav_epi64(made[i], by->by[i]);
+    return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(bound), _CMP_GT_OQ) != 0;
+#else
+    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)v, _mm256_set1_ps(bound), _CMP_GT_OQ)) != 0;
+#endif
+}
+
+/* What `count` sums, a constant, become in few steps; returns whether that is right. In floats: of results within 340 steps,
+ * farther than all bounds, three roundings err by less than 2^-14, so that it is but where one is so near to the middle
+ * between two steps. */
+INLINE bool quick_results(const fixed_lanes *by, const ints *sums, int sum_step, int count, ints *v) {
+    lanes far = {0};
+    if (!by->is_near) return false;
+    UNROLLED for (int i = 0; i < count; i++) {
+        const ints sum = sums[i * sum_step] + by->start, slack = (sum & INT32_MIN) | (ints)by->slack;
+        const lanes made = __builtin_convertvector(sum, lanes) * by->scale + (lanes)slack;
+        v[i] = rounded(made);
+        far = farther(far, made, v[i]);
     }
-    return (ints)_mm512_mask_blend_epi32(0xAAAA, made[0], made[1]);
+    return !any_exceeds(far, 0.5f - 0x1p-14f);
+}
+#else
+/* The same where ARM's products take few steps themselves; elsewhere none are quick. */
+INLINE bool quick_results(const fixed_lanes *by, const ints *sums, int sum_step, int count, ints *v) {
+#if defined(__aarch64__)
+    if (by->is_once) return false;
+    UNROLLED for (int i = 0; i < count; i++) v[i] = fixed_product(sums[i * sum_step] + by->start, by->multiplier, by->shift);
+    return true;
+#else
+    (void)by, (void)sums, (void)sum_step, (void)count, (void)v;
+    return false;
+#endif
 }
 #endif
-
-/* Ways to round a sum, constants: twice, once, and twice where shifts are to the right, and results below 0 are clamped. */
-enum { TWICE, ONCE, RIGHT, RIGHT_CLAMPED };
-
-/* What a sum becomes. */
-INLINE ints fixed_result(const fixed_lanes *by, ints sum, int way) {
-#if LANES == 16
-    if (way >= RIGHT) return right_product(by, sum + by->start, way == RIGHT_CLAMPED);
-#endif
-    return (way == ONCE ? fixed_product_once : fixed_product)(sum + by->start, by->multiplier, by->shift);
-}
 
 /* Stores `count` results, a constant, of sums that lie `sum_step` registers apart. */
-INLINE void some_store(const fixed_lanes *by, const ints *sums, int sum_step, int count, uint8_t *y, int64_t step, int way) {
-    ints v[4];
-    UNROLLED for (int i = 0; i < count; i++) v[i] = fixed_result(by, sums[i * sum_step], way);
-    registers_pack(y, step, v, count, by->low, by->high, by->is_crossed);
-}
-
-/* The same of any number. */
-INLINE void way_store(const fixed_lanes *by, const ints *sums, int sum_step, int count, uint8_t *y, int64_t step, int way) {
-    int i = 0;
-    for (; i + 4 <= count; i += 4) some_store(by, sums + i * sum_step, sum_step, 4, y + i * step, step, way);
-    for (; i + 2 <= count; i += 2) some_store(by, sums + i * sum_step, sum_step, 2, y + i * step, step, way);
-    if (i < count) some_store(by, sums + i * sum_step, sum_step, 1, y + i * step, step, way);
+INLINE void some_store(const fixed_lanes *by, const ints *sums, int sum_step, int count, uint8_t *y, int64_t step) {
+    ints v[MOST_TOGETHER];
+    if (__builtin_expect(quick_results(by, sums, sum_step, count, v), 1)) {
+        registers_pack(y, step, v, count, by->low, by->high, by->is_crossed);
+        return;
+    }
+    const fixed_lanes own_by = *by; /* what has its address given away stays in memory */
+    ints own[MOST_TOGETHER];
+    UNROLLED for (int i = 0; i < count; i++) own[i] = sums[i * sum_step];
+    exact_store(&own_by, own, count, y, step);
 }
 
 /* Completes `count` registers of sums of the same lanes; `y`: of the first. */
 INLINE void fixed_sums_store(const fixed_lanes *by, const ints *sums, int sum_step, int count, uint8_t *y, int64_t step) {
-#if LANES == 16
-    if (by->is_right && !by->is_once) {
-        if (by->low >= 0) way_store(by, sums, sum_step, count, y, step, RIGHT_CLAMPED);
-        else way_store(by, sums, sum_step, count, y, step, RIGHT);
-        return;
-    }
-#endif
-    if (!by->is_once) {
-        way_store(by, sums, sum_step, count, y, step, TWICE);
-        return;
-    }
-    /* sums of matrices; one by one, since it is long */
-    for (int i = 0; i < count; i++) some_store(by, sums + i * sum_step, sum_step, 1, y + i * step, step, ONCE);
+    int i = 0;
+    for (; i + 4 <= count; i += 4) some_store(by, sums + i * sum_step, sum_step, 4, y + i * step, step);
+    for (; i + 2 <= count; i += 2) some_store(by, sums + i * sum_step, sum_step, 2, y + i * step, step);
+    if (i < count) some_store(by, sums + i * sum_step, sum_step, 1, y + i * step, step);
 }
 
 /* The same for those who have `by` in memory, not inlined: few models are so. */
-static __attribute__((noinline, unused)) void held_sums_store(const fixed_lanes *by, const ints *sums, int count, uint8_t *y) {
+APART void held_sums_store(const fixed_lanes *by, const ints *sums, int count, uint8_t *y) {
     const fixed_lanes own = *by; /* stores could change it, for all that the compiler knows */
     fixed_sums_store(&own, sums, 1, count, y, RT_BLOCK);
 }

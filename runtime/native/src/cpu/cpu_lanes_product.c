@@ -63,36 +63,22 @@ INLINE void channel_add(lanes sum[PIXELS][BLOCKS * PARTS], const float *const *x
     }
 }
 
-#if defined(__aarch64__)
-/* Those of as many channels as a register holds, from c on: one load of each pixel's inputs, multiplied by lane. */
-INLINE void channels_add(lanes sum[PIXELS][BLOCKS * PARTS], const float *const *x, const float *w, int64_t stride,
-                         uint32_t c, int pixels, int blocks) {
-    lanes inputs[PIXELS];
-    UNROLLED for (int p = 0; p < pixels; p++) inputs[p] = load(x[p] + c);
-    w += c * RT_BLOCK;
-    const int registers = blocks * PARTS; /* an even number */
-    lanes next[2] = {load(w), load(w + LANES)}; /* ahead of its use, for which a core that runs in order would wait */
-    UNROLLED for (int n = 0; n < LANES * registers; n += 2) {
-        lanes weight[2] = {next[0], next[1]};
-        int k = (n + 2) / registers, i = (n + 2) % registers;
-        const float *following = w + k * RT_BLOCK + i / PARTS * stride + i % PARTS * LANES;
-        if (k < LANES) next[0] = load(following), next[1] = load(following + LANES);
-        UNROLLED for (int p = 0; p < 2 * pixels; p++) {
-            sum[p / 2][n % registers + p % 2] += weight[p % 2] * inputs[p / 2][n / registers];
-        }
-        __asm__ volatile("" ::: "memory"); /* keeps further weights from being loaded before there are registers */
-    }
-}
-#endif
-
-/* Those of `count` channels. */
-INLINE void tap_add(lanes sum[PIXELS][BLOCKS * PARTS], const float *const *x, const float *w, int64_t stride,
-                    uint32_t count, int pixels, int blocks) {
+/* Those of `count` channels, a part of which each of `ways` sums has. */
+INLINE void tap_add(lanes (*sum)[PIXELS][BLOCKS * PARTS], const float *const *x, const float *w, int64_t stride,
+                    uint32_t count, int pixels, int blocks, uint32_t ways) {
     uint32_t c = 0;
 #if defined(__aarch64__)
-    for (; c + LANES <= count; c += LANES) channels_add(sum, x, w, stride, c, pixels, blocks);
+    for (; c + ways * LANES <= count; c += ways * LANES) {
+        UNROLLED for (uint32_t k = 0; k < ways; k++) {
+            by_lane_add(&sum[k][0][0], BLOCKS * PARTS, x, c + k * LANES, w + (c + k * LANES) * RT_BLOCK, RT_BLOCK, stride,
+                        PARTS, pixels, blocks);
+        }
+    }
 #endif
-    for (; c < count; c++) channel_add(sum, x, w, stride, c, pixels, blocks);
+    for (; ways > 1 && c + ways <= count; c += ways) {
+        UNROLLED for (uint32_t k = 0; k < ways; k++) channel_add(sum[k], x, w, stride, c + k, pixels, blocks);
+    }
+    for (; c < count; c++) channel_add(sum[0], x, w, stride, c, pixels, blocks);
 }
 
 /* Whether all pixels of a tap lie in the padding. */
@@ -104,8 +90,12 @@ INLINE bool tap_is_outside(const rt_blocked_tile *tile, const void *const *rows,
 
 /* A tile of constant size. */
 INLINE void tile_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
-    lanes sum[PIXELS][BLOCKS * PARTS];
-    sums_start(tile, sum, pixels, blocks);
+    const int ways = pixels == 1 ? WAYS : 1;
+    lanes sum[WAYS][PIXELS][BLOCKS * PARTS];
+    sums_start(tile, sum[0], pixels, blocks);
+    UNROLLED for (int k = 1; k < ways; k++) {
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[k][0][i] = (lanes){0};
+    }
     for (uint32_t t = 0; t < tile->taps; t++) {
         const void *const *rows = tile->rows + t * RT_BLOCKED_PIXELS;
         const float *w = tile->weights + t * tile->tap_stride;
@@ -115,10 +105,13 @@ INLINE void tile_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
             const float *x[PIXELS];
             uint32_t count = tile->channels - c < RT_BLOCK ? tile->channels - c : RT_BLOCK;
             UNROLLED for (int p = 0; p < pixels; p++) x[p] = rows[p] == tile->zeros ? rows[p] : (const float *)rows[p] + offset;
-            tap_add(sum, x, w, tile->weights_stride, count, pixels, blocks);
+            tap_add(sum, x, w, tile->weights_stride, count, pixels, blocks, (uint32_t)ways);
         }
     }
-    sums_store(tile, sum, pixels, blocks);
+    UNROLLED for (int k = 1; k < ways; k++) {
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[0][0][i] += sum[k][0][i];
+    }
+    sums_store(tile, sum[0], pixels, blocks);
 }
 
 /* The same of inputs that lie anywhere, at the same offsets from each pixel. */
@@ -140,7 +133,7 @@ INLINE void first_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
 }
 
 #define VARIANT(pixels, blocks)                                                                                        \
-    static void product_##pixels##_##blocks(const rt_blocked_tile *tile) { tile_compute(tile, pixels, blocks); }
+    IN_ORDER static void product_##pixels##_##blocks(const rt_blocked_tile *tile) { tile_compute(tile, pixels, blocks); }
 #if PIXELS == 5
 #define VARIANTS(blocks) VARIANT(1, blocks) VARIANT(2, blocks) VARIANT(3, blocks) VARIANT(4, blocks) VARIANT(5, blocks)
 #define ROW(b) {product_1_##b, product_2_##b, product_3_##b, product_4_##b, product_5_##b}

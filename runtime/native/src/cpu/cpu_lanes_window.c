@@ -9,6 +9,13 @@
  * both of which may overlap those before. */
 enum { MOST = 8, LEAST = 4 };
 
+/* Of a window of k x k taps: larger ones have products enough for cores that look some hundred instructions ahead. */
+#if defined(__aarch64__)
+#define MOST_OF(k) MOST
+#else
+#define MOST_OF(k) ((k) == 3 ? MOST : LEAST)
+#endif
+
 #define ROLLED _Pragma("GCC unroll 1")
 
 /* The rows under the window, from the first output's first column on. */
@@ -55,27 +62,64 @@ static void padded_move(const rt_blocked_rows *rows, int64_t row, padded_rows *i
     }
 }
 
-/* Adds the products of one tap. */
-INLINE void tap_add(lanes *sum, const float *x, const float *weight, int pixels, int stride) {
-    lanes w = load(weight);
-    UNROLLED for (int p = 0; p < pixels; p++) sum[p] += w * load(x + p * stride * RT_BLOCK);
+/* Which inputs the lanes of a register multiply: one of each group, whose sizes are powers of two. */
+typedef struct {
+    int64_t from, to; /* the first lane of the register that has them, and the one in it where a group has a register */
+    mask lanes;
+} group_inputs;
+
+/* Input `index` of each group, for the register whose first lane is `part`. */
+INLINE group_inputs group_inputs_of(int64_t group, int64_t index, int part) {
+    group_inputs at = {.from = (part & -group) + (index & -LANES), .to = index & (LANES - 1)};
+    UNROLLED for (int32_t lane = 0; lane < LANES; lane++) at.lanes[lane] = lane;
+    at.lanes = (at.lanes & (int32_t)-group) + (int32_t)at.to;
+    return at;
 }
 
-/* Adds those of all taps of any window. */
-INLINE void taps_add(const rt_blocked_rows *rows, const float *const *under, lanes *sum, int64_t first, int part,
-                     int pixels, int stride, int dil) {
-    const float *w = rows->weights + part;
+/* A pixel's inputs for a register; `at` NULL: each lane's own. */
+INLINE lanes inputs_load(const float *x, const group_inputs *at) {
+    if (at == NULL) return load(x);
+#if LANES == 16
+    return (lanes)_mm512_permutexvar_ps((__m512i)at->lanes, (__m512)load(x));
+#elif LANES == 8
+    return (lanes)_mm256_permutevar8x32_ps((__m256)load(x), (__m256i)at->lanes);
+#else
+    return (lanes){0} + x[at->to]; /* groups are whole registers */
+#endif
+}
+
+/* Adds the products of one tap. */
+INLINE void tap_add(lanes *sum, const float *x, const float *weight, int pixels, int stride, const group_inputs *at) {
+    lanes w = load(weight);
+    UNROLLED for (int p = 0; p < pixels; p++) sum[p] += w * inputs_load(x + p * stride * RT_BLOCK, at);
+}
+
+/* Adds those of all taps of any window, whose weights begin at w. */
+INLINE void taps_add(const rt_blocked_rows *rows, const float *const *under, lanes *sum, int64_t first, const float *w,
+                     int pixels, int stride, int dil, const group_inputs *at) {
     ROLLED for (int64_t i = 0; i < rows->window->k_h; i++) {
         ROLLED for (int64_t j = 0; j < rows->window->k_w; j++, w += RT_BLOCK) {
-            tap_add(sum, under[i] + first + j * dil * RT_BLOCK, w, pixels, stride);
+            tap_add(sum, under[i] + first + j * dil * RT_BLOCK, w, pixels, stride, at);
         }
     }
 }
 
+/* Adds those of all taps, of one input of each group or of each lane's own: `first` is that of the first tap. */
+INLINE void window_add(const rt_blocked_rows *rows, const float *const *under, lanes *sum, int64_t first, const float *w,
+                       int pixels, int k, int stride, int dil, const group_inputs *at) {
+    UNROLLED for (int i = 0; i < k; i++) {
+        UNROLLED for (int j = 0; j < k; j++) {
+            tap_add(sum, under[i] + first + j * RT_BLOCK, w + (i * k + j) * RT_BLOCK, pixels, stride, at);
+        }
+    }
+    if (k == 0) taps_add(rows, under, sum, first, w, pixels, stride, dil, at);
+}
+
 /* `pixels` neighbours of a row from `column` on, the first of which is output `out` of the plane. `k`: taps of either
- * axis, a constant; 0: any numbers, those of a row `dil` apart. */
+ * axis, a constant; 0: any numbers, those of a row `dil` apart. `grouped`, a constant: lanes sum their groups' inputs. */
 INLINE void neighbours_compute(const rt_blocked_rows *rows, const float *const *under, int64_t column, int64_t out,
-                               int pixels, int k, int stride, int dil) {
+                               int pixels, int k, int stride, int dil, bool grouped) {
+    int64_t first = column * stride * RT_BLOCK, taps = rows->window->k_h * rows->window->k_w;
     lanes low = lower_bound(rows->activation, rows->a), high = upper_bound(rows->activation, rows->b);
     ROLLED for (int part = 0; part < RT_BLOCK; part += LANES) {
         lanes sum[MOST], bias = load(rows->bias + part);
@@ -84,62 +128,64 @@ INLINE void neighbours_compute(const rt_blocked_rows *rows, const float *const *
             UNROLLED for (int p = 0; p < pixels; p++) sum[p] += load(rows->residual + (out + p) * RT_BLOCK + part);
         }
         const float *w = rows->weights + part;
-        UNROLLED for (int i = 0; i < k; i++) {
-            const float *x = under[i] + column * stride * RT_BLOCK + part;
-            UNROLLED for (int j = 0; j < k; j++) {
-                tap_add(sum, x + j * RT_BLOCK, w + (i * k + j) * RT_BLOCK, pixels, stride);
-            }
+        for (int64_t index = 0; grouped && index < rows->group; index++, w += taps * RT_BLOCK) {
+            const group_inputs at = group_inputs_of(rows->group, index, part);
+            window_add(rows, under, sum, first + at.from, w, pixels, k, stride, dil, &at);
         }
-        if (k == 0) taps_add(rows, under, sum, column * stride * RT_BLOCK + part, part, pixels, stride, dil);
+        if (!grouped) window_add(rows, under, sum, first + part, w, pixels, k, stride, dil, NULL);
         float *y = rows->y + out * RT_BLOCK + part;
         UNROLLED for (int p = 0; p < pixels; p++) store(y + p * RT_BLOCK, clamp(sum[p], low, high));
     }
 }
 
 /* A row of at least LEAST outputs. */
-INLINE void row_compute(const rt_blocked_rows *rows, const float *const *under, int64_t row, int k, int stride) {
-    const int most = k == 3 ? MOST : LEAST; /* larger windows have products enough */
+INLINE void row_compute(const rt_blocked_rows *rows, const float *const *under, int64_t row, int k, int stride, bool grouped) {
+    const int most = MOST_OF(k);
     int64_t width = rows->window->out_w, out = row * width, column = 0;
     for (; most > LEAST && width >= most && width - column > LEAST; column += most) {
         if (column + most > width) column = width - most;
-        neighbours_compute(rows, under, column, out + column, most, k, stride, 1);
+        neighbours_compute(rows, under, column, out + column, most, k, stride, 1, grouped);
     }
     for (; column < width; column += LEAST) {
         if (column + LEAST > width) column = width - LEAST;
-        neighbours_compute(rows, under, column, out + column, LEAST, k, stride, 1);
+        neighbours_compute(rows, under, column, out + column, LEAST, k, stride, 1, grouped);
     }
 }
 
 /* Any row of any window. */
-static void row_compute_any(const rt_blocked_rows *rows, const float *const *under, int64_t row) {
+INLINE void row_compute_any(const rt_blocked_rows *rows, const float *const *under, int64_t row, bool grouped) {
     int stride = (int)rows->window->stride_w, dil = (int)rows->window->dil_w;
     int64_t column = 0, width = rows->window->out_w, out = row * width;
     for (; column + LEAST <= width; column += LEAST) {
-        neighbours_compute(rows, under, column, out + column, LEAST, 0, stride, dil);
+        neighbours_compute(rows, under, column, out + column, LEAST, 0, stride, dil, grouped);
     }
-    for (; column < width; column++) neighbours_compute(rows, under, column, out + column, 1, 0, stride, dil);
+    for (; column < width; column++) neighbours_compute(rows, under, column, out + column, 1, 0, stride, dil, grouped);
 }
 
 typedef void row_of(const rt_blocked_rows *rows, const float *const *under, int64_t row);
 
-#define WINDOW(k, stride)                                                                                              \
-    static void row_##k##_##stride(const rt_blocked_rows *rows, const float *const *under, int64_t row) {              \
-        row_compute(rows, under, row, k, stride);                                                                      \
-    }
-WINDOW(3, 1)
-WINDOW(3, 2)
-WINDOW(5, 1)
-WINDOW(5, 2)
+#define ROW(name, compute)                                                                                             \
+    static void name(const rt_blocked_rows *rows, const float *const *under, int64_t row) { compute; }
+ROW(row_any, row_compute_any(rows, under, row, false))
+ROW(row_3_1, row_compute(rows, under, row, 3, 1, false))
+ROW(row_3_2, row_compute(rows, under, row, 3, 2, false))
+ROW(row_5_1, row_compute(rows, under, row, 5, 1, false))
+ROW(row_5_2, row_compute(rows, under, row, 5, 2, false))
+ROW(grouped_any, row_compute_any(rows, under, row, true))
+ROW(grouped_3_1, row_compute(rows, under, row, 3, 1, true))
+ROW(grouped_3_2, row_compute(rows, under, row, 3, 2, true))
 
-static row_of *row_choose(const rt_blocked_window *w) {
+static row_of *row_choose(const rt_blocked_window *w, bool grouped) {
     bool is_dense = w->dil_w == 1 && w->k_h == w->k_w && w->stride_w <= 2 && w->out_w >= LEAST;
+    if (is_dense && w->k_w == 3 && grouped) return w->stride_w == 1 ? grouped_3_1 : grouped_3_2;
+    if (grouped) return grouped_any;
     if (is_dense && w->k_w == 3) return w->stride_w == 1 ? row_3_1 : row_3_2;
     if (is_dense && w->k_w == 5) return w->stride_w == 1 ? row_5_1 : row_5_2;
-    return row_compute_any;
+    return row_any;
 }
 
 void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows) {
-    row_of *compute = row_choose(rows->window);
+    row_of *compute = row_choose(rows->window, rows->group > 1);
     if (rows->under != NULL) {
         compute(rows, rows->under, 0);
     } else {
@@ -201,7 +247,7 @@ void NAME(rt_lanes_quantized_depthwise_)(const rt_quantized_rows *rows) {
     sums.activation = RT_UNARY_CLAMP;
     sums.a = -INFINITY;
     sums.b = INFINITY;
-    row_of *compute = row_choose(rows->window);
+    row_of *compute = row_choose(rows->window, false);
     padded_rows in = padded_start(&sums);
     int64_t width = rows->window->out_w * RT_BLOCK;
     for (int64_t row = rows->first_row; row < rows->end_row; row++) {

@@ -15,8 +15,9 @@ enum { INPUT_BYTES = 256 << 10, MIN_TILES = 2, MAX_TILES = 18 };
 /* Rows go on to normalizations and attention, which are divided by rows: so these are shared only where they are few. */
 enum { ROW_WEIGHT = 8 };
 
-/* From so many pixels on, narrow weights become floats before they are multiplied. */
-enum { DIRECT_PIXELS = 48, DIRECT_PIXELS_OF_4 = 8 };
+/* From so many pixels on, narrow weights become floats before they are multiplied: more than a tile has, but where fewer bits
+ * are read. */
+enum { DIRECT_PIXELS = 7, DIRECT_PIXELS_OF_4 = 5 };
 
 /* A job with its division into turns: ranges of pixels x ranges of blocks x groups. */
 typedef struct {

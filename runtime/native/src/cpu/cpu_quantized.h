@@ -12,7 +12,7 @@
 /* Channels whose weights follow each other in a lane: [b][t][ceil(c/4)][lane][4], zeros behind the last channel; and the
  * bits BYTES of what lies in bytes. PAIRS: of weights 2i and 2i + 1 of a quad, the positive ones sum to 128 at most, the
  * negative ones to -128 at least, so that 16 bits hold the sum of their products. FIXED: sums are multiplied by fixed
- * point, and rounded twice as TFLite does it, or ONCE. */
+ * point, and rounded twice as TFLite does it, or ONCE; NEAR: all shifts are to the right, and scales in floats there. */
 enum {
     RT_QUAD = 4,
     RT_BYTES_OUTPUT = 1,
@@ -20,12 +20,14 @@ enum {
     RT_BYTES_INPUT = 4,
     RT_BYTES_PAIRS = 8,
     RT_BYTES_FIXED = 16,
-    RT_BYTES_ONCE = 32
+    RT_BYTES_ONCE = 32,
+    RT_BYTES_NEAR = 64
 };
 
 /* What becomes of sums: v = sum * scale + bias + residual * residual_scale of each lane. Bytes: v, rounded and within a
- * and b, which are whole, is stored less a. Floats: activation(v). FIXED: scales are int32 multipliers, 2^-31, with their
- * shifts (to the left) `shifts` behind them, biases int32. A value. */
+ * and b, which are whole, is stored less a. Floats: activation(v). FIXED: scales are int32 multipliers, 2^-31; `shifts`
+ * behind each are its shift (to the left), the scale of both as a float, and the slack: what is to be added to a result's
+ * absolute value before it is rounded, since TFLite rounds upwards first. Biases are int32. A value. */
 typedef struct {
     const float *scales, *bias;
     int64_t shifts;

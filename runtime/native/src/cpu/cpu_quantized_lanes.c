@@ -280,18 +280,22 @@ INLINE ints products_add(ints sum, ints x, weight_register w) { return sum + x *
 #if defined(DOT) && !defined(SIGNED) && !defined(__ARM_FEATURE_MATMUL_INT8)
 enum { TAPS_AS_THEY_LIE = true };
 
-/* Adds the products of taps of one quad each, which are read where they lie. */
+/* Adds the products of taps of one block each, which are read where they lie. */
 INLINE void taps_add(ints sum[PIXELS][REGISTERS], const rt_quantized_tile *tile, const int8_t *w, int pixels, int blocks) {
     const void *const *rows = tile->rows;
-    for (uint32_t t = 0; t < tile->taps; t++, rows += RT_BLOCKED_PIXELS, w += RT_BLOCK * RT_QUAD) {
-        weight_register weights[REGISTERS];
-        UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
-            const int64_t block = i / PARTS_OF_SUMS * tile->weights_stride;
-            weights[i] = weights_load(w + block + i % PARTS_OF_SUMS * SHARE * RT_QUAD);
-        }
-        UNROLLED for (int p = 0; p < pixels; p++) {
-            ints quad = quad_load(rows[p]);
-            UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) sum[p][i] = products_add(sum[p][i], quad, weights[i]);
+    for (uint32_t t = 0; t < tile->taps; t++, rows += RT_BLOCKED_PIXELS) {
+        const element *x[PIXELS];
+        UNROLLED for (int p = 0; p < pixels; p++) x[p] = rows[p];
+        for (uint32_t c = 0; c < tile->channels; c += RT_QUAD, w += RT_BLOCK * RT_QUAD) {
+            weight_register weights[REGISTERS];
+            UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
+                const int64_t block = i / PARTS_OF_SUMS * tile->weights_stride;
+                weights[i] = weights_load(w + block + i % PARTS_OF_SUMS * SHARE * RT_QUAD);
+            }
+            UNROLLED for (int p = 0; p < pixels; p++) {
+                ints quad = quad_load(x[p] + c);
+                UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) sum[p][i] = products_add(sum[p][i], quad, weights[i]);
+            }
         }
     }
 }
@@ -407,8 +411,21 @@ typedef struct {
     bool is_first, is_last;
 } group;
 
-/* Completes the sums of a group that are held, by fixed point. */
-static __attribute__((noinline)) void held_finish(const group *own, int pixels, int rows, int blocks) {
+#if LANES == 16
+/* sums_finish by fixed point. */
+INLINE void fixed_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels, int blocks) {
+    UNROLLED for (int b = 0; b < blocks; b++) {
+        const int64_t channel = (block + (uint32_t)b) * RT_BLOCK, plane = (block + (uint32_t)b) * tile->y_plane;
+        const fixed_lanes by = fixed_lanes_of(&tile->end, tile->end.bias, channel, false);
+        ints own[PIXELS];
+        UNROLLED for (int p = 0; p < pixels; p++) own[p] = sum[p][b];
+        some_store(&by, own, 1, pixels, (uint8_t *)tile->end.y + plane, tile->y_pixel);
+    }
+}
+
+#else
+/* Completes the sums of a group that are held, by fixed point: it is much code, which all sizes of groups share. */
+APART void held_finish(const group *own, int pixels, int rows, int blocks) {
     const rt_quantized_tile *tile = own->tile;
     const float *bias = tile->end.bias;
     ints(*sum)[REGISTERS] = (ints(*)[REGISTERS])(void *)own->held;
@@ -426,6 +443,7 @@ static __attribute__((noinline)) void held_finish(const group *own, int pixels, 
         }
     }
 }
+#endif
 
 /* A group of constant size. */
 INLINE void group_compute(const group *own, int pixels, int blocks) {
@@ -446,10 +464,18 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
         sums_finish(own->tile, sum, own->block, pixels, blocks);
         return;
     }
+#if LANES == 16
+    if (own->is_last) {
+        fixed_finish(own->tile, sum, own->block, pixels, blocks);
+        return;
+    }
+#endif
     UNROLLED for (int p = 0; p < rows; p++) {
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) own->held[p * REGISTERS + i] = sum[p][i];
     }
+#if LANES < 16
     if (own->is_last) held_finish(own, pixels, rows, blocks);
+#endif
 }
 
 #define VARIANT(pixels, blocks)                                                                                        \
@@ -473,7 +499,7 @@ static void product(const rt_quantized_tile *tile) {
     cursor at = {0, 0};
     for (int64_t done = 0; at.tap < tile->taps;) {
         group own = {tile, NULL, 0, 0, NULL, NULL, done == 0, false};
-        if (TAPS_AS_THEY_LIE && tile->channels <= RT_QUAD) {
+        if (TAPS_AS_THEY_LIE && tile->channels <= RT_BLOCK) {
             at.tap = tile->taps;
         } else {
             own.x = (const element(*)[ROW])buffer;
@@ -499,41 +525,62 @@ static void product(const rt_quantized_tile *tile) {
 /* --- depthwise, by sums of four products --- */
 
 #if defined(__AVX512VNNI__) && LANES == 16
-/* A quad: four neighbouring pixels of a row, the bytes of each channel together. Of the outputs that are computed at once
- * each begins at another place of its first quad, and has weights that are moved there. */
-enum { WINDOW_PIXELS = 4, MOST_ROWS = 9, MOST_COLUMNS = 9, MOST_STRIDE = 2, MOST_QUADS = 4 };
+/* A quad: four neighbouring pixels of a row, the bytes of each channel together. The rows under the window are brought to
+ * memory as quads, with their padding, of which the first quad begins with. Of the outputs that are computed at once each
+ * begins at another place of its first quad, and has weights that are moved there. */
+enum { WINDOW_PIXELS = 4, MOST_ROWS = 5, MOST_STRIDE = 2, MOST_QUADS = 3, QUAD_BYTES = RT_QUAD * RT_BLOCK };
 
-/* Completes the sums of `pixels` neighbours. */
-INLINE void depthwise_finish(const rt_quantized_rows *rows, const fixed_lanes *fixed, const ints *sum, int pixels,
-                             int part, int64_t out) {
-    const rt_quantized_end end = rows->end;
-    if (end.bytes & RT_BYTES_FIXED) {
-        ints held[WINDOW_PIXELS]; /* sums whose address is given away stay in memory */
-        UNROLLED for (int p = 0; p < pixels; p++) held[p] = sum[p];
-        held_sums_store(fixed, held, pixels, (uint8_t *)end.y + out * RT_BLOCK + part);
-        return;
-    }
-    lanes scale = load(end.scales + part), bias = load(end.bias + part), v[WINDOW_PIXELS];
-    UNROLLED for (int p = 0; p < pixels; p++) v[p] = __builtin_convertvector(sum[p], lanes) * scale + bias;
-    results_store(&end, v, pixels, out * RT_BLOCK + part, RT_BLOCK, least(&end), most(&end), false);
-}
-
-/* Some rows, the weights of each row of taps by the place in the first quad, and the products of the zero point with each
- * row of taps. */
+/* Some rows, the weights of each row of taps by the place in the first quad, and what sums begin with. */
 typedef struct {
     const rt_quantized_rows *rows;
     __m512i zeros, weights[MOST_ROWS][RT_QUAD][MOST_QUADS - 1];
-    ints of_zeros[MOST_ROWS];
-    fixed_lanes fixed; /* only where sums are rounded so */
+    ints start;
+    uint8_t *outside, *ring; /* a row of zero points; row r of the input is number r % slots of the ring */
+    uint32_t slots;         /* rows, `line` bytes from one to the next */
+    int64_t line, next;     /* the first row that is not there yet */
 } quad_rows;
 
-/* One row of outputs: the rows of taps that are there, the input under the first of them, and what sums begin with. */
+/* Quads under the outputs that are computed at once. */
+INLINE int64_t window_quads(int64_t k_w, int64_t stride) { return ((WINDOW_PIXELS - 1) * stride + k_w - 1) / RT_QUAD + 1; }
+
+/* What completes sums. A value. */
 typedef struct {
-    int64_t number;
-    rt_tap_range taps;
-    const uint8_t *x;
-    ints start;
-} quad_row;
+    rt_quantized_end end;
+    lanes scale, bias, low, high;
+    fixed_lanes fixed; /* only where sums are rounded so */
+} quad_end;
+
+INLINE quad_end quad_end_of(const rt_quantized_end *end) {
+    quad_end made = {.end = *end, .scale = load(end->scales), .bias = load(end->bias), .low = least(end), .high = most(end)};
+    if (end->bytes & RT_BYTES_FIXED) made.fixed = fixed_lanes_of(end, end->bias, 0, false);
+    return made;
+}
+
+/* Completes the sums of a quad of outputs, from element `place` on. */
+INLINE void quad_finish(const quad_end *by, const ints *sum, int64_t place) {
+    if (by->end.bytes & RT_BYTES_FIXED) {
+        some_store(&by->fixed, sum, 1, WINDOW_PIXELS, (uint8_t *)by->end.y + place, RT_BLOCK);
+        return;
+    }
+    lanes v[WINDOW_PIXELS];
+    UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) v[p] = __builtin_convertvector(sum[p], lanes) * by->scale + by->bias;
+    results_store(&by->end, v, WINDOW_PIXELS, place, RT_BLOCK, by->low, by->high, false);
+}
+
+/* The same where only `rest` of them are there; changes what completes them. */
+APART void rest_finish(quad_end *by, const ints *sum, int64_t place, int64_t rest) {
+    const rt_quantized_end end = by->end;
+    const int64_t y_size = end.bytes & RT_BYTES_OUTPUT ? 1 : sizeof(float), count = rest * RT_BLOCK;
+    const int64_t residual_size = end.bytes & RT_BYTES_RESIDUAL ? 1 : sizeof(float);
+    float made[QUAD_BYTES], residual[QUAD_BYTES] = {0};
+    by->end.y = made;
+    if (end.residual != NULL) {
+        memcpy(residual, (const char *)end.residual + place * residual_size, (size_t)(count * residual_size));
+        by->end.residual = residual;
+    }
+    quad_finish(by, sum, 0);
+    memcpy((char *)end.y + place * y_size, made, (size_t)(count * y_size));
+}
 
 /* The bytes of pixels from `first` to `end` - 1, of a quad. */
 INLINE __mmask64 pixels_mask(int64_t first, int64_t end) {
@@ -549,88 +596,111 @@ INLINE __m512i pixels_load(const uint8_t *x, __mmask64 there, __m512i zeros) {
     return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(quarters, _mm512_mask_loadu_epi8(zeros, there, x)), turned);
 }
 
-/* `pixels` neighbours from a column on; their number, k_w and stride are constants where it is called for speed. */
-INLINE void quads_compute(const quad_rows *own, const quad_row *at, int64_t column, int pixels, int64_t k_w,
-                          int64_t stride) {
+/* Brings the rows before `end` that are not there yet. */
+static void quads_move(quad_rows *own, int64_t end) {
     const rt_blocked_window *w = own->rows->window;
-    const int64_t left = column * stride - w->pad_l, line = w->dil_h * w->in_w * RT_BLOCK;
-    const int64_t quads = ((pixels - 1) * stride + k_w - 1) / RT_QUAD + 1;
-    const bool is_inside = left >= 0 && left + quads * RT_QUAD <= w->in_w;
-    const uint8_t *x = at->x + left * RT_BLOCK;
-    __mmask64 there[MOST_QUADS] = {0};
-    ints sum[WINDOW_PIXELS];
-    UNROLLED for (int64_t q = 0; q < quads; q++) {
-        const int64_t from = left + q * RT_QUAD;
-        there[q] = is_inside ? ~(__mmask64)0 : pixels_mask(-from, w->in_w - from);
-    }
-    UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) sum[p] = at->start;
-    for (int64_t i = at->taps.first; i < at->taps.end; i++, x += line) {
-        __m512i quad[MOST_QUADS] = {own->zeros};
-        UNROLLED for (int64_t q = 0; q < quads; q++) quad[q] = pixels_load(x + q * RT_QUAD * RT_BLOCK, there[q], own->zeros);
-        UNROLLED for (int p = 0; p < pixels; p++) {
-            const int64_t place = p * stride % RT_QUAD, first = p * stride / RT_QUAD;
-            UNROLLED for (int64_t q = 0; q * RT_QUAD < place + k_w; q++) {
-                sum[p] = (ints)_mm512_dpbusd_epi32((__m512i)sum[p], quad[first + q], own->weights[i][place][q]);
-            }
+    for (; own->next < end && own->next < w->in_h; own->next++) {
+        const uint8_t *x = own->rows->x + own->next * w->in_w * RT_BLOCK;
+        uint8_t *target = own->ring + (uint32_t)own->next % own->slots * own->line;
+        int64_t left = -w->pad_l;
+        for (int64_t at = 0; at < own->line; at += QUAD_BYTES, left += RT_QUAD) {
+            const bool is_whole = left >= 0 && left + RT_QUAD <= w->in_w;
+            const __mmask64 there = is_whole ? ~(__mmask64)0 : pixels_mask(-left, w->in_w - left);
+            _mm512_store_si512(target + at, pixels_load(x + left * RT_BLOCK, there, own->zeros));
         }
     }
-    depthwise_finish(own->rows, &own->fixed, sum, pixels, 0, at->number * w->out_w + column);
 }
 
-/* The same of any window. */
-static void some_compute(const quad_rows *own, const quad_row *at, int64_t column, int pixels) {
-    const int64_t k_w = own->rows->window->k_w, stride = own->rows->window->stride_w;
-    if (pixels < WINDOW_PIXELS) {
-        for (int p = 0; p < pixels; p++) quads_compute(own, at, column + p, 1, k_w, stride);
-    } else if (k_w != 3 && k_w != 5) {
-        quads_compute(own, at, column, WINDOW_PIXELS, k_w, stride);
-    } else if (stride == 1) {
-        if (k_w == 3) quads_compute(own, at, column, WINDOW_PIXELS, 3, 1);
-        if (k_w == 5) quads_compute(own, at, column, WINDOW_PIXELS, 5, 1);
-    } else {
-        if (k_w == 3) quads_compute(own, at, column, WINDOW_PIXELS, 3, 2);
-        if (k_w == 5) quads_compute(own, at, column, WINDOW_PIXELS, 5, 2);
+/* Brings the rows under an output row to where `under` tells. */
+APART void quads_under(quad_rows *own, int64_t row, const uint8_t *under[]) {
+    const rt_blocked_window *w = own->rows->window;
+    const int64_t top = row * w->stride_h - w->pad_t;
+    if (own->next < top) own->next = top;
+    quads_move(own, top + (w->k_h - 1) * w->dil_h + 1);
+    for (int64_t i = 0; i < w->k_h; i++) {
+        const int64_t at = top + i * w->dil_h;
+        under[i] = at < 0 || at >= w->in_h ? own->outside : own->ring + (uint32_t)at % own->slots * own->line;
     }
 }
 
-/* Brings the weights to each place. */
+/* All rows; `k`: taps of either axis, a constant, and so is the stride. */
+INLINE void quad_rows_compute(quad_rows *own, int64_t k, int64_t stride) {
+    const int64_t width = own->rows->window->out_w, quads = window_quads(k, stride), end_row = own->rows->end_row;
+    const quad_end by = quad_end_of(&own->rows->end); /* stores could change the rows, for all that the compiler knows */
+    for (int64_t row = own->rows->first_row; row < end_row; row++) {
+        const uint8_t *under[MOST_ROWS];
+        quads_under(own, row, under);
+        for (int64_t column = 0; column < width; column += WINDOW_PIXELS) {
+            const int64_t place = (row * width + column) * RT_BLOCK;
+            ints sum[WINDOW_PIXELS];
+            UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) sum[p] = own->start;
+            for (int64_t i = 0; i < k; i++) {
+                const uint8_t *x = under[i] + column * stride * RT_BLOCK;
+                __m512i quad[MOST_QUADS] = {own->zeros};
+                UNROLLED for (int64_t q = 0; q < quads; q++) quad[q] = _mm512_load_si512(x + q * QUAD_BYTES);
+                UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) {
+                    const int64_t at = p * stride % RT_QUAD, first = p * stride / RT_QUAD;
+                    UNROLLED for (int64_t q = 0; q * RT_QUAD < at + k; q++) {
+                        sum[p] = (ints)_mm512_dpbusd_epi32((__m512i)sum[p], quad[first + q], own->weights[i][at][q]);
+                    }
+                }
+            }
+            const bool is_overwritten = row * width + column + WINDOW_PIXELS <= end_row * width && by.end.residual == NULL;
+            if (column + WINDOW_PIXELS <= width || is_overwritten) { /* what is too much, by the next rows */
+                quad_finish(&by, sum, place);
+                continue;
+            }
+            quad_end own_by = by; /* what has its address given away stays in memory */
+            ints held[WINDOW_PIXELS];
+            UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) held[p] = sum[p];
+            rest_finish(&own_by, held, place, width - column);
+        }
+    }
+}
+
+/* Brings the weights to each place: those of a channel are the bytes of its lanes, which move on from quad to quad. */
 static void weights_move(quad_rows *own) {
     const rt_blocked_window *w = own->rows->window;
     const __m512i none = _mm512_setzero_si512();
+    __m512i zeros = none;
     for (int64_t i = 0; i < w->k_h; i++) {
         const uint8_t *line = (const uint8_t *)own->rows->bytes + i * w->k_w * RT_BLOCK;
-        for (int64_t place = 0; place < RT_QUAD; place++) {
-            for (int64_t q = 0; q * RT_QUAD < place + w->k_w; q++) {
-                const int64_t tap = q * RT_QUAD - place; /* the first of the quad */
-                own->weights[i][place][q] = pixels_load(line + tap * RT_BLOCK, pixels_mask(-tap, w->k_w - tap), none);
+        __m512i before = none;
+        for (int64_t q = 0; q * RT_QUAD < w->k_w + RT_QUAD - 1; q++) {
+            const int64_t rest = w->k_w - q * RT_QUAD;
+            const __m512i quad = rest > 0 ? pixels_load(line + q * QUAD_BYTES, pixels_mask(0, rest), none) : none;
+            for (int place = 0; place < RT_QUAD; place++) {
+                const __m128i up = _mm_cvtsi32_si128(8 * place), down = _mm_cvtsi32_si128(32 - 8 * place);
+                own->weights[i][place][q] = _mm512_or_si512(_mm512_sll_epi32(quad, up), _mm512_srl_epi32(before, down));
             }
-        }
-        own->of_zeros[i] = (ints){0};
-        for (int64_t q = 0; q * RT_QUAD < w->k_w; q++) {
-            own->of_zeros[i] = (ints)_mm512_dpbusd_epi32((__m512i)own->of_zeros[i], own->zeros, own->weights[i][0][q]);
+            zeros = _mm512_dpbusd_epi32(zeros, own->zeros, quad);
+            before = quad;
         }
     }
+    own->start = -(ints)zeros;
 }
 
-/* rt_quantized_kernels.depthwise; computes the last pixels of a row maybe twice. */
+/* rt_quantized_kernels.depthwise */
 static bool depthwise(const rt_quantized_rows *rows) {
     const rt_blocked_window *w = rows->window;
-    if (w->dil_w != 1 || w->stride_w > MOST_STRIDE || w->k_h > MOST_ROWS || w->k_w > MOST_COLUMNS) return false;
-    const int pixels = w->out_w < WINDOW_PIXELS ? (int)w->out_w : WINDOW_PIXELS;
-    quad_rows own;
+    const rt_padded_rows size = rt_padded_rows_of(w);
+    const int64_t quads = (w->out_w - 1) / WINDOW_PIXELS * w->stride_w + window_quads(w->k_w, w->stride_w);
+    const bool is_known = w->k_h == w->k_w && (w->k_w == 3 || w->k_w == 5) && w->dil_w == 1 && w->stride_w <= MOST_STRIDE;
+    if (!is_known || quads > (int64_t)size.width) return false; /* for each pixel of a row there is memory for a quad */
+    quad_rows own; /* not all of the weights */
     own.rows = rows;
     own.zeros = _mm512_set1_epi8((char)rows->zero);
-    if (rows->end.bytes & RT_BYTES_FIXED) own.fixed = fixed_lanes_of(&rows->end, rows->end.bias, 0, false);
+    own.slots = (uint32_t)size.rows;
+    own.next = 0;
     weights_move(&own);
-    for (int64_t row = rows->first_row; row < rows->end_row; row++) {
-        const taps under = row_taps(w, row);
-        quad_row at = {.number = row, .taps = under.rows, .x = rows->x, .start = {0}};
-        if (at.taps.first < at.taps.end) at.x += (under.top + at.taps.first * w->dil_h) * w->in_w * RT_BLOCK;
-        for (int64_t i = at.taps.first; i < at.taps.end; i++) at.start -= own.of_zeros[i];
-        for (int64_t column = 0; column < w->out_w; column += pixels) {
-            some_compute(&own, &at, column + pixels <= w->out_w ? column : w->out_w - pixels, pixels);
-        }
-    }
+    own.line = quads * QUAD_BYTES;
+    own.outside = (uint8_t *)rows->padded + size.pointer_bytes;
+    own.ring = own.outside + own.line;
+    memset(own.outside, rows->zero, (size_t)own.line);
+    if (w->k_w == 3 && w->stride_w == 1) quad_rows_compute(&own, 3, 1);
+    else if (w->k_w == 3) quad_rows_compute(&own, 3, 2);
+    else if (w->stride_w == 1) quad_rows_compute(&own, 5, 1);
+    else quad_rows_compute(&own, 5, 2);
     const int64_t line = w->out_w * RT_BLOCK;
     results_activate(&rows->end, rows->first_row * line, (rows->end_row - rows->first_row) * line);
     return true;

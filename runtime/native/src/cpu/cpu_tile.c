@@ -28,7 +28,7 @@
 #define BLOCKS 1
 #elif defined(__aarch64__)
 #define LANES 4
-#define PIXELS 6
+#define PIXELS 5
 #define BLOCKS 1
 #else
 #define LANES 4
@@ -136,17 +136,30 @@ static float exponentials(float *values, uint64_t count, float less) {
  * the CPU foresees by itself are neighbours. */
 enum { ROWS_AHEAD = 24 };
 
-/* Products of `queries` x, a constant, with rows from `first` on: as many as there are registers for sums that do not wait
- * for each other. Behind the last row it is read again. */
-INLINE void some_dots(const rt_dots *all, uint64_t query, uint64_t first, int queries) {
-    const int keys = LANES / queries;
+/* Sums of products of four x, and of one, that do not wait for each other: whole registers once their lanes are summed. */
+#if defined(__aarch64__)
+enum { DOTS_OF_4 = 16, DOTS_OF_1 = 8 };
+#else
+enum { DOTS_OF_4 = LANES, DOTS_OF_1 = LANES };
+#endif
+
+/* The products of what fills no register. Not inlined: it is needed for odd depths alone. */
+__attribute__((noinline)) static float dot(const float *x, const float *y, uint64_t count) {
+    float sum = 0.0f;
+    for (uint64_t i = 0; i < count; i++) sum += x[i] * y[i];
+    return sum;
+}
+
+/* `count` products of `queries` x, both constants, with rows from `first` on. Behind the last row it is read again. */
+INLINE void some_dots(const rt_dots *all, uint64_t query, uint64_t first, int queries, int count) {
+    const int keys = count / queries;
     const int64_t exist = (int64_t)(all->count - first);
-    const float *x = all->x + (int64_t)query * all->x_stride, *rows[LANES];
+    const float *x = all->x + (int64_t)query * all->x_stride, *rows[DOTS_OF_4];
     float *y = all->y + (int64_t)query * all->y_stride + first;
     UNROLLED for (int64_t k = 0; k < keys; k++) {
         rows[k] = all->rows + ((int64_t)first + (k < exist ? k : exist - 1)) * all->rows_stride;
     }
-    lanes sums[LANES] = {0};
+    lanes sums[DOTS_OF_4] = {0};
     uint64_t i = 0;
     for (; i + LANES <= all->depth; i += LANES) {
         UNROLLED for (int k = 0; k < keys; k++) {
@@ -155,11 +168,10 @@ INLINE void some_dots(const rt_dots *all, uint64_t query, uint64_t first, int qu
             UNROLLED for (int q = 0; q < queries; q++) sums[q * keys + k] += load(x + q * all->x_stride + i) * row;
         }
     }
-    float totals[LANES];
-    store(totals, lanes_sums(sums));
-    UNROLLED for (int64_t s = 0; s < LANES; s++) {
-        const float *one = x + s / keys * all->x_stride, *row = rows[s % keys];
-        for (uint64_t d = i; d < all->depth; d++) totals[s] += one[d] * row[d];
+    float totals[DOTS_OF_4];
+    UNROLLED for (int s = 0; s < count; s += LANES) store(totals + s, lanes_sums(sums + s));
+    for (int64_t s = 0; s < count; s++) {
+        if (i < all->depth) totals[s] += dot(x + s / keys * all->x_stride + i, rows[s % keys] + i, all->depth - i);
         if (s % keys < exist) y[s / keys * all->y_stride + s % keys] = totals[s];
     }
 }
@@ -168,10 +180,10 @@ INLINE void some_dots(const rt_dots *all, uint64_t query, uint64_t first, int qu
 static void dots(const rt_dots *all) {
     uint64_t q = 0;
     for (; q + 4 <= all->queries; q += 4) {
-        for (uint64_t r = 0; r < all->count; r += LANES / 4) some_dots(all, q, r, 4);
+        for (uint64_t r = 0; r < all->count; r += DOTS_OF_4 / 4) some_dots(all, q, r, 4, DOTS_OF_4);
     }
     for (; q < all->queries; q++) {
-        for (uint64_t r = 0; r < all->count; r += LANES) some_dots(all, q, r, 1);
+        for (uint64_t r = 0; r < all->count; r += DOTS_OF_1) some_dots(all, q, r, 1, DOTS_OF_1);
     }
 }
 
@@ -296,27 +308,49 @@ INLINE void sums_finish(const rt_tile *tile, lanes sum[PIXELS][BLOCKS * PARTS], 
     else complete(tile, sums);
 }
 
+/* Adds the products of column c of a tap, whose weights begin at w. */
+INLINE void column_add(const rt_tile *tile, lanes sum[PIXELS][BLOCKS * PARTS], const float *const *x, uint32_t c,
+                       const float *w, int pixels, int blocks) {
+    lanes weight[BLOCKS * PARTS];
+    UNROLLED for (int i = 0; i < blocks * PARTS; i++) {
+        weight[i] = load(w + i / PARTS * tile->block_stride + i % PARTS * LANES);
+    }
+    UNROLLED for (int p = 0; p < pixels; p++) {
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[p][i] += weight[i] * x[p][c];
+    }
+}
+
 /* All sums of a tile of constant size, in registers. */
 INLINE void product_compute(const rt_tile *tile, int pixels, int blocks) {
-    lanes sum[PIXELS][BLOCKS * PARTS];
+    const int ways = pixels == 1 ? WAYS : 1;
+    const int64_t row = tile->weights_stride;
+    lanes sum[WAYS][PIXELS][BLOCKS * PARTS];
     const float *w = tile->weights;
-    for (int p = 0; p < pixels; p++) { /* an initializer would clear memory */
-        for (int i = 0; i < blocks * PARTS; i++) sum[p][i] = (lanes){0};
+    UNROLLED for (int k = 0; k < ways * pixels; k++) { /* an initializer would clear memory */
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[k / pixels][k % pixels][i] = (lanes){0};
     }
     for (uint32_t tap = 0; tap < tile->taps; tap++) {
         const float *x[PIXELS]; /* the inputs of this tap; each is multiplied with a whole register of weights */
         for (int p = 0; p < pixels; p++) x[p] = tile->rows[tap * RT_TILE_PIXELS + (uint32_t)p];
-        for (uint32_t c = 0; c < tile->depth; c++, w += tile->weights_stride) {
-            lanes weight[BLOCKS * PARTS];
-            for (int i = 0; i < blocks * PARTS; i++) {
-                weight[i] = load(w + i / PARTS * tile->block_stride + i % PARTS * LANES);
-            }
-            for (int p = 0; p < pixels; p++) {
-                for (int i = 0; i < blocks * PARTS; i++) sum[p][i] += weight[i] * x[p][c];
+        uint32_t c = 0;
+#if defined(__aarch64__)
+        for (; c + (uint32_t)ways * LANES <= tile->depth; c += (uint32_t)ways * LANES) {
+            UNROLLED for (uint32_t k = 0; k < (uint32_t)ways; k++, w += LANES * row) {
+                by_lane_add(&sum[k][0][0], BLOCKS * PARTS, x, c + k * LANES, w, row, tile->block_stride, PARTS, pixels, blocks);
             }
         }
+#endif
+        for (; ways > 1 && c + (uint32_t)ways <= tile->depth; c += (uint32_t)ways) {
+            UNROLLED for (uint32_t k = 0; k < (uint32_t)ways; k++, w += row) {
+                column_add(tile, sum[k], x, c + k, w, pixels, blocks);
+            }
+        }
+        for (; c < tile->depth; c++, w += row) column_add(tile, sum[0], x, c, w, pixels, blocks);
     }
-    sums_finish(tile, sum, pixels, blocks);
+    UNROLLED for (int k = 1; k < ways; k++) {
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[0][0][i] += sum[k][0][i];
+    }
+    sums_finish(tile, sum[0], pixels, blocks);
 }
 
 /* Sums of a constant size, so that they stay in registers. */
@@ -333,14 +367,16 @@ INLINE void pixels_compute(const rt_tile *tile, int pixels) {
 }
 
 /* rt_tile_kernels.product. */
-static void product(const rt_tile *tile) {
+IN_ORDER static void product(const rt_tile *tile) {
     switch (tile->pixels) {
         case 1: pixels_compute(tile, 1); break;
         case 2: pixels_compute(tile, 2); break;
-#if PIXELS == 6
+#if PIXELS >= 5
         case 3: pixels_compute(tile, 3); break;
         case 4: pixels_compute(tile, 4); break;
         case 5: pixels_compute(tile, 5); break;
+#endif
+#if PIXELS == 6
         case 6: pixels_compute(tile, 6); break;
 #endif
         default: break;
@@ -418,6 +454,14 @@ INLINE void column_load(const uint8_t *columns, uint32_t bits, uint64_t column, 
         for (int i = 0; i < PARTS; i++) values[i] = load_halves(halves + i * LANES);
         return;
     }
+#if LANES == 16
+    if (bits == 4) { /* the lower half of a byte chooses among all values */
+        const __m512 all = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+        const __m512i both = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)columns));
+        values[0] = (lanes)_mm512_permutexvar_ps(column % 2 ? _mm512_srli_epi32(both, 4) : both, all);
+        return;
+    }
+#endif
     memcpy(&own, columns, sizeof own);
     if (bits == 4) own = ((bytes)((pairs)own >> (uint16_t)(column % 2 * 4)) & 15) - 8;
     integers_widen((const int8_t *)&own, values);
@@ -541,21 +585,32 @@ static void narrow_product(const rt_tile *tile, const rt_narrow_weights *weights
     }
 }
 
-/* rt_tile_kernels.narrow_to_floats. */
-static void narrow_to_floats(const rt_narrow_weights *weights, float *target) {
+/* rt_tile_kernels.narrow_to_floats of a constant number of bits, integers; two columns at once, that may share bytes. */
+INLINE void integers_to_floats(const rt_narrow_weights *weights, uint32_t bits, float *target) {
     const uint8_t *columns = first_column(weights);
-    if (weights->bits == RT_HALF_BITS) {
-        halves_to_floats((const uint16_t *)(const void *)columns, weights->columns * RT_CPU_BLOCK, target);
-        return;
-    }
     for (uint64_t column = 0, end; column < weights->columns; column = end) {
-        const float *scales = group_scales(weights, column);
+        lanes scale[PARTS], values[PARTS];
+        for (int i = 0; i < PARTS; i++) scale[i] = load(group_scales(weights, column) + i * LANES);
         end = group_end(weights, column, weights->columns);
-        for (uint64_t c = column; c < end; c++, target += RT_CPU_BLOCK) {
-            lanes values[PARTS];
-            column_load(columns, weights->bits, c, values);
-            for (int i = 0; i < PARTS; i++) store(target + i * LANES, values[i] * load(scales + i * LANES));
+        for (uint64_t c = column, count; c < end; c += count) {
+            const uint8_t *own = columns + bytes_before(bits, c - c % 2);
+            count = c % 2 == 0 && c + 2 <= end ? 2 : 1;
+            for (uint32_t k = 0; k < 2; k++) {
+                if (count == 1 && k != c % 2) continue;
+                column_load(own, bits, k, values);
+                for (int i = 0; i < PARTS; i++) store(target + i * LANES, values[i] * scale[i]);
+                target += RT_CPU_BLOCK;
+            }
         }
+    }
+}
+
+static void narrow_to_floats(const rt_narrow_weights *weights, float *target) {
+    const uint16_t *halves = (const uint16_t *)(const void *)first_column(weights);
+    switch (weights->bits) {
+        case 4: integers_to_floats(weights, 4, target); break;
+        case 8: integers_to_floats(weights, 8, target); break;
+        default: halves_to_floats(halves, weights->columns * RT_CPU_BLOCK, target);
     }
 }
 

@@ -24,6 +24,21 @@ typedef int32_t mask __attribute__((vector_size(LANES * 4)));
 /* Into callers with constant sizes, whose loops then unroll. */
 #define INLINE static inline __attribute__((always_inline))
 
+/* A function whose loads the compiler puts well before their use, for cores that run instructions in order: others do
+ * not mind. */
+#if defined(__aarch64__)
+#define IN_ORDER __attribute__((target("tune=cortex-a53")))
+#else
+#define IN_ORDER
+#endif
+
+/* A single pixel's sums that do not wait for each other, each of some of the columns. */
+#if defined(__aarch64__)
+enum { WAYS = 2 };
+#else
+enum { WAYS = 4 };
+#endif
+
 /* From and to any address: no more alignment than a float has. */
 INLINE lanes load(const float *source) {
     lanes value;
@@ -64,6 +79,28 @@ INLINE lanes lanes_min(lanes a, lanes b) {
 
 /* Each lane within its bounds; a NaN stays a NaN. */
 INLINE lanes clamp(lanes value, lanes low, lanes high) { return lanes_min(high, lanes_max(low, value)); }
+
+#if defined(__aarch64__)
+/* Adds the products of LANES columns, from c on, to sums[pixels][registers], which are `stride` apart: one load of each
+ * pixel's inputs x, multiplied by lane. Weights w, of column c, follow each other `row` apart from column to column; of
+ * their registers, an even number, each `parts` are neighbours, and `block` apart from the next. */
+INLINE void by_lane_add(lanes *sums, int stride, const float *const *x, uint32_t c, const float *w, int64_t row,
+                        int64_t block, int parts, int pixels, int blocks) {
+    const int registers = blocks * parts;
+    lanes inputs[8], next[2] = {load(w), load(w + LANES)}; /* ahead of its use, for which a core that runs in order would wait */
+    UNROLLED for (int p = 0; p < pixels; p++) inputs[p] = load(x[p] + c);
+    UNROLLED for (int n = 0; n < LANES * registers; n += 2) {
+        lanes weight[2] = {next[0], next[1]};
+        int k = (n + 2) / registers, i = (n + 2) % registers;
+        const float *following = w + k * row + i / parts * block + i % parts * LANES;
+        if (k < LANES) next[0] = load(following), next[1] = load(following + LANES);
+        UNROLLED for (int p = 0; p < 2 * pixels; p++) {
+            sums[p / 2 * stride + n % registers + p % 2] += weight[p % 2] * inputs[p / 2][n / registers];
+        }
+        __asm__ volatile("" ::: "memory"); /* keeps further weights from being loaded before there are registers */
+    }
+}
+#endif
 
 /* Of each `run` lanes of two registers the first half, a's before b's; with `more` run / 2 the second. */
 #define PLACE(k, run, more) ((k) % (run) / ((run) / 2) * LANES + (k) / (run) * (run) + (k) % ((run) / 2) + (more))

@@ -1,7 +1,5 @@
 """`farm accept` on played GPUs and emulated phones: each planted fault is found by the check that should find it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Callable, Iterator
@@ -84,6 +82,14 @@ def test_a_planted_fault_is_found(
     monkeypatch.setattr(job, "EXAMINE_S", 10.0)
     finding = find(profile, check)
     assert (finding.state, finding.trust) == (state, trust), finding.text
+
+
+def test_a_step_of_eight_bits_more_or_less_is_no_fault(find: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a half number has lost decides about what lies in the middle of two."""
+    cases = [case for case in kernels.small_cases() if case.in_bytes and case.op == "HardSwish"]
+    monkeypatch.setattr(kernels, "small_cases", lambda: iter(cases))
+    finding = find("mali-g72", "kernels")
+    assert len(cases) == 1 and finding.state == "ok", finding.text
 
 
 def test_a_queue_that_waits_for_a_flush_gets_one(find: Any) -> None:

@@ -1,14 +1,14 @@
 """Findings from what a unit answered, and what farm does for them: no unit is asked."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
+import datetime
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from farm.condition.device_state import Sensors
@@ -25,6 +25,7 @@ from farm.units.facts_cache import DriverFacts
 from runtime.errors import UnsupportedError
 from runtime.kernels.table import KERNELS
 from runtime.lowering.lower import Options, lower
+from runtime.operators.case import is_rounded
 from runtime.plan.records import StepKind
 from runtime.target import Target
 from runtime.types import Precision
@@ -261,7 +262,10 @@ def test_findings_are_in_force_until_the_system_or_the_driver_changes(folder: Pa
         facts_cache.update(UNIT, folder=folder, **known)  # type: ignore[arg-type]
         assert acceptance.trust_of(UNIT, folder) == Trust() and acceptance.table_word(UNIT, folder) == "updated"
         facts_cache.update(UNIT, Facts(os="Android 14", build="one"), DriverFacts(gpu="GPU", driver="1"), folder)
-    assert acceptance.table_word(UNIT, folder)[:2] == "20"
+    assert acceptance.table_word(UNIT, folder) == datetime.date.today().isoformat()
+    for check in ("kernels", "throttling"):
+        acceptance.keep(UNIT, AcceptanceFinding(check=check, state="limited", text=""), folder=folder)
+    assert acceptance.table_word(UNIT, folder).endswith(", limited: kernels, throttling")
 
 
 def test_a_damaged_file_and_one_of_another_device_are_none(folder: Path) -> None:
@@ -278,3 +282,11 @@ def test_a_fault_is_a_bad_point_of_the_health_check_until_it_is_tried_again(fold
     assert not result.ok and "kernels: wrong" in result.text and "farm accept mi8" in result.text
     acceptance.keep(UNIT, AcceptanceFinding(check="kernels", state="ok", text="right"), folder=folder)
     assert [result.ok for result in acceptance.check_result(UNIT, folder)] == [True]
+
+
+def test_what_lies_in_the_middle_of_two_steps_may_be_either() -> None:
+    exact = np.array([0.64, 0.64, 0.64, 9.0, 9.0], np.float32)
+    found = np.array([0.625, 0.65625, 0.59375, 3.96875, 3.9375], np.float32)
+    assert is_rounded(found, exact, 0.0).tolist() == [True, False, False, True, False]
+    assert is_rounded(found, exact, 0.001).tolist() == [True, True, False, True, False]
+    assert is_rounded(found + 0.001, exact, 0.001).tolist() == [False] * 5

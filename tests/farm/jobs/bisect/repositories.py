@@ -1,7 +1,5 @@
 """A repository of models with commits, one of which makes the network larger."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

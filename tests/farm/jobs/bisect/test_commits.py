@@ -1,7 +1,5 @@
 """Which commits lie between two, and what each becomes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A bisection of thirty commits with simulated times, and one of a few with real ones."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import random

@@ -1,11 +1,8 @@
 """Costs of a SoC by replayed journals: its own, else the best match of its GPU family, else modelled."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
@@ -31,9 +28,7 @@ STRANGER = dataclasses.replace(PHONE, soc="rk3399", gpu="Mali-T860", gpu_family=
 MS = 1e6
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def write(target: Target, times: Mapping[str, float], tells_family: bool = True) -> None:

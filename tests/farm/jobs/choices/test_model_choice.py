@@ -1,7 +1,5 @@
 """What tuning kept is shown for a unit that is known but not there, as it is used on one that is."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path
@@ -10,9 +8,8 @@ import pytest
 
 from farm.config import deployment
 from farm.farmrt.answers import ProbeAnswer
-from farm.jobs.choices.in_force import subject_of
-from farm.jobs.choices.model_choice import model_choice
-from farm.jobs.fleet.target_choice import choose_target
+from farm.jobs.choices.model_choice import model_choice, subject_of
+from farm.jobs.fleet.planner import choose_target
 from farm.jobs.forecast import forecast_for_file
 from farm.jobs.inspect import inspect_for_file
 from farm.jobs.models import cpu_choice

@@ -1,7 +1,5 @@
 """Builds of farm and versions of a model, measured against each other on this machine and on an emulated phone."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import shutil

@@ -1,7 +1,5 @@
 """Bundles: made by this farm or another one, described by bundle.json."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -33,9 +31,7 @@ from tests.farm.model.tiny_model import write_deployment
 ROOT = Path(bundle.__file__).resolve().parents[3]
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def other_farm(folder: Path, program: str, entry: str = ENTRIES[0]) -> Checkout:

@@ -1,20 +1,12 @@
 """Commits of farm's repository as worktrees, and folders with a checkout."""
 
-from __future__ import annotations
-
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from farm.jobs.compare import checkout
 from runtime.errors import ConfigError
-
-
-def git(folder: Path, *arguments: str) -> str:
-    identity = ["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "init.defaultBranch=main"]
-    done = subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+from tests.farm.jobs.bisect.repositories import git
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """What the two words of `farm compare` stand for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Jobs on many units at once: who does what, units that are lost and return, and those that never come."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time
@@ -57,7 +55,7 @@ def units(monkeypatch: pytest.MonkeyPatch) -> Units:
 def done(act: Act, jobs: dict[str, Sequence[str]], **options: Any) -> list[tuple[str, str, str]]:
     """(job, unit, outcome) of jobs, each with the names of units that may do it."""
 
-    def job(name: str, names: Sequence[str]) -> Job[tuple[str, str, str]]:
+    def job(name: str, names: Sequence[str]) -> Job[tuple[str, str, str], Any]:
         def run(opened: Any) -> Iterator[tuple[str, str, str]]:
             act(opened, name)
             yield name, opened.unit.name, "ok"
@@ -204,7 +202,7 @@ def test_who_leaves_early_stops_the_units(units: Units) -> None:
         begun.append(name)
         time.sleep(0.05)
 
-    def job(name: str) -> Job[str]:
+    def job(name: str) -> Job[str, Any]:
         def run(opened: Any) -> Iterator[str]:
             act(opened, name)
             yield name

@@ -1,7 +1,5 @@
 """Rows of failures: whatever happens on a unit, each model and runtime has its row."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What is kept of a unit is made once, for it alone, and goes with it."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from typing import Any, cast

@@ -1,13 +1,11 @@
 """Where the steps of a plan run, as rows tell it."""
 
-from __future__ import annotations
-
 import types
 from typing import Any
 
 import pytest
 
-from farm.jobs.fleet.placement import measured_placement, placement_of
+from farm.jobs.fleet.execution import measured_placement, placement_of
 from farm.rows.run import Placement
 from runtime.plan.records import StepKind
 

@@ -1,7 +1,5 @@
 """Plans without what a driver refuses, and tuned parameters without it: no unit is asked."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """How long a round may go without progress follows from its largest step, unless the user says it."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 
@@ -11,8 +9,8 @@ from farm.config.inventory import HOST
 from farm.farmrt.session import Session
 from farm.jobs.fleet import unit
 from farm.jobs.fleet.plan_files import write_plan
+from farm.jobs.fleet.planner import choose_target
 from farm.jobs.fleet.round_limit import LEAST_S, round_limit_s
-from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.models.plans import lowered
 from runtime.plan.plan import Plan
 from tests.farm.emulated_units import EmulatedUnits, do_before_command, host_farmrt_processes

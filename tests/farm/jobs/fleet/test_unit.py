@@ -1,7 +1,5 @@
 """Choice of OpenCL library and target, from made-up drivers and probes."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +16,8 @@ from farm.jobs.fleet import opening
 from farm.jobs.fleet.opencl_library import check_opencl, find_opencl
 from farm.jobs.fleet.opening import open_unit
 from farm.jobs.fleet.plan_files import write_changed
+from farm.jobs.fleet.planner import choose_target
 from farm.jobs.fleet.round_limit import rounds_deadline_s
-from farm.jobs.fleet.target_choice import choose_target
 from farm.jobs.models.prepare import Prepared, prepare
 from farm.model.fetch import Fetcher
 from farm.transport.base import CompletedProgram

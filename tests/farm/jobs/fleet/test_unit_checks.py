@@ -1,7 +1,5 @@
 """`farm doctor --device`: what a unit has and lacks, with what to do about each."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

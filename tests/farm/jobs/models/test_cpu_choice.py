@@ -1,7 +1,5 @@
 """The file that says how a model is executed on a CPU: whose it is, and what becomes of a bad one."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A notebook in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from farm.rows.duet import DuetPair

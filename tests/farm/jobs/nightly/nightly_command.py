@@ -1,7 +1,5 @@
 """`farm nightly` on lab.yml, as the tests of nights on emulated phones call it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Nights with duets on emulated phones: slower software, a slower phone, lost bundles, a duet that is killed."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import time

@@ -1,7 +1,5 @@
 """Nights whose store is away when they begin or end: measured, judged as far as it goes, and nothing is lost."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whole nightly runs on emulated phones: verdict, report, exit status; killed runs; phones that are away or hot."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys
@@ -11,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from farm.nightly import webhook
+from farm.nightly import notification
 from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
 from farm.store import Store
@@ -173,7 +171,7 @@ def test_a_web_address_gets_the_signed_verdict_and_cannot_break_the_night(
     emulated: EmulatedUnits, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     emulated.phone()
-    monkeypatch.setattr("farm.nightly.webhook.PAUSES_S", ())
+    monkeypatch.setattr("farm.nightly.notification.PAUSES_S", ())
     Path("key").write_text("secret\n")
     with WebReceiver() as receiver:
         Path("lab.yml").write_text(f"{FILE}webhook: {receiver.url}\nwebhook_secret_file: key\n")
@@ -181,7 +179,7 @@ def test_a_web_address_gets_the_signed_verdict_and_cannot_break_the_night(
     ((headers, body),) = receiver.got
     verdict = json.loads(body)
     assert status == 0 and verdict["schema_version"] == 1 and verdict.items() <= document.items()
-    assert headers["X-Farm-Signature"] == webhook.signature(body, b"secret")
+    assert headers["X-Farm-Signature"] == notification.signature(body, b"secret")
     Path("key").unlink()
     status, _, err = nightly(capsys)
     assert status == 0 and "webhook_secret_file key: cannot be read" in err

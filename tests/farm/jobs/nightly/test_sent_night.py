@@ -1,7 +1,5 @@
 """A unit's night as a file, and the bundles that it leaves on its host."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from farm.store.bundle_archive import BundleArchive
 from tests.farm.decision.test_duet import nights
 from tests.farm.jobs.nightly.kept_notes import KeptNotes
 from tests.farm.rows.nightly_rows import nightly_case
-from tests.farm.rows.test_packed_points import packed
+from tests.farm.rows.test_series import packed
 from tests.farm.store.bundles import left, manifest
 
 BLOCKS = nightly_case().blocks

@@ -1,7 +1,5 @@
 """Nights out of the store: twins, units that are missing, baselines, what a row is shown beside."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator, Sequence

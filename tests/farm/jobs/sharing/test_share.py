@@ -1,7 +1,5 @@
 """Hosts without a cluster take over what the others have tuned; nothing is lost, spoilt, or put elsewhere."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which ways to execute a model tuning tries on a CPU."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -19,7 +17,7 @@ from tests.native.test_quantized_convolution import CASES, network
 from tests.native.test_quantized_operators import attention_network
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import residual_block
-from tests.runtime.test_eight_bits import network as quantised_network
+from tests.runtime.test_precisions import network as quantised_network
 
 BEST = CpuChoice(valid_for="", block=8, winograd=frozenset())
 

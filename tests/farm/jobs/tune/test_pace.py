@@ -1,7 +1,5 @@
 """Candidates on a simulated clock: whatever their programs take to build, the budget is kept and used."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, cast
 

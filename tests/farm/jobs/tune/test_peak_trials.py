@@ -1,7 +1,5 @@
 """A unit's peaks: measured once, remembered in the journal, and typical where the driver fails."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

@@ -1,14 +1,17 @@
 """The quick search on played GPUs, whose best candidate of every launch is known (benchmarks/played_optimum.py)."""
 
-from __future__ import annotations
-
 import statistics
 
 import pytest
 
+from benchmarks.played_idioms import dot8, played_gpu, subgroups
 from benchmarks.played_optimum import CLOSE, FULL_SIZE, NETWORKS, SMALL_SIZE, drawn, found
 from farm.emulation.played_gpu import profile_names
+from farm.jobs.opbench_cases import CASES
+from runtime.lowering.trials import trial_plan
 from tests import opencl
+
+LAYER = "Conv_1x256x28x28_K1x1S1x1D1x1G1_256_int8"
 
 
 @pytest.mark.slow
@@ -20,3 +23,21 @@ def test_the_quick_search_is_near_the_best_there_is() -> None:
     results = [found(profile, network, size) for profile in profiles for network in NETWORKS]
     assert statistics.median(each.share for each in results) <= CLOSE
     assert all(each.chosen_ns <= 1.005 * each.default_ns for each in results)
+
+
+@pytest.mark.slow
+def test_what_a_gpu_has_instructions_for_takes_less_time() -> None:
+    """Products of bytes, a quarter of them, though no less is moved; sums of a wave, without a barrier."""
+    assert 0.25 < (dot8(played_gpu("mali-g78")) or 1) < 0.9
+    assert (subgroups(played_gpu("adreno640")) or 1) < 0.9
+    assert dot8(played_gpu("mali-g72")) is subgroups(played_gpu("mali-g72")) is None
+
+
+def test_what_lies_in_bytes_is_moved_as_such() -> None:
+    gpu = played_gpu("mali-g52")
+    graph = next(case for case in CASES if case.name == LAYER).graph()
+    layer = next(each for each in trial_plan([graph], gpu.target).launches if "WEIGHT_BITS" in each.defines)
+    ns = [
+        gpu.best_ns(layer, lambda *_: True, further) for further in (" -DWEIGHT_BITS=0", "", " -DBYTES=4", " -DBYTES=5")
+    ]
+    assert ns == sorted(ns, reverse=True) and len(set(ns)) == len(ns)

@@ -1,7 +1,5 @@
 """The proof of a tuning on equals: how often its intervals cover 1, and how often chance alone publishes a table."""
 
-from __future__ import annotations
-
 import operator
 
 import numpy as np

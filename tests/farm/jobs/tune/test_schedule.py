@@ -1,7 +1,5 @@
 """How the phases of a tuning share the time until its deadline, and how many processes a proof has time for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Trials over a farmrt that errs, hangs and dies: what the candidate did is in the trial, and the next one works."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The check of stored tuned files, on this machine."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import shutil
