@@ -186,10 +186,6 @@ class Family:
                 launches = (task.launch for task in tasks if self._is_worth_a_build(task, variant))
                 yield from (TrialProgram(launch, variant) for launch in itertools.islice(launches, 1))
 
-    def is_built_elsewhere(self, task: TuningTask, variant: Variant) -> bool:
-        """Returns whether a variant was built for others, and never tried on this task."""
-        return not self.ranking.has_tried(task.key, variant) and self._runner.is_compiled(task.launch, variant)
-
     def is_suspect(self, variant: Variant) -> bool:
         """Returns whether a variant shares an option with variants that took the runtime down."""
         return self._runner.is_suspect(self.name, variant)

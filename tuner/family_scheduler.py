@@ -19,10 +19,7 @@ from tuner.trial_runner import TrialRunner
 _FIRST_GAIN = 0.3  # of a family's time: what its first rung is expected to save
 _NEXT_GAIN = 0.5  # of what the last rung saved, is what the next is expected to
 _LEAST_GAIN = 0.005  # of a family's time: what a rung may save that follows one without success
-_SIGN = 0.02  # of a family's time: less shows nothing, nor does less than NOISES times what a trial may be off
-_NOISES = 2.0
-_MOST_GAIN = 0.5  # of what families take above the peaks: what further rungs may save of it, at the very most
-_COUNTS = 0.005  # of all families' time: where less is left to save, the search has ended
+_SIGN = 0.02  # of a family's time: less may be saved by noise alone, and shows nothing
 _PROGRAM_S = 0.1  # a program's device time, as long as none is known
 
 
@@ -46,14 +43,11 @@ def explore_families(
     """Explores all families to their end, rung by rung; yields each rung's family before exploring it.
 
     A family that runs by default, and has saved nothing in its first `patience` rungs, is left, with `returns` only
-    until no other has any to explore. A search of finite patience ends where the families that are left can save next
-    to nothing. Where others search too, chance decides as well, so that they are not all at the same family.
+    until no other has any to explore. Where others search too, chance decides as well, so that they are not all at the
+    same family.
     """
     unfinished = [_ScheduledFamily(family, strategy, runner, patience) for family in families]
-    counts_ns = _COUNTS * sum(each.family.time_ns for each in unfinished) if math.isfinite(patience) else 0.0
     while worthwhile := _worthwhile(unfinished, returns):
-        if _MOST_GAIN * sum(each.savable_ns for each in worthwhile) < counts_ns:
-            return
         gains = [scheduled.gain_per_device_second for scheduled in worthwhile]
         if runner.has_company and sum(gains) > 0:
             (best,) = random.choices(worthwhile, gains)
@@ -86,23 +80,22 @@ class _ScheduledFamily:
     @property
     def is_at_peak(self) -> bool:
         """Returns whether next to nothing can be saved, by the device's peaks."""
-        return self.savable_ns <= NEAR * self.family.time_ns
+        return self._savable_ns <= NEAR * self.family.time_ns
 
     @property
     def is_hopeless(self) -> bool:
         """Returns whether the first rungs have shown nothing to save."""
-        has_saved = self.family.time_ns <= (1.0 - max(_SIGN, _NOISES * self._runner.noise)) * self._default_ns
+        has_saved = self.family.time_ns <= (1.0 - _SIGN) * self._default_ns
         return self._patience <= 0 and not has_saved and self.family.runs_by_default
 
     @property
-    def savable_ns(self) -> float:
-        """Time that the launches take above what the device's peaks allow."""
+    def _savable_ns(self) -> float:
         return self.family.time_ns - self.family.least_ns
 
     @property
     def gain_per_device_second(self) -> float:
         """Time of the models, in ns, that the next rung is expected to save for each second of device time."""
-        return min(self._expected_ns, self.savable_ns) / (
+        return min(self._expected_ns, self._savable_ns) / (
             self._cost_s or self._programs * (self.family.build_s or _PROGRAM_S)
         )
 

@@ -49,15 +49,6 @@ class Halving:
                     alive = {key: [each for each in variants if each not in left] for key, variants in alive.items()}
                 alive = {task.key: self._survivors(family, task, alive[task.key]) for task in family.tasks}
                 count *= 2
-            yield from self._elsewhere(family)
-
-    def _elsewhere(self, family: Family) -> Iterator[None]:
-        """Tries on each launch the variants that only others were tried with: built as they are, they cost little."""
-        for task in family.tasks:
-            for variant in family.variants(task):
-                if family.is_built_elsewhere(task, variant):
-                    _try_some(family, variant, [task], self.first, ())
-            yield
 
     def _rung(self, family: Family, alive: dict[str, list[Variant]], count: int) -> Generator[None, None, set[Variant]]:
         """Tries variants turn by turn; returns those that the first rung leaves."""

@@ -58,10 +58,6 @@ class Ranking:
         """Whether this launch was measured with this candidate, whether it succeeded or failed."""
         return candidate in self._log_ns[key] or candidate in self._failed[key]
 
-    def has_tried(self, key: str, variant: Variant) -> bool:
-        """Whether this launch was measured with a variant, in whatever local size."""
-        return self._variant_gap(key, variant) is not None
-
     def tried_count(self, key: str) -> int:
         """How many candidates this launch was measured with."""
         return len(self._log_ns[key]) + len(self._failed[key])

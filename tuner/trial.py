@@ -19,7 +19,6 @@ DRIVERS_CHOICE: LocalSize = (0, 0, 0)
 # Largest error that passes, as a share of the largest expected value. Sums of thousands of products keep five digits
 # in float; half rounds inputs, weights and outputs (2^-11 each), or every partial sum as well.
 TOLERANCE = {Precision.FP32: 2e-4, Precision.FP16_STORAGE: 1e-2, Precision.FP16: 5e-2}
-_MEDIANS_ERROR = 1.25  # of a median, to that of a mean
 TINY_ERROR = 1e-6  # passes whatever is expected: an all-zero expectation has no scale
 
 
@@ -92,14 +91,6 @@ class Trial:
         if self.status != TrialStatus.OK:
             return math.inf
         return statistics.median(self.ns) if self.own_ns else sorted(self.ns)[(len(self.ns) - 1) // 4]
-
-    @property
-    def noise(self) -> float:
-        """By what share `typical_ns` may be off: the standard error of a median of ratios; 0 where one says nothing."""
-        if len(self.own_ns) < 2:
-            return 0.0
-        logs = [math.log(ns / own_ns) for ns, own_ns in zip(self.ns, self.own_ns, strict=True)]
-        return _MEDIANS_ERROR * statistics.stdev(logs) / math.sqrt(len(logs))
 
     @property
     def fastest_ns(self) -> float:
