@@ -19,7 +19,7 @@ from farm.workspace import TUNING
 from runtime.lowering.trials import TrialLaunch
 from runtime.peaks import MeasuredPeaks
 from runtime.selection.peak_probes import PeakProbe, peaks_from, probe_plan, probes, wanted
-from runtime.target import Target, runs_on_cpu
+from runtime.target import Target
 from tuner.journal import Journal
 from tuner.space import default_candidate, fitting_variants, three_dimensional
 from tuner.trial import DRIVERS_CHOICE, FATAL_STATUSES, Candidate, Trial, TrialStatus, validated
@@ -56,8 +56,7 @@ class PeakTrials:
         missing = [probe for probe in known if probe.key not in self.best_ms]
         for _, group in itertools.groupby(missing, key=lambda probe: probe.together):
             self._time([probe for probe in group if wanted(probe, known, self.best_ms)], self._defaults)
-        is_chosen = runs_on_cpu(self.target.gpu_family)  # for these drivers the default is the fastest variant
-        multiplying = [probe for probe in missing if probe.launch.macs and probe.key in self.best_ms and not is_chosen]
+        multiplying = [probe for probe in missing if probe.launch.macs and probe.key in self.best_ms]
         for probe in multiplying:
             if probe.is_large or not wanted(dataclasses.replace(probe, is_large=True), known, self.best_ms):
                 self._time([probe], self._other_variants)
