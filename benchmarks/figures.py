@@ -6,7 +6,6 @@ from farm.rows.latency import Latency
 from farm.rows.record import Record
 from farm.rows.status import Status
 from runtime.statistics.ratios import Ratio
-from runtime.types import Winograd
 
 ONNX_RUNTIME = "ONNX Runtime"
 
@@ -34,9 +33,8 @@ class Entrant(Record):
 
 
 class Tuning(Record):
-    """One call of `farm tune`; what an earlier call measured for the same launches was not measured again."""
+    """One call of `farm tune`."""
 
-    winograd: Winograd
     level: str
     status: Status
     reason: str = ""

@@ -22,13 +22,13 @@ from farm.jobs.tune.search import SearchOptions
 from farm.rows.latency import Latency
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome, TuneRow
+from runtime.families.convolution.node import gains_by_winograd
 from runtime.graph import Array
-from runtime.lowering.lower import lower
 from runtime.statistics.ratios import ratio_of_medians
 from runtime.types import Winograd
 
 DEFAULT, TUNED = "default", "tuned"
-WINOGRAD_TILES: tuple[Winograd, ...] = (2, 4)
+FIXED: tuple[Winograd, ...] = (0, 2, 4)  # 0: none of it
 CONFIDENCE = 0.95
 
 Say = Callable[[str], None]
@@ -99,7 +99,7 @@ class _Figures:
         prepared = bench.network.prepared()
         inputs = test_inputs(prepared)
         onnxruntime = OnnxRuntime(prepared.source, inputs)
-        ways = [RunVariant(DEFAULT, 0, LoadOptions(NO_ARTIFACT, NO_ARTIFACT))]
+        ways = [RunVariant(DEFAULT, "default", LoadOptions(NO_ARTIFACT, NO_ARTIFACT))]
         if bench.options.level:
             ways += self._tuned_ways(bench, bench.options.level)
         with bench.open() as opened:
@@ -111,47 +111,35 @@ class _Figures:
                     self.cold_start = cold_start(opened, prepared, inputs, onnxruntime.first_result_s)
 
     def _tuned_ways(self, bench: _Bench, level: str) -> list[RunVariant]:
-        """Tunes; returns all ways but the default. Winograd's come last: they share the journal of the search."""
-        with bench.open() as opened:
-            tiles = [tile for tile in WINOGRAD_TILES if _uses_winograd(bench, opened, tile)]
-        ways = [RunVariant(f"winograd {tile}", tile, LoadOptions(NO_ARTIFACT, NO_ARTIFACT)) for tile in tiles]
-        tuned: dict[str, Winograd] = {TUNED: 0}
-        if tiles:
-            tuned[f"winograd auto, {TUNED}"] = "auto"
-        for name, winograd in tuned.items():
-            bench.say(f"tune{' with the algorithm of each layer' if winograd else ''}")
-            with bench.failures.recorded(f"{name}: tune"):
-                tuning = tune(bench, winograd, level)
-                self.tunings.append(tuning)
-                if tuning.status == Status.OK and not tuning.reason:
-                    ways.insert(len(ways) if winograd else 0, RunVariant(name, winograd, LoadOptions()))
-                else:
-                    bench.failures.lines.append(f"{name}: tune: {tuning.status}: {tuning.reason}")
-        return ways
+        """Tunes; returns all ways but the default: tuned, and with one algorithm for all where there are several."""
+        ways = []
+        bench.say("tune")
+        with bench.failures.recorded("tune"):
+            tuning = tune(bench, level)
+            self.tunings.append(tuning)
+            if tuning.status == Status.OK and not tuning.reason:
+                ways.append(RunVariant(TUNED, "default", LoadOptions()))
+            else:
+                bench.failures.lines.append(f"tune: {tuning.status}: {tuning.reason}")
+        graph = bench.network.prepared().graph
+        fixed = FIXED if any(node.op == "Conv" and gains_by_winograd(graph, node) for node in graph.nodes) else ()
+        return ways + [RunVariant(f"winograd {tile}", tile, LoadOptions(NO_ARTIFACT, NO_ARTIFACT)) for tile in fixed]
 
 
-def _uses_winograd(bench: _Bench, opened: OpenUnit, tile: Winograd) -> bool:
-    """Whether the model has convolutions that Winograd's algorithm serves."""
-    prepared = bench.network.prepared(tile)
-    plan = lower(prepared.graph, opened.planner.target(prepared, "gpu"), prepared.options())
-    return any(step.op == "WinogradTransform" for step in plan.steps)
-
-
-def tune(bench: _Bench, winograd: Winograd, level: str) -> Tuning:
+def tune(bench: _Bench, level: str) -> Tuning:
     """`farm tune` of the model, as a user would call it."""
     search = SearchOptions(level, bench.options.budget_s)
     fleet = FleetOptions("benchmark", bench.opencl)
     start_s = time.perf_counter()
-    (row,) = tune_job([bench.network.deployment(winograd)], [HOST], TuneOptions(search), fleet)
-    return _tuning(row, winograd, level, time.perf_counter() - start_s)
+    (row,) = tune_job([bench.network.deployment()], [HOST], TuneOptions(search), fleet)
+    return _tuning(row, level, time.perf_counter() - start_s)
 
 
-def _tuning(row: TuneRow, winograd: Winograd, level: str, wall_s: float) -> Tuning:
+def _tuning(row: TuneRow, level: str, wall_s: float) -> Tuning:
     gain = None
     if row.gain_percent is not None and row.gain_ci is not None:
         gain = Interval(value=row.gain_percent, low=row.gain_ci[0], high=row.gain_ci[1])
     return Tuning(
-        winograd=winograd,
         level=level,
         status=row.status,
         reason=row.outcome_reason if row.outcome == TuneOutcome.NOT_TUNED else row.reason,

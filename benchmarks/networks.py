@@ -28,19 +28,19 @@ class Network:
     content: dict[str, Any]
     folder: Path
 
-    def deployment_file(self, winograd: Winograd = 0) -> Path:
+    def deployment_file(self, winograd: Winograd = "default") -> Path:
         """Writes a deployment file; each choice of Winograd has a library of its own, so that artifacts keep apart."""
-        library = f"{self.name}_winograd{winograd}" if winograd else self.name
+        library = self.name if winograd == "default" else f"{self.name}_winograd{winograd}"
         settings = self.content["models"][self.name] | {"winograd": winograd}
         content = self.content | {"library_name": library, "models": {self.name: settings}}
         path = self.folder / f"{library}.yml"
         atomic_file.write(path, yaml.safe_dump(content, sort_keys=False).encode())
         return path
 
-    def deployment(self, winograd: Winograd = 0) -> Deployment:
+    def deployment(self, winograd: Winograd = "default") -> Deployment:
         return deployment.load(self.deployment_file(winograd))
 
-    def prepared(self, winograd: Winograd = 0) -> Prepared:
+    def prepared(self, winograd: Winograd = "default") -> Prepared:
         """The model, fetched and converted."""
         source = self.deployment(winograd)
         return prepare(source, self.name, fetch.Fetcher(source))

@@ -306,6 +306,7 @@ def quantize(
     budget_accuracy_percent: float | None = None,
     ranges: File | None = None,
     output: File | None = None,
+    units: Iterable[Unit | str] = (),
     **given: Unpack[ModelKeywords],
 ) -> Iterator[QuantizeRow]:
     """Writes each model in eight bits, as ONNX of QuantizeLinear and DequantizeLinear; a row for each.
@@ -314,14 +315,14 @@ def quantize(
     minmax, percentile, entropy or mse; `weights_only` int8 or int4; with `reduce_range` weights have seven bits;
     `rounding` is nearest or adaptive. The
     layers named in `keep` stay in float, and those that lose most until the budgets hold. `output` is the file, of one
-    model; default: below build/.
+    model; default: below build/. Both models are timed in turns on `units`.
     """
     weights = per_channel, reduce_range, weights_only or ""
     budget = LossBudget(budget_sqnr_db, budget_accuracy_percent)
     files = _path(ranges), _path(output)
     changes = equalize, correct_bias, rounding
     options = QuantizeOptions(_path(data), method, *weights, tuple(keep), *changes, budget, *files)
-    return quantize_job(_load(model, given), options)
+    return quantize_job(_load(model, given), options, units=_named(units))
 
 
 @accepts(ModelKeywords, trust_models=False)

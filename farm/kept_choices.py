@@ -39,7 +39,7 @@ class ChoiceSubject(Record):
     model: str
     precision: str
     allow_cpu: bool
-    winograd: Winograd = 0
+    winograd: Winograd = "default"
     activation_limit_mb: float | None = None
     activation_slowdown: float | None = None
 

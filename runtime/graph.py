@@ -12,6 +12,7 @@ Attributes stand after the semicolon; `runtime.operators` gives their types and 
     Add Sub Mul Div Max Min Pow     binary, NumPy broadcasting
     Relu Clip(; alpha, beta) Sigmoid Tanh LeakyRelu(; alpha) Elu(; alpha) HardSigmoid(; alpha, beta) HardSwish
     Gelu GeluTanh Swish(; alpha) Mish Selu(; alpha, beta) Celu(; alpha) FakeQuantize(; alpha, beta)
+    FakeQuantize16(; alpha, beta)
     Exp Log Sqrt Reciprocal Neg Abs Floor Ceil Erf Identity        unary
     LayerNormalization(x, scale?, shift?; axes, epsilon, centered)   axes: the last ones, or (1,) of an image
     GroupNormalization(x, scale?, shift?; groups, epsilon)           over the channels of a group and all pixels
@@ -183,6 +184,22 @@ class UniqueNames:
         return unique
 
 
+def in_element_type(array: Array, dtype: DTypeLike) -> Array:
+    """An array in another element type; a finite number beyond the range of half becomes its greatest, not infinite.
+
+    So a mask of -3e38 still hides, and times 0 is 0.
+    """
+    with np.errstate(over="ignore"):
+        converted = np.asarray(array, dtype, order="C")
+    if converted.dtype != np.float16 or array.dtype == np.float16:
+        return converted
+    beyond = np.isinf(converted)
+    if beyond.any():
+        beyond &= np.isfinite(array)
+        converted[beyond] = np.copysign(np.finfo(np.float16).max, array[beyond])
+    return converted
+
+
 def contiguous_parts(array: Array, dtype: DTypeLike) -> Iterator[Array]:
     """The elements of an array in order, in another element type perhaps.
 
@@ -191,11 +208,11 @@ def contiguous_parts(array: Array, dtype: DTypeLike) -> Iterator[Array]:
     while array.ndim > 1 and len(array) == 1:
         array = array[0]
     if array.ndim == 0 or (array.flags.c_contiguous and array.dtype == dtype):
-        yield np.ascontiguousarray(array, dtype)
+        yield in_element_type(np.atleast_1d(array), dtype)
         return
     rows = max(PART_BYTES * len(array) // max(array.nbytes, 1), 1)
     for first in range(0, len(array), rows):
-        yield np.ascontiguousarray(array[first : first + rows], dtype)
+        yield in_element_type(array[first : first + rows], dtype)
 
 
 def unused_name(name: str, taken: Container[str]) -> str:

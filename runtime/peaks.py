@@ -12,7 +12,7 @@ import enum
 import math
 from collections.abc import Mapping, Sequence
 
-from runtime.target import Target, wider_family
+from runtime.target import Target, runs_on_cpu, wider_family
 from runtime.types import Algorithm
 
 
@@ -26,6 +26,7 @@ class Peaks:
         launch_ms: least time of a launch.
         cpu_macs, cpu_bytes: the same of a step on the CPU.
         map_ms: time to hand memory over to the CPU and back, for a step of the CPU among launches of the GPU.
+        overlap: whether the GPU moves memory while it multiplies; a CPU's driver does either.
     """
 
     macs: float
@@ -35,11 +36,13 @@ class Peaks:
     cpu_macs: float = 1e7
     cpu_bytes: float = 8e6
     map_ms: float = 0.05
+    overlap: bool = True
 
     def gpu_ms(self, macs: float, buffer_bytes: float, image_bytes: float) -> float:
         """Time of a launch on the GPU."""
         moving = buffer_bytes / self.buffer_bytes + image_bytes / self.image_bytes
-        return self.launch_ms + max(macs / self.macs, moving)
+        multiplying = macs / self.macs
+        return self.launch_ms + (max(multiplying, moving) if self.overlap else multiplying + moving)
 
     def cpu_ms(self, macs: float, moved: float) -> float:
         """Time of a step on the CPU."""
@@ -131,6 +134,7 @@ def peaks_of(target: Target, measured: MeasuredPeaks = NOT_MEASURED) -> Peaks:
         figures.get(PeakFigure.BUFFER_BYTES, family.buffer_bytes),
         figures.get(PeakFigure.IMAGE_BYTES, family.image_bytes),
         figures.get(PeakFigure.LAUNCH_MS, family.launch_ms),
+        overlap=not runs_on_cpu(target.gpu_family),
     )
 
 

@@ -152,6 +152,11 @@ def runs_on_cpu(family: str) -> bool:
     return wider_family(family) in ("cpu", "pocl")
 
 
+def remembers_programs(family: str) -> bool:
+    """Whether the driver keeps what it builds on disk, and compiles it once more to give it away."""
+    return wider_family(family) == "pocl"
+
+
 def preferred_memory(family: str) -> str:
     """Memory type that runs faster on a GPU family: Adreno and PowerVR sample images well, the others like buffers."""
     return "image" if wider_family(family) in ("adreno", "powervr") else "buffer"

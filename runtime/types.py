@@ -10,8 +10,9 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-# How a file asks for algorithms: the output tile of Winograd's, 0 for none, `auto` for the best of each layer.
-Winograd = Literal[0, 2, 4, "auto"]
+# How a file asks for algorithms: the output tile of Winograd's, 0 for none, `auto` for the best of each layer,
+# `default` for what is known to pay on the device.
+Winograd = Literal[0, 2, 4, "auto", "default"]
 
 
 class Algorithm(enum.StrEnum):
@@ -31,7 +32,7 @@ EVERY_ALGORITHM = tuple(Algorithm)
 
 
 def asked_algorithms(winograd: Winograd) -> tuple[Algorithm, ...]:
-    """The algorithms of which a convolution that Winograd's serves has one, by what a file says."""
+    """The algorithms of which a convolution that Winograd's serves has one, by what a file says; none for `default`."""
     return tuple(algorithm for algorithm in Algorithm if winograd in ("auto", algorithm.tile))
 
 

@@ -24,6 +24,7 @@ _LONG_NS = 5e7  # one repetition of such a launch says what three of a short one
 _TRIAL_NS = 2e6  # repetitions aim at so much time, so that short launches are averaged and long ones stay cheap
 _LONG_BUILD_S = 0.25
 _NEAR = math.log(1.15)  # a variant so near to a launch's best may be it with another local size
+_NOISES = 2.0  # by so much of what a trial may be off, the best of a turn of equals seems faster
 _HEAVIEST = 4  # tasks on which a program shows whether the others need to be timed with it
 _HOPELESS = math.log(1.3)  # a program so far behind on one launch is not tried on the others
 _BEHIND_ELSEWHERE = math.log(1.4)  # nor is a variant built for a launch that is so far behind on all others
@@ -85,6 +86,13 @@ class Family:
     def time_ns(self) -> float:
         """Time that the tasks take in the models with the best candidates known."""
         return sum(task.weight * self.ranking.best_over_default(task.key, task.default) for task in self.tasks)
+
+    @property
+    def saved_ns(self) -> float:
+        """Time that the best candidates known save for certain: what the best of several may show by noise is none."""
+        noise = _NOISES * self._runner.noise
+        gains = (1.0 - self.ranking.best_over_default(task.key, task.default) - noise for task in self.tasks)
+        return sum(task.weight * max(gain, 0.0) for task, gain in zip(self.tasks, gains, strict=True))
 
     @property
     def runs_by_default(self) -> bool:

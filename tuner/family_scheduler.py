@@ -19,7 +19,8 @@ from tuner.trial_runner import TrialRunner
 _FIRST_GAIN = 0.3  # of a family's time: what its first rung is expected to save
 _NEXT_GAIN = 0.5  # of what the last rung saved, is what the next is expected to
 _LEAST_GAIN = 0.005  # of a family's time: what a rung may save that follows one without success
-_SIGN = 0.02  # of a family's time: less may be saved by noise alone, and shows nothing
+_SIGN = 0.02  # of a family's time: a rung that saves less shows nothing
+_LATER = 3  # times the patience with the first rungs: so many in a row that gain nothing are the end
 _PROGRAM_S = 0.1  # a program's device time, as long as none is known
 
 
@@ -42,9 +43,9 @@ def explore_families(
 ) -> Iterator[Family]:
     """Explores all families to their end, rung by rung; yields each rung's family before exploring it.
 
-    A family that runs by default, and has saved nothing in its first `patience` rungs, is left, with `returns` only
-    until no other has any to explore. Where others search too, chance decides as well, so that they are not all at the
-    same family.
+    A family that runs by default is left that has saved nothing in its first `patience` rungs, or nothing more in three
+    times as many, with `returns` only until no other has any to explore. Where others search too, chance decides as
+    well, so that they are not all at the same family.
     """
     unfinished = [_ScheduledFamily(family, strategy, runner, patience) for family in families]
     while worthwhile := _worthwhile(unfinished, returns):
@@ -70,6 +71,7 @@ class _ScheduledFamily:
     def __init__(self, family: Family, strategy: Strategy, runner: TrialRunner, patience: float) -> None:
         self.family = family
         self._patience, self._default_ns = patience, family.time_ns
+        self._explored = self._rungs_since_gain = 0
         self._rungs = strategy.explore(family)
         self._runner = runner
         self._expected_ns = _FIRST_GAIN * family.time_ns
@@ -84,9 +86,11 @@ class _ScheduledFamily:
 
     @property
     def is_hopeless(self) -> bool:
-        """Returns whether the first rungs have shown nothing to save."""
-        has_saved = self.family.time_ns <= (1.0 - _SIGN) * self._default_ns
-        return self._patience <= 0 and not has_saved and self.family.runs_by_default
+        """Returns whether the first rungs have shown nothing to save, or the last ones nothing more."""
+        has_saved = self.family.saved_ns >= _SIGN * self._default_ns
+        is_exhausted = self._rungs_since_gain >= _LATER * self._patience
+        is_hopeless = is_exhausted or (self._explored >= self._patience and not has_saved)
+        return is_hopeless and self.family.runs_by_default
 
     @property
     def _savable_ns(self) -> float:
@@ -104,8 +108,12 @@ class _ScheduledFamily:
         before_ns, before_s = self.family.time_ns, self._runner.spent_s
         if next(self._rungs, self) is self:
             return False
-        self._patience -= 1
+        self._explored += 1
         gain_ns = before_ns - self.family.time_ns
+        if gain_ns >= _LEAST_GAIN * before_ns:
+            self._rungs_since_gain = 0
+        elif self._runner.spent_s > before_s:
+            self._rungs_since_gain += 1
         self._expected_ns = max(_NEXT_GAIN * gain_ns, _LEAST_GAIN * before_ns)
         self._cost_s = max(self._runner.spent_s - before_s, math.ulp(1.0))
         return True

@@ -19,6 +19,7 @@ DRIVERS_CHOICE: LocalSize = (0, 0, 0)
 # Largest error that passes, as a share of the largest expected value. Sums of thousands of products keep five digits
 # in float; half rounds inputs, weights and outputs (2^-11 each), or every partial sum as well.
 TOLERANCE = {Precision.FP32: 2e-4, Precision.FP16_STORAGE: 1e-2, Precision.FP16: 5e-2}
+_ERROR = 1.25 * 1.48  # standard error of a median, in deviations (the median one) over the root of their number
 TINY_ERROR = 1e-6  # passes whatever is expected: an all-zero expectation has no scale
 
 
@@ -91,6 +92,13 @@ class Trial:
         if self.status != TrialStatus.OK:
             return math.inf
         return statistics.median(self.ns) if self.own_ns else sorted(self.ns)[(len(self.ns) - 1) // 4]
+
+    @property
+    def noise(self) -> float:
+        """By what share `typical_ns` may be off where it is a median of ratios, else 0; a few outliers do not count."""
+        logs = [math.log(ns / own_ns) for ns, own_ns in zip(self.ns, self.own_ns, strict=bool(self.own_ns))]
+        middle = statistics.median(logs or [0.0])
+        return _ERROR * statistics.median([abs(log - middle) for log in logs] or [0.0]) / math.sqrt(len(logs) or 1)
 
     @property
     def fastest_ns(self) -> float:

@@ -67,6 +67,7 @@ class TrialRunner:
         self._group_limit: dict[tuple[str, Variant], int] = {}
         self._default_ns: dict[str, float] = {}
         self._slowness: list[float] = []
+        self._noise: list[float] = []
         self._good_options: dict[str, set[Option]] = defaultdict(set)
         self._fatal_options: set[Option] = set()
 
@@ -211,11 +212,17 @@ class TrialRunner:
         default_ns = self._default_ns.get(launch.key)
         if not default_ns or not trial.own_ns or trial.status != TrialStatus.OK:
             return trial
+        self._noise.append(trial.noise)
         slowness = statistics.median(trial.own_ns) / default_ns
         self._ahead.compare(slowness, trial.beside)
         if not trial.beside.was_on:  # what a build does to launches is no state of the unit
             self._slowness.append(slowness)
         return trial.relative_to(default_ns)
+
+    @property
+    def noise(self) -> float:
+        """By what share the time of a trial is off, in the median of all; 0 as long as none was made in turns."""
+        return statistics.median(self._noise or [0.0])
 
     def default_ns(self, launch: TrialLaunch) -> float:
         """The default's time, to which trials in pairs are relative; NaN where it is not known."""

@@ -17,6 +17,8 @@ from farm.rows.quantize import QuantizeRow
 from farm.safe_text import one_line
 from farm.tables import table
 from farm.tables.quantize import quantize_lines, quantize_tables
+from farm.units import lookup
+from farm.units.selection import Selection
 
 GOES_ON = "interrupted; the samples that were counted are kept below build/, the next call goes on with the others"
 
@@ -37,6 +39,7 @@ def quantize(
     ranges: Path | None,
     output: Path | None,
     html: Path,
+    device: tuple[str, ...],
     as_json: bool,
 ) -> CommandResult:
     """`farm quantize`; returns the exit status."""
@@ -46,7 +49,8 @@ def quantize(
     weights = per_channel, reduce_range, weights_only or ""
     wanted = QuantizeOptions(data, method, *weights, kept, equalize, correct_bias, rounding, budget, ranges, output)
     with view.shown(only_slow=True, interrupted=GOES_ON) as progress:
-        rows = list(quantize_job(source, wanted, lambda text: progress.stage("host", text)))
+        units = lookup.chosen_units(Selection(devices=device)) if device else ()
+        rows = list(quantize_job(source, wanted, lambda text: progress.stage("host", text), units, progress))
     for line in (f"note: {row.model}: {note}" for row in rows for note in row.notes):
         click.echo(one_line(line), err=True)
     from farm.report.quantize_page import quantize_page

@@ -1,5 +1,6 @@
 """Numbers within limits: what is expected is said in words, where click shows `1<=x<=1024`."""
 
+import math
 from typing import Any
 
 import click
@@ -31,6 +32,9 @@ class Number(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""
         try:
-            return super().convert(value, param, ctx)
+            number = super().convert(value, param, ctx)
         except click.BadParameter:
+            number = math.nan
+        if math.isnan(number):  # click finds it within any limits
             self.fail(f"{_expected(self, 'a number')}, not {value!r}", param, ctx)
+        return number

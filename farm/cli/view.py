@@ -90,12 +90,16 @@ class PlainView(ProgressView):
 
 
 class SlowStagesView(ProgressView):
-    """A line for a stage that has lasted ten seconds, and every ten seconds from then on: short jobs stay silent."""
+    """A line for a stage that has lasted ten seconds, and every ten seconds from then on: short jobs stay silent.
+
+    Why a unit cannot be used is said at once.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._ended = stream, threading.Event()
         self._lines: dict[str, _Line] = {}
         self._said_s: dict[str, float] = {}
+        self._told: dict[str, str] = {}  # why a unit cannot be used
         self._lock = threading.Lock()
 
     def stage(self, unit: str, text: str) -> None:
@@ -107,6 +111,14 @@ class SlowStagesView(ProgressView):
             else:
                 self._said_s[unit] = line.since_s
             self._lines[unit] = line
+
+    def waiting(self, unit: str, text: str) -> None:
+        """See ProgressView."""
+        self.stage(unit, text)
+        with self._lock:
+            if self._told.get(unit) != text:
+                self._told[unit], self._said_s[unit] = text, time.monotonic()
+                click.echo(f"{unit}: {word(text, 4 * MAX_STAGE)}", file=self._stream)
 
     def ended(self, unit: str, text: str) -> None:
         """See ProgressView."""

@@ -255,7 +255,7 @@ class Model(ExecutionKeys):
     backend: str = ""
     limit_opencl_kernel_time: bool = False
     obfuscate: bool = False
-    winograd: Winograd = 0
+    winograd: Winograd = "default"
     activation_limit_mb: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     activation_slowdown: Annotated[float, Field(ge=0, le=1)] | None = None
     quantize_range_file: Location | None = None
@@ -343,7 +343,9 @@ class Model(ExecutionKeys):
     def _known_winograd(cls, value: Any) -> Any:
         known = {str(tile): tile for tile in get_args(Winograd)}
         if str(value) not in known:
-            raise ValueError(f"{value} is no output tile; write 0 (off), 2, 4 or auto (the best of each layer)")
+            raise ValueError(
+                f"{value} is no output tile; write 0 (off), 2, 4, auto (the best of each layer) or default"
+            )
         return known[str(value)]
 
     @property

@@ -16,7 +16,7 @@ from farm.farmrt.answers import LoadAnswer
 from farm.jobs.custom_cases import CustomCase
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.execution import hint_figures
-from farm.jobs.fleet.job_rows import Settings, again_where_killed, is_ok
+from farm.jobs.fleet.job_rows import Settings, again_in_fresh_farmrt, again_where_killed, is_ok
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
@@ -129,17 +129,20 @@ def _case_rows(
 ) -> Iterator[OpbenchRow]:
     """Rows of one case's benchmarks, which are launches of one plan."""
     loaded: LoadAnswer | None = None
+    process = 0  # the farmrt that has it
 
     def measured(benchmark: Benchmark) -> OpbenchRow:
-        nonlocal loaded
-        if not loaded or not opened.session.alive:
+        nonlocal loaded, process
+        if not loaded or not opened.session.alive or process != opened.session.respawns:
             loaded = _load(opened, benchmark.plan, benchmark.case, options.execution)
+            process = opened.session.respawns
         return _measured_row(opened, benchmark, options, loaded)
 
     for benchmark in of_case:
         opened.progress.stage(benchmark.name)
         try:
-            yield again_where_killed(opened, retries, functools.partial(measured, benchmark))
+            attempt = functools.partial(again_in_fresh_farmrt, opened, functools.partial(measured, benchmark))
+            yield again_where_killed(opened, retries, attempt)
         except FarmError as error:
             failed = OpbenchResult(ending=Failure.of(error), provenance=_provenance(opened, benchmark))
             yield _row(opened.unit, benchmark.name, options, failed)

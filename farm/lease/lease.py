@@ -27,7 +27,7 @@ from farm.lease import host_lock, labgrid_place, leftovers
 from farm.lease.holder import Holder, holder_of
 from farm.lease.marker import Claim, Marker, MarkerState
 from farm.transport.base import Transport
-from runtime.errors import FarmError, JobError, LeaseLostError, UnitBusyError
+from runtime.errors import DeviceLostError, FarmError, JobError, LeaseLostError, ProcessEndedError, UnitBusyError
 
 JOIN_S = 5.0
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # on macOS the latter counts suspended time
@@ -282,11 +282,15 @@ def _keep_renewed(lease: Lease, connect: Connect | None, terms: LeaseTerms) -> I
     stop = threading.Event()
     thread = threading.Thread(target=_renew_until, args=(lease, connect, terms, stop), name="lease", daemon=True)
     thread.start()
+    join_s = JOIN_S
     try:
         yield
+    except DeviceLostError as error:
+        join_s = JOIN_S if isinstance(error, ProcessEndedError) else 0.0  # the thread waits for the same unit
+        raise
     finally:
         stop.set()
-        thread.join(JOIN_S)
+        thread.join(join_s)
         lease.end()
 
 

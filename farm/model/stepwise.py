@@ -15,7 +15,7 @@ from runtime.graph import Array, Graph, Node
 from runtime.operators.activations import ACTIVATION_ATTRIBUTES
 from runtime.oracle.evaluate import compute, compute_node
 from runtime.oracle.shared import first_input
-from runtime.passes.fake_quantization import fake_limits, step_of
+from runtime.passes.fake_quantization import fake_steps
 from runtime.types import Precision
 
 # Share of elements that may be one step away: rounding moves a value by up to 2^-24, or 2^-11, of the largest of 255
@@ -23,6 +23,7 @@ from runtime.types import Precision
 _ONE_STEP_AWAY = {False: 1e-3, True: 0.1}
 _MIDDLE = {False: 1e-4, True: 0.05}  # steps
 _FEW = 2  # elements that may be so in any tensor
+_AS_GOOD_AS_FLOATS = 2**11  # steps, where half has no more
 _ONE_STEP = {False: 1.01, True: 1.2}  # as the floats have it that stand for integers of up to 255
 
 
@@ -72,8 +73,8 @@ def _lie_between(node: Node, given: Sequence[Array | None], step: float, precisi
 
 
 def _step(node: Node, result: Array) -> float | None:
-    """The step that an operator rounds its result to; None where it does not."""
-    limits = fake_limits(node)
-    if limits is not None:
-        return step_of(limits)
+    """The step that an operator rounds its result to; None where it does not, or as finely as floats."""
+    steps = fake_steps(node)
+    if steps is not None:
+        return steps.size if steps.number < _AS_GOOD_AS_FLOATS else None
     return 1.0 if node.op == "Round" or result.dtype.kind in "iu" else None

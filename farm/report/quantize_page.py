@@ -7,7 +7,7 @@ from farm.report.single_file import single_file_page
 from farm.rows.quantize import QuantizedLayer, QuantizeRow
 from farm.rows.status import Status
 from farm.safe_text import word
-from farm.tables.quantize import decibels, quantize_lines, range_text
+from farm.tables.quantize import SPEED_COLUMNS, decibels, quantize_lines, range_text, speed_cells
 
 
 def quantize_page(rows: Sequence[QuantizeRow]) -> str:
@@ -21,6 +21,8 @@ def _view(row: QuantizeRow) -> dict[str, Any]:
         "is_ok": row.status == Status.OK,
         "headline": next(quantize_lines([row]), f"{row.model}: {row.status}: {row.reason}"),
         "layers": [_layer(layer) for layer in row.layers],
+        "speed_columns": SPEED_COLUMNS,
+        "speeds": speed_cells(row),
         "facts": list(_facts(row)),
     }
 

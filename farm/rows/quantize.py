@@ -32,6 +32,20 @@ class QuantizedLayer(Record):
     histogram: tuple[int, ...] = ()
 
 
+class UnitSpeed(Record):
+    """Medians of rounds of the float model and of the quantised one, in turns on a unit; `reason`: why there are none.
+
+    `over_float` is the median of the turns' ratios.
+    """
+
+    unit: str
+    runtime: str
+    float_ms: Figure = None
+    ms: Figure = None
+    over_float: Figure = None
+    reason: str = ""
+
+
 class QuantizeFigures(Record):
     """The quantised model. Its figures compare it with the float one: null where there was nothing to measure with.
 
@@ -51,6 +65,7 @@ class QuantizeFigures(Record):
     agreement_percent: Figure = None
     layers: tuple[QuantizedLayer, ...] = ()
     notes: tuple[str, ...] = ()
+    speeds: tuple[UnitSpeed, ...] = ()
 
 
 class QuantizeRow(QuantizeFigures, Row):

@@ -8,14 +8,17 @@ from farm.tables.table import Table, size
 
 COLUMNS = ("Layer", "Op", "Range", "Clipped", "Alone dB", "Before dB", "After dB", "In float")
 LEFT = frozenset({"Layer", "Op", "Range", "In float"})
+SPEED_COLUMNS = ("Unit", "Runtime", "Float ms", "ms", "Over float", "Reason")
 NO_NOISE_DB = 299.0  # farm.model.metrics stops a little above
 
 
 def quantize_tables(rows: Sequence[QuantizeRow]) -> Iterator[Table]:
-    """The layers of each model."""
+    """The layers of each model, and its speed on each unit."""
     for row in rows:
         if row.layers:
             yield Table(row.model, COLUMNS, [_cells(layer) for layer in row.layers], LEFT, ("Op", "Clipped", "Range"))
+        if row.speeds:
+            yield Table(row.model, SPEED_COLUMNS, speed_cells(row), frozenset({"Unit", "Runtime", "Reason"}))
 
 
 def quantize_lines(rows: Sequence[QuantizeRow]) -> Iterator[str]:
@@ -41,6 +44,18 @@ def decibels(value: float | None) -> str:
     if value is None:
         return "-"
     return "exact" if value > NO_NOISE_DB else f"{value:.1f}"
+
+
+def speed_cells(row: QuantizeRow) -> list[list[str]]:
+    """A row for each unit and runtime, of SPEED_COLUMNS."""
+
+    def number(value: float | None) -> str:
+        return "-" if value is None else f"{value:.3g}"
+
+    return [
+        [each.unit, each.runtime, *map(number, (each.float_ms, each.ms, each.over_float)), each.reason]
+        for each in row.speeds
+    ]
 
 
 def range_text(low: float | None, high: float | None) -> str:

@@ -125,8 +125,8 @@ def _choice_text(choice: ChoiceFigures) -> str:
     )
     measured = ""
     if choice.time_ratio is not None:
-        low, high = choice.time_ratio_ci or (choice.time_ratio, choice.time_ratio)
-        measured = f", measured {choice.time_ratio:.3f} ({low:.3f} to {high:.3f}) of the time"
+        interval = " ({:.3f} to {:.3f})".format(*choice.time_ratio_ci) if choice.time_ratio_ci else ""
+        measured = f", measured {choice.time_ratio:.3f}{interval} of the time"
     casts = f", {choice.casts} conversions between float and half" if MIXED in choice.data_type else ""
     return f"{outcome}: {data_type}{places}{casts}; {predicted}{measured}; {spent}{budget}{_because(choice)}"
 

@@ -33,10 +33,12 @@ DIAL_S = 5.0  # how long the server's answer is waited for; where a link breaks 
 REDIAL_S = 3.0  # how long an address is dialled again: the phone's network may be coming back
 SILENCE_S = 8.0  # the phone is probed when nothing came from it for so long
 ANSWER_S = 12.0  # and must answer within this time, so that a lost phone is noticed within 20 s
+GONE_S = 2.0  # how long a phone that was waited for in vain is given: each step that tidies up asks once more
 OLD_COMMAND_BYTES = 3000  # phones before Android 7 take packets of 4 KiB
 COMMAND_BYTES = 32_000
 TRANSIENT_STATES = (adb_reconnect.OFFLINE, "connecting", "authorizing", "host")
 ABSENT = "absent"
+WAKE = "wake its screen, plug it in again, or restart it"
 TOO_OLD = (
     "its adbd is too old: it has no service `exec:`, which came with Android 5. farm needs Android 7 or newer, or "
     "`transport: ssh` where it runs an sshd"
@@ -48,7 +50,7 @@ REMEDIES = {
     "authorizing": "it asks whether to allow this computer: accept the dialogue on its screen",
     "no permissions": "this user may not open its USB device: add a udev rule for its vendor (apt install "
     "android-sdk-platform-tools-common) and join the group plugdev, then plug it in again",
-    adb_reconnect.OFFLINE: "adb sees it, but it does not answer: wake its screen, plug it in again, or restart it",
+    adb_reconnect.OFFLINE: f"adb sees it, but it does not answer: {WAKE}",
     "connecting": "adb is still connecting to it: try again in a moment",
     "recovery": "it is in recovery mode: restart it into Android",
     "sideload": "it waits for an update (sideload): restart it into Android",
@@ -89,6 +91,7 @@ class AdbTransport(PosixTransport):
         self._server, self._serial = server, serial
         self._has_shell_v2 = "shell_v2" in features
         self._last_sign_s = time.monotonic()
+        self._is_gone = False
 
     def _open(self, command_line: str, deadline: float) -> Channel:
         line = self._send_as_file(command_line, deadline) if self._is_long(command_line) else command_line
@@ -126,25 +129,39 @@ class AdbTransport(PosixTransport):
         return f"exec sh {shlex.quote(path)} {folder}"
 
     def _open_service(self, service: str, deadline: float) -> socket.socket:
-        """Opens a service of the phone; first connects a phone in the network again if the adb server lost it."""
-        deadline = min(deadline, time.monotonic() + CONNECT_S)
+        """Opens a service of the phone; first connects a phone in the network again if the adb server lost it.
+
+        A phone that was waited for in vain is not waited for again, only looked at.
+        """
         try:
-            connection = self._server.open(service, deadline, self._serial)
+            connection = self._opened(
+                service, min(deadline, time.monotonic() + (GONE_S if self._is_gone else CONNECT_S))
+            )
+        except DeviceLostError:
+            self._is_gone = True
+            raise
+        self._last_sign_s, self._is_gone = time.monotonic(), False
+        return connection
+
+    def _opened(self, service: str, deadline: float) -> socket.socket:
+        try:
+            return self._server.open(service, deadline, self._serial)
         except AdbRefusedError as error:
-            _wait_until_ready(self._name, self._server, self._serial, deadline)
-            connection = self._reopen(service, deadline, error)
+            if not self._is_gone:
+                _wait_until_ready(self._name, self._server, self._serial, deadline)
+            elif (state := _state(self._name, self._server, self._serial)) != "device":
+                raise _unusable(self._name, self._serial, state) from None
+            return self._reopen(service, deadline, error)
         except DeadlineError:
-            raise DeviceLostError(f"{self._name}: does not answer") from None
+            raise DeviceLostError(f"{self._name}: does not answer: {WAKE}") from None
         except FarmError as error:
             raise type(error)(f"{self._name}: {error}") from None
-        self._last_sign_s = time.monotonic()
-        return connection
 
     def _reopen(self, service: str, deadline: float, error: AdbRefusedError) -> socket.socket:
         try:
             return self._server.open(service, deadline, self._serial)
         except DeadlineError:
-            raise DeviceLostError(f"{self._name}: does not answer") from None
+            raise DeviceLostError(f"{self._name}: does not answer: {WAKE}") from None
         except FarmError:
             self._refuse_too_old(service, deadline)
             raise DeviceLostError(f"{self._name}: adb says: {error}") from None
@@ -170,7 +187,8 @@ class AdbTransport(PosixTransport):
                 while connection.recv(4096):
                     pass
         except (DeadlineError, TimeoutError):
-            raise DeviceLostError(f"{self._name}: does not answer any more") from None
+            self._is_gone = True
+            raise DeviceLostError(f"{self._name}: does not answer any more: {WAKE}") from None
         except (JobError, OSError) as error:
             raise DeviceLostError(f"{self._name}: is gone: {error}") from None
         self._last_sign_s = time.monotonic()
@@ -210,12 +228,16 @@ def _wait_until_ready(name: str, server: AdbServer, serial: str, deadline: float
         deadlines[ABSENT] = min(end, start_s + REDIAL_S)
     while (state := _connected_state(name, server, serial)) != "device":
         if time.monotonic() >= deadlines.get(state, 0.0):
-            error_type = DeviceError if state in REFUSED_STATES else DeviceLostError
-            raise error_type(f"{name}: {serial} is {state}: {remedy(state)}")
+            raise _unusable(name, serial, state)
         if state == adb_reconnect.OFFLINE and time.monotonic() - asked_s >= RECONNECT_S:
             adb_reconnect.reconnect(server, serial, min(end, time.monotonic() + DIAL_S))
             asked_s, deadlines[ABSENT] = time.monotonic(), end  # it is absent while the server connects
         time.sleep(SETTLE_POLL_S)
+
+
+def _unusable(name: str, serial: str, state: str) -> JobError:
+    error_type = DeviceError if state in REFUSED_STATES else DeviceLostError
+    return error_type(f"{name}: {serial} is {state}: {remedy(state)}")
 
 
 def _connected_state(name: str, server: AdbServer, serial: str) -> str:

@@ -24,6 +24,7 @@ from runtime.errors import DeviceError, FarmError
 FOLDER = BUILD_FOLDER / "health"
 LOCK_TIMEOUT_S = 10.0
 MAX_REASON = 300
+QUARANTINED = "quarantined"  # the kind of the error
 # Failures that count against the unit; others come from the model, from a driver that refuses it, or from the user.
 UNIT_FAULTS = frozenset({Status.TIMEOUT, Status.DEVICE_LOST})
 
@@ -153,13 +154,14 @@ class HealthRecords:
         """Decides whether a job may use a unit; checks a unit in quarantine first when its check is due.
 
         Raises:
-            DeviceError: the unit is in quarantine, and remains so.
+            DeviceError: the unit is in quarantine, and remains so; its kind is QUARANTINED.
         """
         quarantine = self.read(unit).quarantine
         if quarantine and quarantine.is_due(_now(now)):
             quarantine = self.record_check(unit, check(), now).quarantine
         if quarantine:
-            raise DeviceError(f"{unit.name}: {quarantine.line}; `farm devices check {unit.name}` checks it now")
+            line = f"{unit.name}: {quarantine.line}; `farm devices check {unit.name}` checks it now"
+            raise DeviceError(line, QUARANTINED)
 
     def _file(self, unit: Unit) -> Path:
         digest = hashlib.sha256(host_lock.connection_key(unit).encode()).hexdigest()[:8]

@@ -9,7 +9,7 @@ from onnx import NodeProto, helper
 
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.onnx_node import OnnxNode
-from runtime.semantics.quantization import EIGHT_BITS, Quantization
+from runtime.semantics.quantization import EXACT_IN_FLOATS, Quantization
 
 # By the number of inputs that are moved.
 _OF_FIRST = frozenset(
@@ -35,7 +35,7 @@ def _moved(node: OnnxNode) -> tuple[str, ...]:
 
 def _known(name: str, builder: GraphBuilder) -> Quantization | None:
     info = builder.graph.tensors[name]
-    if builder.constant(name) is not None or info.dtype.name not in EIGHT_BITS or not info.quantization:
+    if builder.constant(name) is not None or info.dtype.name not in EXACT_IN_FLOATS or not info.quantization:
         return None
     return info.quantization if info.quantization.is_whole else None
 

@@ -241,7 +241,8 @@ class Builder(Launcher):
         storage, element = form
         # What a Concat joins leaves its image straight into the wide tensor, which is of the same element type.
         part = source.storage == Storage.IMAGE and tensor in self._planned and source.element == element
-        stride, block = {Storage.NHWC: (source.shape[1], 0), Storage.BLOCKED: (0, self.block)}.get(storage, (0, 0))
+        stride = source.shape[1] if storage == Storage.NHWC else 0
+        block = self.block if storage == Storage.BLOCKED else 0
         dense = Value(tensor, self.graph.shape(tensor), storage, element, stride, block=block)
         value = self._new(tensor, storage) if part else dense
         cast = "" if source.element == element else f", {'half' if element == ElementType.F16 else 'float'}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from runtime.errors import UnsupportedError
-from runtime.graph import Array
+from runtime.graph import Array, in_element_type
 from runtime.kernels import table
 from runtime.kernels.blocked import QUANTIZED_REORDER, REORDER
 from runtime.kernels.codes import INPUT_IN_BYTES, OUTPUT_IN_BYTES, Order
@@ -80,7 +80,7 @@ class Launcher:
         """Returns a constant, row-major with WEIGHT_SLACK zeros behind it; by default in the plan's element type."""
         element = self.element if element is None else element
         flat = np.zeros(data.size + WEIGHT_SLACK, ELEMENT_NAMES[element])
-        flat[: data.size].reshape(data.shape)[...] = data
+        flat[: data.size].reshape(data.shape)[...] = in_element_type(data, flat.dtype)
         return Value(name, tuple(data.shape), Storage.FLAT, element, data=self._spool.keep(flat))
 
     def constant_later(
@@ -122,7 +122,7 @@ class Launcher:
 
     def constant_image(self, name: str, data: Array, layout: ImageLayout) -> Value:
         """Weights as an image in the plan's element type."""
-        pixels = np.ascontiguousarray(to_image(data, layout).astype(ELEMENT_NAMES[self.element]))
+        pixels = in_element_type(to_image(data, layout), ELEMENT_NAMES[self.element])
         return Value(name, tuple(data.shape), Storage.IMAGE, self.element, data=self._spool.keep(pixels), layout=layout)
 
     def constant_image_bytes(self, name: str, data: Array, layout: ImageLayout) -> Value:

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Collection, Mapping
 
 from runtime.lowering.choice import GraphChoice
-from runtime.types import Algorithm
+from runtime.target import Target, runs_on_cpu
+from runtime.types import EVERY_ALGORITHM, Algorithm, Precision
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +33,8 @@ CPU_WINOGRAD = Algorithm.WINOGRAD_4  # the one of Winograd's that CPUs have
 class Options:
     """What a deployment file asks of the lowering.
 
-    `algorithms`: those of which a convolution that Winograd's serves has one, the best of several by what is modelled.
+    `algorithms`: those of which a convolution that Winograd's serves has one, the best of several by what is modelled;
+    none: what pays as a rule.
     `keep`: tensors of the graph that are outputs of the plan too. `reuse_memory`: off for trials, whose
     operators run in any order. `separate_weights`: each constant is a memory object of its own, so that plans can
     share a data file (runtime/plan/shared_data.py). `cpu`: how plans for the CPU alone are made. `choice`: where each
@@ -46,3 +48,8 @@ class Options:
     separate_weights: bool = False
     cpu: CpuOptions = CPU_DEFAULT
     choice: GraphChoice | None = None
+
+    def algorithms_on(self, target: Target) -> tuple[Algorithm, ...]:
+        """Those on a device; as a rule all on a driver for CPUs in floats, where the model of their times is right."""
+        known = runs_on_cpu(target.gpu_family) and target.precision == Precision.FP32
+        return self.algorithms or (EVERY_ALGORITHM if known else (Algorithm.DIRECT,))

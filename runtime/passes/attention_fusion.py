@@ -30,7 +30,7 @@ class Scores:
 @pass_over("MatMul")
 def fuse_attention(editor: GraphEditor, node: Node) -> str:
     """Fuses products, scale, mask, softmax and the transpositions around them, where nothing else reads the scores."""
-    softmax = _softmax(editor, node.inputs[0])
+    softmax, safe = _softmax(editor, node.inputs[0])
     shape = editor.graph.shape(node.output)
     if softmax is None or softmax.attrs["axis"] != len(shape) - 1 or len(shape) > _MOST_AXES:
         return ""
@@ -54,6 +54,7 @@ def fuse_attention(editor: GraphEditor, node: Node) -> str:
         "y_strides": y_strides,
         "scale": float(scores.factor * q.factor * k.factor),
         "causal": causal,
+        "safe": safe and not _leaves_a_key(editor, mask[0]),
     }
     _write(editor, node, target, [q.source, k.source, v.source, mask[0]], attributes)
     return node.name
@@ -77,17 +78,26 @@ def _strides(view: SourceView, transposed: bool = False) -> Shape:
     return (*strides[:2], strides[3], strides[2]) if transposed else strides
 
 
-def _softmax(editor: GraphEditor, tensor: str) -> Node | None:
-    """The softmax that writes a tensor; a choice that always takes it, as ONNX's definition has one, is passed over."""
+def _softmax(editor: GraphEditor, tensor: str) -> tuple[Node | None, bool]:
+    """The softmax that writes a tensor, and whether 0 takes the place of weights that are NaN, as PyTorch writes it."""
     node = editor.sole_producer(tensor, "Softmax", "Elementwise")
     if node is None or node.op == "Softmax":
-        return node
-    instead = editor.graph.constants.get(node.inputs[0]) if node.attrs["function"] == "where" else None
-    if instead is None or instead.any():
-        return None
-    softmax = editor.sole_producer(node.inputs[2], "Softmax")
-    same_shape = softmax is not None and editor.graph.shape(softmax.output) == editor.graph.shape(tensor)
-    return softmax if same_shape else None
+        return node, False
+    if node.attrs["function"] != "where":
+        return None, False
+    condition, instead, weights = node.inputs
+    test = editor.sole_producer(condition, "Elementwise")
+    if test is None or test.attrs["function"] != "is_nan" or test.inputs != [weights] or editor.scalar(instead) != 0:
+        return None, False
+    seen_elsewhere = len(editor.readers(weights)) > len((test, node)) or weights in editor.graph.outputs
+    same_shape = editor.graph.shape(weights) == editor.graph.shape(tensor)
+    return (editor.producer(weights, "Softmax") if same_shape and not seen_elsewhere else None), True
+
+
+def _leaves_a_key(editor: GraphEditor, mask: str) -> bool:
+    """Whether each query surely has a weight: there is no mask, or a constant one that nowhere hides all keys."""
+    value = editor.graph.constants.get(mask)
+    return not mask or (value is not None and bool(np.isfinite(np.atleast_1d(value).max(axis=-1)).all()))
 
 
 def _scores(editor: GraphEditor, tensor: str) -> Scores | None:
@@ -117,7 +127,9 @@ def _chosen(editor: GraphEditor, node: Node) -> list[tuple[str, str]]:
     """A constant choice between scores and a number that leaves no weight is the sum with a mask."""
     condition, scores, filler = node.inputs
     chosen, value = editor.graph.constants.get(condition), editor.scalar(filler)
-    if chosen is None or value is None or value > _MASKED or not chosen.any(axis=-1).all():
+    if chosen is None or value is None or value > _MASKED:
+        return []
+    if value != -np.inf and not chosen.any(axis=-1).all():
         return []
     mask = np.where(chosen, np.float32(0), np.float32(value))
     return [(scores, editor.add_constant(f"{node.name}/mask", mask))]

@@ -50,11 +50,11 @@ def _repeated(editor: GraphEditor, node: Node, index: int, heads: int) -> Source
     join = editor.producer(tensor, "Reshape")
     shape = editor.graph.shape(tensor)
     strides = tuple(node.attrs[f"{letter}_strides"])
-    if join is None or len(shape) != 4 or shape[:2] != (1, heads) or node.attrs["offsets"][index]:
+    if join is None or shape not in ((1, heads, *shape[-2:]), (heads, *shape[-2:])) or node.attrs["offsets"][index]:
         return None
     apart = editor.graph.shape(join.inputs[0])
-    whole = strides[_HEAD:] == row_major_strides(shape)[_HEAD:]
-    if not whole or len(apart) != 5 or (apart[0], *apart[3:]) != (1, *shape[2:]):
+    whole = strides[_HEAD:] == row_major_strides(shape)[-3:]
+    if not whole or len(apart) != 5 or (apart[0], *apart[3:]) != (1, *shape[-2:]):
         return None
     view = view_of(editor, join.inputs[0], *_MOVES)
     return view if apart[2] > 1 and view.strides[2] == 0 else None

@@ -1,6 +1,6 @@
 """Fake quantisation: what quantises and dequantises becomes an activation, so that its neighbours stay in floats.
 
-What an activation cannot say (16 bits, numbers along an axis) rounds in floats: Div, Round, Clip, Mul.
+What an activation cannot say (numbers along an axis) rounds in floats: Div, Round, Clip, Mul.
 
 A model with QuantizeLinear and DequantizeLinear around its operators means just that. Its weights are dequantised when
 constants are folded.
@@ -8,19 +8,40 @@ constants are folded.
 
 import dataclasses
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from runtime.graph import Array, Graph, Node
 from runtime.passes.editor import GraphEditor, pass_over
-from runtime.semantics.quantization import EIGHT_BITS, Quantization
+from runtime.semantics.quantization import EIGHT_BITS, EXACT_IN_FLOATS, Quantization
+from runtime.semantics.unary import snake
 
-Limits = tuple[float, float]
+FAKE_QUANTIZATIONS = {"FakeQuantize": 255, "FakeQuantize16": 65535}  # and as many steps
+_OF_ACTIVATIONS = {snake(op): op for op in FAKE_QUANTIZATIONS}
+
+
+class Steps(NamedTuple):
+    """Whole steps from the least value to the greatest."""
+
+    low: float
+    high: float
+    number: int
+
+    @property
+    def size(self) -> float:
+        """How far one leads."""
+        return (self.high - self.low) / self.number
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The attributes of an operator that rounds to them."""
+        return {"alpha": self.low, "beta": self.high}
+
 
 # They move elements, or choose some; all that a Concat joins.
 _CARRIERS = ("Concat", "MaxPool", "ReduceMax", "Reshape", "Slice", "Transpose")
 _CLAMPS = ("Clip", "Relu")
-_JOINED = (*EIGHT_BITS, "int16", "uint16")  # floats count so far exactly
 
 
 def join_quantizations(graph: Graph) -> list[str]:
@@ -32,13 +53,13 @@ def join_quantizations(graph: Graph) -> list[str]:
         if quantize is None or graph.tensors[quantize.inputs[0]].dtype != np.float32:
             continue
         before, after = (graph.tensors[each.output].quantization for each in (quantize, node))
-        if before is None or before != after or before.integers not in _JOINED:
+        if before is None or before != after or before.integers not in EXACT_IN_FLOATS:
             continue
         if quantize.output in joined:
             editor.rewrite(node, "Identity", [joined[quantize.output]], {})
-        elif before.is_whole and before.integers in EIGHT_BITS:
-            low, high = limits_of(before)
-            editor.rewrite(node, "FakeQuantize", quantize.inputs[:1], {"alpha": low, "beta": high})
+        elif before.is_whole:
+            op = "FakeQuantize" if before.integers in EIGHT_BITS else "FakeQuantize16"
+            editor.rewrite(node, op, quantize.inputs[:1], _steps_of(before).limits)
         else:
             _round_in_floats(editor, node, quantize.inputs[0], before)
         joined.setdefault(quantize.output, node.output)
@@ -59,8 +80,7 @@ def _rounded_before(editor: GraphEditor) -> list[str]:
         if known is None or not known.fixed_point or not is_eight_bits or source.dtype != np.float32:
             continue
         if source.quantization is None:
-            low, high = limits_of(known)
-            limits = {"alpha": low, "beta": high}
+            limits = _steps_of(known).limits
             rounded = editor.insert_before(node, "FakeQuantize", node.name, node.inputs[:1], limits)
             info = editor.graph.tensors[rounded]
             editor.graph.tensors[rounded] = dataclasses.replace(info, quantization=known)
@@ -90,26 +110,27 @@ def _round_in_floats(editor: GraphEditor, node: Node, x: str, known: Quantizatio
     editor.rewrite(node, "Mul", [limited, by], {})
 
 
-def limits_of(quantization: Quantization) -> Limits:
-    """The least and the greatest value that the integers of a whole tensor stand for."""
+def _steps_of(quantization: Quantization) -> Steps:
+    """The values that the integers of a whole tensor stand for."""
     (scale,), (zero,), info = quantization.scale, quantization.zero_point, np.iinfo(quantization.integers)
-    return (int(info.min) - zero) * scale, (int(info.max) - zero) * scale
+    least, most = int(info.min), int(info.max)
+    return Steps((least - zero) * scale, (most - zero) * scale, most - least)
 
 
-@pass_over("FakeQuantize")
+@pass_over(*FAKE_QUANTIZATIONS)
 def remove_needless_quantizations(editor: GraphEditor, node: Node) -> str:
     """Removes FakeQuantize of what holds such values already, and what clamps no closer than it does itself."""
-    limits = node.attrs["alpha"], node.attrs["beta"]
+    steps = fake_steps(node)
     clamp = editor.producer(node.inputs[0], *_CLAMPS)
-    if _is_quantized(editor, node.inputs[0], limits) and editor.bypass(node):
+    if _is_quantized(editor, node.inputs[0], steps) and editor.bypass(node):
         return node.name
-    if clamp is None or not _is_wider(clamp, limits):
+    if clamp is None or steps is None or not _is_wider(clamp, steps):
         return ""
     editor.set_inputs(node, clamp.inputs)
     return f"{clamp.name} before {node.name}"
 
 
-@pass_over("FakeQuantize")
+@pass_over(*FAKE_QUANTIZATIONS)
 def round_before_reshapes(editor: GraphEditor, node: Node) -> str:
     """Rounds what a Reshape reads instead of what it writes, so that who computes it rounds it, too."""
     tensors, reshape = editor.graph.tensors, editor.sole_producer(node.inputs[0], "Reshape")
@@ -124,13 +145,13 @@ def round_before_reshapes(editor: GraphEditor, node: Node) -> str:
     return rounded
 
 
-def _is_quantized(editor: GraphEditor, tensor: str, limits: Limits) -> bool:
-    """Whether a tensor holds values that FakeQuantize with these limits does not change."""
+def _is_quantized(editor: GraphEditor, tensor: str, steps: Steps | None) -> bool:
+    """Whether a tensor holds values that rounding to these steps does not change."""
     pending, seen = [tensor], set[str]()
     while pending:
         name = pending.pop()
         node = editor.producer(name)
-        if node is None or (not _carries(node) and fake_limits(node) != limits):
+        if node is None or (not _carries(node) and fake_steps(node) != steps):
             return False
         if _carries(node) and name not in seen:
             pending += node.inputs
@@ -142,20 +163,14 @@ def _carries(node: Node) -> bool:
     return node.op in _CARRIERS or (node.op == "Resize" and node.attrs["mode"] == "nearest")
 
 
-def fake_limits(node: Node) -> Limits | None:
-    """The limits of a node that rounds its result to steps of eight bits; None of any other."""
-    if node.op == "FakeQuantize" or node.attrs.get("activation") == "fake_quantize":
-        return node.attrs["alpha"], node.attrs["beta"]
-    return None
+def fake_steps(node: Node) -> Steps | None:
+    """The steps that a node rounds its result to; None of any other."""
+    number = FAKE_QUANTIZATIONS.get(_OF_ACTIVATIONS.get(node.attrs.get("activation", ""), node.op))
+    return Steps(node.attrs["alpha"], node.attrs["beta"], number) if number else None
 
 
-def step_of(limits: Limits) -> float:
-    """The step of eight bits between limits."""
-    return (limits[1] - limits[0]) / 255
-
-
-def _is_wider(clamp: Node, limits: Limits) -> bool:
-    """Whether a clamp changes nothing that limits do not change to the same: its bounds may lie half a step within."""
+def _is_wider(clamp: Node, steps: Steps) -> bool:
+    """Whether a clamp changes nothing that steps do not change to the same: its bounds may lie half a step within."""
     least, most = (0.0, math.inf) if clamp.op == "Relu" else (clamp.attrs["alpha"], clamp.attrs["beta"])
-    less_than_half = 0.49 * step_of(limits)
-    return least <= limits[0] + less_than_half and most >= limits[1] - less_than_half
+    less_than_half = 0.49 * steps.size
+    return least <= steps.low + less_than_half and most >= steps.high - less_than_half

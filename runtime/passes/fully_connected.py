@@ -11,6 +11,7 @@ from runtime.passes.editor import GraphEditor, pass_over
 
 _WHOLE_IMAGE = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
 _SAME: Permutation = (0, 1, 2, 3)
+_FEW = 4  # images; of more, a product of matrices reads the weights once for many
 
 
 @pass_over("FullyConnected")
@@ -32,7 +33,7 @@ def convert_fully_connected(editor: GraphEditor, node: Node) -> str:
 
 def _flattens_images(graph: Graph, flatten: Node) -> bool:
     image = graph.shape(flatten.inputs[0])
-    return len(image) == 4 and len(flatten.attrs["shape"]) == 2 and flatten.attrs["shape"][0] == image[0]
+    return len(image) == 4 and len(flatten.attrs["shape"]) == 2 and flatten.attrs["shape"][0] == image[0] <= _FEW
 
 
 def _convert(editor: GraphEditor, node: Node, image: str) -> None:

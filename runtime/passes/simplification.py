@@ -3,6 +3,7 @@
 from runtime.graph import Graph, Node
 from runtime.oracle.evaluate import compute
 from runtime.passes.editor import GraphEditor, pass_over
+from runtime.passes.fake_quantization import FAKE_QUANTIZATIONS
 
 
 @pass_over()
@@ -18,20 +19,38 @@ def fold_constants(editor: GraphEditor, node: Node) -> str:
 
 @pass_over()
 def remove_identities(editor: GraphEditor, node: Node) -> str:
-    """Removes identities, unless an output of the graph would lose its name."""
-    return node.name if _is_identity(editor.graph, node) and editor.bypass(node) else ""
+    """Removes nodes that write what they read, unless an output of the graph would lose its name."""
+    kept, inputs = _kept(editor.graph, node), node.inputs
+    if not kept or editor.graph.shape(kept) != editor.graph.shape(node.output):
+        return ""
+    editor.set_inputs(node, [kept])
+    if editor.bypass(node):
+        return node.name
+    editor.set_inputs(node, inputs)
+    return ""
+
+
+def _kept(graph: Graph, node: Node) -> str:
+    """The input whose elements a node writes in their order; empty where it does more."""
+    first = node.inputs[0] if node.inputs else ""
+    if node.op == "Add" and "activation" not in node.attrs:
+        zeros = [(value := graph.constants.get(name)) is not None and not value.any() for name in node.inputs]
+        return node.inputs[zeros.index(True) - 1] if any(zeros) else ""
+    if node.op == "Elementwise" and node.attrs["function"] == "where":
+        chosen = graph.constants.get(first)
+        is_one = chosen is not None and (chosen.all() or not chosen.any())
+        return node.inputs[1 if chosen.all() else 2] if chosen is not None and is_one else ""
+    return first if _is_identity(graph, node) else ""
 
 
 def _is_identity(graph: Graph, node: Node) -> bool:
-    if node.op == "Identity":
-        return True
     if node.op == "Pad":
         return not any(node.attrs["pads"])
     if node.op == "Reshape":
         return bool(node.attrs["shape"] == graph.shape(node.inputs[0]))
     if node.op == "Transpose":
         return bool(node.attrs["perm"] == tuple(sorted(node.attrs["perm"])))
-    return node.op == "Concat" and len(node.inputs) == 1
+    return node.op == "Identity" or (node.op == "Concat" and len(node.inputs) == 1)
 
 
 @pass_over("Reshape")
@@ -49,7 +68,7 @@ def merge_equals(graph: Graph) -> list[str]:
     editor = GraphEditor(graph)
     first: dict[object, Node] = {}
     changes = []
-    for node in editor.nodes("Reshape", "FakeQuantize"):
+    for node in editor.nodes("Reshape", *FAKE_QUANTIZATIONS):
         same = first.setdefault((node.op, tuple(node.inputs), tuple(sorted(node.attrs.items()))), node)
         if same is node or node.output in graph.outputs:
             continue

@@ -116,7 +116,7 @@ class _Finder:
     def _choices(self, node: Node) -> list[NodeChoice]:
         algorithms: tuple[Algorithm, ...] = (Algorithm.DIRECT,)
         if node.op == "Conv" and gains_by_winograd(self.graph, node):
-            algorithms = self.options.algorithms
+            algorithms = self.options.algorithms_on(self.target)
         ways = itertools.product(places(self.target), algorithms, self._precisions(node))
         return [NodeChoice(place, algorithm, precision) for place, algorithm, precision in ways]
 

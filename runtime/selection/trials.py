@@ -22,12 +22,16 @@ from runtime.types import ElementType, Storage
 
 @dataclasses.dataclass(frozen=True)
 class CandidateNode:
-    """A node with a choice, and the storage and element type of each computed tensor that it reads."""
+    """A node with a choice, and the storage and element type of each computed tensor that it reads.
+
+    `keys`: the costs' keys of its launches, and of the conversions that it asks for.
+    """
 
     graph: Graph
     node: Node
     choice: NodeChoice
     forms: Mapping[str, tuple[Storage, ElementType]]
+    keys: frozenset[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,20 +64,18 @@ def nodes_with(keys: Iterable[str], candidates: Candidates) -> list[CandidateNod
     Keys that no candidate has are left out.
     """
     having: dict[str, CandidateNode] = {}
-    brings: dict[int, set[str]] = {}
     for node in candidates.graph.nodes:
         for candidate in _one_by_one(candidates.nodes[node.output]):
-            of_node = _candidate_node(candidates.graph, node, candidate)
             launches = (*_launches(candidate), *_to_output(candidates, node, candidate))
-            own = brings[id(of_node)] = {cost_key(launch) for launch in launches}
-            for key in own:
+            of_node = _candidate_node(candidates.graph, node, candidate, launches)
+            for key in of_node.keys:
                 having.setdefault(key, of_node)
     chosen: dict[int, CandidateNode] = {}
     covered: set[str] = set()
     for key in keys:
         if key in having and key not in covered:
             chosen[id(having[key])] = having[key]
-            covered |= brings[id(having[key])]
+            covered |= having[key].keys
     return list(chosen.values())
 
 
@@ -85,10 +87,10 @@ def _one_by_one(found: Iterable[NodeCandidate]) -> Iterator[NodeCandidate]:
             yield dataclasses.replace(candidate, readings=readings)
 
 
-def _candidate_node(graph: Graph, node: Node, candidate: NodeCandidate) -> CandidateNode:
+def _candidate_node(graph: Graph, node: Node, candidate: NodeCandidate, launches: Iterable[Launch]) -> CandidateNode:
     computed = {each.tensor: each.state for (each,) in candidate.readings if each.state.origin == "computed"}
     forms = {tensor: (state.storage, state.element) for tensor, state in computed.items()}
-    return CandidateNode(graph, node, candidate.choice, forms)
+    return CandidateNode(graph, node, candidate.choice, forms, frozenset(map(cost_key, launches)))
 
 
 def _launches(candidate: NodeCandidate) -> Iterable[Launch]:
@@ -107,7 +109,10 @@ def _to_output(candidates: Candidates, node: Node, candidate: NodeCandidate) -> 
 
 
 def candidate_plan(nodes: Sequence[CandidateNode], target: Target, options: Options) -> CandidatePlan:
-    """The launches of some candidates as a plan for trials: each node reads inputs of its own, lying as it has them."""
+    """The launches of some candidates as a plan for trials: each node reads inputs of its own, lying as it has them.
+
+    What brings these inputs into place, and takes the outputs away, belongs to no candidate: it cannot be tried.
+    """
     merged = Graph("candidates", [], [], [], {}, {})
     alone_nodes = [alone(each.graph, each.node, f"{index}:") for index, each in enumerate(nodes)]
     for single in alone_nodes:
@@ -120,8 +125,10 @@ def candidate_plan(nodes: Sequence[CandidateNode], target: Target, options: Opti
         _lay_inputs(builder, single, each)
         lower_chosen(builder, single.nodes[0], each.choice)
         builder.output(single.outputs[0])
-    uses = {launch.tuning_key: [Use(merged.name, launch.name)] for launch in builder.launches if launch.tuning_key}
-    untuned = {cost_key(launch): launch for launch in builder.launches if not launch.tuning_key}
+    wanted = frozenset[str]().union(*(each.keys for each in nodes))
+    launches = [launch for launch in builder.launches if cost_key(launch) in wanted]
+    uses = {launch.tuning_key: [Use(merged.name, launch.name)] for launch in launches if launch.tuning_key}
+    untuned = {cost_key(launch): launch for launch in launches if not launch.tuning_key}
     trials = plan_of_trials(builder, uses)
     index_of = {id(launch): index for index, launch in enumerate(builder.launches)}
     return CandidatePlan(trials, tuple(_untuned(key, launch, index_of[id(launch)]) for key, launch in untuned.items()))

@@ -11,6 +11,7 @@ import numpy as np
 Shape = tuple[int, ...]
 
 EIGHT_BITS = ("int8", "uint8")
+EXACT_IN_FLOATS = (*EIGHT_BITS, "int16", "uint16")
 # Metadata of an ONNX model whose source rounds as TFLite does: a JSON list of the tensors that it has in floats.
 FIXED_POINT_BUT = "farm.fixed_point_but"
 

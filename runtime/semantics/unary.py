@@ -109,16 +109,17 @@ def _polynomial(coefficients: tuple[float, ...]) -> str:
     return text
 
 
-# Real values of integers of eight bits: whole steps between the least and the greatest, of which there are 255. Zero,
-# being one of them, stays zero.
-_PER_STEP = "(255.0f / (b - a))"
-_FAKE_QUANTIZE = f"CLAMP(rint(v * {_PER_STEP}), rint(a * {_PER_STEP}), rint(b * {_PER_STEP})) * ((b - a) / 255.0f)"
+def _fake_quantize(operator: str, steps: int) -> UnaryFunction:
+    """Real values of integers: whole steps between the least and the greatest. Zero, being one of them, stays zero."""
+    per_step = f"({steps}.0f / (b - a))"
+    expression = f"CLAMP(rint(v * {per_step}), rint(a * {per_step}), rint(b * {per_step})) * ((b - a) / {steps}.0f)"
 
+    def compute(x: Array, low: float, high: float) -> Array:
+        step = (high - low) / steps or math.nan
+        least, most = (float(np.round(limit / step)) for limit in (low, high))
+        return np.asarray(np.clip(np.round(x / step), least, most) * step)
 
-def _fake_quantize(x: Array, low: float, high: float) -> Array:
-    step = (high - low) / 255 or math.nan
-    least, most = (float(np.round(limit / step)) for limit in (low, high))
-    return np.asarray(np.clip(np.round(x / step), least, most) * step)
+    return _activation(operator, expression, compute, Parameter("alpha"), Parameter("beta", 1.0), in_onnx=False)
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -231,12 +232,8 @@ class Unary(FunctionCode):
         27,
         _activation("ThresholdedRelu", "v <= a ? 0.0f : v", lambda x, a: np.where(x <= a, 0, x), _ALPHA),
     )
-    FAKE_QUANTIZE = (
-        28,
-        _activation(
-            "FakeQuantize", _FAKE_QUANTIZE, _fake_quantize, *(Parameter("alpha"), Parameter("beta", 1.0)), in_onnx=False
-        ),
-    )
+    FAKE_QUANTIZE = (28, _fake_quantize("FakeQuantize", 255))
+    FAKE_QUANTIZE16 = (29, _fake_quantize("FakeQuantize16", 65535))
 
 
 FUNCTIONS: Mapping[int, UnaryFunction] = {int(code): code.function for code in Unary}

@@ -162,7 +162,7 @@ def test_every_network_of_the_zoo_has_a_deployment_file() -> None:
 def test_winograd_has_a_library_of_its_own() -> None:
     with zoo_networks(["resnet50"]) as (network,):
         plain, tiled = network.deployment(), network.deployment(4)
-    assert (plain.library_name, plain.models["resnet50"].winograd) == ("resnet50", 0)
+    assert (plain.library_name, plain.models["resnet50"].winograd) == ("resnet50", "default")
     assert (tiled.library_name, tiled.models["resnet50"].winograd) == ("resnet50_winograd4", 4)
 
 

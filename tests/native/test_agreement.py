@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runtime.convert import convert
-from runtime.graph import Array, Graph
+from runtime.graph import Array, Graph, in_element_type
 from runtime.importers.onnx_importer import import_onnx
 from runtime.kernels.spec import Variant
 from runtime.layout.blocked import BLOCKS
@@ -42,7 +42,15 @@ from tests.native.conftest import THOROUGH
 from tests.native.farmrt import Farmrt
 from tests.runtime.blocked_networks import NETWORKS as BLOCKED_NETWORKS
 from tests.runtime.graphs import GraphMaker
-from tests.runtime.networks import NETWORKS, attended, concat_in_place, dense_chain, group_normalised, residual_block
+from tests.runtime.networks import (
+    NETWORKS,
+    attended,
+    concat_in_place,
+    dense_chain,
+    group_normalised,
+    hidden_keys,
+    residual_block,
+)
 from tests.runtime.onnx_models import NEAREST_RESIZES, inputs_of, nearest_resizes, run_onnxruntime
 from tests.runtime.random_graphs import random_graphs, sliced_graphs
 from tests.runtime.transformers import FORMS, Form, causal_block, encoder_block, vision_transformer
@@ -118,7 +126,7 @@ def assert_half_weights_are_those_of_the_graph(cpu: Farmrt, graph: Graph, inputs
     """A graph whose weights are halves is computed as exactly with half of the bytes."""
     for name, values in graph.constants.items():
         if values.dtype == np.float32:
-            graph.constants[name] = values.astype(np.float16).astype(np.float32)
+            graph.constants[name] = in_element_type(values, np.float16).astype(np.float32)
     expected = evaluate(graph, inputs)
     target, options = dataclasses.replace(CPU, precision=Precision.FP16_STORAGE), CpuOptions(block, algorithms={})
     for name, values in run_on(cpu, lower(graph, target, Options(cpu=options)), inputs).items():
@@ -202,6 +210,18 @@ def test_farmrt_agrees_with_the_reference(gpu: Farmrt, network: NetworkMaker, se
         np.testing.assert_allclose(
             values, expected[name], rtol=0, atol=tolerance * max(1, np.abs(expected[name]).max())
         )
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_a_query_whose_keys_are_all_hidden_gives_0(gpu: Farmrt, settings: dict[str, Any]) -> None:
+    """And a mask beyond the range of half still hides."""
+    maker = GraphMaker()
+    graph, inputs = hidden_keys(maker), maker.noise()
+    expected = evaluate(graph, inputs)
+    outputs = run_on(gpu, lower(graph, target_of_device(device_of(gpu), **settings)), inputs)
+    assert (outputs[graph.outputs[0]][:, 3] == 0).all()
+    for name, values in outputs.items():
+        assert_close(values, expected[name], 2e-3)
 
 
 MIXED = (Precision.FP32, Precision.FP16_STORAGE)

@@ -110,6 +110,8 @@ def dense_arrays(case: Case, precision: Precision) -> dict[str, Any]:
         arrays[name] = values.astype(stored).astype(np.float64)
         if element_type(case, name, precision) is np.uint8:
             arrays[name] = random.integers(0, 256, shape).astype(np.float64)
+        if name == "mask" and case.dims["masked"] == 2:
+            arrays[name][: case.dims["keys"]] = -np.inf
         if name == "w" and "WEIGHT_BITS" in case.defines:
             arrays[name] = integer_weights(shape, case.defines)
         elif name == "w" and is_fixed(case):

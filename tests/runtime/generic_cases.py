@@ -123,6 +123,18 @@ def _sorting(dtype: str, largest: bool, positions: bool) -> GenericCase:
     return GenericCase(f"sorted-{dtype}-{largest}-{positions}", ("Sorting",), build)
 
 
+def _few_of_many(dtype: str, largest: bool, count: int) -> GenericCase:
+    """The first of long rows, of few values: which of equal ones come first is told by their places."""
+
+    def build(make: GraphMaker) -> str:
+        x = make.input(2, 1700, dtype=dtype)
+        if dtype == "float32":
+            x = make.add("Round", make.add("Mul", x, make.graph.add_constant("factor", np.asarray(9, np.float32))))
+        return make.add("Sorting", x, axis=1, count=count, largest=largest, positions=True)
+
+    return GenericCase(f"first-{count}-{dtype}-{largest}", ("Sorting",), build)
+
+
 def _indexed(dtype: str, function: str) -> GenericCase:
     """Reads rows of a table by indices, some of them negative, and writes them back to others."""
 
@@ -144,6 +156,19 @@ def _suppression(dtype: str, centred: bool, limit: float) -> GenericCase:
         return make.add("Suppression", boxes, scores, *limits, count=7, centred=centred, dtype="int64")
 
     return GenericCase(f"suppressed-{dtype}-{centred}-{limit}", ("Suppression",), build)
+
+
+def _many_boxes(spread: float) -> GenericCase:
+    """Small boxes of many places along either axis, as those of classes that are moved apart."""
+
+    def build(make: GraphMaker) -> str:
+        places = np.random.default_rng(3).integers(0, 40, (1, 700, 2)) * np.asarray((spread, 1 / spread))
+        moved = make.graph.add_constant("places", np.concatenate([places, places], 2).astype(np.float32))
+        boxes = make.add("Add", make.input(1, 700, 4), moved)
+        limits = [make.graph.add_constant("limit", np.asarray([value], np.float32)) for value in (0.1, -0.9)]
+        return make.add("Suppression", boxes, make.input(1, 1, 700), *limits, count=700, centred=False, dtype="int64")
+
+    return GenericCase(f"suppressed-apart-{spread}", ("Suppression",), build)
 
 
 REGIONS = (
@@ -187,6 +212,13 @@ GENERIC_CASES = (
         for largest in (False, True)
         for positions in (False, True)
     ),
+    *(
+        _few_of_many(dtype, largest, count)
+        for dtype in ("float32", "uint8", "bool", "int32")
+        for largest in (False, True)
+        for count in (1, 300, 1699)
+    ),
+    *(_many_boxes(spread) for spread in (0.2, 5.0)),
     *(
         _indexed(dtype, function)
         for function in function_names(UpdateFunction)

@@ -179,13 +179,33 @@ def attended(m: GraphMaker) -> Graph:
     packed = m.add("FullyConnected", x, m.weights(72, 36), m.weights(72), activation="gelu")
     strides = dict.fromkeys(("q_strides", "k_strides", "v_strides"), (648, 8, 72, 1))
     attributes = {"extents": (2, 3, 9, 9, 8, 8), "offsets": (0, 24, 48), "mask_strides": (9, 0, 0, 1)}
-    attributes |= {"shape": (2, 9, 24), "y_strides": (216, 8, 24, 1), "scale": 0.5, "causal": True}
+    attributes |= {"shape": (2, 9, 24), "y_strides": (216, 8, 24, 1), "scale": 0.5, "causal": True, "safe": False}
     values = m.add("Attention", packed, packed, packed, m.input(2, 1, 1, 9), **strides, **attributes)
     a, b = m.input(2, 1, 3, 9, 8), m.input(5, 1, 7, 8)
     product = {"shape": (2, 5, 3, 9, 7), "summed": (8,)}
     product |= {"a_strides": (216, 0, 72, 8, 0, 1), "b_strides": (0, 56, 0, 0, 8, 1)}
     repeated = m.add("MatMul", m.input(3, 1, 4, 5), m.input(1, 2, 5, 6))
     return m.finish(values, m.add("StridedProduct", a, b, **product), repeated)
+
+
+def hidden_keys(m: GraphMaker) -> Graph:
+    """Attention that hides all keys of a query, and some of another, by infinity, or by what is beyond half's range.
+
+    The last mask is a product, in which 0 times that is 0.
+    """
+    x, mask = m.input(2, 9, 36), np.zeros((9, 9), np.float32)
+    mask[3], mask[5, 2:] = -np.inf, -np.inf
+    strides = dict.fromkeys(("q_strides", "k_strides", "v_strides"), (324, 12, 36, 1))
+    attributes = {"extents": (2, 3, 9, 9, 12, 12), "offsets": (0, 0, 0), "mask_strides": (0, 0, 9, 1)}
+    attributes |= {"shape": (2, 9, 36), "y_strides": (324, 12, 36, 1), "scale": 0.5, "causal": False, "safe": True}
+    hidden, finite = m.graph.add_constant("hidden", mask), np.maximum(mask, np.float32(-3e38))
+    finite[3] = 0
+    lowered = m.graph.add_constant("lowered", finite)
+    first = m.add("Attention", x, x, x, hidden, **strides, **attributes)
+    second = m.add("Attention", first, first, x, lowered, **strides, **attributes | {"safe": False})
+    told = m.add("Mul", m.add("Relu", m.input(9)), m.graph.add_constant("lowest", np.asarray(-3e38, np.float32)))
+    attributes |= {"mask_strides": (0, 0, 0, 1), "safe": False}
+    return m.finish(first, second, m.add("Attention", x, x, first, told, **strides, **attributes))
 
 
 def gated(m: GraphMaker) -> Graph:
@@ -218,5 +238,15 @@ def nhwc_boundary(m: GraphMaker) -> Graph:
 NETWORKS: list[Callable[[GraphMaker], Graph]] = [
     *(residual_block, depthwise_and_groups, concat_in_place, dense_chain, classifier, reshape_between),
     *(shuffle_and_slice, broadcasting, normalised, resized, padded, reductions, matrices, cache_joined, nhwc_boundary),
-    *(group_normalised, attended, gated, looked_up, mirrored, super_resolution, space_to_depth_first, integer_weights),
+    *(
+        group_normalised,
+        attended,
+        hidden_keys,
+        gated,
+        looked_up,
+        mirrored,
+        super_resolution,
+        space_to_depth_first,
+        integer_weights,
+    ),
 ]

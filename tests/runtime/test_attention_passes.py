@@ -95,14 +95,59 @@ def test_a_mask_of_zeros_is_no_tensor(make: GraphMaker) -> None:
     assert not attention_of(graph).attrs["causal"]
 
 
-@pytest.mark.parametrize("hidden", [False, True])
-def test_a_choice_behind_the_softmax_that_never_takes_another_is_passed_over(make: GraphMaker, hidden: bool) -> None:
-    condition = make.graph.add_constant("hidden", np.asarray([[hidden]] * PLACES))
-    attributes = {"function": "where", "dtype": "float32", "alpha": 0.0, "beta": 0.0}
+WHERE = {"function": "where", "dtype": "float32", "alpha": 0.0, "beta": 0.0}
+IS_NAN = {"function": "is_nan", "dtype": "bool", "alpha": 0.0, "beta": 0.0}
+
+
+def safe_weights(make: GraphMaker, tensor: str, instead: float = 0.0) -> str:
+    """The softmax with another number where it is NaN, as PyTorch writes it."""
+    weights = make.add("Softmax", tensor, axis=3)
+    return make.add("Elementwise", make.add("Elementwise", weights, **IS_NAN), make.constant(instead), weights, **WHERE)
+
+
+HIDDEN_ROW = np.where(np.arange(PLACES)[:, None] == 2, -np.inf, 0) * np.ones(PLACES)
+MASKS: dict[str, tuple[np.ndarray | None, bool]] = {
+    "none": (None, False),
+    "causal": (np.where(np.tri(PLACES, dtype=bool), 0, -np.inf), False),
+    "some keys of each query": (np.where(np.arange(PLACES) == 2, -np.inf, 0), False),
+    "finite in a whole row": (np.maximum(HIDDEN_ROW, -3e38), False),
+    "infinite in a whole row": (HIDDEN_ROW, True),
+    "NaN": (np.where(HIDDEN_ROW < 0, np.nan, 0), True),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_weights_that_may_be_nan_are_made_0_where_a_mask_hides_all_keys(make: GraphMaker, mask: str) -> None:
+    value, safe = MASKS[mask]
+    tensor = scores(make)
+    tensor = tensor if value is None else make.add("Add", tensor, make.constant(value))
+    graph = applied(fuse_attention, make, make.add("MatMul", safe_weights(make, tensor), split(make)))
+    assert operators(graph) == ["Attention"]
+    assert attention_of(graph).attrs["safe"] == safe
+    assert not np.isnan(evaluate(graph, make.noise())[graph.outputs[0]]).any()
+
+
+def test_a_mask_that_a_run_tells_may_hide_all_keys(make: GraphMaker) -> None:
+    tensor = make.add("Add", scores(make), make.input(PLACES, PLACES))
+    graph = applied(fuse_attention, make, make.add("MatMul", safe_weights(make, tensor), split(make)))
+    assert attention_of(graph).attrs["safe"]
+
+
+def test_another_number_instead_of_nan_stays(make: GraphMaker) -> None:
+    unchanged(fuse_attention, make, make.add("MatMul", safe_weights(make, scores(make), 0.5), split(make)))
+
+
+def test_a_choice_by_other_weights_that_are_nan_stays(make: GraphMaker) -> None:
+    weights, other = (make.add("Softmax", scores(make), axis=3) for _ in range(2))
+    test = make.add("Elementwise", other, **IS_NAN)
+    kept = make.add("Elementwise", test, make.constant(0), weights, **WHERE)
+    unchanged(fuse_attention, make, make.add("MatMul", kept, split(make)))
+
+
+def test_weights_made_safe_that_something_else_reads_stay(make: GraphMaker) -> None:
     weights = make.add("Softmax", scores(make), axis=3)
-    kept = make.add("Elementwise", condition, make.constant(0), weights, **attributes)
-    graph = applied(fuse_attention, make, make.add("MatMul", kept, split(make)))
-    assert ("Attention" in operators(graph)) != hidden
+    kept = make.add("Elementwise", make.add("Elementwise", weights, **IS_NAN), make.constant(0), weights, **WHERE)
+    unchanged(fuse_attention, make, make.add("MatMul", kept, split(make)), weights)
 
 
 ONNX_ATTENTION: dict[str, dict[str, object]] = {"plain": {}, "causal": {"is_causal": 1}, "scaled": {"scale": 0.25}}
@@ -122,12 +167,14 @@ def test_attention_as_onnx_defines_it_is_one_operator(form: str) -> None:
 def chosen(make: GraphMaker, condition: np.ndarray, value: float) -> str:
     """Scores where a constant condition holds, else a number."""
     name = make.graph.add_constant("condition", condition)
-    attributes = {"function": "where", "dtype": "float32", "alpha": 0.0, "beta": 0.0}
-    return make.add("Elementwise", name, scores(make), make.constant(value), **attributes)
+    return make.add("Elementwise", name, scores(make), make.constant(value), **WHERE)
 
 
-def test_a_constant_choice_of_scores_is_a_mask(make: GraphMaker) -> None:
-    graph = applied(fuse_attention, make, attend(make, chosen(make, np.arange(PLACES) != 2, -1e9)))
+@pytest.mark.parametrize(
+    ("condition", "value"), [(np.arange(PLACES) != 2, -1e9), (np.zeros(PLACES, bool), -np.inf)], ids=["some", "all"]
+)
+def test_a_constant_choice_of_scores_is_a_mask(make: GraphMaker, condition: np.ndarray, value: float) -> None:
+    graph = applied(fuse_attention, make, attend(make, chosen(make, condition, value)))
     assert operators(graph) == ["Attention"]
     assert len(attention_of(graph).inputs) == 4
 
@@ -222,11 +269,19 @@ def repeated(writer: Writer, name: str, repeats: int = MEMBERS) -> str:
     return writer.reshape(expanded, 1, GROUPS * repeats, KEYS, HEAD_DEPTH)
 
 
-def converted(queries: int, mask: str = "") -> Graph:
-    """The graph of such attention, which computes what ONNX Runtime does."""
+def converted(queries: int, mask: str = "", matrices: bool = False) -> Graph:
+    """The graph of such attention, which computes what ONNX Runtime does.
+
+    `matrices`: keys are transposed as a batch of matrices, as PyTorch writes it.
+    """
     writer = Writer("operators", SIZE)
     q = writer.op("Transpose", writer.reshape("q", 1, queries, SIZE.heads, HEAD_DEPTH), perm=[0, 2, 1, 3])
-    k = writer.op("Transpose", repeated(writer, "k"), perm=[0, 1, 3, 2])
+    k = repeated(writer, "k")
+    if matrices:
+        k = writer.op("Transpose", writer.reshape(k, SIZE.heads, KEYS, HEAD_DEPTH), perm=[0, 2, 1])
+        k = writer.reshape(k, 1, SIZE.heads, HEAD_DEPTH, KEYS)
+    else:
+        k = writer.op("Transpose", k, perm=[0, 1, 3, 2])
     scores = writer.scaled(writer.op("MatMul", q, k), 0.5)
     inputs = {"q": (1, queries, SIZE.width), "k": (1, KEYS, GROUPS * HEAD_DEPTH), "v": (1, KEYS, GROUPS * HEAD_DEPTH)}
     if mask == "input":
@@ -247,8 +302,9 @@ def converted(queries: int, mask: str = "") -> Graph:
 
 @pytest.mark.parametrize("mask", ["", "input", "causal"])
 @pytest.mark.parametrize("queries", [1, 5])
-def test_nothing_is_copied_for_shared_heads(queries: int, mask: str) -> None:
-    graph = converted(queries, mask)
+@pytest.mark.parametrize("matrices", [False, True])
+def test_nothing_is_copied_for_shared_heads(queries: int, mask: str, matrices: bool) -> None:
+    graph = converted(queries, mask, matrices)
     (node,) = graph.nodes
     assert (node.op, node.inputs[:3]) == ("Attention", ["q", "k", "v"])
 

@@ -65,6 +65,18 @@ def test_few_nodes_serve_few_keys() -> None:
     assert len(nodes_with(keys, candidates)) <= len(keys)
 
 
+def test_what_brings_the_inputs_of_a_trial_into_place_is_not_timed() -> None:
+    """On buffers of a CPU, channels lie last: what brings the noise there is no launch of the network."""
+    target = Target("x", "x", gpu_family="pocl-3.1")
+    candidates = find_candidates(net(), target)
+    brought = 0
+    for node in nodes_with(map(cost_key, candidates.launches()), candidates):
+        plan = candidate_plan([node], target, Options())
+        assert plan.keys == node.keys
+        brought += sum(bool(step.tuning_key) for step in plan.trials.plan.steps) > len(plan.trials.launches)
+    assert brought, "else nothing is shown"
+
+
 def test_cpu_steps_are_told_from_launches() -> None:
     target = dataclasses.replace(TARGET, allow_cpu=True)
     candidates = find_candidates(net(), target)

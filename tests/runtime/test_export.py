@@ -34,7 +34,7 @@ SHAPE = (2, 4, 6, 5)
 ATTENTION = {
     **{"extents": (2, 4, 6, 6, 5, 5), "offsets": (0, 0, 0), "mask_strides": (0, 0, 0, 0), "shape": SHAPE},
     **dict.fromkeys(("q_strides", "k_strides", "v_strides", "y_strides"), (120, 30, 5, 1)),
-    **{"scale": 0.5, "causal": False},
+    **{"scale": 0.5, "causal": False, "safe": False},
 }
 
 # Operator -> attributes, with inputs after the first as shapes of constants.
@@ -133,7 +133,7 @@ def test_plain_operators_mean_what_onnx_says(
     model = checked(graph)
     if any(node.domain == DOMAIN for node in model.graph.node):
         own = {"BatchNormalization", "ChannelShuffle", "LayerNormalization", "GroupNormalization", "Attention"}
-        own |= {"Gelu", "GeluTanh", "Swish", "Mish", "Selu", "FakeQuantize"}
+        own |= {"Gelu", "GeluTanh", "Swish", "Mish", "Selu", "FakeQuantize", "FakeQuantize16"}
         own |= {"FullyConnected", "MatMul", "Rotary", "SpaceToDepth"}  # of four axes; of mode CRD
         assert op in own or "activation" in attributes or "keepdims" in attributes
         return

@@ -189,6 +189,14 @@ def test_every_float_operator_has_a_case() -> None:
     assert imported - {case.op for case in CASES} == {"Conv", "ConvTranspose", "MaxPool", "AveragePool", *GATES}
 
 
+def test_nothing_scattered_leaves_a_tensor_as_it_is() -> None:
+    """As slices of torchvision's SwinTransformer3d do, which end where they begin."""
+    constants = {"i": np.zeros((0, 1), np.int64), "u": np.zeros((0, 3), np.float32)}
+    graph = import_onnx(one_op("ScatterND", {"x": (2, 3)}, constants, opset=16))
+    x = random_array((2, 3))
+    np.testing.assert_array_equal(evaluate(graph, {"x": x})[graph.outputs[0]], x)
+
+
 @pytest.mark.parametrize("opset", [11, 13, 19])
 @pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])

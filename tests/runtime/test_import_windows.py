@@ -142,6 +142,31 @@ def test_windows_over_any_number_of_axes(op: str, shape: tuple[int, ...]) -> Non
     assert_matches_onnxruntime(one_op(op, {"x": shape}, opset=18, **attributes))
 
 
+@pytest.mark.parametrize("mode", [{}, {"ceil_mode": 1}, {"auto_pad": "SAME_UPPER"}], ids=str)
+def test_the_greatest_over_three_axes_is_that_of_images(mode: dict[str, Any]) -> None:
+    attributes = {"kernel_shape": [2, 3, 3], "strides": [2, 1, 2], **mode}
+    graph = assert_matches_onnxruntime(one_op("MaxPool", {"x": (2, 3, 5, 6, 7)}, opset=18, **attributes))
+    assert {node.op for node in graph.nodes} == {"Reshape", "MaxPool"}
+
+
+SPATIAL = [
+    {"kernel_shape": [3, 2, 3], "pads": [1, 0, 2, 0, 1, 0]},
+    {"kernel_shape": [2, 1, 1], "pads": [1, 0, 0, 1, 0, 0], "strides": [2, 1, 1]},
+    {"kernel_shape": [2, 1, 1], "strides": [1, 2, 1]},
+    {"kernel_shape": [1, 3, 2], "strides": [1, 2, 1]},
+    {"kernel_shape": [1, 1, 1], "pads": [0, 0, 1, 0, 1, 0], "strides": [2, 1, 1]},
+    {"kernel_shape": [3, 3, 2], "dilations": [2, 1, 2], "strides": [2, 2, 1], "pads": [2, 1, 1, 1, 0, 1]},
+]
+
+
+@pytest.mark.parametrize("group", [1, 2, 4])
+@pytest.mark.parametrize("attributes", SPATIAL, ids=str)
+def test_convolution_over_three_axes_is_one_of_images(attributes: dict[str, Any], group: int) -> None:
+    weights = {"w": random_array((8, 4 // group, *attributes["kernel_shape"])), "b": random_array((8,))}
+    graph = assert_matches_onnxruntime(one_op("Conv", {"x": (2, 4, 5, 6, 7)}, weights, group=group, **attributes))
+    assert "Conv" in {node.op for node in graph.nodes} <= {"Conv", "Pad", "Reshape", "Strided", "Transpose"}
+
+
 def test_dilated_maximum() -> None:
     graph = assert_matches_onnxruntime(one_op("MaxPool", {"x": (1, 2, 8, 8)}, kernel_shape=[3, 3], dilations=[2, 2]))
     assert [node.op for node in graph.nodes] == ["StridedReduction"]

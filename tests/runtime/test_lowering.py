@@ -82,6 +82,26 @@ def test_winograd_agrees_with_direct(tile: int, target: Target) -> None:
     check(maker, graph, target, Options(algorithms=asked_algorithms(tile)))
 
 
+ON_A_CPU = dataclasses.replace(BUFFER, gpu_family="pocl-3.1-avx512", compute_units=2)
+
+
+@pytest.mark.parametrize(
+    ("target", "size", "kept"),
+    [
+        (ON_A_CPU, 28, Algorithm.WINOGRAD_4),
+        (ON_A_CPU, 14, Algorithm.WINOGRAD_2),  # four tiles a row for 14 pixels, and four times the weights to read
+        (dataclasses.replace(ON_A_CPU, gpu_family="cpu"), 28, Algorithm.WINOGRAD_4),
+        (dataclasses.replace(ON_A_CPU, precision=Precision.FP16_STORAGE), 28, Algorithm.DIRECT),
+        (dataclasses.replace(ON_A_CPU, gpu_family="adreno-6xx"), 28, Algorithm.DIRECT),
+    ],
+)
+def test_winograd_is_the_default_where_its_times_are_known(target: Target, size: int, kept: Algorithm) -> None:
+    maker = GraphMaker()
+    graph = maker.finish(maker.conv(maker.input(1, 256, size, size), 256))
+    plan = lower(graph, target, Options(algorithms=asked_algorithms("default")))
+    assert [step.defines.get("WINO", 0) for step in plan.steps if step.macs] == [kept.tile]
+
+
 def test_a_winograd_convolution_that_the_device_refuses_is_direct(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = table.find_kernel("winograd_output", MemoryType.BUFFER)
     refusing = dataclasses.replace(kernel, fits=lambda dims, chosen, target: "the device refuses it")

@@ -87,6 +87,38 @@ def test_identities_are_removed(make: GraphMaker, index: int) -> None:
     assert operators(graph) == ["Relu", "Neg"]
 
 
+WHERE = {"function": "where", "dtype": "float32", "alpha": 0.0, "beta": 0.0}
+
+
+def sums_and_choices(make: GraphMaker, x: str) -> list[str]:
+    """Sums with zeros on either side, and choices of all elements, or of none."""
+    zeros = make.graph.add_constant("zeros", np.zeros((2, 1), np.float32))
+    truths = [make.graph.add_constant("truths", np.full((2, 3), value)) for value in (False, True)]
+    sums = [make.add("Add", x, zeros), make.add("Add", zeros, x)]
+    return [
+        *sums,
+        *(
+            make.add("Elementwise", truth, *pair, **WHERE)
+            for truth, pair in zip(truths, ([zeros, x], [x, zeros]), strict=True)
+        ),
+    ]
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_sums_with_zeros_and_choices_of_everything_are_removed(make: GraphMaker, index: int) -> None:
+    x = make.add("Relu", make.input(2, 3))
+    graph = applied(remove_identities, make, make.add("Neg", sums_and_choices(make, x)[index]))
+    assert operators(graph) == ["Relu", "Neg"]
+
+
+def test_sums_and_choices_that_change_something_stay(make: GraphMaker) -> None:
+    x, zeros = make.input(2, 3), make.graph.add_constant("zeros", np.zeros((4, 2, 3), np.float32))
+    some = make.graph.add_constant("some", np.asarray([True, False, False]))
+    wider = make.add("Add", x, zeros)
+    activated = make.add("Add", x, make.graph.add_constant("zero", np.zeros(1, np.float32)), activation="relu")
+    unchanged(remove_identities, make, wider, activated, make.add("Elementwise", some, x, zeros, **WHERE))
+
+
 def test_an_identity_is_removed_and_the_outputs_name_kept(make: GraphMaker) -> None:
     hidden = make.add("Relu", make.input(2, 3))
     named = make.add("Identity", hidden)
@@ -528,6 +560,12 @@ def test_layer_on_a_flattened_image_is_a_convolution(make: GraphMaker, image: tu
     assert graph.shape(graph.nodes[0].inputs[1]) == (5, 3, *image)
 
 
+def test_layer_on_many_flattened_images_stays_a_product(make: GraphMaker) -> None:
+    """Its weights are read for many rows at once."""
+    flat = make.add("Reshape", make.input(5, 3, 2, 2), shape=(5, 12))
+    unchanged(convert_fully_connected, make, make.add("FullyConnected", flat, make.weights(5, 12)))
+
+
 def test_layer_on_a_flattened_transposed_image_is_a_convolution_of_the_image(make: GraphMaker) -> None:
     turned = make.add("Transpose", make.input(2, 3, 4, 5), perm=(0, 2, 3, 1))
     flat = make.add("Reshape", turned, shape=(2, 60))
@@ -563,7 +601,7 @@ def test_layer_on_a_matrix_stays(make: GraphMaker) -> None:
 
 SEPARATE = {"extents": (2, 2, 3, 3, 4, 4), "offsets": (0, 0, 0), "mask_strides": (0, 0, 0, 0), "shape": (2, 3, 8)}
 SEPARATE |= dict.fromkeys(("q_strides", "k_strides", "v_strides", "y_strides"), (24, 4, 8, 1))
-SEPARATE |= {"scale": 0.5, "causal": False}
+SEPARATE |= {"scale": 0.5, "causal": False, "safe": False}
 
 
 @pytest.mark.parametrize("biases", [0, 1, 3])

@@ -289,6 +289,16 @@ def test_a_fixed_tile_is_the_only_one() -> None:
         assert {choice.algorithm for choice in candidates.choices(graph.nodes[0])} == {Algorithm.DIRECT}
 
 
+def test_all_are_weighed_by_default_on_a_driver_for_cpus() -> None:
+    graph, default = stem(GraphMaker()), Options(algorithms=asked_algorithms("default"))
+    for target, algorithms in (
+        (dataclasses.replace(GPU, gpu_family="pocl-3.1"), set(Algorithm)),
+        (GPU, {Algorithm.DIRECT}),
+    ):
+        candidates = find_candidates(graph, target, default)
+        assert {choice.algorithm for choice in candidates.choices(graph.nodes[1])} == algorithms
+
+
 @pytest.mark.parametrize("operators", [150, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_large_graph_is_solved_to_the_optimum(operators: int) -> None:
     graph, costs = large_graph(operators), DrawnCosts(3, 0.3)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from runtime.kernels.spec import MemoryType
@@ -20,7 +21,7 @@ from tuner.family_scheduler import explore_families
 from tuner.floors import Floors
 from tuner.journal import Journal
 from tuner.search import LEVELS, search
-from tuner.trial import Candidate, Trial
+from tuner.trial import Candidate, Trial, TrialStatus
 from tuner.trial_runner import TrialRunner
 
 
@@ -39,6 +40,7 @@ class FakeFamily:
         self.least_ns, self.runs_by_default = least_ns, True
         self.name, self.time_ns, self.tasks, self.build_s = name, time_ns, ["task"], 0.0
         self._runner, self._rungs, self._variants = runner, rungs, variants
+        self.saved_ns = 0.0
 
     def variants(self, task: str) -> list[int]:
         return list(range(self._variants))
@@ -46,6 +48,7 @@ class FakeFamily:
     def play(self) -> Iterator[None]:
         for gain_ns, cost_s in self._rungs:
             self.time_ns -= gain_ns
+            self.saved_ns += gain_ns
             self._runner.spent_s += cost_s
             yield
 
@@ -128,6 +131,33 @@ def test_a_family_that_was_left_has_the_time_that_no_other_needs() -> None:
     left, other = (FakeFamily(runner, name, 100.0, [(gain, 1.0)] * 3) for name, gain in (("left", 0.0), ("other", 9.0)))
     explored = order(runner, left, other, patience=1, returns=True)
     assert explored.count("left") == 4 and explored[-3:] == ["left"] * 3
+
+
+def test_a_family_is_left_whose_rungs_have_ceased_to_save() -> None:
+    for patience, count in ((1, 5), (math.inf, 10)):
+        runner = new_runner()
+        ceasing = FakeFamily(runner, "ceasing", 100.0, [(9.0, 1.0), (5.0, 1.0), *[(0.1, 1.0)] * 7])
+        assert len(order(runner, ceasing, patience=patience)) == count
+
+
+def programs_tried(noise: float) -> int:
+    """How many programs a search tries where the default was chosen and all candidates are as fast as each other."""
+    random = np.random.default_rng(1)
+
+    def measure(each: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+        times, defaults = (tuple(1e6 * np.exp(noise * random.normal(size=reps))) for _ in range(2))
+        beside = defaults if candidate != space.default_candidate(each) else ()
+        return Trial(TrialStatus.OK, times, 0.01, 0.0, 0.0, 1.0, own_ns=beside)
+
+    runner = TrialRunner(pool_of_one(measure), Journal(None, "x"), Budget(30.0))
+    level = LEVELS["quick"].of_chosen_defaults
+    search(LAUNCHES, lambda each, multiple: space.candidate_costs(each, TARGET, multiple), runner, level)
+    return len(runner.programs)
+
+
+@pytest.mark.slow
+def test_what_seems_faster_by_noise_alone_keeps_no_search_going() -> None:
+    assert programs_tried(0.03) < 2 * programs_tried(0.0)
 
 
 MAC_NS = 1e-3  # at 1e9 multiply-adds per ms

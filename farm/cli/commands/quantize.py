@@ -71,6 +71,12 @@ PAGE = "reports/quantize.html"
 @click.option(
     "--html", metavar="FILE", type=paths.NEW_FILE, default=PAGE, show_default=True, help="The page of all layers."
 )
+@click.option(
+    "--device",
+    metavar="UNIT",
+    multiple=True,
+    help="Time both models, in turns, on this unit, for the page; repeatable.",
+)
 @options.model_file_options
 @options.json_option
 def command(**given: Any) -> CommandResult:

@@ -27,6 +27,7 @@ from farm.rows.row import Throttling
 from runtime.graph import Array
 from runtime.plan.plan import Plan
 from runtime.statistics.ratios import Ratio, ratio_of_pairs
+from runtime.target import remembers_programs
 from tuner.budget import NO_DEADLINE, Deadline
 
 NS_PER_MS, MS_PER_S = 1e6, 1e3
@@ -34,6 +35,8 @@ PROCESS_MS, LEAST_TURNS = 250.0, 2
 LONG_ROUND_MS = 100.0  # the others' traces in the caches do not matter to such a round: no warm-up
 LITTLE_S = 0.5  # a first process that takes no longer is worth it, however late it is
 LEAST_LOOK = 6  # processes of each: with fewer no interval of 95 % says anything
+
+Pairs = Sequence[float]  # one way's time over another's, in processes that ran in turns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,13 +54,15 @@ class TunedFiles:
     """The artifacts that a plan is loaded with; none stand for the default of every launch.
 
     `plan`: the plan itself, where that is another one than most ways have. `built`: compiled programs that the first
-    process may load, where there are no `kernels`; what it lacks is built.
+    process may load, where there are no `kernels`; what it lacks is built. `gives`: the programs that it has then are
+    asked for, also of a driver that remembers them.
     """
 
     tuned: Path | None = None
     kernels: Path | None = None
     plan: PlanFile | None = None
     built: Path | None = None
+    gives: bool = False
 
 
 DEFAULTS = TunedFiles()
@@ -70,16 +75,17 @@ class Effort:
     The rounds of a turn aim at `turn_ms`, at most `most_rounds` of them. A process has as many turns as fit into
     PROCESS_MS, at least LEAST_TURNS: short rounds need many, since a unit's speed changes within tenths of a second.
     After the deadline no further process of each is started, nor where it would end later than that; a first one that
-    takes LITTLE_S always is. Nor is one after LEAST_LOOK of each where the ratios so far, of the last way's time to
-    that of each other one, leave nothing to find out (`is_settled`).
+    takes LITTLE_S always is. Nor is one after `least` of each where the pairs so far, the last way's time over that of
+    each other one, leave nothing to find out (`is_settled`).
     """
 
     processes: int = 12
+    least: int = LEAST_LOOK
     turns: int = 8
     turn_ms: float = 20.0
     most_rounds: int = 10
     deadline: Deadline = NO_DEADLINE
-    is_settled: Callable[[Sequence[Ratio]], bool] = lambda _: False
+    is_settled: Callable[[Sequence[Pairs]], bool] = lambda _: False
 
     def numbers(self, first_s: float = 0.0) -> Iterator[int]:
         """Counts the processes for which there is time.
@@ -112,12 +118,16 @@ class Effort:
 
 @dataclasses.dataclass(frozen=True)
 class PlanMeasurement:
-    """One way to load a model: farmrt's answer, the very first round, all rounds of each process, the outputs."""
+    """One way to load a model: farmrt's answer, the very first round, all rounds of each process, the outputs.
+
+    `kernels` is the compiled-kernels file of what the first process gave away; empty where it had nothing to give.
+    """
 
     load: LoadAnswer
     first_ms: float
     outputs: Mapping[str, Array]
     processes_ms: tuple[tuple[float, ...], ...]
+    kernels: bytes = b""
 
     @property
     def latency_ms(self) -> Latency:
@@ -125,17 +135,22 @@ class PlanMeasurement:
         return Latency.of(list(itertools.chain.from_iterable(self.processes_ms)))
 
     def over(self, other: PlanMeasurement) -> Ratio | None:
-        """Its time over the other's, with the 95 % interval; None where too few processes ran.
+        """Its time over the other's, with the 95 % interval; None where too few processes ran."""
+        return ratio_of(self.pairs_over(other))
 
-        A pair of processes counts by the median ratio of rounds of the same turn: whatever state the unit was in, both
-        were in it.
-        """
-        return _ratio_of_processes(self.processes_ms, other.processes_ms)
+    def pairs_over(self, other: PlanMeasurement) -> Pairs:
+        """Its time over the other's in each pair of processes."""
+        return _pairs(self.processes_ms, other.processes_ms)
 
 
-def _ratio_of_processes(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> Ratio | None:
-    pairs = zip(own, others, strict=True)
-    return ratio_of_pairs([_ratio_in_turns(*pair) for pair in pairs], [1.0] * len(own))
+def ratio_of(pairs: Pairs) -> Ratio | None:
+    """What pairs say together, with the 95 % interval; None where there are too few."""
+    return ratio_of_pairs(pairs, [1.0] * len(pairs))
+
+
+def _pairs(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> Pairs:
+    """A pair counts by the median ratio of rounds of the same turn: whatever state the unit was in, both were in it."""
+    return [_ratio_in_turns(*pair) for pair in zip(own, others, strict=True)]
 
 
 def _ratio_in_turns(own_ms: Sequence[float], others_ms: Sequence[float]) -> float:
@@ -143,14 +158,101 @@ def _ratio_in_turns(own_ms: Sequence[float], others_ms: Sequence[float]) -> floa
 
 
 @dataclasses.dataclass(frozen=True)
-class _Rehearsal:
-    """A first process of one way, alone: what it answered, and its files with the kernels that it compiled."""
+class _Start:
+    """The start of a process of one way: what loading answered, the very first round, what it computed."""
 
-    files: TunedFiles
     load: LoadAnswer
     first_ms: float
-    round_ms: float
     outputs: Mapping[str, Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rehearsal:
+    """A first process of one way, alone: its start, and its files with the kernels that it compiled."""
+
+    files: TunedFiles
+    start: _Start
+    round_ms: float
+    kernels: bytes = b""
+
+
+class Rehearsed:
+    """Ways to load a plan, of which each has run alone once: kernels are compiled, and how long rounds take is known.
+
+    Made by `rehearsed`. Each measurement has processes of its own. `ways` are with the kernels that each compiled.
+    """
+
+    def __init__(
+        self, opened: OpenUnit, plan_file: PlanFile, ways: Sequence[TunedFiles], data: TestData, folder: Path
+    ) -> None:
+        self._opened, self._plan_file, self._data = opened, plan_file, data
+        self._rehearsals = [self._rehearse(files, folder / f"kernels{number}.bin") for number, files in enumerate(ways)]
+        self.ways = [rehearsal.files for rehearsal in self._rehearsals]
+        self._slowest_ms = max(rehearsal.round_ms for rehearsal in self._rehearsals)
+
+    def measure(
+        self, effort: Effort | None = None, rest: RetryPolicy | None = None
+    ) -> tuple[list[PlanMeasurement], Throttling]:
+        """Fresh processes of each way in turns; where there is no time for any, the rehearsal is all that is known."""
+        effort = effort or Effort()
+        starts = [rehearsal.start for rehearsal in self._rehearsals]
+        first_s = len(starts) * effort.process_s(self._slowest_ms)
+
+        def all_processes() -> list[list[tuple[float, ...]]]:
+            processes: list[list[tuple[float, ...]]] = []
+            for number in effort.numbers(first_s):
+                processes.append(self._one_process_each(effort, number, starts))
+                if len(processes) >= effort.least and effort.is_settled(_last_over_others(processes)):
+                    break
+            return processes or [[(rehearsal.round_ms,) for rehearsal in self._rehearsals]]
+
+        processes, throttling = self._opened.cool(all_processes, rest)
+        of_ways = zip(self._rehearsals, starts, zip(*processes, strict=True), strict=True)
+        measured = [
+            PlanMeasurement(start.load, start.first_ms, start.outputs, times, rehearsal.kernels)
+            for rehearsal, start, times in of_ways
+        ]
+        return measured, throttling
+
+    def _rehearse(self, files: TunedFiles, kernels: Path) -> _Rehearsal:
+        given = dataclasses.replace(files, kernels=files.kernels or files.built)
+        with _loaded(self._opened, self._plan_file, given) as (own, load):
+            first_ms, round_ms = first_rounds(own, self._data.inputs)
+            plan = (files.plan or self._plan_file).plan
+            if not files.kernels and (files.gives or not remembers_programs(plan.target.gpu_family)):
+                own.write("save_kernels", file=kernels.name)
+                own.transport.pull(kernels.name, kernels)
+                files = dataclasses.replace(files, kernels=kernels)
+            start = _Start(load, first_ms, own.read_outputs(plan))
+        return _Rehearsal(files, start, round_ms, kernels.read_bytes() if files.kernels == kernels else b"")
+
+    def _one_process_each(self, effort: Effort, number: int, starts: list[_Start]) -> list[tuple[float, ...]]:
+        """The rounds of a fresh process of each way, loaded and run in an order that changes with `number`.
+
+        The first ones' starts take the place of the rehearsals', which had no compiled kernels yet.
+        """
+        count, round_ms = len(self.ways), self._slowest_ms
+        with contextlib.ExitStack() as stack:
+            runners: dict[int, OpenUnit] = {}
+            for index in _rotated(count, number):
+                runners[index], load = stack.enter_context(_loaded(self._opened, self._plan_file, self.ways[index]))
+                runners[index].write_inputs(self._data.inputs)
+                first_ms = runners[index].first_round().very_first_ms
+                if number == 0:
+                    plan = (self.ways[index].plan or self._plan_file).plan
+                    starts[index] = _Start(load, first_ms, runners[index].read_outputs(plan))
+                for _ in range(warmup_rounds(round_ms)):
+                    runners[index].first_round()
+            in_order = [runners[index] for index in range(count)]
+            answers = in_turns(in_order, effort.turns_of(round_ms), effort.rounds(round_ms), round_ms, number)
+        return [samples_ms(of_way) for of_way in answers]
+
+
+@contextlib.contextmanager
+def rehearsed(opened: OpenUnit, plan_file: PlanFile, ways: Sequence[TunedFiles], data: TestData) -> Iterator[Rehearsed]:
+    """Lets each way to load a plan run alone: kernels that come from no file are compiled once, not by each process."""
+    with TemporaryDirectory() as folder:
+        yield Rehearsed(opened, plan_file, ways, data, Path(folder))
 
 
 def measure_in_turns(
@@ -161,71 +263,14 @@ def measure_in_turns(
     effort: Effort | None = None,
     rest: RetryPolicy | None = None,
 ) -> tuple[list[PlanMeasurement], Throttling]:
-    """Measures each way to load a plan; kernels that come from no file are compiled once, not for every process.
-
-    Each way runs alone at first; where there is no time for any process after that, these rounds are all that is known.
-    """
-    effort = effort or Effort()
-    with TemporaryDirectory() as folder:
-        rehearsals = [
-            _rehearse(opened, plan_file, files, data, Path(folder, f"kernels{number}.bin"))
-            for number, files in enumerate(ways)
-        ]
-        files = [rehearsal.files for rehearsal in rehearsals]
-        slowest_ms = max(rehearsal.round_ms for rehearsal in rehearsals)
-        first_s = len(ways) * effort.process_s(slowest_ms)
-
-        def all_processes() -> list[list[tuple[float, ...]]]:
-            processes: list[list[tuple[float, ...]]] = []
-            for number in effort.numbers(first_s):
-                processes.append(_one_process_each(opened, plan_file, files, data, effort, slowest_ms, number))
-                if len(processes) >= LEAST_LOOK and effort.is_settled(_last_over_others(processes)):
-                    break
-            return processes or [[(rehearsal.round_ms,) for rehearsal in rehearsals]]
-
-        processes, throttling = opened.cool(all_processes, rest)
-    times = zip(*processes, strict=True)
-    measured = [
-        PlanMeasurement(rehearsal.load, rehearsal.first_ms, rehearsal.outputs, of_way)
-        for rehearsal, of_way in zip(rehearsals, times, strict=True)
-    ]
-    return measured, throttling
+    """Measures each way to load a plan once."""
+    with rehearsed(opened, plan_file, ways, data) as each:
+        return each.measure(effort, rest)
 
 
-def _last_over_others(processes: Sequence[Sequence[tuple[float, ...]]]) -> list[Ratio]:
+def _last_over_others(processes: Sequence[Sequence[tuple[float, ...]]]) -> list[Pairs]:
     *others, last = zip(*processes, strict=True)
-    return [ratio for other in others if (ratio := _ratio_of_processes(last, other))]
-
-
-def _rehearse(opened: OpenUnit, plan_file: PlanFile, files: TunedFiles, data: TestData, kernels: Path) -> _Rehearsal:
-    with _loaded(opened, plan_file, dataclasses.replace(files, kernels=files.kernels or files.built)) as (own, load):
-        first_ms, round_ms = first_rounds(own, data.inputs)
-        if not files.kernels:
-            own.write("save_kernels", file=kernels.name)
-            own.transport.pull(kernels.name, kernels)
-            files = dataclasses.replace(files, kernels=kernels)
-        outputs = own.read_outputs((files.plan or plan_file).plan)
-        return _Rehearsal(files, load, first_ms, round_ms, outputs)
-
-
-def _one_process_each(
-    opened: OpenUnit,
-    plan_file: PlanFile,
-    ways: Sequence[TunedFiles],
-    data: TestData,
-    effort: Effort,
-    round_ms: float,
-    number: int,
-) -> list[tuple[float, ...]]:
-    """The rounds of a fresh process of each way, loaded and run in an order that changes with `number`."""
-    with contextlib.ExitStack() as stack:
-        runners: dict[int, OpenUnit] = {}
-        for index in _rotated(len(ways), number):
-            runners[index], _ = stack.enter_context(_loaded(opened, plan_file, ways[index]))
-            _warm_up(runners[index], data.inputs, round_ms)
-        in_order = [runners[index] for index in range(len(ways))]
-        answers = in_turns(in_order, effort.turns_of(round_ms), effort.rounds(round_ms), round_ms, number)
-    return [samples_ms(of_way) for of_way in answers]
+    return [_pairs(last, other) for other in others]
 
 
 @contextlib.contextmanager
@@ -242,13 +287,6 @@ def first_rounds(opened: OpenUnit, inputs: Mapping[str, Array]) -> tuple[float, 
     first = opened.first_round()
     second = opened.first_round()
     return first.very_first_ms, second.wall_ns[0] / NS_PER_MS
-
-
-def _warm_up(opened: OpenUnit, inputs: Mapping[str, Array], round_ms: float) -> None:
-    """Brings the inputs, and a new process to where its rounds take `round_ms`; its very first one is always apart."""
-    opened.write_inputs(inputs)
-    for _ in range(1 + warmup_rounds(round_ms)):
-        opened.first_round()
 
 
 def warmup_rounds(round_ms: float) -> int:

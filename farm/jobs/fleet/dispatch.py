@@ -278,6 +278,8 @@ class _Worker(Generic[Outcome, Opened]):
         self._fleet, self._unit, self._progress, self._options = fleet, unit, progress, options
         self._was_open = False
         self._lost_s = math.inf  # since when the unit cannot be reached
+        self._loss: FarmError | None = None  # why
+        self._told: FarmError | None = None  # the last loss that was told
         self._refusals = 0  # since then
 
     def work(self) -> None:
@@ -292,6 +294,9 @@ class _Worker(Generic[Outcome, Opened]):
             except FarmError as error:
                 if math.isinf(self._lost_s):  # a unit that is away is one failure, however often it is asked for
                     self._fleet.note_failure(self._unit, error)
+                elif isinstance(error, DeviceError) and error.kind == health.QUARANTINED:  # which this loss began
+                    error, self._lost_s = self._loss or error, -math.inf
+                self._loss = error
                 if not self._may_return(error):
                     self._fleet.give_up(self._unit, error)
                     self._progress.ended(str(error))
@@ -310,6 +315,8 @@ class _Worker(Generic[Outcome, Opened]):
                     self._fleet.publish(task.work, task.work.failed(self._unit, error))
                     self._fleet.finish(task)
                 if not (isinstance(error, ProcessKilledError) and opened.answers()):
+                    if again and _is_lost(error):
+                        self._tell_lost(error)
                     raise
                 opened.note_job(status_of(error), str(error))
                 if again:
@@ -324,10 +331,15 @@ class _Worker(Generic[Outcome, Opened]):
         self._lost_s = min(self._lost_s, now_s)
         if not was_there or self._fleet.stopping or now_s - self._lost_s > self._options.return_s:
             return False
-        self._progress.stage(f"lost, waiting for it: {error}")
+        if error is not self._told:
+            self._tell_lost(error)
         self._refusals += isinstance(error, DeviceError)
         self._fleet.pause(self._unit, min(2**self._refusals, MOST_POLLS))
         return True
+
+    def _tell_lost(self, error: FarmError) -> None:
+        self._told = error
+        self._progress.waiting(f"lost, waiting for it ({self._options.return_s:.0f} s at most): {error}")
 
 
 def _is_lost(error: FarmError) -> bool:

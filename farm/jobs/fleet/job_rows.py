@@ -197,19 +197,7 @@ class _ModelRun(Generic[RowType]):
         return self._row(opened.unit, conditions, result)
 
     def _measured(self, opened: OpenUnit, prepared: Prepared) -> Result[RowType]:
-        """Again in a fresh farmrt where OpenCL failed: a GPU that was reset takes all that the process had there."""
-        try:
-            return self.measure(opened, prepared, self.runtime)
-        except DeviceError as error:
-            if error.kind != "opencl":
-                raise
-            opened.progress.stage(f"tried again: {error}")
-        opened.session.respawn()
-        try:
-            return self.measure(opened, prepared, self.runtime)
-        except DeviceError as error:
-            remedy = f"; {REMEDY}" if error.kind == "opencl" else ""
-            raise DeviceError(f"{error}{remedy}", error.kind) from None
+        return again_in_fresh_farmrt(opened, lambda: self.measure(opened, prepared, self.runtime))
 
     @property
     def _settings(self) -> Settings:
@@ -241,6 +229,25 @@ def again_where_killed(opened: OpenUnit, retries: int, measure: Callable[[], Val
                 raise
             opened.progress.stage(f"tried again: {error}")
     return measure()
+
+
+def again_in_fresh_farmrt(opened: OpenUnit, measure: Callable[[], Value]) -> Value:
+    """What `measure` gives; where OpenCL fails it is done once more in a fresh farmrt.
+
+    A GPU that was reset takes all that the process had there, and its queue refuses whatever comes.
+    """
+    try:
+        return measure()
+    except DeviceError as error:
+        if error.kind != "opencl":
+            raise
+        opened.progress.stage(f"tried again: {error}")
+    opened.session.respawn()
+    try:
+        return measure()
+    except DeviceError as error:
+        remedy = f"; {REMEDY}" if error.kind == "opencl" else ""
+        raise DeviceError(f"{error}{remedy}", error.kind) from None
 
 
 def is_beyond_row(error: FarmError, opened: OpenUnit) -> bool:

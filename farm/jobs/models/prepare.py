@@ -34,7 +34,7 @@ from runtime.importers.stand_ins import needs_stand_in
 from runtime.lowering.choice import GraphChoice
 from runtime.lowering.lower import Options
 from runtime.oracle.evaluate import evaluate
-from runtime.passes.fake_quantization import fake_limits
+from runtime.passes.fake_quantization import fake_steps
 from runtime.passes.pipeline import PassReport
 from runtime.plan.plan import Plan
 from runtime.types import OriginFormat, Precision, Precisions, asked_algorithms
@@ -133,7 +133,7 @@ class Prepared:
         """
         graph = self.graph
         is_known = any(graph.tensors[name].quantization for name in graph.activations())
-        return is_known or any(fake_limits(node) or node.op == "Round" for node in graph.nodes)
+        return is_known or any(fake_steps(node) or node.op == "Round" for node in graph.nodes)
 
     def moved_by_rounding(self, precision: Precision) -> Metrics | None:
         """How far the reference moves where a quantised model's input moves by the precision's rounding.

@@ -12,7 +12,14 @@ from farm.config.deployment import FARMRT
 from farm.config.inventory import Unit
 from farm.decision.regression import judge_series
 from farm.jobs.engines.ready import EngineModels
-from farm.jobs.fleet.job_rows import Settings, again_where_killed, identity_of, is_beyond_row, known_in_engine
+from farm.jobs.fleet.job_rows import (
+    Settings,
+    again_in_fresh_farmrt,
+    again_where_killed,
+    identity_of,
+    is_beyond_row,
+    known_in_engine,
+)
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed
 from farm.jobs.nightly.bundles import NightBundles
@@ -203,7 +210,7 @@ class UnitNight:
     def _attempt(self, opened: OpenUnit, case: Case, measure: Callable[[], None]) -> None:
         """Does something for a case that fails with it; raises what is more than its row."""
         try:
-            again_where_killed(opened, self._settings.retries, measure)
+            again_where_killed(opened, self._settings.retries, lambda: again_in_fresh_farmrt(opened, measure))
         except FarmError as error:
             if is_beyond_row(error, opened):
                 raise

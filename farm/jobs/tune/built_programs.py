@@ -21,9 +21,9 @@ from farm.jobs.fleet.unit import OpenUnit
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError
 from runtime.graph import Array
 from runtime.plan.artifacts import KernelSet, decode_kernels, encode_kernels, merge_kernels
+from runtime.target import remembers_programs
 
 _NAME = "built-programs.bin"
-_REMEMBERS = "pocl"  # GPU families of drivers that do: on disk
 
 
 class BuiltPrograms:
@@ -45,7 +45,7 @@ class BuiltPrograms:
 
         A driver that gives none away builds them again.
         """
-        if gpu_family.startswith(_REMEMBERS):
+        if remembers_programs(gpu_family):
             return
         new = self._path.with_name("new.bin")
         try:

@@ -1,4 +1,4 @@
-"""From verdicts to artifacts: the tuned parameters of a library, and the kernels that its tuned models compiled.
+"""From verdicts to artifacts: the tuned parameters of a library, and the kernels that its models' proofs compiled.
 
 A draft holds what the search found. It is published for the models that it was proved on (proof.py); for the others,
 what was in force stays.
@@ -29,7 +29,6 @@ from runtime.plan.artifacts import (
     TunedEntry,
     TunedSet,
     decode_kernels,
-    encode_kernels,
     encode_tuned,
     fingerprint_of,
     merge_kernels,
@@ -78,12 +77,11 @@ class Destination:
 
 @dataclasses.dataclass(frozen=True)
 class Draft:
-    """What a search found for the models of a library, over what is in force, and the kernels that it compiled."""
+    """What a search found for the models of a library, over what is in force."""
 
     destination: Destination
     models: tuple[ModelTuning, ...]
     in_force: Table
-    kernels: KernelSet
 
     @property
     def table(self) -> Table:
@@ -125,19 +123,28 @@ class Draft:
         """What is in force for a launch: the default where no table says otherwise."""
         return self.in_force.get(verdict.launch.key, _default_entry(verdict))
 
-    def write(self, folder: Path) -> tuple[Path, Path]:
-        """Writes both files as they would be, into a folder."""
-        tuned_file, kernels_file = folder / "tuned.bin", folder / "kernels.bin"
+    @property
+    def is_in_force(self) -> bool:
+        """Whether nothing would be published: each launch is in force as it is proposed, with compiled kernels."""
+        is_known = all(verdict.launch.key in self.in_force for verdict in _measured(self.models))
+        return is_known and self.destination.kernels_file.is_file() and not any(map(self.changes, self.models))
+
+    def files(self, opened: OpenUnit, folder: Path) -> TunedFiles:
+        """What a proof loads: the proposed table, written into a folder; what is in force where that is the same.
+
+        The first process with a new table gives its programs away, to be published.
+        """
+        if self.is_in_force:
+            return self.destination.files
+        tuned_file = folder / "tuned.bin"
         tuned_file.write_bytes(encode_tuned([self.destination.tuned_set(self.table)]))
-        kernels_file.write_bytes(encode_kernels([self.kernels]))
-        return tuned_file, kernels_file
+        return TunedFiles(tuned_file, built=BUILT_PROGRAMS.of(opened).file, gives=True)
 
 
 def draft(opened: OpenUnit, library: str, models: Sequence[ModelTuning]) -> Draft:
-    """Compiles the kernels of all models of a library as the search wants them; nothing is published."""
+    """What a search found for the models of a library; nothing is published."""
     destination = Destination.of(opened, library, models[0])
-    new = Draft(destination, tuple(models), destination.in_force(), KernelSet(destination.fingerprint, "", {}))
-    return dataclasses.replace(new, kernels=_compiled(opened, models, destination.tuned_set(new.table)))
+    return Draft(destination, tuple(models), destination.in_force())
 
 
 def publish_draft(
@@ -146,16 +153,24 @@ def publish_draft(
     accepted: Sequence[ModelTuning],
     evidence: Iterable[ModelRecord],
     settings: Mapping[str, Any],
+    compiled: Mapping[str, bytes],
 ) -> None:
-    """Publishes the table for the accepted models. Where that changes nothing, the files stay as they are."""
+    """Publishes the table for the accepted models. Where that changes nothing, the files stay as they are.
+
+    `compiled` are the kernels of models that run as was proposed, by their names; those of others are compiled.
+    """
     destination, table = proposed.destination, proposed.accepting(accepted)
     has_new_plan = any(model.is_new_plan for model in accepted)
     if table == proposed.in_force and destination.kernels_file.is_file() and not has_new_plan:
         return
     tuned = destination.tuned_set(table)
-    used = [model if model in accepted else model.incumbent for model in proposed.models]
-    is_proposed = table == proposed.table and used == list(proposed.models)
-    kernels = proposed.kernels if is_proposed else _compiled(opened, used, tuned)
+    with TemporaryDirectory() as folder:
+        tuned_file = Path(folder, "tuned.bin")
+        tuned_file.write_bytes(encode_tuned([tuned]))
+        used = {model.prepared.name: model if model in accepted else model.incumbent for model in proposed.models}
+        files = [compiled.get(name) or _compiled(opened, model, tuned_file) for name, model in used.items()]
+    (kernels,), _ = merge_kernels(one for file in files for one in decode_kernels(file, "compiled kernels"))
+    kernels = dataclasses.replace(kernels, device_model=tuned.device_model)
     record = _record(opened, proposed, accepted, evidence, settings)
     opened.lease.check(certain=True)  # a successor may have published since
     artifacts.publish(destination.tuned_file, tuned, destination.kernels_file, _with_others(proposed, kernels), record)
@@ -247,33 +262,15 @@ def _launch_record(verdict: LaunchVerdict, models: Sequence[ModelTuning]) -> Lau
     )
 
 
-def _compiled(opened: OpenUnit, models: Sequence[ModelTuning], tuned: TunedSet) -> KernelSet:
-    """Programs of all tuned models, each after a run, so that a driver that compiles late has compiled them.
-
-    Those that the trial plans have built are not built again.
-    """
-    with TemporaryDirectory() as folder:
-        tuned_file = Path(folder, "tuned.bin")
-        tuned_file.write_bytes(encode_tuned([tuned]))
-        sets = [_saved(opened, model, tuned_file, Path(folder, "kernels.bin")) for model in models]
-    binaries = merge_kernels(sets)[0][0].binaries
-    return KernelSet(_common([kernels.fingerprint for kernels in sets]), tuned.device_model, binaries)
-
-
-def _saved(opened: OpenUnit, model: ModelTuning, tuned_file: Path, local: Path) -> KernelSet:
+def _compiled(opened: OpenUnit, model: ModelTuning, tuned_file: Path) -> bytes:
+    """The programs of a model, after a run, so that a driver that compiles late has compiled them."""
     settings = model.prepared.settings
     limited, execution = settings.limit_opencl_kernel_time, settings.execution
-    built = BUILT_PROGRAMS.of(opened)
-    opened.load(model.plan_file, tuned_file, built.file, limit_kernel_time=limited, execution=execution)
+    built = BUILT_PROGRAMS.of(opened).file
+    opened.load(model.plan_file, tuned_file, built, limit_kernel_time=limited, execution=execution)
     opened.write_inputs(TestData(model.prepared, {}).inputs)
     opened.first_round()
-    opened.write("save_kernels", file=local.name)
-    opened.transport.pull(local.name, local)
-    (saved,) = decode_kernels(local.read_bytes(), f"compiled kernels of {model.prepared.name}")
-    return saved
-
-
-def _common(fingerprints: Sequence[Fingerprint]) -> Fingerprint:
-    first = fingerprints[0]
-    assert all(fingerprint == first for fingerprint in fingerprints), "one device, one fingerprint"
-    return first
+    kernels = tuned_file.with_name("kernels.bin")
+    opened.write("save_kernels", file=kernels.name)
+    opened.transport.pull(kernels.name, kernels)
+    return kernels.read_bytes()

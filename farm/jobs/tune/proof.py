@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from farm.artifacts import ModelRecord
 from farm.config.execution import Execution
-from farm.jobs.compare.interleaved import DEFAULTS, Effort, PlanMeasurement, TunedFiles, measure_in_turns
+from farm.jobs.compare.interleaved import (
+    DEFAULTS,
+    Effort,
+    Pairs,
+    PlanMeasurement,
+    Rehearsed,
+    TunedFiles,
+    ratio_of,
+    rehearsed,
+)
 from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
@@ -23,7 +32,7 @@ from farm.rows.tune import TuneOutcome
 from runtime.statistics.ratios import Ratio
 from tuner.budget import Deadline
 
-ONE_EACH = Effort(processes=1, turns=4)  # all launch the same: there is no gain to make sure of
+ONE_EACH = Effort(processes=1, turns=4)  # where there is no gain to make sure of
 NOTHING_TO_PROVE_S = 5.0  # after which a model whose rounds take seconds is not run again for it
 LEAST_GAIN = 0.01  # of the time of what it replaces
 UNCONFIRMED = "a second proof did not confirm the gain"
@@ -79,44 +88,79 @@ def prove(
     in_force: TunedFiles | None,
     data: TestData,
     deadline: Deadline,
+    *,
+    is_default: bool = False,
+    changes: bool = False,
 ) -> Proof:
     """Measures a model in all three ways and decides; `in_force` is None where that is the default, or the new one.
 
-    Each way has its own plan. Too few processes until the deadline prove nothing.
+    Each way has its own plan. Too few processes until the deadline prove nothing. Where it `changes` what is in force,
+    a gain is proved again. With `is_default` the new way is the default's, which runs once.
     """
     opened.progress.stage(f"{tuned.prepared.name}: default against {'in force and ' if in_force else ''}tuned")
     other = default_plan(opened, tuned.prepared).file(tuned.prepared) if tuned.version.choice else None
     default_way = dataclasses.replace(DEFAULTS, plan=other, built=BUILT_PROGRAMS.of(opened).file)
     if in_force and tuned.is_new_plan:
         in_force = dataclasses.replace(in_force, plan=tuned.in_force.file(tuned.prepared))
-    ways, begin_s = [default_way, *([in_force] if in_force else []), new], deadline.clock()
+    ways = [new] if is_default else [default_way, *([in_force] if in_force else []), new]
     plan_file, most_ratio = tuned.version.file(tuned.prepared), tuned.chosen.most_ratio if tuned.chosen else 1.0
-    effort = _effort(tuned, deadline, most_ratio)
-    (default, *others), throttling = measure_in_turns(opened, plan_file, ways, data, effort)
+
+    def measured(each: Rehearsed, until: Deadline) -> Proof:
+        begin_s = deadline.clock()
+        of_ways, throttling = each.measure(_effort(tuned, until, most_ratio))
+        return _judged(tuned, of_ways, throttling, data, most_ratio, deadline.clock() - begin_s)
+
+    with rehearsed(opened, plan_file, ways, data) as each:
+        first = measured(each, deadline.share(0.5) if changes else deadline)
+        return proved_again(first, lambda: measured(each, deadline)) if changes else first
+
+
+def _judged(
+    tuned: ModelTuning,
+    of_ways: Sequence[PlanMeasurement],
+    throttling: Throttling,
+    data: TestData,
+    most_ratio: float,
+    took_s: float,
+) -> Proof:
+    """What measurements of the default, of what is in force if it is another, and of the new say."""
+    default, *between, new = of_ways if len(of_ways) > 1 else (*of_ways, *of_ways)
     default = dataclasses.replace(default, load=tuned.first_load or default.load)
-    incumbent, measured = (others[0] if in_force else None), others[-1]
-    validation = compare_outputs(tuned.prepared, tuned.target, data.expected, measured.outputs)
-    ending = _ending(validation, measured)
-    ratios = gains(default, incumbent, measured)
-    outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, ratios, most_ratio)
-    reason = with_remedy(reason, deadline.clock() - begin_s, measured)
-    return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
+    incumbent = between[0] if between else None
+    validation = compare_outputs(tuned.prepared, tuned.target, data.expected, new.outputs)
+    ending = _ending(validation, new)
+    outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, gains(default, incumbent, new), most_ratio)
+    return Proof(outcome, with_remedy(reason, took_s, new), ending, validation, default, incumbent, new, throttling)
 
 
 def _effort(tuned: ModelTuning, deadline: Deadline, most_ratio: float) -> Effort:
     if tuned.has_news:
-        return Effort(deadline=deadline, is_settled=functools.partial(is_decided, most_ratio=most_ratio))
+        return Effort(deadline=deadline, is_settled=lambda ways: _is_settled(ways, most_ratio))
     return dataclasses.replace(ONE_EACH, deadline=deadline.within(NOTHING_TO_PROVE_S))
 
 
-def is_decided(ratios: Sequence[Ratio], most_ratio: float = 1.0) -> bool:
+def _is_settled(ways: Sequence[Pairs], most_ratio: float) -> bool:
+    part = len(ways[0]) / Effort().processes
+    return is_decided([ratio for pairs in ways if (ratio := ratio_of(pairs))], most_ratio, part)
+
+
+def is_decided(ratios: Sequence[Ratio], most_ratio: float = 1.0, part: float = 0.0) -> bool:
     """Whether so many processes leave no doubt: gains that count over all of the others, or hopeless over one."""
-    return all(ratio.high <= most_ratio - LEAST_GAIN for ratio in ratios) or is_hopeless(ratios, most_ratio)
+    is_gain = all(ratio.high <= most_ratio - LEAST_GAIN for ratio in ratios)
+    return is_gain or is_hopeless(ratios, most_ratio, part)
 
 
-def is_hopeless(ratios: Sequence[Ratio], most_ratio: float = 1.0) -> bool:
-    """Whether so many processes have gained next to nothing over one of the others that further ones prove no gain."""
-    return any(ratio.value > most_ratio - LEAST_GAIN / 2 for ratio in ratios)
+def is_hopeless(ratios: Sequence[Ratio], most_ratio: float = 1.0, part: float = 0.0) -> bool:
+    """Whether further processes prove no gain over one of the others: next to nothing is gained, or too uncertainly.
+
+    `part` of all processes have run: the interval of all will be narrower by the root of that. It may yet be at another
+    place, by half of what it is wide to one side.
+    """
+    narrower = math.sqrt(part) - 0.5
+    return any(
+        ratio.value > most_ratio - LEAST_GAIN / 2 or ratio.value + narrower * (ratio.high - ratio.value) > most_ratio
+        for ratio in ratios
+    )
 
 
 def gains(default: PlanMeasurement, incumbent: PlanMeasurement | None, new: PlanMeasurement) -> dict[str, Ratio | None]:

@@ -14,7 +14,7 @@ from farm.jobs.further import judge_further, keeping
 from farm.jobs.models.prepare import TestData, validation_data
 from farm.jobs.tune.collect import Draft, draft, publish_draft
 from farm.jobs.tune.keeping import keep_choice
-from farm.jobs.tune.proof import THE_SAME, Proof, prove, proved_again
+from farm.jobs.tune.proof import THE_SAME, Proof, prove
 from farm.jobs.tune.schedule import TuningSchedule
 from farm.jobs.tune.search import ModelTuning
 from farm.rows.tune import TuneOutcome
@@ -56,11 +56,10 @@ def prove_and_publish(
 
     Raises DeviceLostError with nothing published: what the search found is in its journal.
     """
-    opened.progress.stage(f"{library}: compiling the tuned kernels")
     proposed = draft(opened, library, models)
     data = {tuned.prepared.name: validation_data(tuned.prepared) for tuned in models}
     with TemporaryDirectory() as folder:
-        new = TunedFiles(*proposed.write(Path(folder)))
+        new = proposed.files(opened, Path(folder))
         proofs = {
             tuned.prepared.name: _proof(opened, proposed, tuned, new, data[tuned.prepared.name], schedule.proof())
             for tuned in models
@@ -68,7 +67,12 @@ def prove_and_publish(
     proved = [(tuned, proof) for tuned in models if isinstance(proof := proofs[tuned.prepared.name], Proof)]
     accepted = [tuned for tuned, proof in proved if proof.outcome == TuneOutcome.NEW]
     evidence = [proof.evidence(tuned) for tuned, proof in proved if tuned in accepted or not proposed.in_force]
-    publish_draft(opened, proposed, accepted, evidence, settings)
+    compiled = {
+        tuned.prepared.name: proof.new.kernels
+        for tuned, proof in proved
+        if (tuned in accepted or not tuned.has_news) and proof.new.kernels
+    }
+    publish_draft(opened, proposed, accepted, evidence, settings, compiled)
     for tuned, proof in proved:
         if tuned in accepted and tuned.is_new_plan:
             keep_choice(opened, tuned, proof)
@@ -78,12 +82,11 @@ def prove_and_publish(
 def _proof(
     opened: OpenUnit, proposed: Draft, tuned: ModelTuning, new: TunedFiles, data: TestData, deadline: Deadline
 ) -> Proof | JobError:
-    changes = proposed.changes(tuned)
-    incumbent = proposed.destination.files_there if changes and proposed.differs_from_default(tuned) else None
+    changes, differs = proposed.changes(tuned), proposed.differs_from_default(tuned)
+    incumbent = proposed.destination.files_there if changes and differs else None
+    is_default = not (tuned.has_news or changes or differs)
     try:
-        proof = prove(opened, tuned, new, incumbent, data, deadline.share(0.5))
-        if changes:
-            proof = proved_again(proof, lambda: prove(opened, tuned, new, incumbent, data, deadline))
+        proof = prove(opened, tuned, new, incumbent, data, deadline, is_default=is_default, changes=changes)
     except DeviceLostError:
         raise
     except JobError as error:
@@ -96,7 +99,7 @@ def _proof(
 def judged_further(opened: OpenUnit, proof: Proof, tuned: ModelTuning, new: TunedFiles, data: TestData) -> Proof:
     """What is about to be published is also right before squashing operators and with further inputs, or is not."""
     version = tuned.version
-    load = keeping(opened, tuned.prepared, version.plan.target, version.choice, (new.tuned, new.kernels))
+    load = keeping(opened, tuned.prepared, version.plan.target, version.choice, (new.tuned, new.kernels or new.built))
     validation = judge_further(opened, tuned.prepared, data, proof.validation, load)
     if validation.is_ok:
         return proof

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,8 +49,8 @@ def _measured(opened: OpenUnit, tunings: Sequence[ModelTuning], data: TestData) 
 
 def _files(opened: OpenUnit, tuned: ModelTuning, folder: Path) -> TunedFiles:
     folder.mkdir()
-    files = draft(opened, tuned.prepared.deployment.library_name, [tuned]).write(folder)
-    return TunedFiles(*files, plan=tuned.version.file(tuned.prepared))
+    files = draft(opened, tuned.prepared.deployment.library_name, [tuned]).files(opened, folder)
+    return dataclasses.replace(files, plan=tuned.version.file(tuned.prepared))
 
 
 def agreed(first: ModelTuning, other: ModelTuning) -> TuningAgreement:

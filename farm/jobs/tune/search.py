@@ -18,12 +18,19 @@ from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.tune.built_programs import start_from_source
 from farm.jobs.tune.journals import opened_journal
 from farm.jobs.tune.schedule import TuningSchedule, needed_budget_s
-from farm.jobs.tune.selecting import BUDGET_SHARE, MOST_SHARES, ChoiceOnce, PlanVersion, Selecting, SelectionOutcome
+from farm.jobs.tune.selecting import (
+    BUDGET_SHARE,
+    MOST_SHARES,
+    ChoiceOnce,
+    EarlierModels,
+    PlanVersion,
+    Selecting,
+    SelectionOutcome,
+)
 from farm.jobs.tune.shared_search import SharedSearch
 from farm.jobs.tune.trials import UnitTrials, trials_on, use_name
 from farm.workspace import journal_file
 from runtime.errors import UnsupportedError
-from runtime.lowering.launch import Launch
 from runtime.lowering.lower import Options
 from runtime.peaks import NOT_MEASURED
 from runtime.plan.plan import Plan
@@ -189,8 +196,8 @@ def search_models(
     clock = schedule.deadline.clock
     lowered = [tuned for model in models if (tuned := _lowered(opened, model, options.memory, clock))]
     if options.selects:
-        made, launches = choices or ChoiceOnce(), dict[str, Launch]()
-        lowered = [_chosen(opened, tuned, options, schedule, made, launches) for tuned in lowered]
+        made, earlier = choices or ChoiceOnce(), EarlierModels()
+        lowered = [_chosen(opened, tuned, options, schedule, made, earlier) for tuned in lowered]
     groups: dict[Key, list[ModelTuning]] = {}
     for tuned in lowered:
         key = (tuned.target, tuned.options, tuned.prepared.settings.execution)
@@ -229,7 +236,7 @@ def _chosen(
     options: SearchOptions,
     schedule: TuningSchedule,
     choices: ChoiceOnce,
-    launches: dict[str, Launch],
+    earlier: EarlierModels,
 ) -> ModelTuning:
     """A model with the plan that is worth tuning: the cheapest one, where it is no slower than the one in force."""
     measuring, proof = schedule.selection()
@@ -238,7 +245,7 @@ def _chosen(
     in_force = opened.planner.artifact_files(tuned.prepared.deployment.library_name)
     tuned_file, kernels_file = (path if path.is_file() else None for path in in_force)
     files = TunedFiles(tuned_file, kernels_file)
-    way = (options.fresh, options.shared, launches)
+    way = (options.fresh, options.shared, earlier)
     selecting = Selecting(opened, tuned.prepared, tuned.target, tuned.in_force, files, budget, proof, *way)
     key = (id(tuned.prepared), tuned.target, tuned.in_force.choice)
     return dataclasses.replace(tuned, chosen=choices.made(key, selecting.chosen))

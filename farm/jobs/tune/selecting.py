@@ -10,15 +10,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import statistics
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from pathlib import Path
 
-from farm.config.execution import Execution
 from farm.jobs.choices.costs import KnownCosts, known_costs, trials_fingerprint
 from farm.jobs.choices.model_choice import chosen_data_type, memory_goal, ms_by_data_type
-from farm.jobs.compare.interleaved import Effort, PlanFile, TunedFiles, measure_in_turns
+from farm.jobs.compare.interleaved import Effort, Pairs, PlanFile, TunedFiles, measure_in_turns
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models import plans
@@ -50,7 +50,6 @@ from runtime.selection.precisions import (
 )
 from runtime.selection.selection import GraphSelection
 from runtime.selection.trials import nodes_with
-from runtime.statistics.ratios import Ratio
 from runtime.target import Target
 from runtime.types import Precisions
 from tuner.budget import NO_DEADLINE, Budget, Deadline
@@ -64,7 +63,8 @@ PLANS = 2  # a budget that may grow covers the launches of the plan in force, an
 LEAST_PEAKS_S = 0.1  # device time in which it is worth beginning with the peaks
 PEAKS_SHARE = 0.2  # of that time at most, for the peaks that the model is made with
 LEAST_GAIN = 0.005  # predicted: less is no reason to change the plan
-PROCESSES = Effort(processes=8)
+LEAD = 3  # pairs of processes more for one plan than for the other: on which side a ratio is, not how large
+PROCESSES = Effort(processes=8, least=LEAD)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,13 +143,23 @@ class ChoiceOnce:
             return self._made[key]
 
 
+@dataclasses.dataclass
+class EarlierModels:
+    """What the choices of earlier models in a call have shown on a unit, to which each model adds.
+
+    `launches`: those that may be chosen, by key: what is known of them tells how far off the model is. `known`: what
+    was measured, for a model that takes over nothing from before the call.
+    """
+
+    launches: dict[str, Launch] = dataclasses.field(default_factory=dict)
+    known: dict[str, KnownCosts] = dataclasses.field(default_factory=dict)
+
+
 @dataclasses.dataclass(frozen=True)
 class Selecting:
     """A model on a unit, with the plan in force there and the artifacts that this is loaded with.
 
-    `budget` is for measuring candidates, `proof` when the proof of what was chosen must have ended. `launches` are
-    those of earlier models that may be chosen, by key: what is known of them tells how far off the model is. Those of
-    this model are added.
+    `budget` is for measuring candidates, `proof` when the proof of what was chosen must have ended.
     """
 
     opened: OpenUnit
@@ -161,11 +171,12 @@ class Selecting:
     proof: Deadline = NO_DEADLINE
     fresh: bool = False
     shared: Path | None = None
-    launches: dict[str, Launch] = dataclasses.field(default_factory=dict)
+    earlier: EarlierModels = dataclasses.field(default_factory=EarlierModels)
 
     def chosen(self) -> SelectionOutcome:
         """Measures the peaks, then as `_chosen` says."""
         known, spent = self._with_peaks(self._known())
+        self.earlier.known[self._fingerprint] = known
         return dataclasses.replace(self._chosen(known, spent), peaks=known.peaks)
 
     def _chosen(self, known: KnownCosts, spent: _Spent) -> SelectionOutcome:
@@ -286,7 +297,7 @@ class Selecting:
 
     def _known(self) -> KnownCosts:
         if self.fresh:
-            return KnownCosts(self.target, {})
+            return self.earlier.known.get(self._fingerprint, KnownCosts(self.target, {}))
         known = known_costs(self.target, self.prepared.settings.execution)
         for refused in known.refused:
             self.opened.progress.stage(f"not used for costs: {refused}")
@@ -298,11 +309,12 @@ class Selecting:
         share = dataclasses.replace(self.budget, device_s=PEAKS_SHARE * self.budget.device_s)
         if share.device_s < LEAST_PEAKS_S:
             return known, _Spent()
-        with self._journal(execution) as journal:
+        with self._journal() as journal:
             known_ms, clock = dict(known.best_ms), self.budget.deadline.clock
             trials = PeakTrials(self.opened, self.target, execution, journal, share.left_s, known_ms, clock)
             peaks = trials.measured()
-        return dataclasses.replace(known, peaks=peaks), _Spent(device_s=trials.device_s)
+        known = dataclasses.replace(known, peaks=peaks, best_ms=known_ms)
+        return known, _Spent(device_s=trials.device_s)
 
     def _measured(
         self, candidates: Mapping[Precisions, Candidates], before: Sequence[Launch], known: KnownCosts, spent: _Spent
@@ -311,8 +323,8 @@ class Selecting:
 
         At last come the launches of the plan in force, for a prediction to compare with.
         """
-        self.launches.update(by_key(launch for each in candidates.values() for launch in each.launches()))
-        with self._journal(self.prepared.settings.execution) as journal:
+        self.earlier.launches.update(by_key(launch for each in candidates.values() for launch in each.launches()))
+        with self._journal() as journal:
             trials = {precisions: self._trials(precisions, journal, known) for precisions in candidates}
 
             def total() -> _Spent:
@@ -327,7 +339,7 @@ class Selecting:
                 each.left_s = lambda: granted().left_s(total().device_s)
             asked: set[str] = set()
             while True:
-                known = known.calibrated(self.launches)
+                known = known.calibrated(self.earlier.launches)
                 precisions, new = self._needed(candidates, known, asked)
                 if not new or trials[precisions].is_over():
                     break
@@ -340,7 +352,7 @@ class Selecting:
             for start in range(0, len(unknown) if in_force in candidates else 0, BATCH):
                 trials[in_force].time(nodes_with(unknown[start : start + BATCH], candidates[in_force]))
                 known = known.with_measured(trials[in_force].ms)
-        known = known.calibrated(self.launches)
+        known = self.earlier.known[self._fingerprint] = known.calibrated(self.earlier.launches)
         return known, dataclasses.replace(total(), left=len(new), granted_s=granted().device_s)
 
     def _trials(self, precisions: Precisions, journal: Journal, known: KnownCosts) -> CandidateTrials:
@@ -364,9 +376,13 @@ class Selecting:
         precisions, needed = needed_in_cheapest(candidates, known.measured, bound, self._goal)
         return precisions, [each.key for each in needed if each.key not in asked]
 
-    def _journal(self, execution: Execution) -> Journal:
-        fingerprint, provenance = trials_fingerprint(self.target, execution), {"gpu_family": self.target.gpu_family}
-        journal = opened_journal(self.opened.unit.soc, fingerprint, provenance, self.fresh, self.shared)
+    @property
+    def _fingerprint(self) -> str:
+        return trials_fingerprint(self.target, self.prepared.settings.execution)
+
+    def _journal(self) -> Journal:
+        provenance = {"gpu_family": self.target.gpu_family}
+        journal = opened_journal(self.opened.unit.soc, self._fingerprint, provenance, self.fresh, self.shared)
         if journal.set_aside:
             self.opened.progress.stage(f"a journal of another version was set aside as {journal.set_aside}")
         return journal
@@ -391,26 +407,31 @@ class Selecting:
             self.opened, new.file(self.prepared), ways, self._accuracy.data, effort
         )
         validation = compare_outputs(self.prepared, new.plan.target, self._accuracy.data.expected, chosen.outputs)
-        ratio = chosen.over(before)
+        pairs, ratio = chosen.pairs_over(before), chosen.over(before)
+        figures = figures.model_copy(update={"time_ratio": statistics.median(pairs)})
         if ratio:
             figures = figures.model_copy(update={"time_ratio": ratio.value, "time_ratio_ci": (ratio.low, ratio.high)})
         if validation.ending.status != Status.OK:
             return self._refused(figures, validation.ending.reason)
-        return self._decided(new, figures, ratio, throttling.throttled)
+        return self._decided(new, figures, len(pairs), throttling.throttled)
 
-    def _is_certain(self, ratios: Sequence[Ratio]) -> bool:
-        """Whether the interval leaves no doubt on which side of what is allowed the chosen plan is."""
-        return all(not ratio.low <= self._most_ratio <= ratio.high for ratio in ratios)
+    def _is_certain(self, ways: Sequence[Pairs]) -> bool:
+        """Whether pairs leave little doubt on which side of what is allowed the chosen plan is.
 
-    def _decided(
-        self, new: PlanVersion, figures: ChoiceFigures, ratio: Ratio | None, throttled: str
-    ) -> SelectionOutcome:
-        if throttled or ratio is None:
+        It is proved against the default again, once it is tuned.
+        """
+        (pairs,) = ways
+        slower = sum(ratio > self._most_ratio for ratio in pairs)
+        return abs(len(pairs) - 2 * slower) >= LEAD
+
+    def _decided(self, new: PlanVersion, figures: ChoiceFigures, pairs: int, throttled: str) -> SelectionOutcome:
+        if throttled or pairs < LEAD:
             reason = f"heat spoiled the comparison: {throttled}" if throttled else "too few processes ran in the budget"
             undecided = figures.model_copy(update={"outcome": ChoiceOutcome.UNDECIDED, "reason": reason})
             return SelectionOutcome(self.in_force, undecided)
-        if ratio.value > self._most_ratio:
-            return self._refused(figures, f"measured {ratio.value:.3f} times the time of the plan in force")
+        ratio = figures.time_ratio or 1.0
+        if ratio > self._most_ratio:
+            return self._refused(figures, f"measured {ratio:.3f} times the time of the plan in force")
         return SelectionOutcome(new, figures.model_copy(update={"outcome": ChoiceOutcome.CHOSEN}), self._most_ratio)
 
     def _same(self, figures: ChoiceFigures, left: int) -> SelectionOutcome:

@@ -1,5 +1,6 @@
 // Scaled dot-product attention: y[b][h][l] = sum over s of p[s] * v[b][h][s], where p is the softmax over s of
-// scale * (q[b][h][l] . k[b][h][s]) + mask[b][h][l][s]; masked 0: there is no mask; causal 1: only keys s <= l count.
+// scale * (q[b][h][l] . k[b][h][s]) + mask[b][h][l][s]; masked 0: there is no mask, 2: a query of which it hides all
+// keys has 0, not NaN; causal 1: only keys s <= l count.
 // Every loop has its stride in each tensor, in the order batch, head, place, element. DEPTH and VALUES are the elements
 // of a query and of a value, as the arguments depth and values.
 // The keys are passed over once: the greatest score so far divides the weights, and what was summed is scaled anew.
@@ -174,7 +175,7 @@ kernel void attention(global const storage *q, int q_offset, global const storag
     y += y_offset + b * ys0 + h * ys1 + first * ys2;
     for (int p = 0; p < min(QUERIES, queries - first); p++)
         for (int j = 0; j < VALUE_VECTORS; j++)
-            store_strided(sum[p][j] / total[p], y + p * ys2 + j * VECTOR * ys3, ys3, VALUES - j * VECTOR);
+            store_strided(masked < 2 || total[p] > 0.0f ? sum[p][j] / total[p] : 0.0f, y + p * ys2 + j * VECTOR * ys3, ys3, VALUES - j * VECTOR);
 #else
     const int l = min((int)get_global_id(1), queries - 1), pair = min((int)get_global_id(2), batch * heads - 1);
     const int b = pair / heads, h = pair % heads;
@@ -234,6 +235,6 @@ kernel void attention(global const storage *q, int q_offset, global const storag
         return;
     UNROLLED for (int j = 0; j < VALUE_VECTORS; j++)
         if (j % step == first)
-            store_strided(sum[j] / total, y + j * VECTOR * ys3, ys3, VALUES - j * VECTOR);
+            store_strided(masked < 2 || total > 0.0f ? sum[j] / total : 0.0f, y + j * VECTOR * ys3, ys3, VALUES - j * VECTOR);
 #endif
 }

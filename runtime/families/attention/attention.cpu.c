@@ -264,11 +264,14 @@ static turn_state turn_start(const job *all, uint32_t turn, uint32_t worker) {
     return own;
 }
 
-/* The sums, divided by the totals, to where the output lies. */
+/* The sums, divided by the totals, to where the output lies. Of masked 2 a query without weights has 0, not NaN. */
 static void turn_end(const turn_state *turn, float *y) {
     const dims *d = &turn->all->d;
     for (int64_t p = 0; p < turn->count; p++, y += d->ys[2]) {
-        scaled_copy(turn->sums + p * d->values, 1, 1.0f / turn->total[p], d->values, y, d->ys[3]);
+        float *sums = turn->sums + p * d->values, total = turn->total[p];
+        bool is_hidden = d->masked == 2 && !(total > 0.0f);
+        if (is_hidden) memset(sums, 0, (size_t)d->values * sizeof *sums);
+        scaled_copy(sums, 1, is_hidden ? 0.0f : 1.0f / total, d->values, y, d->ys[3]);
     }
 }
 

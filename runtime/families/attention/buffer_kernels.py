@@ -71,7 +71,7 @@ BUFFER_KERNELS = (
         "attention",
         "Attention",
         "q:flat k:flat v:flat mask:flat y:flat",
-        f"{_EXTENTS} {' '.join(indexed(f'{tensor}s', 4, ':any') for tensor in _LOOPS)} masked:0-1 causal:0-1",
+        f"{_EXTENTS} {' '.join(indexed(f'{tensor}s', 4, ':any') for tensor in _LOOPS)} masked:0-2 causal:0-1",
         _shapes,
         _work_items,
         floats="scale",

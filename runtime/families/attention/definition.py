@@ -28,8 +28,10 @@ def compute_attention(arguments: Sequence[Array | None], attributes: Mapping[str
         scores = scores + views["mask"]
     if attributes["causal"]:
         scores = np.where(np.tri(*scores.shape[2:], dtype=np.bool_), scores, -np.inf)
-    powers = np.exp(scores - scores.max(axis=3, keepdims=True))
-    y = (powers / powers.sum(axis=3, keepdims=True)) @ views["v"]
+    with np.errstate(invalid="ignore"):  # infinity less itself, where all keys are hidden
+        powers = np.exp(scores - scores.max(axis=3, keepdims=True))
+        weights = powers / powers.sum(axis=3, keepdims=True)
+    y = (np.where(np.isnan(weights), 0, weights) if attributes["safe"] else weights) @ views["v"]
     out = np.empty(attributes["shape"], y.dtype)
     _view(out, 0, y.shape, attributes["y_strides"])[...] = y
     return out

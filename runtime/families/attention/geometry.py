@@ -11,6 +11,7 @@ other, or in one tensor with queries, keys and values. Attributes:
     mask_strides                     (batch, head, query, key), 0 where the mask repeats or is absent
     shape, y_strides                 the output's shape, and its strides (batch, head, query, element)
     scale, causal                    causal: a key behind the query's place counts nothing
+    safe                             a query of which all keys are hidden (whose weights are NaN) gives 0, not NaN
 """
 
 import math
@@ -23,7 +24,7 @@ from runtime.semantics.generic import row_major_strides
 Shape = tuple[int, ...]
 ATTRIBUTES: Mapping[str, Literal["ints", "float", "bool"]] = {
     **dict.fromkeys(("extents", "q_strides", "k_strides", "v_strides", "mask_strides", "y_strides"), "ints"),
-    **{"offsets": "ints", "shape": "ints", "scale": "float", "causal": "bool"},
+    **{"offsets": "ints", "shape": "ints", "scale": "float", "causal": "bool", "safe": "bool"},
 }
 
 

@@ -176,6 +176,7 @@ def _loops(graph: Graph, product: Node, values: Node, behind: Sequence[Node]) ->
         "y_strides": (0, *y)[-4:],
         "scale": 1.0,
         "causal": False,
+        "safe": False,
     }
 
 

@@ -1,7 +1,7 @@
 """Conv.
 
-A convolution of floats over one or two axes with constant filters has kernels; any other is one strided product of the
-padded input's windows and the filters.
+A convolution of floats over one or two axes with constant filters has kernels, and one over three becomes such; any
+other is one strided product of the padded input's windows and the filters.
 """
 
 from collections.abc import Mapping
@@ -30,13 +30,14 @@ def _conv(node: OnnxNode, builder: GraphBuilder) -> None:
     windows = read_windows(node, shape[2:], filters[2:])
     group = node.integer("group", 1)
     constant = builder.constant(w) is not None and (not bias or builder.constant(bias) is not None)
-    if len(shape) > 4 or not constant or builder.dtype(x) != np.float32:
+    if len(shape) > 5 or not constant or builder.dtype(x) != np.float32:
         windowed_product(node, builder, x, w, windows, group, bias, node.output)
         return
     for index, what in ((1, "filter"), (2, "bias")):
         if node.optional(index):
             builder.weights(node, index, what)
-    planar_convolution(node, builder, x, w, windows, group, bias, node.output)
+    convolution = planar_convolution if len(shape) < 5 else _spatial_convolution
+    convolution(node, builder, x, w, windows, group, bias, node.output)
 
 
 def planar_convolution(
@@ -67,6 +68,42 @@ def planar_convolution(
         return y
     batch, channels, _, length = builder.shape(y)
     return emit.reshape(y, (batch, channels, length), output)
+
+
+def _spatial_convolution(
+    node: OnnxNode, builder: GraphBuilder, x: str, w: str, windows: Windows, group: int, bias: str, output: str
+) -> None:
+    """Adds a convolution over three axes as one over two, whose images are frames.
+
+    Each frame of the result has the frames under its filter as channels; a filter of one pixel needs no such copies.
+    """
+    emit, (batch, channels, frames, height, width) = Emitter(node, builder), builder.shape(x)
+    filters, (depth, *kernel) = builder.shape(w)[0], windows.kernel
+    top, left, bottom, right = windows.pads[1:3] + windows.pads[4:]
+    out, before, behind = windows.outputs((frames, height, width)), windows.pads[0], windows.pads[3]
+    x = emit.reshape(x, (batch, channels, frames, height * width))
+    if out[1:] == (height, width) and kernel == [1, 1] and not any((top, left, bottom, right)):
+        along = [(windows.strides[0], 1), (windows.dilations[0], 1), (depth, 1), (before, 0, behind, 0)]
+        strides, dilations, size, pads = along
+        plain = Windows(size, strides, dilations, pads, (0,) * 4)
+        w = emit.reshape(w, (*builder.shape(w)[:2], *size))
+        emit.reshape(planar_convolution(node, builder, x, w, plain, group, bias), (batch, filters, *out), output)
+        return
+    if before or behind:
+        pads = (0, 0, before, 0, 0, 0, behind, 0)
+        x = emit.op("Pad", x, pads=pads, value=0.0, mode="constant")
+    if depth == windows.strides[0] == 1:
+        x = emit.transpose(x, (0, 2, 1, 3))
+    else:
+        each, channel, frame, _ = row_major_strides(builder.shape(x))
+        steps = (each, windows.strides[0] * frame, channel, windows.dilations[0] * frame, 1)
+        x = emit.view(x, (batch, out[0], channels, depth, height * width), steps)
+    x = emit.reshape(x, (batch * out[0], channels * depth, height, width))
+    w = emit.reshape(w, (filters, builder.shape(w)[1] * depth, *kernel))
+    plain = Windows(tuple(kernel), windows.strides[1:], windows.dilations[1:], (top, left, bottom, right), (0,) * 4)
+    y = planar_convolution(node, builder, x, w, plain, group, bias)
+    y = emit.reshape(y, (batch, out[0], filters, *out[1:]))
+    emit.transpose(y, (0, 2, 1, 3, 4), output)
 
 
 def windowed_product(

@@ -80,7 +80,7 @@ class Convolution:
             return Algorithm.DIRECT
         if self.builder.chosen:
             return self.builder.chosen.algorithm
-        first, *others = self.builder.options.algorithms
+        first, *others = self.builder.options.algorithms_on(self.builder.target)
         return self._modelled_algorithm() if others else first
 
     def _modelled_algorithm(self) -> Algorithm:

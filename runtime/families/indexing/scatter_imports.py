@@ -21,6 +21,10 @@ _REDUCTIONS = ("none", "add", "mul", "max", "min")
 def _write(
     node: OnnxNode, builder: GraphBuilder, inputs: tuple[str, str, str], places: Mapping[str, object], function: str
 ) -> None:
+    x, indices, updates = inputs
+    if 0 in (*builder.shape(indices), *builder.shape(updates)):  # as slices that end where they begin leave
+        Emitter(node, builder).op("Identity", x, output=node.output)
+        return
     builder.emit(node, "IndexedWrite", inputs, {**places, "function": function}, node.output)
 
 

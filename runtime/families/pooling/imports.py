@@ -1,7 +1,8 @@
 """MaxPool, AveragePool, LpPool and the global pools.
 
-Global pooling, and an average over the whole image, become ReduceMean and ReduceMax. Windows over other than two axes,
-with dilation, or of other element types than float32 are strided reductions.
+Global pooling, and an average over the whole image, become ReduceMean and ReduceMax. Greatest elements over three axes
+are found over two, then over one. Other windows over other than two axes, with dilation, or of other element types than
+float32 are strided reductions.
 """
 
 import itertools
@@ -32,6 +33,8 @@ def _max_pool(node: OnnxNode, builder: GraphBuilder) -> None:
     if _has_kernel(builder, x, windows):
         attributes = {"kernel": windows.kernel, "strides": windows.strides, "pads": windows.pads}
         builder.emit(node, "MaxPool", [x], attributes, node.output)
+    elif len(windows.kernel) == 3 and builder.dtype(x) == np.float32 and windows.dilations == (1, 1, 1):
+        _spatial_maximum(node, builder, x, windows)
     else:
         _reduced(node, builder, x, windows, "max", node.output)
     if wants_places:
@@ -40,6 +43,25 @@ def _max_pool(node: OnnxNode, builder: GraphBuilder) -> None:
 
 def _has_kernel(builder: GraphBuilder, x: str, windows: Windows) -> bool:
     return len(windows.kernel) == 2 and builder.dtype(x) == np.float32 and windows.dilations == (1, 1)
+
+
+def _spatial_maximum(node: OnnxNode, builder: GraphBuilder, x: str, windows: Windows) -> None:
+    """Windows within each frame, then along the frames."""
+    emit, (batch, channels, frames, *size) = Emitter(node, builder), builder.shape(x)
+    out, (before, top, left, behind, bottom, right) = windows.outputs((frames, *size)), windows.pads
+    within: dict[str, Any] = {
+        "kernel": windows.kernel[1:],
+        "strides": windows.strides[1:],
+        "pads": (top, left, bottom, right),
+    }
+    along: dict[str, Any] = {
+        "kernel": (windows.kernel[0], 1),
+        "strides": (windows.strides[0], 1),
+        "pads": (before, 0, behind, 0),
+    }
+    x = emit.op("MaxPool", emit.reshape(x, (batch, channels * frames, *size)), **within)
+    x = emit.op("MaxPool", emit.reshape(x, (batch, channels, frames, math.prod(out[1:]))), **along)
+    emit.reshape(x, (batch, channels, *out), node.output)
 
 
 def _lowest(dtype: np.dtype[Any]) -> float:

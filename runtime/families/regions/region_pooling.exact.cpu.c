@@ -91,13 +91,20 @@ static span span_of(const pooling *args, const double *region, int axis, int64_t
     return s;
 }
 
+static double pixel_load(const rt_strided *x, int64_t at) {
+    if (x->type == RT_ELEMENT_TYPE_F32) return (double)((const float *)x->base)[at];
+    double value;
+    rt_strided_reals(x, at, 1, 1, &value);
+    return value;
+}
+
 /* The mean or the greatest of the pixels; 0 of none. */
 static double pixels_join(const rt_strided *x, int64_t at, const span *rows, const span *columns, bool greatest) {
-    double joined = greatest ? -INFINITY : 0, value;
+    double joined = greatest ? -INFINITY : 0;
     if (rows->last <= rows->first || columns->last <= columns->first) return 0;
     for (int64_t i = rows->first; i < rows->last; i++) {
         for (int64_t j = columns->first; j < columns->last; j++) {
-            rt_strided_reals(x, at + i * rows->step + j * columns->step, 1, 1, &value);
+            double value = pixel_load(x, at + i * rows->step + j * columns->step);
             joined = !greatest ? joined + value : joined > value || joined != joined ? joined : value;
         }
     }
@@ -119,7 +126,7 @@ static void samples_find(const span *s, double *first, double *last) {
 static bool tap_find(const span *s, double number, tap *t) {
     double place = s->start + (number + 0.5) * s->distance, last = (double)(s->size - 1);
     if (!(place >= -1 && place <= (double)s->size)) return false;
-    place = fmin(fmax(place, 0), last);
+    place = place < 0 ? 0 : place > last ? last : place;
     t->at[0] = (int64_t)place;
     t->at[1] = t->at[0] < s->size - 1 ? t->at[0] + 1 : t->at[0];
     t->weight[1] = place - (double)t->at[0];
@@ -131,8 +138,7 @@ static bool tap_find(const span *s, double number, tap *t) {
 static double sample_join(const rt_strided *x, int64_t at, const span *rows, const span *columns, const tap *row,
                           const tap *column, double joined, bool greatest) {
     for (int i = 0; i < 4; i++) {
-        double value;
-        rt_strided_reals(x, at + row->at[i / 2] * rows->step + column->at[i % 2] * columns->step, 1, 1, &value);
+        double value = pixel_load(x, at + row->at[i / 2] * rows->step + column->at[i % 2] * columns->step);
         value *= row->weight[i / 2] * column->weight[i % 2];
         joined = !greatest ? joined + value : joined > value || joined != joined ? joined : value;
     }
@@ -179,10 +185,11 @@ static void pooling_row(const rt_cpu_call *call, const int64_t *index, int64_t s
         *call->fault = "a region is of an image that there is not";
         return;
     }
+    bool usable = is_usable(region, (double)args.scale);
+    span rows = usable ? span_of(&args, region, 1, at[BINS], extents[BINS]) : (span){0};
     for (at[BINS + 1] = start; at[BINS + 1] < start + count; at[BINS + 1]++) {
         double value = 0;
-        if (is_usable(region, (double)args.scale)) {
-            span rows = span_of(&args, region, 1, at[BINS], extents[BINS]);
+        if (usable) {
             span columns = span_of(&args, region, 0, at[BINS + 1], extents[BINS + 1]);
             int64_t from = rt_strided_at(&x, at, RT_LOOPS) + image * args.image_stride;
             value = is_sampled(&args) ? samples_join(&x, from, &rows, &columns, is_greatest(&args))

@@ -12,7 +12,7 @@
 #include "../../native/src/cpu/cpu_items.h"
 #include "../../native/src/cpu/cpu_strided.h"
 
-enum { LAST = RT_LOOPS - 1, BOX = 4 };
+enum { LAST = RT_LOOPS - 1, BOX = 4, SHELVES = 256 };
 enum {
     BOXES = RT_SUPPRESSION_BOXES,
     SCORES = RT_SUPPRESSION_SCORES,
@@ -21,10 +21,18 @@ enum {
     Y = RT_SUPPRESSION_Y
 };
 
-/* A box between its corners. */
+/* A box between its corners, and the next one on its shelf. */
 typedef struct {
     double low[2], high[2], area;
+    int64_t next;
 } box;
+
+/* The kept boxes by their centre along one axis: what a box overlaps has its own within `reach` of it. -1: no box. */
+typedef struct {
+    int axis;
+    double start, per_unit, reach;
+    int64_t first[SHELVES];
+} shelves;
 
 static const char *suppression_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     const int32_t *extents = rt_strided_extents(call), count = rt_suppression_args_of(call).count;
@@ -59,17 +67,56 @@ static box box_load(const rt_strided *boxes, int64_t at, bool centred) {
 
 /* Whether two boxes overlap by more than a limit; false where either has no area. */
 static bool boxes_overlap(const box *a, const box *b, double limit) {
+    if (a->low[0] >= b->high[0] || b->low[0] >= a->high[0] || a->low[1] >= b->high[1] || b->low[1] >= a->high[1]) {
+        return false; /* most pairs */
+    }
     double height = fmin(a->high[0], b->high[0]) - fmax(a->low[0], b->low[0]);
     double width = fmin(a->high[1], b->high[1]) - fmax(a->low[1], b->low[1]);
     if (!(height > 0 && width > 0)) return false;
     return height * width / (a->area + b->area - height * width) > limit;
 }
 
-static bool is_suppressed(const box *candidate, const box *kept, int64_t count, double limit) {
-    for (int64_t i = 0; i < count; i++) {
-        if (boxes_overlap(candidate, &kept[i], limit)) return true;
+/* The shelf of a place; the first one of NaN. */
+static int64_t shelf_of(const shelves *all, double place) {
+    double shelf = (place - all->start) * all->per_unit;
+    if (!(shelf > 0)) return 0;
+    return shelf < SHELVES - 1 ? (int64_t)shelf : SHELVES - 1;
+}
+
+static bool is_suppressed(const shelves *all, const box *candidate, const box *kept, double limit) {
+    int64_t last = shelf_of(all, candidate->high[all->axis] + all->reach);
+    for (int64_t shelf = shelf_of(all, candidate->low[all->axis] - all->reach); shelf <= last; shelf++) {
+        for (int64_t i = all->first[shelf]; i >= 0; i = kept[i].next) {
+            if (boxes_overlap(candidate, &kept[i], limit)) return true;
+        }
     }
     return false;
+}
+
+static void box_keep(shelves *all, box *kept, int64_t number) {
+    double centre = (kept[number].low[all->axis] + kept[number].high[all->axis]) / 2;
+    int64_t *first = &all->first[shelf_of(all, centre)];
+    kept[number].next = *first;
+    *first = number;
+}
+
+/* Empty shelves along the axis on which boxes lie wider apart than they are large. */
+static void shelves_start(shelves *all, const rt_strided *boxes, int64_t from, bool centred, const rt_item *items,
+                          int64_t count) {
+    double low[2] = {INFINITY, INFINITY}, high[2] = {-INFINITY, -INFINITY}, size[2] = {0, 0};
+    for (int64_t i = 0; i < count; i++) {
+        box each = box_load(boxes, from + items[i].position * BOX, centred);
+        for (int axis = 0; axis < 2; axis++) {
+            low[axis] = fmin(low[axis], each.low[axis]);
+            high[axis] = fmax(high[axis], each.high[axis]);
+            size[axis] = fmax(size[axis], each.high[axis] - each.low[axis]);
+        }
+    }
+    all->axis = (high[1] - low[1]) * size[0] > (high[0] - low[0]) * size[1];
+    all->start = low[all->axis];
+    all->per_unit = SHELVES / (high[all->axis] - all->start);
+    all->reach = size[all->axis]; /* half of it, and room for rounding */
+    for (int i = 0; i < SHELVES; i++) all->first[i] = -1;
 }
 
 /* Puts the boxes of a row whose score exceeds the least one into `items`; returns how many there are. */
@@ -93,13 +140,16 @@ static void suppression_row(const rt_cpu_call *call, const int64_t *index, rt_it
                y = rt_strided_tensor(call, Y);
     int64_t from = rt_strided_at(&boxes, index, LAST), to = rt_strided_at(&y, index, LAST), found = 0;
     box *kept = (box *)(void *)(items + 2 * (int64_t)args.count);
+    shelves all;
     double limit;
     rt_strided_reals(&limits, rt_strided_at(&limits, index, LAST), 1, 1, &limit);
     int64_t count = candidates_find(call, index, items);
     rt_items_sort(items, count, true, true, false);
+    shelves_start(&all, &boxes, from, args.centred != 0, items, count);
     for (int64_t i = 0; i < count && found < wanted; i++) {
         kept[found] = box_load(&boxes, from + items[i].position * BOX, args.centred != 0);
-        if (is_suppressed(&kept[found], kept, found, limit)) continue;
+        if (is_suppressed(&all, &kept[found], kept, limit)) continue;
+        box_keep(&all, kept, found);
         rt_strided_put_wholes(&y, to + found++ * y.strides[LAST], 1, 1, &items[i].position, false);
     }
     for (; found < wanted; found++) rt_strided_put_wholes(&y, to + found * y.strides[LAST], 1, 1, &none, false);

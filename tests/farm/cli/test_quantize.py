@@ -13,7 +13,7 @@ import pytest
 
 from farm import cli
 from farm.config import deployment
-from farm.jobs.models.prepare import Prepared, Tell, prepare, untold
+from farm.jobs.models.prepare import Prepared, Tell, prepare
 from farm.model.fetch import Fetcher
 from farm.quantization import calibration, qdq, quantizer, range_file
 from farm.quantization.cheapest import LayerTimes
@@ -200,6 +200,15 @@ def test_equalised_layers_lose_less(quantize: Any, more: str) -> None:
 
 
 @pytest.mark.slow
+def test_both_models_are_timed_on_a_unit(quantize: Any) -> None:
+    _, row, _ = quantize("--device", "host")
+    (speed,) = row["speeds"]
+    assert (speed["unit"], speed["runtime"], speed["reason"]) == ("host", "cpu", "")
+    assert min(speed["float_ms"], speed["ms"], speed["over_float"]) > 0
+    assert "Medians of rounds in milliseconds" in Path("reports/quantize.html").read_text()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["", "--per-channel --method mse", "--weights-only int8", "--weights-only int4"])
 def test_what_is_written_runs_and_is_right(quantize: Any, words: str) -> None:
     _, row, _ = quantize("-o", "q.onnx", *words.split())
@@ -310,6 +319,7 @@ WRONG = {
     "a line that is no range": (["--ranges", "broken"], "data", "broken:2: NAME@@LOWEST,HIGHEST is expected"),
     "a missing range": (["--ranges", "short"], "data", "short: no range of 'act'"),
     "a range of no number": (["--ranges", "nan"], "data", "nan:1: NAME@@LOWEST,HIGHEST is expected"),
+    "no number": (["--budget-sqnr", "nan"], "data", "--budget-sqnr: a number from -300 to 300 is expected, not 'nan'"),
     "a range upside down": (["--ranges", "down"], "data", "down:1: the range of 'x' ends below its beginning"),
 }
 
@@ -360,7 +370,7 @@ def test_a_deployment_file_may_ask_for_weights_in_eight_bits(runtime: str) -> No
     assert any(each.data_type == onnx.TensorProto.INT8 for each in weights)
 
 
-def within(tell: Tell = untold, **keys: str) -> Prepared:
+def within(tell: Tell = lambda text: None, **keys: str) -> Prepared:
     """The tiny model with at most so much noise, its samples in `data`."""
     write_deployment(Path(), runtime="cpu", quantize_samples="data", **keys)
     loaded = deployment.load(Path("tiny.yml"))

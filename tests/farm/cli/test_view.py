@@ -47,6 +47,17 @@ def test_where_nobody_looks_only_a_stage_that_lasts_is_said_and_every_ten_second
     assert stream.getvalue().splitlines()[2:] == ["phone: mobilenet_v1 (gpu)"]
 
 
+def test_why_a_unit_cannot_be_used_is_said_at_once() -> None:
+    stream = io.StringIO()
+    view = SlowStagesView(stream)
+    view.stage("phone", "net (gpu)")
+    for _ in range(2):
+        view.waiting("phone", "lost, waiting for it")
+        view.stage("phone", "connecting")
+    view.say_slow(time.monotonic() + LINE_EVERY_S / 2)
+    assert stream.getvalue() == "phone: lost, waiting for it\n"
+
+
 def test_what_goes_on_is_no_line_of_its_own() -> None:
     stream = io.StringIO()
     view = PlainView(stream)

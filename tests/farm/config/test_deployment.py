@@ -222,7 +222,7 @@ REFUSALS = {
     "winograd": (
         "winograd: 2",
         "winograd: 3",
-        "17: models.net.winograd: 3 is no output tile; write 0 (off), 2, 4 or auto",
+        "17: models.net.winograd: 3 is no output tile; write 0 (off), 2, 4, auto (the best of each layer) or default",
     ),
     "data type": (
         "winograd: 2",

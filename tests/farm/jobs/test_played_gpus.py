@@ -28,6 +28,7 @@ from tests.farm.jobs.test_execution import SMALL, row_of
 # Each network of the zoo, narrow and small.
 SIZES = {
     **dict.fromkeys(("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50"), 64),
+    **dict.fromkeys(("mobilenet_v3_large", "efficientnet_lite0"), 64),
     **{"inception_v3": 96, "vit_tiny": 48, "bert_mini": 9, "llama_small_prefill": 9, "llama_small_decode": 21},
 }
 ZOO = """\
@@ -203,6 +204,36 @@ def test_a_plan_without_what_a_driver_refuses_is_right(
     assert rows["gpu"]["status"] == "ok", rows["gpu"]["reason"]
     if command == "run":
         assert any(figure in name for name in rows["gpu"]["refused_kernels"]) == bool(figure)
+
+
+NIGHT = """\
+name: night
+models: [small.yml]
+units: [{device: host}]
+jobs: [benchmark]
+repeats: 2
+rounds: 2
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("nightly", "night.yml"),
+        ("opbench", "--device", "host", "--filter", "^softmax/buffer", "--precision", "fp32", "--min-time", "0.01"),
+    ],
+)
+def test_a_queue_that_dies_once_takes_nothing_else_along(
+    farm: CallFarm, play: Any, own_folder: Path, command: tuple[str, ...]
+) -> None:
+    """Not the later blocks of a night, nor the launches that are timed after it in the same process."""
+    play(f"adreno640:dies_after_launches=40,once={own_folder / 'once'}")
+    (own_folder / "night.yml").write_text(NIGHT)
+    document = json.loads(farm(*command, "--json")[1])
+    assert (own_folder / "once").exists()
+    assert document["rows"] and {row["status"] for row in document["rows"]} == {"ok"}, document["rows"]
 
 
 def keep_tuned(path: Path, plan: Plan) -> str:

@@ -271,6 +271,26 @@ def test_a_lost_old_phone_is_not_told_to_be_too_old(
     transport.close()
 
 
+def test_a_phone_that_did_not_come_back_is_waited_for_once_by_all_that_tidies_up(
+    phones: Callable[..., EmulatedPhone], port: int, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone = phones()
+    transport = adb.connect(unit_of(phone, port))
+    waits: list[float | None] = []
+    wait = adb._wait_until_ready
+    monkeypatch.setattr(
+        adb,
+        "_wait_until_ready",
+        lambda name, server, serial, deadline: waits.append(deadline) or wait(name, server, serial, deadline),
+    )
+    phone.inject("disconnect:away=60")
+    for _ in range(3):
+        with pytest.raises(DeviceLostError, match="mi8"):
+            run_shell(transport, "true")
+    assert len(waits) == 1
+    transport.close()
+
+
 def test_an_absent_phone_is_an_error_with_what_to_do(port: int, quick: None) -> None:
     unit = Unit("gone", "adb", "sdm845", "x", ("host",), serial="0123456789", adb_server=AdbAddress(port=port))
     with pytest.raises(DeviceLostError, match="gone: 0123456789 is absent: adb does not see it"):

@@ -6,8 +6,17 @@ from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, indexed, ne
 from tests.runtime.kernel_cases import TABLE, Case
 
 
-def attention(extents: tuple[int, ...], packed: bool = False, mask: tuple[int, ...] = (), causal: bool = False) -> Case:
-    """Heads side by side in each place, with queries, keys and values in one row where they are packed."""
+def attention(
+    extents: tuple[int, ...],
+    packed: bool = False,
+    mask: tuple[int, ...] = (),
+    causal: bool = False,
+    hidden: bool = False,
+) -> Case:
+    """Heads side by side in each place, with queries, keys and values in one row where they are packed.
+
+    `hidden`: the mask hides all keys of the first query, which then has 0.
+    """
     _, heads, queries, keys, depth, values = extents
     width = heads * (2 * depth + values)
     dims = dict(zip(("batch", "heads", "queries", "keys", "depth", "values"), extents, strict=True))
@@ -16,7 +25,7 @@ def attention(extents: tuple[int, ...], packed: bool = False, mask: tuple[int, .
         row = width if packed and tensor != "y" else heads * size
         dims |= {f"{tensor}s{axis}": step for axis, step in enumerate((places * row, size, row, 1))}
     dims |= {f"ms{axis}": step for axis, step in enumerate(mask or (0, 0, 0, 0))}
-    dims |= {"masked": int(bool(mask)), "causal": int(causal)}
+    dims |= {"masked": int(bool(mask)) + hidden, "causal": int(causal)}
     return Case(TABLE["attention"], dims, {"DEPTH": depth, "VALUES": values}, {"scale": 0.75})
 
 
@@ -33,8 +42,10 @@ def compute_attention(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats)
         scores = scores + nest(arrays["mask"], [batch, heads, queries, keys], indexed(dims, "ms", 4))
     if dims["causal"]:
         scores = np.where(np.arange(keys) <= np.arange(queries)[:, None], scores, -np.inf)
-    powers = np.exp(scores - scores.max(-1, keepdims=True))
-    return np.einsum("bhls,bhsd->bhld", powers / powers.sum(-1, keepdims=True), v)
+    greatest = scores.max(-1, keepdims=True)
+    powers = np.exp(scores - np.where(np.isinf(greatest), 0, greatest))
+    total = powers.sum(-1, keepdims=True)
+    return np.einsum("bhls,bhsd->bhld", powers / np.where(total == 0, 1, total), v)
 
 
 CASES: dict[str, Case] = {
@@ -47,6 +58,8 @@ CASES: dict[str, Case] = {
     "attention long": attention((1, 1, 98, 260, 3, 5), mask=(0, 0, 260, 1)),
     "attention long causal": attention((1, 1, 70, 70, 16, 20), causal=True),
     "attention of many keys": attention((1, 1, 9, 300, 20, 18), mask=(0, 0, 300, 1)),
+    "attention of hidden keys": attention((2, 2, 9, 300, 20, 18), mask=(0, 0, 300, 1), hidden=True),
+    "attention of few hidden keys": attention((1, 2, 1, 5, 16, 24), mask=(0, 0, 5, 1), hidden=True),
     "attention longer causal": attention((1, 1, 300, 300, 8, 5), causal=True),
 }
 ORACLES = {"attention": compute_attention}

@@ -9,6 +9,10 @@ static bool comes_before(const rt_item *a, const rt_item *b, bool real, bool is_
     return is_unsigned ? (uint64_t)a->whole < (uint64_t)b->whole : a->whole < b->whole;
 }
 
+bool rt_item_is_first(const rt_item *a, const rt_item *b, bool largest, bool real, bool is_unsigned) {
+    return largest ? comes_before(b, a, real, is_unsigned) : comes_before(a, b, real, is_unsigned);
+}
+
 /* Merge sort. */
 void rt_items_sort(rt_item *items, int64_t count, bool largest, bool real, bool is_unsigned) {
     rt_item *from = items, *to = items + count;

@@ -14,6 +14,9 @@ typedef struct {
     int64_t whole, position;
 } rt_item;
 
+/* Whether `a` is sorted strictly before `b`. */
+bool rt_item_is_first(const rt_item *a, const rt_item *b, bool largest, bool real, bool is_unsigned);
+
 /* Sorts `count` items by way of as many items behind them. Equal ones keep their order; a NaN counts as the greatest. */
 void rt_items_sort(rt_item *items, int64_t count, bool largest, bool real, bool is_unsigned);
 

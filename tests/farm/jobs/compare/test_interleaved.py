@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from farm.farmrt.answers import LoadAnswer
-from farm.jobs.compare import interleaved
-from farm.jobs.compare.interleaved import DEFAULTS, LEAST_LOOK, Effort, PlanMeasurement, measure_in_turns
+from farm.jobs.compare.interleaved import DEFAULTS, LEAST_LOOK, Effort, PlanMeasurement, Rehearsed, measure_in_turns
 from farm.rows.row import Throttling
 
 TURNS = 8
@@ -62,16 +61,17 @@ def test_no_process_is_started_after_the_ratios_have_settled_it(
 ) -> None:
     seen: list[list[float]] = []
 
-    def is_settled(ratios: Any) -> bool:
-        seen.append([round(ratio.value, 6) for ratio in ratios])
+    def is_settled(ways: Any) -> bool:
+        seen.append([round(pairs[0], 6) for pairs in ways])
         return LEAST_LOOK + len(seen) > settled_from
 
     def cool(processes: Callable[[], Any], rest: None) -> tuple[Any, Throttling]:
         return processes(), Throttling()
 
-    rehearsal = SimpleNamespace(files=DEFAULTS, load=None, first_ms=1.0, round_ms=1.0, outputs={})
-    monkeypatch.setattr(interleaved, "_rehearse", lambda *_: rehearsal)
-    monkeypatch.setattr(interleaved, "_one_process_each", lambda *_: [(2.0,), (4.0,), (1.0,)])
+    start = SimpleNamespace(load=None, first_ms=1.0, outputs={})
+    rehearsal = SimpleNamespace(files=DEFAULTS, start=start, round_ms=1.0, kernels=b"")
+    monkeypatch.setattr(Rehearsed, "_rehearse", lambda *_: rehearsal)
+    monkeypatch.setattr(Rehearsed, "_one_process_each", lambda *_: [(2.0,), (4.0,), (1.0,)])
     opened, effort = cast(Any, SimpleNamespace(cool=cool)), Effort(is_settled=is_settled)
     (first, *_), _ = measure_in_turns(opened, cast(Any, None), [DEFAULTS] * 3, cast(Any, None), effort)
     assert len(first.processes_ms) == count

@@ -13,6 +13,7 @@ import pytest
 from farm.config.inventory import Unit
 from farm.jobs.fleet import dispatch
 from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs
+from farm.units import health
 from runtime.errors import BuildError, ConfigError, DeviceError, DeviceLostError, FarmError, ProcessKilledError
 
 Act = Callable[[Any, str], None]
@@ -121,6 +122,15 @@ def test_a_unit_that_refuses_when_it_returns_is_asked_less_and_less_often(units:
 
     assert done(act, {"1": ["a"]}, return_s=0.5) == [("1", "a", "login refused")]
     assert 3 < units.opened["a"] < 12
+
+
+def test_a_unit_that_its_own_loss_put_into_quarantine_is_not_waited_for(units: Units) -> None:
+    def act(opened: Any, name: str) -> None:
+        units.away["a"] = [DeviceLostError("absent"), DeviceError("in quarantine", health.QUARANTINED)]
+        raise DeviceLostError("the cable was pulled")
+
+    assert done(act, {"1": ["a"]}, return_s=30) == [("1", "a", "absent")]
+    assert units.opened["a"] == 3
 
 
 def test_another_unit_of_the_soc_takes_over(units: Units) -> None:

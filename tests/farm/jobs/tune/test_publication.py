@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 
 from farm import artifacts, cli
 from farm.farmrt.answers import LoadAnswer
-from farm.jobs.compare.interleaved import Effort, PlanMeasurement, TunedFiles, measure_in_turns
+from farm.jobs.compare import interleaved
+from farm.jobs.compare.interleaved import Effort, PlanMeasurement, Rehearsed
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.tune import built_programs, job, proof
 from farm.jobs.tune.search import ModelTuning, search_models
@@ -39,7 +40,8 @@ class Planted:
         self.local_size = OTHER_SIZE
         self.ways: list[int] = []
         patch.setattr(job, "search_models", self.search)
-        patch.setattr(proof, "measure_in_turns", self.measure)
+        self.measured = Rehearsed.measure
+        patch.setattr(Rehearsed, "measure", lambda each, *_: self.measure(each))
 
     error: JobError | None
 
@@ -54,18 +56,19 @@ class Planted:
         chosen = Candidate(default.launch.variant, self.local_size) if any(self.local_size) else default.chosen
         return LaunchVerdict(default.launch, chosen, 1000.0, 900.0, "planted")
 
-    def measure(
-        self, opened: Any, plan_file: Any, ways: Sequence[TunedFiles], data: Any, effort: Any = None
-    ) -> tuple[list[PlanMeasurement], Throttling]:
+    def measure(self, each: Rehearsed) -> tuple[list[PlanMeasurement], Throttling]:
         if self.error:
             raise self.error
-        self.ways.append(len(ways))
+        self.ways.append(len(each.ways))
         if len(self.ways) == 2 and self.second_ms:
             self.new_ms = self.second_ms
-        measured, _ = measure_in_turns(opened, plan_file, ways, data, LITTLE)
-        times = [DEFAULT_MS, self.in_force_ms, self.new_ms] if len(ways) == 3 else [DEFAULT_MS, self.new_ms]
-        assert not ways[0].tuned and not ways[0].kernels
-        return [self.planted(*each) for each in zip(measured, times, strict=True)], Throttling(throttled=self.throttled)
+        measured, _ = self.measured(each, LITTLE)
+        between = [self.in_force_ms] if len(measured) == 3 else []
+        times = [DEFAULT_MS, *between, self.new_ms][-len(measured) :]
+        assert not each.ways[0].tuned or len(measured) == 1
+        return [self.planted(*planted) for planted in zip(measured, times, strict=True)], Throttling(
+            throttled=self.throttled
+        )
 
     def planted(self, measured: PlanMeasurement, time_ms: float) -> PlanMeasurement:
         processes = tuple((time_ms * (1 + number / 1000),) for number in range(12))
@@ -109,7 +112,8 @@ def test_programs_are_built_once_at_the_first_start_of_the_default(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only the local sizes are others here. PoCL stands for a driver that remembers no programs."""
-    monkeypatch.setattr(built_programs, "_REMEMBERS", "none")
+    for module in (built_programs, interleaved):
+        monkeypatch.setattr(module, "remembers_programs", lambda family: False)
     answers: list[LoadAnswer] = []
 
     def load(opened: OpenUnit, *files: Any, **options: Any) -> LoadAnswer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,14 +10,15 @@ from typing import Any, cast
 import pytest
 
 from farm import cli
-from farm.jobs.compare.interleaved import TunedFiles
+from farm.jobs.compare.interleaved import PlanMeasurement, Rehearsed
 from farm.jobs.tune import repeatability
 from farm.jobs.tune.proof import TOO_FEW
 from farm.jobs.tune.search import ModelTuning
+from farm.rows.row import Throttling
 from farm.rows.tune import TuneRow, TuningAgreement
 from farm.tables.tune import agreement_lines
 from runtime.statistics.ratios import Ratio
-from tests.farm.jobs.tune.test_publication import Planted
+from tests.farm.jobs.tune.test_publication import LITTLE, Planted
 from tests.farm.model.tiny_model import write_deployment
 from tests.farm.played_tuning import PlayedTuning
 from tests.tuner.simulated_device import CONV, launch
@@ -58,18 +58,20 @@ class TwoWinners(Planted):
         self.local_size = (2, 1, 1) if (self.searches, self.seen) == (2, 1) else (1, 1, 1)
         return super().verdict(default)
 
-    def both(self, opened: Any, plan_file: Any, ways: Sequence[TunedFiles], data: Any, effort: Any) -> Any:
-        first, second = ways
-        assert first.tuned and second.tuned and first.tuned.read_bytes() != second.tuned.read_bytes()
-        (default, measured), throttling = self.measure(opened, plan_file, [TunedFiles(), second], data)
-        return [default, self.planted(measured, 10.3)], throttling
+    def measure(self, each: Rehearsed) -> tuple[list[PlanMeasurement], Throttling]:
+        first, *others = each.ways
+        if not (first.tuned and others):
+            return super().measure(each)
+        (second,) = others
+        assert second.tuned and first.tuned.read_bytes() != second.tuned.read_bytes()
+        measured, throttling = self.measured(each, LITTLE)
+        return [self.planted(*planted) for planted in zip(measured, (10.0, 10.3), strict=True)], throttling
 
 
 def test_tables_that_differ_run_in_turns(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     planted = TwoWinners(monkeypatch)
-    monkeypatch.setattr(repeatability, "measure_in_turns", planted.both)
     (agreement,) = tuned(capsys, "--repeat", "2", "--budget", "0")["agreements"]
     assert (agreement["launches"] - agreement["same_winners"], planted.searches) == (1, 2)
     assert agreement["time_ratio"] == pytest.approx(1.03)

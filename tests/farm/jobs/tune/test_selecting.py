@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,10 +18,10 @@ from farm import artifacts, cli
 from farm.config import deployment, inventory
 from farm.jobs.choices.costs import trials_fingerprint
 from farm.jobs.compare.bundle import UnitProbe, make_bundle
-from farm.jobs.compare.interleaved import Effort, PlanMeasurement, TunedFiles, measure_in_turns
+from farm.jobs.compare.interleaved import Effort, PlanMeasurement, Rehearsed
 from farm.jobs.fleet.opening import open_unit
 from farm.jobs.models.prepare import prepare
-from farm.jobs.tune import candidate_trials, proof, selecting
+from farm.jobs.tune import candidate_trials
 from farm.jobs.tune.accuracy import MOST_LIMITS
 from farm.model import fetch
 from farm.rows.row import Throttling
@@ -58,16 +58,14 @@ class Planted:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.chosen_ms, self.ways, self.tuning = 8.0, 0, PlayedTuning(patch)
-        for module in (selecting, proof):
-            patch.setattr(module, "measure_in_turns", self.measure)
+        self.measured = Rehearsed.measure
+        patch.setattr(Rehearsed, "measure", lambda each, *_: self.measure(each))
 
-    def measure(
-        self, opened: Any, plan_file: Any, ways: Sequence[TunedFiles], data: Any, effort: Any = None
-    ) -> tuple[list[PlanMeasurement], Throttling]:
-        measured, throttling = measure_in_turns(opened, plan_file, ways, data, LITTLE)
-        self.ways += len(ways)
-        times = [10.0] * (len(ways) - 1) + [self.chosen_ms]
-        return [self.planted(*each) for each in zip(measured, times, strict=True)], throttling
+    def measure(self, each: Rehearsed) -> tuple[list[PlanMeasurement], Throttling]:
+        measured, throttling = self.measured(each, LITTLE)
+        self.ways += len(measured)
+        times = [10.0] * (len(measured) - 1) + [self.chosen_ms]
+        return [self.planted(*planted) for planted in zip(measured, times, strict=True)], throttling
 
     def planted(self, measured: PlanMeasurement, time_ms: float) -> PlanMeasurement:
         return dataclasses.replace(measured, processes_ms=tuple((time_ms * (1 + i / 1000),) for i in range(12)))
