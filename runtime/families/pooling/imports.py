@@ -49,8 +49,16 @@ def _spatial_maximum(node: OnnxNode, builder: GraphBuilder, x: str, windows: Win
     """Windows within each frame, then along the frames."""
     emit, (batch, channels, frames, *size) = Emitter(node, builder), builder.shape(x)
     out, (before, top, left, behind, bottom, right) = windows.outputs((frames, *size)), windows.pads
-    within = {"kernel": windows.kernel[1:], "strides": windows.strides[1:], "pads": (top, left, bottom, right)}
-    along = {"kernel": (windows.kernel[0], 1), "strides": (windows.strides[0], 1), "pads": (before, 0, behind, 0)}
+    within: dict[str, Any] = {
+        "kernel": windows.kernel[1:],
+        "strides": windows.strides[1:],
+        "pads": (top, left, bottom, right),
+    }
+    along: dict[str, Any] = {
+        "kernel": (windows.kernel[0], 1),
+        "strides": (windows.strides[0], 1),
+        "pads": (before, 0, behind, 0),
+    }
     x = emit.op("MaxPool", emit.reshape(x, (batch, channels * frames, *size)), **within)
     x = emit.op("MaxPool", emit.reshape(x, (batch, channels, frames, math.prod(out[1:]))), **along)
     emit.reshape(x, (batch, channels, *out), node.output)
