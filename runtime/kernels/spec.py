@@ -47,7 +47,7 @@ class ArgumentForm(enum.StrEnum):
     FLAT     pointer, element offset
     WEIGHTS  pointer, element offset                     (constants; padded with at least 64 zeros)
     TABLE    pointer, offset in int32                    (indices, int32 or as pairs of these int64)
-    ELEMENTS pointer, element offset                     (any element type; farmrt's CPU alone)
+    ELEMENTS pointer, element offset                     (any element type)
     BYTES    pointer, offset in bytes                    (eight bits, or floats; farmrt's CPU alone)
     IMAGE    image2d_t
     """

@@ -14,8 +14,10 @@ from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Arg, Plan
 from runtime.plan.records import ArgKind
+from runtime.reference.device import target_of_device
 from runtime.target import Target
 from runtime.types import ELEMENT_NAMES, ElementType
+from tests import opencl
 from tests.native.farmrt import Farmrt
 from tests.runtime.generic_cases import GENERIC_CASES, GenericCase
 from tests.runtime.graphs import GraphMaker
@@ -53,6 +55,29 @@ def test_strided_steps_agree_with_numpy(farmrt: Farmrt, case: GenericCase) -> No
         tolerance = TOLERANCES.get(wanted.dtype.name, 0.0)
         wide = [value.astype(np.float64) if tolerance else value for value in (found, wanted)]
         np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance)
+
+
+TURNS = 6
+BY_TURNS = [(opencl.label(driver), turn) for turn in range(TURNS) for driver in opencl.of_turn(turn)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gpu", "turn"), BY_TURNS, indirect=["gpu"])
+def test_steps_of_elements_on_a_gpu_agree_with_numpy(gpu: Farmrt, turn: int) -> None:
+    """Those for which it has a kernel, between steps of the CPU."""
+    target, launched = target_of_device(opencl.open_once(gpu.library), memory="buffer", allow_cpu=True), 0
+    moving = {"Elementwise", "Strided", "Embedding", "Join"}
+    for case in [case for case in GENERIC_CASES if not moving.isdisjoint(case.ops)][turn::TURNS]:
+        make = case.graph()
+        plan, inputs = lower(make.graph, target), make.noise()
+        if all(step.kernel.name != "elements" for step in plan.steps):
+            continue
+        launched += 1
+        expected = evaluate(make.graph, inputs)
+        for name, found in run(gpu, plan, inputs).items():
+            tolerance = TOLERANCES.get(found.dtype.name, 0.0)
+            np.testing.assert_allclose(found, expected[name].reshape(-1), tolerance, tolerance, err_msg=case.name)
+    assert launched
 
 
 @pytest.mark.parametrize("case", [case for case in GENERIC_CASES if case.name.startswith("arg_")], ids=str)

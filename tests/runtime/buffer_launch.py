@@ -26,7 +26,7 @@ from runtime.layout.integer_rows import integer_rows
 from runtime.reference.device import family_of
 from runtime.semantics.unary import Unary
 from runtime.target import Target, has_subgroups
-from runtime.types import Dot, Precision
+from runtime.types import Dot, ElementType, Precision
 from tests.opencl import EXHAUSTIVE
 from tests.runtime import joined
 from tests.runtime.families import ORACLES
@@ -108,7 +108,12 @@ def dense_arrays(case: Case, precision: Precision) -> dict[str, Any]:
         # Recurrent weights are small, or the steps would amplify what half precision rounds off.
         values = random.uniform(0.2 if positive(case) else -1, 1, shape) * (0.25 if name == "r" else 1)
         arrays[name] = values.astype(stored).astype(np.float64)
-        if element_type(case, name, precision) is np.uint8:
+        kind = element_type(case, name, precision)
+        if kind in (np.int32, np.int64):
+            arrays[name] = random.integers(-9, 10, shape).astype(np.float64)
+        if kind is np.uint8 and case.kernel.name == "elements":
+            arrays[name] = random.integers(0, 2, shape).astype(np.float64)
+        elif kind is np.uint8:
             arrays[name] = random.integers(0, 256, shape).astype(np.float64)
         if name == "mask" and case.dims["masked"] == 2:
             arrays[name][: case.dims["keys"]] = -np.inf
@@ -155,6 +160,8 @@ def element_type(case: Case, name: str, precision: Precision) -> type[np.number[
     """A table holds int32, and a copy's sides may be float32, whatever the precision."""
     if name in case.tables:
         return np.int32
+    if kind := case.defines.get(f"{name.upper()}_TYPE", 0):
+        return {ElementType.BOOL: np.uint8, ElementType.I32: np.int32, ElementType.I64: np.int64}[ElementType(kind)]
     operands = {"a": 4, "b": 4} if case.kernel.name == "binary_bytes" else {}
     if case.defines.get("BYTES", 0) & ({"x": 4, "zeros": 4, "table": 1, "y": 1} | operands).get(name, 0):
         return np.uint8
@@ -216,7 +223,8 @@ def launch(
                 values, dtype = integer_words(case, values), np.int32
             values = pack_rows(values, kernel.block(variant))
             shape = values.shape
-        fill = {np.int32: OUTSIDE, np.uint8: SENTINEL}.get(dtype, guard(form, is_output))
+        whole = {np.int32: OUTSIDE, np.int64: OUTSIDE, np.uint8: SENTINEL}
+        fill = SENTINEL if is_output else whole.get(dtype, guard(form, is_output))
         memory = Memory(form, shape, fill, dtype, tail)
         if is_output:
             output = memory

@@ -208,15 +208,15 @@ def prepare(
         inputs = own_values.typed_inputs(inputs, own_values.element_types(read.model))
         inputs = inputs if is_caffe else data_formats.infer_inputs(read.model, inputs)
         model = boundary.cut_at_boundary(read.model, inputs, named, own)
-        graph, reports = convert(model, formats=_known_formats(inputs, named), custom=custom)
+        graph, reports = _converted(model, inputs, named, custom)
         computed = [graph.shape(tensor.name) for tensor in named]
         outputs = data_formats.infer_outputs(computed, named, inputs, follow=is_caffe)
         if outputs != named:
             model = boundary.cut_at_boundary(read.model, inputs, outputs, own)
-            graph, reports = convert(model, formats=_known_formats(inputs, outputs), custom=custom)
+            graph, reports = _converted(model, inputs, outputs, custom)
         if settings.quantize or settings.quantize_large_weights:
             model = _quantized(model, fetcher.range_file(name) if settings.quantize else None)
-            graph, reports = convert(model, formats=_known_formats(inputs, outputs), custom=custom)
+            graph, reports = _converted(model, inputs, outputs, custom)
         reports = [*_import_report(settings.platform, read.notes), *custom_report(graph), *reports]
         graph.name = name
         _check_outputs(graph, outputs)
@@ -237,7 +237,7 @@ def _quantized_within(prepared: Prepared, fetcher: fetch.Fetcher, tell: Tell) ->
         model, said = by_keys.quantized_within(prepared.floats("quantize_samples"), folder, limit, tell)
     except ConfigError as error:
         raise prepared.deployment.error(("models", name, "quantize_within"), str(error)) from None
-    graph, reports = convert(model, formats=_known_formats(prepared.inputs, prepared.outputs), custom=prepared.custom)
+    graph, reports = _converted(model, prepared.inputs, prepared.outputs, prepared.custom)
     graph.name = name
     done = {report.name for report in reports}
     before = [report for report in prepared.reports if report.name not in done]
@@ -251,6 +251,14 @@ def _quantized(model: onnx.ModelProto, ranges: Path | None) -> onnx.ModelProto:
 
     given = whole(model)
     return by_keys.quantized_by_file(given, ranges) if ranges else by_keys.quantized_weights(given)
+
+
+def _converted(
+    model: onnx.ModelProto, inputs: Sequence[Input], outputs: Sequence[Output], custom: CustomNames
+) -> tuple[Graph, list[PassReport]]:
+    """The graph of a model; an input that nothing reads stays one, since applications give it."""
+    shapes = {tensor.name: tensor.shape for tensor in inputs}
+    return convert(model, shapes, formats=_known_formats(inputs, outputs), custom=custom)
 
 
 def _known_formats(inputs: Sequence[Input], outputs: Sequence[Output]) -> dict[str, OriginFormat]:

@@ -1,6 +1,7 @@
 """Generic operators (runtime/semantics/generic.py) become steps of farmrt's CPU operators on strided views.
 
-In a plan for a GPU such a step works on mapped memory, between the launches; an IndexedRead of floats is a launch.
+In a plan for a GPU such a step works on mapped memory, between the launches; an IndexedRead of floats is a launch, and
+so are functions of elements and copies.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from runtime.families.matrix.buffer_lowering import emit_product
-from runtime.families.strided.buffer_kernels import GATHER_LOOPS
+from runtime.families.strided.buffer_kernels import NEST_LOOPS
 from runtime.families.strided.strided_kernels import COMPONENTS
 from runtime.graph import Node
 from runtime.kernels.spec import MemoryType
@@ -55,9 +56,60 @@ def _emit(
     floats: Mapping[str, float] | None = None,
     shown: str = "",
 ) -> None:
-    """One step whose loops run over `shape`."""
+    """One launch on a GPU that has a kernel for it, else one step whose loops run over `shape`."""
+    if operator.startswith("elements") and _launch_elements(builder, node, head, shape, views, floats, shown):
+        return
     extents, strides = _loops(node, shape, views, LOOPS)
     launch_loops(builder, node, operator, head, extents, [view.value for view in views], strides, floats, shown)
+
+
+# Of these the kernel knows all functions but those that have a meaning for reals alone, bits, powers and shifts.
+_TYPES = frozenset(
+    getattr(ElementType, name) for name in ("F32", "F16", "I8", "I16", "I32", "I64", "U8", "U16", "BOOL")
+)
+_REALS = (ElementType.F32, ElementType.F16)
+_ON_GPU = frozenset(
+    function
+    for function in ElementFunction
+    if function not in range(ElementFunction.CEIL, ElementFunction.IS_NAN)
+    and function not in range(ElementFunction.BIT_AND, ElementFunction.EQUAL)
+    and function not in (ElementFunction.BIT_NOT, ElementFunction.POW)
+)
+
+
+def _launch_elements(
+    builder: Builder,
+    node: Node,
+    head: Mapping[str, int],
+    shape: Sequence[int],
+    views: Sequence[View],
+    floats: Mapping[str, float] | None,
+    shown: str,
+) -> bool:
+    """Emits a launch; False, and nothing, where it takes the CPU."""
+    function, types = ElementFunction(head["function"]), [view.value.element for view in views]
+    known = _TYPES - {each for each in _REALS if each != builder.element}
+    if builder.on_cpu or function not in _ON_GPU or not known.issuperset(types):
+        return False
+    extents, strides = merge_axes(shape, [tuple(view.strides) for view in views])
+    if len(extents) > NEST_LOOPS or min(min(steps) for steps in strides) < 0:
+        return False
+    none = builder.zeros(1), [0] * len(extents)
+    operands = list(zip((view.value for view in views[:-1]), strides, strict=False)) or [none]
+    operands = [*operands, *[operands[-1]] * (3 - len(operands)), (views[-1].value, strides[-1])]
+    dims = {f"d{loop}": size for loop, size in enumerate(padded(extents, NEST_LOOPS, 1))}
+    for name, (_, steps) in zip("abcy", operands, strict=True):
+        dims |= {f"{name}s{loop}": step for loop, step in enumerate(padded(steps, NEST_LOOPS, 0))}
+    if builder.has_cpu and builder.refusal("elements", MemoryType.BUFFER, dims):
+        return False
+    computed = types[1:] if function == ElementFunction.WHERE else types[:-1] or types
+    real = function.is_of_reals or not set(_REALS).isdisjoint(computed)
+    defines = {"ELEMENT": int(function), "REAL": int(real)}
+    defines |= {f"{name.upper()}_TYPE": int(value.element) for name, (value, _) in zip("abcy", operands, strict=True)}
+    tensors = {name: value for name, (value, _) in zip("abcy", operands, strict=True)}
+    profile = ProfileInfo(views[-1].value.shape)
+    builder.launch("elements", node.name, shown or node.op, tensors, dims, floats, defines, profile)
+    return True
 
 
 def launch_loops(
@@ -260,12 +312,12 @@ def _gather_dims(node: Node) -> dict[str, int] | None:
     extents, strides = merge_axes(form["shape"], [*given, row_major_strides(form["shape"])])
     if (
         len(form["limits"]) != 1
-        or len(extents) > GATHER_LOOPS
+        or len(extents) > NEST_LOOPS
         or min(*form["limit_strides"], *strides[0], *strides[1]) < 0
     ):
         return None
-    loops = {"d": padded(extents, GATHER_LOOPS, 1)}
-    loops |= {name: padded(steps, GATHER_LOOPS, 0) for name, steps in zip(("xs", "ks"), strides, strict=False)}
+    loops = {"d": padded(extents, NEST_LOOPS, 1)}
+    loops |= {name: padded(steps, NEST_LOOPS, 0) for name, steps in zip(("xs", "ks"), strides, strict=False)}
     dims = {f"{name}{loop}": size for name, sizes in loops.items() for loop, size in enumerate(sizes)}
     return dims | {"limit": form["limits"][0], "step": form["limit_strides"][0]}
 

@@ -16,7 +16,9 @@ from farm.model.fetch import Fetcher
 from farm.model.model_file import deployment_text, library_name
 from runtime.errors import ConfigError, FarmError, ModelError
 from runtime.frameworks import file_kinds
+from runtime.lowering.lower import lower
 from runtime.oracle.evaluate import evaluate
+from runtime.target import Target
 from tests.farm.model.tiny_model import model_of, tiny_model
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -172,6 +174,18 @@ def test_every_type_of_input(tmp_path: Path, kind: str) -> None:
     data = TestData(prepared, {})
     assert data.inputs["my input"].dtype == helper.tensor_dtype_to_np_dtype(getattr(TensorProto, kind))
     np.testing.assert_allclose(evaluate(prepared.graph, data.inputs)["y"], data.expected["y"], rtol=1e-6)
+
+
+def test_an_input_that_nothing_reads_is_taken(tmp_path: Path) -> None:
+    """As exporters leave one that a network takes and does not need; runs and applications give it."""
+    model = with_input()
+    model.graph.input.append(helper.make_tensor_value_info("spare", FLOAT, [2, 3]))
+    source = deployments.of_path(written("net.onnx", model))
+    prepared = prepare(source, "net", Fetcher(source, tmp_path / "cache"))
+    data = TestData(prepared, {})
+    assert set(data.inputs) == set(prepared.graph.inputs) == {"my input", "spare"}
+    plan = lower(prepared.graph, Target("host", "host", memory="cpu"))
+    assert {tensor.name for tensor in plan.inputs} == set(data.inputs)
 
 
 def test_a_file_that_is_missing_and_a_folder() -> None:
