@@ -78,7 +78,7 @@ OPTIONS: Mapping[str, type[enum.IntEnum] | int] = {
     "PAD": Pad,
     "LOG": 2,
     "BLOCK": 1025,
-    "FIRST": 2,
+    "FIRST": 3,  # the input of a first layer: 1 NCHW, 2 NHWC
     "FEW": 2,
     "EXPAND": 2,
     "INNER": Unary,

@@ -46,7 +46,7 @@ class Convolution:
     dilation: tuple[int, int] = (1, 1)
     groups: int = 1
     batch: int = 1
-    first: bool = False
+    first: int = 0  # 1: the input is NCHW, 2: NHWC
     few: bool = False
     winograd: int = 0
     depthwise: bool = False
@@ -81,7 +81,7 @@ class Convolution:
         expected = oracle.convolution(x, weights, bias, d, groups) + (residual if self.residual else 0)
         expected = oracle.activated(expected, *self.activation)
         tensors = (
-            x if self.first else oracle.blocked(x, block, JUNK),
+            (oracle.blocked(x, block, JUNK), x, x.transpose(0, 2, 3, 1))[self.first],
             self._filters(weights, block).astype(np.float16 if self.in_half else np.float32),
             oracle.blocked_values(bias, 1 if self.depthwise else groups, block),
             oracle.blocked(residual, block),
@@ -107,7 +107,7 @@ class Convolution:
         options = f" ACTIVATION={int(self.activation[0])} RESIDUAL={int(self.residual)} BLOCK={block}"
         options += " WEIGHT_BITS=16" * self.in_half + " FEW=1" * self.few
         return (
-            name + options + f" FIRST={int(self.first)}" * self.first + f" WINO={self.winograd}" * bool(self.winograd)
+            name + options + f" FIRST={self.first}" * bool(self.first) + f" WINO={self.winograd}" * bool(self.winograd)
         )
 
     @property
@@ -143,9 +143,13 @@ CONVOLUTIONS = {
     "smaller than its window": Convolution((8, 8), (2, 2), (5, 5), pads=(2, 2, 2, 2)),
     "batch": Convolution((12, 20), (6, 5), pads=SAME, batch=3, residual=True),
     "groups": Convolution((64, 96), (6, 7), pads=SAME, groups=2, batch=2, residual=True),
-    "first 3x3 stride 2": Convolution((3, 34), (21, 19), stride=(2, 2), pads=SAME, first=True, activation=RELU6),
-    "first 7x7": Convolution((3, 64), (18, 25), (7, 7), (2, 2), (3, 3, 3, 3), first=True, batch=2),
-    "first one channel": Convolution((1, 20), (9, 9), (3, 2), first=True, residual=True, activation=SWISH),
+    "first 3x3 stride 2": Convolution((3, 34), (21, 19), stride=(2, 2), pads=SAME, first=1, activation=RELU6),
+    "first 3x3 stride 2, NHWC": Convolution((3, 34), (21, 19), stride=(2, 2), pads=SAME, first=2, activation=RELU6),
+    "first 5x3 dilated, NHWC": Convolution(
+        (4, 20), (11, 9), (5, 3), pads=(2, 1, 0, 3), dilation=(1, 2), first=2, batch=2
+    ),
+    "first 7x7": Convolution((3, 64), (18, 25), (7, 7), (2, 2), (3, 3, 3, 3), first=1, batch=2),
+    "first one channel": Convolution((1, 20), (9, 9), (3, 2), first=1, residual=True, activation=SWISH),
     "depthwise": Convolution((37, 37), (9, 12), pads=SAME, depthwise=True, activation=RELU6),
     "depthwise stride 2": Convolution((24, 24), (13, 16), stride=(2, 2), pads=(0, 0, 1, 1), depthwise=True),
     "depthwise 5x5": Convolution((16, 16), (7, 7), (5, 5), pads=(2, 2, 2, 2), depthwise=True, residual=True),

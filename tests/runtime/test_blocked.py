@@ -54,6 +54,13 @@ def test_networks_of_the_zoo_are_not_reordered_inside(name: str, block: int) -> 
 
 
 @each_block
+def test_a_first_convolution_reads_an_image_whose_channels_come_last(block: int) -> None:
+    m = GraphMaker()
+    plan = plan_of(m.finish(m.conv(m.add("Transpose", m.input(1, 9, 8, 3), perm=(0, 3, 1, 2)), 24)), block)
+    assert (plan.steps[0].kernel.name, plan.steps[0].defines.get("FIRST")) == ("blocked_conv2d", 2)
+
+
+@each_block
 def test_an_image_of_the_user_is_reordered_once_on_either_side(block: int) -> None:
     m = GraphMaker()
     x = m.conv(m.conv(m.input(1, 20, 6, 6), 24), 24, group=24)

@@ -164,9 +164,10 @@ def _emit(
 def _input(conv: Convolution) -> tuple[Value, dict[str, int]]:
     """The image as it lies where that is row-major and the convolution can read it so; else blocked."""
     builder, name = conv.builder, conv.node.inputs[0]
-    row_major = builder.known(name, Storage.FLAT) and not builder.known(name, Storage.BLOCKED)
-    if row_major and reads_row_major(builder.graph, conv.node):
-        return builder.read(name, Storage.FLAT), {"FIRST": 1}
+    if reads_row_major(builder.graph, conv.node) and not builder.known(name, Storage.BLOCKED):
+        for code, storage in enumerate((Storage.FLAT, Storage.NHWC), 1):
+            if (x := builder.known(name, storage)) and x.stride in (0, conv.x_shape[1]):
+                return x, {"FIRST": code}
     return builder.read(name, Storage.BLOCKED), {}
 
 

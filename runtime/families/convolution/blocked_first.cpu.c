@@ -1,4 +1,5 @@
-/* The first layer of a network: a convolution of a row-major NCHW input, of few channels, to a blocked output.
+/* The first layer of a network: a convolution of a row-major input, of few channels, to a blocked output. The input is
+ * planes of pixels (NCHW), or one plane whose pixels have all channels (NHWC).
  *
  * A turn is a range of output rows of one image. It copies the input rows under them to the worker's memory, with the
  * padding; there each product's input lies at one offset from its pixel, whichever the pixel is. */
@@ -8,7 +9,7 @@
 #include "../../native/src/system/arithmetic.h"
 #include "blocked_convolution.h"
 
-enum { COPY_BYTES = 64 << 10, MIN_TURNS = 8 };
+enum { NHWC = 2 /* of the option FIRST */, COPY_BYTES = 64 << 10, MIN_TURNS = 8 };
 
 /* Rows and columns of the input under a range of outputs. */
 typedef struct {
@@ -22,7 +23,8 @@ typedef struct {
     rt_workers *workers;
     rt_conv_dims d;
     int64_t depth, rows_per_turn, turns_per_image;
-    extent copy; /* of each channel */
+    int64_t planes, pixel; /* planes of the input, and elements of a pixel in one */
+    extent copy;           /* of each plane */
 } division;
 
 /* What one turn computes: the output rows, and what lies in the worker's memory. */
@@ -71,28 +73,29 @@ const char *rt_blocked_first_check(const rt_cpu_call *call, rt_cpu_needs *needs)
 
 /* --- turns --- */
 
-/* Copies one row of the input, zeros outside of it. */
-static void row_copy(const rt_conv_dims *d, const float *x, int64_t columns, float *target) {
-    int64_t before = d->pad_l < columns ? d->pad_l : columns;
-    int64_t rest = columns - before, count = rest < d->in_w ? rest : d->in_w;
-    memset(target, 0, (size_t)before * sizeof *target);
-    memcpy(target + before, x, (size_t)count * sizeof *target);
-    memset(target + before + count, 0, (size_t)(rest - count) * sizeof *target);
+/* Copies one row of a plane, zeros outside of it. */
+static void row_copy(const division *all, const float *x, float *target) {
+    int64_t columns = (int64_t)all->copy.columns, before = all->d.pad_l < columns ? all->d.pad_l : columns;
+    int64_t rest = columns - before, count = rest < all->d.in_w ? rest : all->d.in_w;
+    size_t pixel_bytes = (size_t)all->pixel * sizeof *target;
+    memset(target, 0, (size_t)before * pixel_bytes);
+    memcpy(target + before * all->pixel, x, (size_t)count * pixel_bytes);
+    memset(target + (before + count) * all->pixel, 0, (size_t)(rest - count) * pixel_bytes);
 }
 
-/* All input rows under the share, channel by channel. */
+/* All input rows under the share, plane by plane. */
 static void inputs_copy(const division *all, const share *own) {
     const rt_conv_dims *d = &all->d;
-    int64_t plane = (int64_t)d->in_h * d->in_w, rows = (int64_t)all->copy.rows, columns = (int64_t)all->copy.columns;
-    const float *x = rt_floats(&all->call->tensors[RT_CONV_X]) + own->image * d->in_c * plane;
+    int64_t x_row = d->in_w * all->pixel, row_elements = (int64_t)all->copy.columns * all->pixel;
+    const float *x = rt_floats(&all->call->tensors[RT_CONV_X]) + own->image * all->planes * d->in_h * x_row;
     float *target = own->copy;
     int64_t top = own->first_row * d->stride_h - d->pad_t;
-    for (int64_t c = 0; c < d->in_c; c++, x += plane) {
-        for (int64_t row = top; row < top + rows; row++, target += columns) {
+    for (int64_t plane = 0; plane < all->planes; plane++, x += d->in_h * x_row) {
+        for (int64_t row = top; row < top + (int64_t)all->copy.rows; row++, target += row_elements) {
             if (row >= 0 && row < d->in_h) {
-                row_copy(d, x + row * d->in_w, columns, target);
+                row_copy(all, x + row * x_row, target);
             } else {
-                memset(target, 0, (size_t)columns * sizeof *target);
+                memset(target, 0, (size_t)row_elements * sizeof *target);
             }
         }
     }
@@ -101,11 +104,12 @@ static void inputs_copy(const division *all, const share *own) {
 /* Where each product's input lies in the copy, from that of the pixel's first tap: in the order of the weights. */
 static void offsets_fill(const division *all, int32_t *offsets) {
     const rt_conv_dims *d = &all->d;
-    int64_t columns = (int64_t)all->copy.columns, plane = (int64_t)all->copy.rows * columns;
+    int64_t columns = (int64_t)all->copy.columns;
+    int64_t channel = all->planes > 1 ? (int64_t)all->copy.rows * columns : 1;
     for (int64_t i = 0; i < d->k_h; i++) {
         for (int64_t j = 0; j < d->k_w; j++) {
             for (int64_t c = 0; c < d->in_c; c++) {
-                *offsets++ = (int32_t)(c * plane + i * d->dil_h * columns + j * d->dil_w);
+                *offsets++ = (int32_t)(c * channel + (i * d->dil_h * columns + j * d->dil_w) * all->pixel);
             }
         }
     }
@@ -116,8 +120,8 @@ static void tile_run(const division *all, const share *own, const rt_blocked_til
     const void *rows[RT_BLOCKED_PIXELS];
     rt_blocked_tile tile = *whole;
     int64_t offset = (row * all->d.out_w + column) * all->call->codes.block;
-    const float *x = own->copy + (row - own->first_row) * all->d.stride_h * (int64_t)all->copy.columns;
-    for (uint32_t p = 0; p < tile.pixels; p++) rows[p] = x + (column + p) * all->d.stride_w;
+    const float *x = own->copy + (row - own->first_row) * all->d.stride_h * (int64_t)all->copy.columns * all->pixel;
+    for (uint32_t p = 0; p < tile.pixels; p++) rows[p] = x + (column + p) * all->d.stride_w * all->pixel;
     tile.rows = rows;
     tile.y += offset;
     if (tile.residual != NULL) tile.residual += offset;
@@ -161,6 +165,8 @@ void rt_blocked_first_run(const rt_cpu_call *call, rt_workers *workers) {
     division all = {.call = call, .workers = workers, .d = rt_blocked_conv2d_args_of(call)};
     all.kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
     all.depth = (int64_t)rt_product3(all.d.k_h, all.d.k_w, all.d.in_c);
+    all.pixel = call->codes.first == NHWC ? all.d.in_c : 1;
+    all.planes = all.d.in_c / all.pixel;
     all.rows_per_turn = (int64_t)rows_per_turn(&all.d);
     all.turns_per_image = (int64_t)rt_ceil_div((uint64_t)all.d.out_h, (uint64_t)all.rows_per_turn);
     all.copy = extent_of(&all.d, (uint64_t)all.rows_per_turn);
