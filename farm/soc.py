@@ -35,6 +35,7 @@ RULES: tuple[tuple[str, str], ...] = (
     # MediaTek.
     (r"helio[ _-]?x20~", "mt6797"),
     (r"helio[ _-]?p60~", "mt6771"),
+    (r"helio[ _-]?(?:p35|g35)~", "mt6765"),
     (r"helio[ _-]?g9[05]t?~", "mt6785"),
     (r"dimensity[ _-]?9300~", "mt6989"),
     (r"dimensity[ _-]?9400~", "mt6991"),

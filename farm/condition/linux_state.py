@@ -1,7 +1,7 @@
 """Parses a unit's state from the kernel's files in /proc and /sys, the same on phones and boards. Pure."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -26,6 +26,7 @@ def state_members(files: Mapping[str, str], ignored: Collection[str] = ()) -> di
     `ignored`: types of thermal zones that are no heat of the chip.
     """
     load = files_of(files, r"/proc/loadavg").values()
+    steps = _cooling_steps(files)
     policies = {int(core): text for core, text in files_of(files, r"/cpu(\d+)/cpufreq/scaling_governor").items()}
     return {
         "load_average": next((number(text.split()[0]) for text in load if text.split()), None),
@@ -33,7 +34,8 @@ def state_members(files: Mapping[str, str], ignored: Collection[str] = ()) -> di
         "clock_limit_mhz": _clocks(files, "scaling_max_freq"),
         "gpu_clock_mhz": _gpu_clock_mhz(files),
         "temperature_c": max(heat_zones(files, ignored).values(), default=None),
-        "cooling": _cooling(files),
+        "cooling": max(steps.values(), default=None),
+        "cooling_steps": {device: step for device, step in steps.items() if step},
         "governors": _core_governors(policies) | _gpu_governor(files),
     } | _battery(files)
 
@@ -131,15 +133,14 @@ def heat_zones(files: Mapping[str, str], ignored: Collection[str] = ()) -> dict[
     return {kind: max(value for other, value in chip if other == kind) for kind, _ in chip}
 
 
-def _cooling(files: Mapping[str, str]) -> int | None:
+def _cooling_steps(files: Mapping[str, str]) -> dict[str, int]:
     types = files_of(files, r"/cooling_device(\d+)/type")
-    steps = files_of(files, r"/cooling_device(\d+)/cur_state")
-    return highest(text for device, text in steps.items() if COOLING_DEVICE.search(types.get(device, "")))
-
-
-def highest(texts: Iterable[str]) -> int | None:
-    """The highest number among the texts, as an integer; None where there is none."""
-    return max((int(value) for text in texts if (value := number(text)) is not None), default=None)
+    steps = {device: number(text) for device, text in files_of(files, r"/cooling_device(\d+)/cur_state").items()}
+    return {
+        device: int(step)
+        for device, step in steps.items()
+        if step is not None and COOLING_DEVICE.search(types.get(device, ""))
+    }
 
 
 def _battery(files: Mapping[str, str]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Detects throttled samples by the state before and after; measures them again after a pause, or marks them. Pure."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from typing import Generic, TypeVar
 
@@ -41,8 +41,8 @@ def throttling_cause(before: DeviceState, after: DeviceState) -> str:
     status = max((state.thermal_status for state in (before, after) if state.thermal_status is not None), default=0)
     if status >= MODERATE:
         return f"thermal status {THERMAL_STATUS_NAMES[status]}"
-    if (after.cooling or 0) > (before.cooling or 0):  # some phones never leave a step, however cool they are
-        return f"the kernel slows the chip down (step {after.cooling})"
+    if step := _risen_step(before.cooling_steps, after.cooling_steps):
+        return f"the kernel slows the chip down (step {step})"
     return _clock_limit_drop(before, after)
 
 
@@ -65,6 +65,11 @@ def measure_unthrottled(
         repeats += 1
         say(f"throttled ({reason}): rests {retry.rest_s:g} s, then measured again ({repeats} of {retry.max_repeats})")
         sleep(retry.rest_s)
+
+
+def _risen_step(before: Mapping[str, int], after: Mapping[str, int]) -> int:
+    """The highest step of a cooling device that rose; 0 where none did: some never leave one, however cool they are."""
+    return max((step for device, step in after.items() if step > before.get(device, 0)), default=0)
 
 
 def _clock_limit_drop(before: DeviceState, after: DeviceState) -> str:

@@ -226,6 +226,8 @@ def _make_proc(proc: Path, soc: Soc) -> None:
 
 def _make_gpu(sys: Path, soc: Soc, writable: int) -> None:
     gpu, folder = soc.gpu, sys / soc.gpu.folder
+    if gpu.maker == "powervr":  # the driver has no devfreq
+        return
     devfreq = gpu_devfreq(sys.parent, soc)
     names = GPU_GOVERNORS[gpu.maker]
     write(devfreq / "governor", names.split()[0], writable)

@@ -22,9 +22,9 @@ class Cluster:
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:
-    """A GPU; `folder` is the one in sysfs that holds its devfreq files."""
+    """A GPU; `folder` is the one in sysfs that holds its devfreq files, or those of MediaTek that tell its clock."""
 
-    maker: Literal["adreno", "mali"]
+    maker: Literal["adreno", "mali", "powervr"]
     name: str
     folder: str
     min_hz: int
@@ -104,6 +104,11 @@ _ALL = (
         _mali("Mali-G72 3 cores", "13040000", 270, 800), "Nokia", "Nokia X5", "ROO",
     ),
     Soc(
+        "mt6765", "Mediatek", "MT6765", "mt6765", "mt6765", ("mediatek,MT6765",), None,
+        (Cluster(4, 900_000, 1_800_000), Cluster(4, 400_000, 2_300_000)),
+        Gpu("powervr", "PowerVR GE8320", "kernel/ged/hal", 400 * 10**6, 680 * 10**6), "Xiaomi", "M2006C3MG", "angelica",
+    ),
+    Soc(
         "exynos9810", "Samsung", "Exynos9810", "exynos5", "samsungexynos9810", ("samsung,EXYNOS9810",), None,
         (Cluster(4, 455_000, 1_794_000), Cluster(4, 650_000, 2_704_000)),
         _mali("Mali-G72 18 cores", "17500000", 260, 572), "samsung", "SM-G960F", "starlte",
@@ -115,7 +120,13 @@ _ALL = (
     ),
 )  # fmt: skip
 SOCS = {soc.key: soc for soc in _ALL}
-OTHER_NAMES = {"sdm855": "sm8150", "sdm865": "sm8250", "helio-x20": "mt6797", "helio-p60": "mt6771"}
+OTHER_NAMES = {
+    "sdm855": "sm8150",
+    "sdm865": "sm8250",
+    "helio-x20": "mt6797",
+    "helio-p60": "mt6771",
+    "helio-p35": "mt6765",
+}
 
 
 def find_soc(name: str) -> Soc:

@@ -17,6 +17,7 @@ AWAKE = {"wakefulness": "Awake", "deviceidle": "ACTIVE"}
 ZONES = {
     "adreno": {"cpu-0-0-usr": "chip_c", "gpu0-usr": "chip_c", "quiet-therm-usr": "skin_c", "battery": "battery_c"},
     "mali": {"soc_thermal": "chip_c", "gpu": "chip_c", "skin": "skin_c", "battery": "battery_c"},
+    "powervr": {"mtktscpu": "chip_c", "mtktsAP": "skin_c", "mtktsbattery": "battery_c"},
 }
 MAX_STATUS = len(thermal.STATUS_FROM_C)
 
@@ -160,6 +161,10 @@ class PhoneState:
             khz = thermal.clock(governor, cluster.min_khz, cluster.max_khz, load, cap)
             self._write_if_changed(folder / "scaling_cur_freq", str(khz))
         gpu, devfreq = self._soc.gpu, gpu_devfreq(self._root, self._soc)
+        if gpu.maker == "powervr":
+            khz = thermal.clock("simple_ondemand", gpu.min_hz, gpu.max_hz, load, cap) // 1000
+            self._write_if_changed(self._root / "sys" / gpu.folder / "current_freqency", f"12 {khz}")
+            return
         hertz = str(thermal.clock(read(devfreq / "governor"), gpu.min_hz, gpu.max_hz, load, cap))
         self._write_if_changed(devfreq / "cur_freq", hertz)
         if gpu.maker == "adreno":

@@ -11,7 +11,8 @@ class DeviceState(Record):
     Clocks are each core's: now, and the most that the unit allows itself now; 0 of a core that is offline. `plugged`
     says whether it has power from outside, whether or not the battery takes it. `temperature_c` is the chip's hottest
     part, `thermal_status` Android's (0 none, 1 light, 2 moderate, 3 severe, 4 critical, 5 emergency, 6 shutdown),
-    `cooling` the highest step by which the kernel slows the CPU or GPU down; `governors` are by core range, and `gpu`.
+    `cooling` the highest step by which the kernel slows the CPU or GPU down, `cooling_steps` that of each cooling
+    device that is at one, by number; `governors` are by core range, and `gpu`.
     """
 
     load_average: Figure = None
@@ -22,6 +23,7 @@ class DeviceState(Record):
     skin_temperature_c: Figure = None
     thermal_status: int | None = None
     cooling: int | None = None
+    cooling_steps: dict[str, int] = Field(default_factory=dict)
     battery_percent: int | None = None
     battery_temperature_c: Figure = None
     charging: bool | None = None

@@ -106,7 +106,8 @@ def test_a_phones_state_is_read_whole(tmp_path: Path, monkeypatch: pytest.Monkey
     assert state.gpu_clock_mhz == pytest.approx(257.0)
     assert (state.temperature_c, state.skin_temperature_c, state.thermal_status) == (43.2, 36.6, 1)
     assert (state.battery_percent, state.battery_temperature_c, state.charging) == (87, 30.5, True)
-    assert (state.cooling, state.screen_on, state.low_power) == (2, False, True)
+    assert (state.cooling, state.cooling_steps) == (2, {"0": 2})
+    assert (state.screen_on, state.low_power) == (False, True)
     assert state.governors == {"cpu0-3": "schedutil", "cpu4-11": "performance", "gpu": "msm-adreno-tz"}
 
 

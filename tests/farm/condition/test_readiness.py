@@ -140,10 +140,11 @@ BIG_LITTLE, LITTLE = changed(clock_limit_mhz=(1700.0, 1700.0, 2800.0, 2800.0)), 
         (COOL, SLOWED, "thermal status severe"),
         (SLOWED, COOL, "thermal status severe"),
         (COOL, changed(thermal_status=1), ""),
-        (COOL, changed(cooling=2), r"the kernel slows the chip down \(step 2\)"),
-        (changed(cooling=1), changed(cooling=2), r"the kernel slows the chip down \(step 2\)"),
-        (changed(cooling=2), changed(cooling=2), ""),  # a step that it never leaves
-        (changed(cooling=2), changed(cooling=1), ""),
+        (COOL, changed(cooling_steps={"0": 2}), r"the kernel slows the chip down \(step 2\)"),
+        (changed(cooling_steps={"0": 1}), changed(cooling_steps={"0": 2}), r"slows the chip down \(step 2\)"),
+        (changed(cooling_steps={"1": 5}), changed(cooling_steps={"0": 2, "1": 5}), r"slows the chip down \(step 2\)"),
+        (changed(cooling_steps={"0": 2}), changed(cooling_steps={"0": 2}), ""),  # a step that it never leaves
+        (changed(cooling_steps={"0": 2}), changed(cooling_steps={"0": 1}), ""),
         (changed(clock_limit_mhz=(2800.0, 2800.0)), LIMITED, "core 1 was limited to 1766 of 2800 MHz"),
         (LIMITED, LIMITED, ""),  # so low from the start: the user's wish or the vendor's
         (LIMITED, changed(clock_limit_mhz=(2800.0, 2800.0)), ""),

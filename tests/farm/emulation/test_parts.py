@@ -16,14 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farm.condition import linux_state
 from farm.emulation import thermal
 from farm.emulation.cpu_limit import limit_cpu
 from farm.emulation.faults import FAULTS, Fault, FaultInjector, read_size, read_time
-from farm.emulation.filesystem import OutputPathMapper, map_command, map_path
+from farm.emulation.filesystem import OutputPathMapper, make_tree, map_command, map_path
 from farm.emulation.packets import HEADER, MAX_PAYLOAD_BYTES, Command, PacketError, PacketHeader, encode
 from farm.emulation.processes import descendants
 from farm.emulation.shell import ShellRequest, StdioMode
-from farm.emulation.socs import SOCS, find_soc
+from farm.emulation.socs import SOCS, Soc, find_soc
 from farm.emulation.state import PhoneState
 from farm.emulation.thermal import AMBIENT_C, CLOCK_CAPS, ThermalState
 from farm.soc import soc_key
@@ -307,3 +308,13 @@ def test_speed_follows_throttling_and_faults(tmp_path: Path) -> None:
 def test_an_impossible_slowdown_factor_is_refused(factor: str) -> None:
     with pytest.raises(ConfigError, match="factor"):
         Fault.parse(f"slow:factor={factor}")
+
+
+@pytest.mark.parametrize("soc", SOCS.values(), ids=SOCS)
+def test_each_chip_shows_heat_and_clocks_where_its_makers_kernels_do(tmp_path: Path, soc: Soc) -> None:
+    make_tree(tmp_path, soc, 14, False, {})
+    PhoneState(tmp_path / "state", tmp_path, soc, False)
+    files = {str(path): path.read_text().strip() for path in (tmp_path / "sys").rglob("*") if path.is_file()}
+    state = linux_state.state_members(files)
+    assert soc.gpu.min_hz <= state["gpu_clock_mhz"] * 1e6 <= soc.gpu.max_hz
+    assert len(state["clock_mhz"]) == len(soc.cores) and state["temperature_c"] > 20

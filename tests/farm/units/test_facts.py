@@ -151,7 +151,9 @@ def test_the_script_finds_what_an_emulated_phone_has(key: str, android: int) -> 
     assert (found.soc, found.model, found.abis) == (key, chip.model, ("host",))
     assert found.os.startswith(f"Android {android} (API ")
     assert bool(found.obstacle) == (android < 7)
-    assert found.gpu == chip.gpu.name
+    assert found.gpu == (
+        chip.gpu.name if chip.gpu.maker != "powervr" else "powervr"
+    )  # its driver in the kernel is silent
 
 
 def test_devices_yml_overrides_the_facts() -> None:
