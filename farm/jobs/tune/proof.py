@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -140,27 +139,17 @@ def _effort(tuned: ModelTuning, deadline: Deadline, most_ratio: float) -> Effort
 
 
 def _is_settled(ways: Sequence[Pairs], most_ratio: float) -> bool:
-    part = len(ways[0]) / Effort().processes
-    return is_decided([ratio for pairs in ways if (ratio := ratio_of(pairs))], most_ratio, part)
+    return is_decided([ratio for pairs in ways if (ratio := ratio_of(pairs))], most_ratio)
 
 
-def is_decided(ratios: Sequence[Ratio], most_ratio: float = 1.0, part: float = 0.0) -> bool:
+def is_decided(ratios: Sequence[Ratio], most_ratio: float = 1.0) -> bool:
     """Whether so many processes leave no doubt: gains that count over all of the others, or hopeless over one."""
-    is_gain = all(ratio.high <= most_ratio - LEAST_GAIN for ratio in ratios)
-    return is_gain or is_hopeless(ratios, most_ratio, part)
+    return all(ratio.high <= most_ratio - LEAST_GAIN for ratio in ratios) or is_hopeless(ratios, most_ratio)
 
 
-def is_hopeless(ratios: Sequence[Ratio], most_ratio: float = 1.0, part: float = 0.0) -> bool:
-    """Whether further processes prove no gain over one of the others: next to nothing is gained, or too uncertainly.
-
-    `part` of all processes have run: the interval of all will be narrower by the root of that. It may yet be at another
-    place, by half of what it is wide to one side.
-    """
-    narrower = math.sqrt(part) - 0.5
-    return any(
-        ratio.value > most_ratio - LEAST_GAIN / 2 or ratio.value + narrower * (ratio.high - ratio.value) > most_ratio
-        for ratio in ratios
-    )
+def is_hopeless(ratios: Sequence[Ratio], most_ratio: float = 1.0) -> bool:
+    """Whether so many processes have gained next to nothing over one of the others that further ones prove no gain."""
+    return any(ratio.value > most_ratio - LEAST_GAIN / 2 for ratio in ratios)
 
 
 def gains(default: PlanMeasurement, incumbent: PlanMeasurement | None, new: PlanMeasurement) -> dict[str, Ratio | None]:
