@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 
 from benchmarks.scratch import scratch
-from farm.cli import options
+from farm.cli import work
 from farm.config import samples
 from farm.config.given_model import GivenModel
 from farm.config.inventory import HOST
@@ -70,7 +70,7 @@ class Parts(ProgressView):
 def main(models: tuple[str, ...], opencl: str, repeat: int) -> None:
     build_farmrt()
     with scratch():
-        given = [options.load(GivenModel(samples.find(name))) for name in models or FIVE]
+        given = [work.load(GivenModel(samples.find(name))) for name in models or FIVE]
         parts, tuning = Parts(), TuneOptions(SearchOptions(fresh=repeat > 1), repeat=repeat)
         for row in tune_job(given, [HOST], tuning, FleetOptions(opencl=opencl), parts):
             gained = f"{row.default_ms or 0:.1f} to {row.tuned_ms or 0:.1f} ms ({row.gain_percent or 0:.1f} % gained)"

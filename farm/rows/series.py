@@ -64,6 +64,10 @@ class Metric(enum.StrEnum):
         member._name_ = member._value_ = value
         return member
 
+    def __reduce_ex__(self, protocol: object) -> tuple[type[Metric], tuple[str]]:
+        """By its word: Python 3.11.2 looks for a member of this name, which a figure is not."""
+        return type(self), (self._value_,)
+
     @property
     def info(self) -> MetricInfo:
         """What it is."""

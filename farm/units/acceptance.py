@@ -19,7 +19,7 @@ from farm.rows.record import Record
 from farm.units import facts_cache
 from farm.units.facts_cache import CachedFacts
 from farm.units.health import CheckResult
-from farm.units.unit_file import FOLDER, UnitFile, UnitRecord
+from farm.units.unit_file import FOLDER, RecordFile, UnitRecord
 
 NEVER = "never"  # farmrt's word for flush_every
 _LOCK = threading.Lock()  # findings of one process; two processes do not hold one unit
@@ -111,7 +111,7 @@ class Acceptance(UnitRecord):
         return next((finding for finding in self.findings if finding.check == check), None)
 
 
-FILE = UnitFile("acceptance.json", Acceptance, 256 * 1024)
+FILE = RecordFile("acceptance.json", Acceptance, 256 * 1024)
 
 
 def system_of(known: CachedFacts) -> str:

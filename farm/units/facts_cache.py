@@ -13,7 +13,7 @@ from farm.config.inventory import Unit
 from farm.lease import host_lock
 from farm.rows.record import Record
 from farm.units.facts import Facts
-from farm.units.unit_file import FOLDER, UnitFile, UnitRecord
+from farm.units.unit_file import FOLDER, RecordFile, UnitRecord
 from runtime.errors import FarmError
 
 MAX_DRIVER = 200
@@ -35,7 +35,7 @@ class CachedFacts(UnitRecord):
     driver: DriverFacts = DriverFacts()
 
 
-FILE = UnitFile("known.json", CachedFacts, 64 * 1024)
+FILE = RecordFile("known.json", CachedFacts, 64 * 1024)
 
 
 def read(unit: Unit, folder: Path = FOLDER) -> CachedFacts:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from farm.config.inventory import Unit
 from farm.lease import host_lock
-from farm.units.unit_file import FOLDER, UnitFile, UnitRecord
+from farm.units.unit_file import FOLDER, RecordFile, UnitRecord
 from runtime.errors import FarmError
 
 MAX_TRIALS = 500  # the oldest are forgotten first
@@ -27,7 +27,7 @@ class TriedKernels(UnitRecord):
     refused: Mapping[str, Mapping[str, str]] = Field(default_factory=dict)
 
 
-FILE = UnitFile("kernels.json", TriedKernels, 1024 * 1024)
+FILE = RecordFile("kernels.json", TriedKernels, 1024 * 1024)
 
 
 def fault(unit: Unit, key: str, folder: Path = FOLDER) -> str | None:

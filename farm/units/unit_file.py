@@ -25,7 +25,7 @@ Content = TypeVar("Content", bound=UnitRecord)
 
 
 @dataclasses.dataclass(frozen=True)
-class UnitFile(Generic[Content]):
+class RecordFile(Generic[Content]):
     """A kind of such files; larger ones than `max_bytes` are damaged."""
 
     name: str

@@ -21,7 +21,7 @@ FAKE_QUANTIZATIONS = {"FakeQuantize": 255, "FakeQuantize16": 65535}  # and as ma
 _OF_ACTIVATIONS = {snake(op): op for op in FAKE_QUANTIZATIONS}
 
 
-class Steps(NamedTuple):
+class FakeSteps(NamedTuple):
     """Whole steps from the least value to the greatest."""
 
     low: float
@@ -110,11 +110,11 @@ def _round_in_floats(editor: GraphEditor, node: Node, x: str, known: Quantizatio
     editor.rewrite(node, "Mul", [limited, by], {})
 
 
-def _steps_of(quantization: Quantization) -> Steps:
+def _steps_of(quantization: Quantization) -> FakeSteps:
     """The values that the integers of a whole tensor stand for."""
     (scale,), (zero,), info = quantization.scale, quantization.zero_point, np.iinfo(quantization.integers)
     least, most = int(info.min), int(info.max)
-    return Steps((least - zero) * scale, (most - zero) * scale, most - least)
+    return FakeSteps((least - zero) * scale, (most - zero) * scale, most - least)
 
 
 @pass_over(*FAKE_QUANTIZATIONS)
@@ -145,7 +145,7 @@ def round_before_reshapes(editor: GraphEditor, node: Node) -> str:
     return rounded
 
 
-def _is_quantized(editor: GraphEditor, tensor: str, steps: Steps | None) -> bool:
+def _is_quantized(editor: GraphEditor, tensor: str, steps: FakeSteps | None) -> bool:
     """Whether a tensor holds values that rounding to these steps does not change."""
     pending, seen = [tensor], set[str]()
     while pending:
@@ -163,13 +163,13 @@ def _carries(node: Node) -> bool:
     return node.op in _CARRIERS or (node.op == "Resize" and node.attrs["mode"] == "nearest")
 
 
-def fake_steps(node: Node) -> Steps | None:
+def fake_steps(node: Node) -> FakeSteps | None:
     """The steps that a node rounds its result to; None of any other."""
     number = FAKE_QUANTIZATIONS.get(_OF_ACTIVATIONS.get(node.attrs.get("activation", ""), node.op))
-    return Steps(node.attrs["alpha"], node.attrs["beta"], number) if number else None
+    return FakeSteps(node.attrs["alpha"], node.attrs["beta"], number) if number else None
 
 
-def _is_wider(clamp: Node, steps: Steps) -> bool:
+def _is_wider(clamp: Node, steps: FakeSteps) -> bool:
     """Whether a clamp changes nothing that steps do not change to the same: its bounds may lie half a step within."""
     least, most = (0.0, math.inf) if clamp.op == "Relu" else (clamp.attrs["alpha"], clamp.attrs["beta"])
     less_than_half = 0.49 * steps.size

@@ -119,7 +119,7 @@ PLANTED: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     ),
     "2^40 bins": (
         lambda: one_op("RoiAlign", {"x": (1, 1, 4, 4), "r": (1, 4)}, {"b": [0]}, output_height=2**40, sampling_ratio=1),
-        "is larger than",
+        "has more than 2147483647 elements",
     ),
     "a state of 2^40": (lambda: one_op("LSTM", {"x": (2, 1, 3)}, LSTM, hidden_size=2**40), "LSTM"),
     "two axes of three": (lambda: one_op("LSTM", {"x": (2, 3)}, LSTM, hidden_size=2), "three axes are needed"),

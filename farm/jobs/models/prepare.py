@@ -177,12 +177,12 @@ class Prepared:
         return {tensor.name: tensor.data_format for tensor in self.outputs}
 
 
-def untold(text: str) -> None:
+def say_nothing(text: str) -> None:
     """Tells nobody."""
 
 
 def prepare(
-    source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool = False, tell: Tell = untold
+    source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool = False, tell: Tell = say_nothing
 ) -> Prepared:
     """Fetches and converts a model; with `check` its check_tensors are outputs too.
 
@@ -268,7 +268,7 @@ def _framework_model(settings: Model, path: Path, outputs: tuple[Output, ...], t
     return FrameworkModel(settings.platform, path, settings.subgraph.inputs, outputs, own, trusted)
 
 
-def prepare_all(source: Deployment, check: bool = False, tell: Tell = untold) -> list[Prepared | Failed]:
+def prepare_all(source: Deployment, check: bool = False, tell: Tell = say_nothing) -> list[Prepared | Failed]:
     """Every model of the file; one that cannot be converted does not keep the others from running."""
     fetcher = fetch.Fetcher(source)
     models: list[Prepared | Failed] = []

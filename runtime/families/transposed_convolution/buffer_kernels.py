@@ -66,7 +66,7 @@ def _depthwise_cost(dims: Dims, chosen: Variant) -> float:
     return math.prod(_depthwise_work_items(dims, chosen)) * (chosen["PIXELS"] + 1)
 
 
-def depthwise_macs(dims: Dims) -> int:
+def scattered_macs(dims: Dims) -> int:
     """Multiply-accumulates of a depthwise one, in whatever memory."""
     return dims["batch"] * dims["in_h"] * dims["in_w"] * dims["channels"] * dims["k_h"] * dims["k_w"]
 
@@ -109,7 +109,7 @@ BUFFER_KERNELS = (
         },
         cost=_depthwise_cost,
         rule=lambda dims, chosen, target: too_wide(dims["channels"], chosen),
-        macs=depthwise_macs,
+        macs=scattered_macs,
         cpu_local=(4, 1, 4),
     ),
 )

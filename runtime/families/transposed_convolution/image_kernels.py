@@ -1,7 +1,7 @@
 """Transposed convolutions in image memory; filters lie with their taps in the order of the phases, as one row."""
 
 from runtime.families.convolution.image_kernels import DEFAULTS, ROW_DEFAULTS, ROW_VARIANTS, VARIANTS, grouped_rule
-from runtime.families.transposed_convolution.buffer_kernels import depthwise_macs, macs
+from runtime.families.transposed_convolution.buffer_kernels import macs, scattered_macs
 from runtime.kernels.image.spec import Images, activation_image, argument_image, blocks_of, image_kernel, pixel_grid
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div
 from runtime.layout.image import ImageLayout
@@ -70,7 +70,7 @@ IMAGE_KERNELS = (
         floats="act_a act_b",
         variants=ROW_VARIANTS,
         defaults=ROW_DEFAULTS,
-        macs=depthwise_macs,
+        macs=scattered_macs,
         tunable=True,
     ),
 )

@@ -271,7 +271,7 @@ def test_findings_are_in_force_until_the_system_or_the_driver_changes(folder: Pa
 def test_a_damaged_file_and_one_of_another_device_are_none(folder: Path) -> None:
     acceptance.keep(UNIT, ZERO_COPY, folder=folder)
     assert acceptance.kept(dataclasses.replace(UNIT, serial="another"), folder) is None
-    (folder / UNIT.name / acceptance.FILE).write_text("{")
+    acceptance.FILE.path(UNIT, folder).write_text("{")
     assert acceptance.kept(UNIT, folder) is None and acceptance.table_word(UNIT, folder) == ""
 
 
