@@ -74,7 +74,8 @@ def main(models: tuple[str, ...], opencl: str, repeat: int) -> None:
         parts, tuning = Parts(), TuneOptions(SearchOptions(fresh=repeat > 1), repeat=repeat)
         for row in tune_job(given, [HOST], tuning, FleetOptions(opencl=opencl), parts):
             gained = f"{row.default_ms or 0:.1f} to {row.tuned_ms or 0:.1f} ms ({row.gain_percent or 0:.1f} % gained)"
-            print(f"{row.model}: {row.outcome or row.status}, {gained}, {row.trials} trials, {row.reason}")
+            reason = row.outcome_reason or row.reason
+            print(f"{row.model}: {row.outcome or row.status}, {gained}, {row.trials} trials; {reason}")
             for each in row.agreements:
                 print(f"  the same or as fast for {each.same_winners + each.tied_winners} of {each.launches} launches,")
                 print(f"  time {each.time_ratio} {each.time_ratio_ci} of the first tuning's")

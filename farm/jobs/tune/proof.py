@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -35,6 +34,7 @@ from tuner.budget import Deadline
 ONE_EACH = Effort(processes=1, turns=4)  # where there is no gain to make sure of
 NOTHING_TO_PROVE_S = 5.0  # after which a model whose rounds take seconds is not run again for it
 LEAST_GAIN = 0.01  # of the time of what it replaces
+TOO_LITTLE = "the launches that win save {:.1%} of the time, of which no proof would make sure"
 UNCONFIRMED = "a second proof did not confirm the gain"
 THE_SAME = "the search found what is in force"
 ALL_DEFAULT = "every launch keeps its default"
@@ -95,14 +95,15 @@ def prove(
     """Measures a model in all three ways and decides; `in_force` is None where that is the default, or the new one.
 
     Each way has its own plan. Too few processes until the deadline prove nothing. Where it `changes` what is in force,
-    a gain is proved again. With `is_default` the new way is the default's, which runs once.
+    a gain is proved again. With `is_default` the new way is the default's, which runs once, as does one that hardly
+    promises a gain.
     """
     opened.progress.stage(f"{tuned.prepared.name}: default against {'in force and ' if in_force else ''}tuned")
     other = default_plan(opened, tuned.prepared).file(tuned.prepared) if tuned.version.choice else None
     default_way = dataclasses.replace(DEFAULTS, plan=other, built=BUILT_PROGRAMS.of(opened).file)
     if in_force and tuned.is_new_plan:
         in_force = dataclasses.replace(in_force, plan=tuned.in_force.file(tuned.prepared))
-    ways = [new] if is_default else [default_way, *([in_force] if in_force else []), new]
+    ways = [new] if is_default or tuned.gains_little else [default_way, *([in_force] if in_force else []), new]
     plan_file, most_ratio = tuned.version.file(tuned.prepared), tuned.chosen.most_ratio if tuned.chosen else 1.0
 
     def measured(each: Rehearsed, until: Deadline) -> Proof:
@@ -130,37 +131,29 @@ def _judged(
     validation = compare_outputs(tuned.prepared, tuned.target, data.expected, new.outputs)
     ending = _ending(validation, new)
     outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, gains(default, incumbent, new), most_ratio)
+    if tuned.gains_little:
+        outcome, reason = TuneOutcome.KEPT, ending.reason or TOO_LITTLE.format(tuned.promised_gain)
     return Proof(outcome, with_remedy(reason, took_s, new), ending, validation, default, incumbent, new, throttling)
 
 
 def _effort(tuned: ModelTuning, deadline: Deadline, most_ratio: float) -> Effort:
-    if tuned.has_news:
+    if tuned.has_news and not tuned.gains_little:
         return Effort(deadline=deadline, is_settled=lambda ways: _is_settled(ways, most_ratio))
     return dataclasses.replace(ONE_EACH, deadline=deadline.within(NOTHING_TO_PROVE_S))
 
 
 def _is_settled(ways: Sequence[Pairs], most_ratio: float) -> bool:
-    part = len(ways[0]) / Effort().processes
-    return is_decided([ratio for pairs in ways if (ratio := ratio_of(pairs))], most_ratio, part)
+    return is_decided([ratio for pairs in ways if (ratio := ratio_of(pairs))], most_ratio)
 
 
-def is_decided(ratios: Sequence[Ratio], most_ratio: float = 1.0, part: float = 0.0) -> bool:
+def is_decided(ratios: Sequence[Ratio], most_ratio: float = 1.0) -> bool:
     """Whether so many processes leave no doubt: gains that count over all of the others, or hopeless over one."""
-    is_gain = all(ratio.high <= most_ratio - LEAST_GAIN for ratio in ratios)
-    return is_gain or is_hopeless(ratios, most_ratio, part)
+    return all(ratio.high <= most_ratio - LEAST_GAIN for ratio in ratios) or is_hopeless(ratios, most_ratio)
 
 
-def is_hopeless(ratios: Sequence[Ratio], most_ratio: float = 1.0, part: float = 0.0) -> bool:
-    """Whether further processes prove no gain over one of the others: next to nothing is gained, or too uncertainly.
-
-    `part` of all processes have run: the interval of all will be narrower by the root of that. It may yet be at another
-    place, by half of what it is wide to one side.
-    """
-    narrower = math.sqrt(part) - 0.5
-    return any(
-        ratio.value > most_ratio - LEAST_GAIN / 2 or ratio.value + narrower * (ratio.high - ratio.value) > most_ratio
-        for ratio in ratios
-    )
+def is_hopeless(ratios: Sequence[Ratio], most_ratio: float = 1.0) -> bool:
+    """Whether so many processes have gained next to nothing over one of the others that further ones prove no gain."""
+    return any(ratio.value > most_ratio - LEAST_GAIN / 2 for ratio in ratios)
 
 
 def gains(default: PlanMeasurement, incumbent: PlanMeasurement | None, new: PlanMeasurement) -> dict[str, Ratio | None]:

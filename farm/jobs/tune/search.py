@@ -103,6 +103,9 @@ class SearchOptions:
         return BuildAhead.OFF if is_left_out else self.build_ahead
 
 
+LEAST_PROMISE = 0.005  # of the time: half of the least gain that a proof accepts
+
+
 @dataclasses.dataclass(frozen=True)
 class ModelTuning:
     """What was found for one model: its plan, a verdict for each of its launches, and what that took.
@@ -164,6 +167,24 @@ class ModelTuning:
     def has_news(self) -> bool:
         """Whether any launch has a winner beside its default, or the plan is another one."""
         return bool(self.won) or self.is_new_plan
+
+    @property
+    def promised_gain(self) -> float:
+        """The share of the time of all launches that the winners save, by the search; 1 where it cannot be told."""
+        name, default_ns, saved_ns = use_name(self.prepared), 0.0, 0.0
+        for verdict in self.verdicts:
+            uses = sum(use.model == name for use in verdict.launch.uses)
+            if verdict.won and not math.isfinite(verdict.default_ns):
+                return 1.0
+            if math.isfinite(verdict.default_ns):
+                default_ns += uses * verdict.default_ns
+                saved_ns += uses * (verdict.default_ns - verdict.tuned_ns)
+        return saved_ns / default_ns if default_ns else 1.0
+
+    @property
+    def gains_little(self) -> bool:
+        """Whether the winners promise next to nothing: no proof would make sure of it."""
+        return bool(self.won) and not self.is_new_plan and self.promised_gain < LEAST_PROMISE
 
     @property
     def incumbent(self) -> ModelTuning:

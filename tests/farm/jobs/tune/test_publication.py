@@ -35,6 +35,7 @@ class Planted:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.new_ms = self.in_force_ms = DEFAULT_MS
+        self.promised_ns = 900.0  # of each launch, instead of 1000 by default
         self.second_ms = 0.0  # what the new takes in a second proof, if not the same
         self.throttled, self.wrong, self.error = "", False, None
         self.local_size = OTHER_SIZE
@@ -54,7 +55,7 @@ class Planted:
     def verdict(self, default: LaunchVerdict) -> LaunchVerdict:
         """Another local size than the default wins every launch, unless none shall."""
         chosen = Candidate(default.launch.variant, self.local_size) if any(self.local_size) else default.chosen
-        return LaunchVerdict(default.launch, chosen, 1000.0, 900.0, "planted")
+        return LaunchVerdict(default.launch, chosen, 1000.0, self.promised_ns, "planted")
 
     def measure(self, each: Rehearsed) -> tuple[list[PlanMeasurement], Throttling]:
         if self.error:
@@ -140,6 +141,13 @@ def test_a_first_table_that_gains_nothing_leaves_the_defaults(
         row["outcome"] == "kept" and "not faster than the default beyond the noise: gain 0.0 %" in row["outcome_reason"]
     )
     assert OTHER_SIZE not in local_sizes(), "applications load the defaults, known to be right, and their kernels"
+
+
+def test_what_promises_next_to_nothing_runs_once(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
+    planted.promised_ns, planted.new_ms = 996.0, 8.0
+    row = tune(capsys)
+    assert (row["outcome"], row["outcome_reason"]) == ("kept", proof.TOO_LITTLE.format(0.004))
+    assert planted.ways == [1] and OTHER_SIZE not in local_sizes()
 
 
 def test_a_gain_that_a_second_proof_does_not_find_is_not_published(
