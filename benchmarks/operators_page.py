@@ -22,7 +22,7 @@ What farm does with ONNX's node test cases, each through import, passes, lowerin
 | padded | with outputs as large as they may become, see below |
 | refused | by name, before anything is sent to a unit |
 
-An operator without a kernel for GPUs, and one on other element types than float32, runs on the unit's CPU within a plan
+An operator without a kernel for GPUs, and most on doubles or unsigned words, runs on the unit's CPU within a plan
 for the GPU (`runtime: cpu+gpu`). Of an index out of range a GPU makes NaN, where a run on a CPU ends with an error.
 
 *Padded.* A run finds how many rows NonMaxSuppression writes, but a plan's tensors have one size: room for all that

@@ -94,8 +94,8 @@ def _launch_elements(
     extents, strides = merge_axes(shape, [tuple(view.strides) for view in views])
     if len(extents) > NEST_LOOPS or min(min(steps) for steps in strides) < 0:
         return False
-    none = builder.zeros(1), [0] * len(extents)
-    operands = list(zip((view.value for view in views[:-1]), strides, strict=False)) or [none]
+    operands = list(zip((view.value for view in views[:-1]), strides, strict=False))
+    operands = operands or [(builder.zeros(1), [0] * len(extents))]
     operands = [*operands, *[operands[-1]] * (3 - len(operands)), (views[-1].value, strides[-1])]
     dims = {f"d{loop}": size for loop, size in enumerate(padded(extents, NEST_LOOPS, 1))}
     for name, (_, steps) in zip("abcy", operands, strict=True):
