@@ -239,7 +239,8 @@ INLINED void store_result(floats v, global output_storage *p, int stride, int co
 // 30 bits are held, which whoever lowers a model makes sure of: no integers of 64 bits are needed.
 INLINED ints fixed_product(ints v, ints multiplier, ints shift)
 {
-    const ints right = max(-shift, 0), high = mul_hi(v << (max(shift, 0) + 2), multiplier);
+    const ints none = 0; // no scalar: Oclgrind takes the largest of that and a wide vector wrongly
+    const ints right = max(-shift, none), high = mul_hi(v << (max(shift, none) + 2), multiplier);
 #if BYTES & 32
     return (high + ((ints)(1) << right)) >> (right + 1);
 #else
