@@ -104,7 +104,7 @@ def test_a_budget_is_wall_time_with_everything_in_it(
     clock, budget_s = PlayedTuning(monkeypatch, load_s=0.3), 12.0
     begun_s = clock()
     assert tuned(capsys, "--budget", str(budget_s))["trials"] > 0
-    assert budget_s / 2 < clock() - begun_s <= budget_s + 1.0
+    assert budget_s / 3 < clock() - begun_s <= budget_s + 1.0
 
 
 def test_a_proof_has_time_for_the_processes_that_it_needs(
