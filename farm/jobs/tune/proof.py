@@ -91,12 +91,13 @@ def prove(
     *,
     is_default: bool = False,
     changes: bool = False,
+    spent_s: float = 0.0,
 ) -> Proof:
     """Measures a model in all three ways and decides; `in_force` is None where that is the default, or the new one.
 
     Each way has its own plan. Too few processes until the deadline prove nothing. Where it `changes` what is in force,
     a gain is proved again. With `is_default` the new way is the default's, which runs once, as does one that hardly
-    promises a gain.
+    promises a gain. `spent_s` was spent before.
     """
     opened.progress.stage(f"{tuned.prepared.name}: default against {'in force and ' if in_force else ''}tuned")
     other = default_plan(opened, tuned.prepared).file(tuned.prepared) if tuned.version.choice else None
@@ -109,7 +110,9 @@ def prove(
     def measured(each: Rehearsed, until: Deadline) -> Proof:
         begin_s = deadline.clock()
         of_ways, throttling = each.measure(_effort(tuned, until, most_ratio))
-        return _judged(tuned, of_ways, throttling, data, most_ratio, deadline.clock() - begin_s)
+        judged = _judged(tuned, of_ways, throttling, data, most_ratio)
+        reason = with_remedy(judged.reason, deadline.clock() - begin_s, judged.new, spent_s)
+        return dataclasses.replace(judged, reason=reason)
 
     with rehearsed(opened, plan_file, ways, data) as each:
         first = measured(each, deadline.share(0.5) if changes else deadline)
@@ -117,12 +120,7 @@ def prove(
 
 
 def _judged(
-    tuned: ModelTuning,
-    of_ways: Sequence[PlanMeasurement],
-    throttling: Throttling,
-    data: TestData,
-    most_ratio: float,
-    took_s: float,
+    tuned: ModelTuning, of_ways: Sequence[PlanMeasurement], throttling: Throttling, data: TestData, most_ratio: float
 ) -> Proof:
     """What measurements of the default, of what is in force if it is another, and of the new say."""
     default, *between, new = of_ways if len(of_ways) > 1 else (*of_ways, *of_ways)
@@ -133,7 +131,7 @@ def _judged(
     outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, gains(default, incumbent, new), most_ratio)
     if tuned.gains_little:
         outcome, reason = TuneOutcome.KEPT, ending.reason or TOO_LITTLE.format(tuned.promised_gain)
-    return Proof(outcome, with_remedy(reason, took_s, new), ending, validation, default, incumbent, new, throttling)
+    return Proof(outcome, reason, ending, validation, default, incumbent, new, throttling)
 
 
 def _effort(tuned: ModelTuning, deadline: Deadline, most_ratio: float) -> Effort:
@@ -208,12 +206,17 @@ def tuning_outcome(
     return (TuneOutcome.KEPT, reason) if reason else (TuneOutcome.NEW, "")
 
 
-def with_remedy(reason: str, took_s: float, measured: PlanMeasurement) -> str:
-    """The reason, with the budget that would do where it is TOO_FEW processes, which took so long together."""
+def with_remedy(reason: str, took_s: float, measured: PlanMeasurement, spent_s: float = 0.0) -> str:
+    """The reason, with the budget that would do where it is TOO_FEW processes.
+
+    They took `took_s` together; `spent_s`: what was spent before them, and would be again.
+    """
     if reason != TOO_FEW:
         return reason
     turn_s = took_s / (1 + len(measured.processes_ms))
-    return f"{reason}; --budget {needed_budget_s(0.0, 0.0, selects=True, turn_s=turn_s):g} leaves time for them"
+    return (
+        f"{reason}; --budget {needed_budget_s(spent_s, 0.0, selects=not spent_s, turn_s=turn_s):g} leaves time for them"
+    )
 
 
 def shortfall(ratio: Ratio, name: str, most_ratio: float = 1.0) -> str:

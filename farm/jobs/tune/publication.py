@@ -61,7 +61,7 @@ def prove_and_publish(
     with TemporaryDirectory() as folder:
         new = proposed.files(opened, Path(folder))
         proofs = {
-            tuned.prepared.name: _proof(opened, proposed, tuned, new, data[tuned.prepared.name], schedule.proof())
+            tuned.prepared.name: _proof(opened, proposed, tuned, new, data[tuned.prepared.name], schedule)
             for tuned in models
         }
     proved = [(tuned, proof) for tuned in models if isinstance(proof := proofs[tuned.prepared.name], Proof)]
@@ -80,13 +80,16 @@ def prove_and_publish(
 
 
 def _proof(
-    opened: OpenUnit, proposed: Draft, tuned: ModelTuning, new: TunedFiles, data: TestData, deadline: Deadline
+    opened: OpenUnit, proposed: Draft, tuned: ModelTuning, new: TunedFiles, data: TestData, schedule: TuningSchedule
 ) -> Proof | JobError:
     changes, differs = proposed.changes(tuned), proposed.differs_from_default(tuned)
     incumbent = proposed.destination.files_there if changes and differs else None
-    is_default = not (tuned.has_news or changes or differs)
+    is_default, spent_s = not (tuned.has_news or changes or differs), schedule.spent_s
+    ends = schedule.proof()
     try:
-        proof = prove(opened, tuned, new, incumbent, data, deadline, is_default=is_default, changes=changes)
+        proof = prove(
+            opened, tuned, new, incumbent, data, ends, is_default=is_default, changes=changes, spent_s=spent_s
+        )
     except DeviceLostError:
         raise
     except JobError as error:

@@ -31,8 +31,13 @@ class TuningSchedule:
     """Shares the time until a deadline, for `models` models, between their choices, searches and proofs."""
 
     def __init__(self, deadline: Deadline, models: int) -> None:
-        self.deadline, self._models = deadline, models
+        self.deadline, self._models, self._given_s = deadline, models, deadline.left_s
         self._selected = self._searched = self._proved = 0
+
+    @property
+    def spent_s(self) -> float:
+        """What is spent so far for each model; 0 where there is no deadline."""
+        return (self._given_s - self.deadline.left_s) / self._models if math.isfinite(self._given_s) else 0.0
 
     def selection(self) -> tuple[Deadline, Deadline]:
         """When measuring for the choice of the next model's plan must end, and when its proof."""

@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from farm.jobs.compare.interleaved import Effort
+from farm.jobs.tune.proof import TOO_FEW, with_remedy
 from farm.jobs.tune.schedule import (
     LEAST_SEARCH_SHARE,
     PROOF_ROUNDS,
@@ -106,6 +109,17 @@ def test_the_budget_that_would_do_leaves_the_search_what_it_needs() -> None:
     assert needed_budget_s(60.0, 0.1, selects=False) == 100.0
     assert needed_budget_s(60.0, 0.1, selects=True) == 140.0, "rounded up to two digits"
     assert needed_budget_s(10.0, 20.0, selects=False) == 110.0, "five rounds for the proof"
+
+
+def test_a_proof_that_lacked_time_asks_for_a_longer_budget_than_it_had() -> None:
+    clock = Clock()
+    planned = schedule(120.0, 2, clock)
+    clock.spend(90.0)
+    assert planned.spent_s == 45.0
+    measured: Any = SimpleNamespace(processes_ms=((1.0,),) * 9)
+    assert with_remedy(TOO_FEW, 15.0, measured).endswith("--budget 41 leaves time for them")
+    assert with_remedy(TOO_FEW, 15.0, measured, planned.spent_s).endswith("--budget 75 leaves time for them")
+    assert TuningSchedule(Deadline(clock=clock), 1).spent_s == 0.0
 
 
 def test_without_a_deadline_no_phase_has_one() -> None:
