@@ -13,11 +13,14 @@ import pytest
 from runtime.kernels import table
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import Kernel, Variant
-from runtime.types import Precision
+from runtime.semantics.functions import ElementFunction
+from runtime.types import ElementType, Precision
 
 DEFINES = {"ACTIVATION": 1, "RESIDUAL": 1, "WINO": 4, "POOL": 0, "REDUCE": 0, "LOG": 0, "UNARY": 1}
 DEFINES |= {"BINARY": 1, "PAD": 0, "SRC_F32": 0, "DST_F32": 1, "DEPTH": 24, "VALUES": 16}
 DEFINES |= {"RECURRENT": 1, "LINEAR": 1, "STEPWISE": 0, "EXTRA": 0, "COUPLED": 0, "GATE": 0, "CELL": 1, "OUT": 1}
+DEFINES |= {"ELEMENT": int(ElementFunction.WHERE), "REAL": 1, "Y_TYPE": int(ElementType.F16)}
+DEFINES |= {"A_TYPE": int(ElementType.BOOL), "B_TYPE": int(ElementType.F16), "C_TYPE": int(ElementType.I64)}
 LANGUAGE = ("-target", "spir64-unknown-unknown", "-x", "cl", "-cl-std=CL1.2", "-Xclang", "-cl-ext=+cl_khr_fp16")
 WARNINGS = ("-fsyntax-only", "-Wall", "-Werror", "-Wno-unused-function")
 
