@@ -127,8 +127,13 @@ def _run_sample(model: OnUnit, samples: Samples, sample: Sample, key: str) -> tu
         outputs = opened.read_outputs(model.plan)
         _keep_outputs(model, sample, outputs)
         if samples.compares:
-            thresholds = thresholds_for(model.prepared, model.plan.target)
-            validation = compare_with_reference(model.prepared, thresholds, lambda: samples.expected(inputs), outputs)
+            validation = compare_with_reference(
+                model.prepared,
+                thresholds_for(model.prepared, model.plan.target),
+                model.plan.target.precision,
+                lambda: samples.expected(inputs),
+                outputs,
+            )
     outcome = SampleOutcome(
         key=key,
         name=sample.name,

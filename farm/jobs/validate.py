@@ -33,7 +33,7 @@ def thresholds_of(prepared: Prepared, runtime: Runtime, precision: Precision) ->
     if similarity is not None:
         return metrics.thresholds_of_similarity(similarity)
     thresholds = metrics.for_sums(metrics.default_thresholds(runtime, precision), longest_sum(prepared.graph))
-    return metrics.for_movement(thresholds, prepared.moved_by_rounding(precision))
+    return metrics.for_movement(thresholds, prepared.moved_by_rounding(precision) if prepared.is_quantized else None)
 
 
 def further_thresholds(prepared: Prepared, target: Target) -> tuple[Thresholds, Thresholds]:
@@ -49,10 +49,14 @@ def further_thresholds(prepared: Prepared, target: Target) -> tuple[Thresholds, 
 
 @dataclasses.dataclass(frozen=True)
 class Validation:
-    """Whether outputs are what they should be, and their figures; empty where nothing was compared."""
+    """Whether outputs are what they should be, and their figures; empty where nothing was compared.
+
+    `moved`: they are as near to the reference as it is to itself when rounding turns its choices, and no nearer.
+    """
 
     ending: Ending = OK
     comparison: OutputComparison = dataclasses.field(default_factory=OutputComparison)
+    moved: bool = False
 
     @property
     def is_ok(self) -> bool:
@@ -61,16 +65,37 @@ class Validation:
 
     def with_layers(self, report: LayerReport, ending: Ending) -> Validation:
         """Returns the validation with the comparison of all operators, which may change its ending."""
-        return Validation(ending, self.comparison.model_copy(update={"layers": report}))
+        return dataclasses.replace(
+            self, ending=ending, comparison=self.comparison.model_copy(update={"layers": report})
+        )
 
 
 def compare_outputs(
     prepared: Prepared, target: Target, expected: Mapping[str, Array], actual: Mapping[str, Array]
 ) -> Validation:
-    """Compares all outputs of a plan for a target with what is expected; not those of a GPU that computes nothing."""
+    """Compares all outputs of a plan for a target with what is expected; not those of a GPU that computes nothing.
+
+    Of a model that decides by floats, outputs that differ may be as far from the reference as it is from itself.
+    """
     if not target.computes:
         return Validation()
-    return compare_within(thresholds_for(prepared, target), prepared, expected, actual)
+    return _compared(prepared, thresholds_for(prepared, target), target.precision, expected, actual)
+
+
+def _compared(
+    prepared: Prepared,
+    thresholds: Thresholds,
+    precision: Precision,
+    expected: Mapping[str, Array],
+    actual: Mapping[str, Array],
+) -> Validation:
+    validation = compare_within(thresholds, prepared, expected, actual)
+    movement = None if validation.is_ok or not prepared.decides else prepared.moved_by_rounding(precision)
+    if movement is None:
+        return validation
+    moved = compare_within(metrics.for_movement(thresholds, movement), prepared, expected, actual)
+    comparison = moved.comparison.model_copy(update={"reference_sqnr_db": movement.sqnr_db})
+    return Validation(moved.ending, comparison, moved=True) if moved.is_ok else validation
 
 
 def excess_of_outputs(
@@ -102,15 +127,16 @@ def compare_within(
 def compare_with_reference(
     prepared: Prepared,
     thresholds: Thresholds,
+    precision: Precision,
     reference: Callable[[], Mapping[str, Array]],
     actual: Mapping[str, Array],
 ) -> Validation:
-    """Compares all outputs with what the reference computes; where it has none, that is the ending."""
+    """Compares as `compare_outputs` with what the reference computes; where it has none, that is the ending."""
     try:
         expected = reference()
     except NoReferenceError as error:
         return Validation(Ending(status=Status.NO_REFERENCE, reason=str(error)))
-    return compare_within(thresholds, prepared, expected, actual)
+    return _compared(prepared, thresholds, precision, expected, actual)
 
 
 def _ending_of(verdicts: Mapping[str, metrics.OutputVerdict]) -> Ending:

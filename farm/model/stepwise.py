@@ -1,7 +1,8 @@
-"""Judges a quantised model operator by operator, each by what it makes of its own inputs on the unit.
+"""Judges a model operator by operator, each by what it makes of its own inputs on the unit.
 
-End to end two right runs of such a model may differ as far as it turns one step into many. An operator does not: where
-sums round the other way, results differ by one step, in few elements.
+End to end two right runs of a quantised model may differ as far as it turns one step into many, and those of a model
+that decides by floats as far as it turns one choice. An operator does not: where sums round the other way, results
+differ by one step, in few elements.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,16 @@ _MIDDLE = {False: 1e-4, True: 0.05}  # steps
 _FEW = 2  # elements that may be so in any tensor
 _AS_GOOD_AS_FLOATS = 2**11  # steps, where half has no more
 _ONE_STEP = {False: 1.01, True: 1.2}  # as the floats have it that stand for integers of up to 255
+
+
+_WHOLE_PARTS = frozenset(("floor", "ceil", "round", "mod", "fmod"))
+
+
+def decides(graph: Graph, node: Node) -> bool:
+    """Whether a node makes a choice of floats, which their last digit may turn: an order, a place, a whole number."""
+    reads_floats = any(graph.tensors[name].dtype.kind == "f" for name in node.inputs if name in graph.tensors)
+    is_whole = graph.tensors[node.output].dtype.kind in "iub" or node.attrs.get("function") in _WHOLE_PARTS
+    return reads_floats and is_whole
 
 
 def departures(

@@ -64,7 +64,10 @@ class SampleReport(Record):
 
 
 class OutputComparison(Record):
-    """The figures of all outputs: the worst of each, None where nothing was compared; then each output's own."""
+    """The figures of all outputs: the worst of each, None where nothing was compared; then each output's own.
+
+    `reference_sqnr_db`: of the reference against itself with moved inputs, where outputs were judged by that.
+    """
 
     cosine: Figure = None
     sqnr_db: Figure = None
@@ -73,6 +76,7 @@ class OutputComparison(Record):
     max_rel_error: Figure = None
     nan_count: int | None = None
     inf_count: int | None = None
+    reference_sqnr_db: Figure = None
     outputs: tuple[TensorComparison, ...] = ()
     layers: LayerReport | None = None
     samples: SampleReport | None = None

@@ -135,4 +135,4 @@ def engine_validation(
         if value.shape != shape:
             raise DeviceError(f"{engine}: output {name} has the shape {value.shape}, not {shape}", "bad_answer")
     thresholds = thresholds_of(prepared, runtime, precision)
-    return compare_with_reference(prepared, thresholds, lambda: data.expected, run.outputs)
+    return compare_with_reference(prepared, thresholds, precision, lambda: data.expected, run.outputs)

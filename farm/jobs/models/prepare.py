@@ -23,6 +23,7 @@ from farm.model.further_inputs import NUDGE, generator, nudged, with_nudged_scal
 from farm.model.metrics import Metrics, compare, worst
 from farm.model.oracle import expected_outputs
 from farm.model.padded_outputs import filled
+from farm.model.stepwise import decides
 from farm.rows.forecast import MIXED
 from farm.workspace import Workspace
 from runtime.convert import convert
@@ -51,7 +52,7 @@ PRECISIONS: Mapping[DataType, Precision] = {
 DATA_TYPES: Mapping[Precision, DataType] = {precision: data_type for data_type, precision in PRECISIONS.items()}
 SEED = 1
 QUANTIZED = "eight bits within the limit of noise"
-FLOAT_NUDGE = 2.0**-13  # moves some steps of small inputs, too
+FLOAT_NUDGE = 2.0**-13  # moves some steps of small inputs, too; what GPUs may be wrong by is some times more
 MOVEMENTS = 3  # one alone may chance to move no step that counts
 STANDARD_DOMAINS = ("", "ai.onnx")
 Tell = Callable[[str], None]  # gets how far what takes long is
@@ -135,14 +136,17 @@ class Prepared:
         is_known = any(graph.tensors[name].quantization for name in graph.activations())
         return is_known or any(fake_steps(node) or node.op == "Round" for node in graph.nodes)
 
-    def moved_by_rounding(self, precision: Precision) -> Metrics | None:
-        """How far the reference moves where a quantised model's input moves by the precision's rounding.
+    @functools.cached_property
+    def decides(self) -> bool:
+        """Whether it chooses by floats, as detection does, so that their last digit may turn a choice."""
+        return any(decides(self.graph, node) for node in self.graph.nodes)
 
-        A model may turn few steps that fall the other way to any difference: that is its own, not a runtime's. None for
-        a model that is not quantised, or without a reference.
+    def moved_by_rounding(self, precision: Precision) -> Metrics | None:
+        """How far the reference moves where the input moves by the precision's rounding; None without a reference.
+
+        A model that is quantised, or decides, may turn few steps or choices that fall the other way to any difference:
+        that is its own, not a runtime's.
         """
-        if not self.is_quantized:
-            return None
         if precision.stores_half not in self._movements:
             self._movements[precision.stores_half] = _movement(self, NUDGE if precision.stores_half else FLOAT_NUDGE)
         return self._movements[precision.stores_half]
