@@ -117,7 +117,7 @@ $(VENV)/.development: pyproject.toml $(VENV)/.created
 
 $(FRAMEWORKS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(FRAMEWORKS)
-	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[tensorflow]' pytest
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[tensorflow,compiler]' pytest
 	test -z "$(TORCH_INDEX)" || $(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--extra-index-url "$(TORCH_INDEX)" --editable '.[pytorch]' torchao
 	@touch $@
