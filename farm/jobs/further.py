@@ -48,7 +48,7 @@ def judge_further(
     device = opened.probe.opencl.device
     if device and device.driver.startswith(NOTHING_COMPUTED):
         return validation
-    if validation.is_ok and (prepared.is_quantized or validation.moved):
+    if validation.is_ok and (prepared.is_quantized or validation.is_moved):
         return _judged_by_steps(opened, prepared, data, validation, load)
     further = data.further
     if not validation.is_ok or not further.cases:

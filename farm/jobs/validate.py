@@ -49,25 +49,24 @@ def further_thresholds(prepared: Prepared, target: Target) -> tuple[Thresholds, 
 
 @dataclasses.dataclass(frozen=True)
 class Validation:
-    """Whether outputs are what they should be, and their figures; empty where nothing was compared.
-
-    `moved`: they are as near to the reference as it is to itself when rounding turns its choices, and no nearer.
-    """
+    """Whether outputs are what they should be, and their figures; empty where nothing was compared."""
 
     ending: Ending = OK
     comparison: OutputComparison = dataclasses.field(default_factory=OutputComparison)
-    moved: bool = False
 
     @property
     def is_ok(self) -> bool:
         """Whether no output is wrong."""
         return self.ending.status == Status.OK
 
+    @property
+    def is_moved(self) -> bool:
+        """Whether they are only as near to the reference as it is to itself when rounding turns its choices."""
+        return self.comparison.reference_sqnr_db is not None
+
     def with_layers(self, report: LayerReport, ending: Ending) -> Validation:
         """Returns the validation with the comparison of all operators, which may change its ending."""
-        return dataclasses.replace(
-            self, ending=ending, comparison=self.comparison.model_copy(update={"layers": report})
-        )
+        return Validation(ending, self.comparison.model_copy(update={"layers": report}))
 
 
 def compare_outputs(
@@ -95,7 +94,7 @@ def _compared(
         return validation
     moved = compare_within(metrics.for_movement(thresholds, movement), prepared, expected, actual)
     comparison = moved.comparison.model_copy(update={"reference_sqnr_db": movement.sqnr_db})
-    return Validation(moved.ending, comparison, moved=True) if moved.is_ok else validation
+    return Validation(moved.ending, comparison) if moved.is_ok else validation
 
 
 def excess_of_outputs(
