@@ -97,6 +97,7 @@ RUNTIMES: dict[str, tuple[Runtime, ...]] = {
     "cpu+gpu": ("cpu", "gpu"),
     "cpu_gpu": ("cpu", "gpu"),
 }
+GPU_OF_BOTH = "gpu of cpu+gpu"  # of a model for both, the GPU alone: in no file, `--runtime gpu` makes it
 
 Item = TypeVar("Item")
 
@@ -372,7 +373,20 @@ class Model(ExecutionKeys):
     @property
     def runtimes(self) -> tuple[Runtime, ...]:
         """The runtimes on which the model is to run, each on its own."""
-        return RUNTIMES[self.runtime]
+        return ("gpu",) if self.runtime == GPU_OF_BOTH else RUNTIMES[self.runtime]
+
+    @property
+    def falls_back(self) -> bool:
+        """Whether the CPU runs what the GPU has no kernel for."""
+        return self.runtime == GPU_OF_BOTH or "cpu" in self.runtimes
+
+    def on_runtimes(self, names: Sequence[str]) -> Model:
+        """The same on these runtimes; raises ConfigError for what is none. A GPU falls back to the CPU as before."""
+        runtime = next((words for words, each in RUNTIMES.items() if set(each) == set(names)), None)
+        if runtime is None:
+            raise ConfigError(f"{' and '.join(map(repr, names))}: a runtime is cpu or gpu")
+        of_both = runtime == "gpu" and self.falls_back and "gpu" in self.runtimes
+        return self.model_copy(update={"runtime": GPU_OF_BOTH if of_both else runtime})
 
     def with_execution(self, execution: Execution) -> Model:
         """The same, executed so; what is not given there stays."""
@@ -441,10 +455,7 @@ class Deployment(YamlSection):
 
     def on_runtimes(self, names: Sequence[str]) -> Deployment:
         """The same with all models on these runtimes; raises ConfigError for what is none."""
-        runtime = next((words for words, each in RUNTIMES.items() if set(each) == set(names)), None)
-        if runtime is None:
-            raise ConfigError(f"{' and '.join(map(repr, names))}: a runtime is cpu or gpu")
-        models = {name: model.model_copy(update={"runtime": runtime}) for name, model in self.models.items()}
+        models = {name: model.on_runtimes(names) for name, model in self.models.items()}
         return self.model_copy(update={"models": models})
 
     @property

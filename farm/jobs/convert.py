@@ -272,7 +272,7 @@ def _row_of_graph(prepared: Prepared) -> ConvertRow:
         device_model="",
         library=prepared.deployment.library_name,
         model=prepared.name,
-        runtime=prepared.settings.runtime,
+        runtime="+".join(prepared.settings.runtimes),
     )
     return make_row(ConvertRow, identity, Conditions(), ConvertResult(graph=_graph_figures(prepared)))
 

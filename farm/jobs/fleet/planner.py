@@ -155,8 +155,7 @@ def choose_target(
         reason = f"{device.name} has no fp16 arithmetic; set data_type: fp16_fp32 or fp32_fp32"
         raise UnsupportedError(f"unit {unit.name!r}: {reason}")
     settings = {"memory": memory} if memory else {}
-    allow_cpu = "cpu" in prepared.settings.runtimes
-    return probe.target(unit.soc, precision=precisions[0], allow_cpu=allow_cpu, **settings)
+    return probe.target(unit.soc, precision=precisions[0], allow_cpu=prepared.settings.falls_back, **settings)
 
 
 def _usable_device(unit: Unit, opencl: OpenClAnswer, memory: str | None) -> DeviceAnswer:

@@ -45,6 +45,14 @@ def refusal(tmp_path: Path, text: str | bytes) -> str:
     return message.removeprefix(f"{tmp_path}/")
 
 
+@pytest.mark.parametrize(("runtime", "falls_back"), [("gpu", False), ("cpu", False), ("cpu+gpu", True)])
+def test_the_gpu_alone_runs_what_it_runs_beside_the_cpu(tmp_path: Path, runtime: str, falls_back: bool) -> None:
+    """--runtime gpu chooses rows: it refuses no operator that `runtime: cpu+gpu` has the CPU run."""
+    chosen = load(tmp_path, VALID.replace("runtime: cpu+gpu", f"runtime: {runtime}")).on_runtimes(["gpu"])
+    model = chosen.on_runtimes(["gpu"]).models["net"]
+    assert (model.runtimes, model.falls_back) == (("gpu",), falls_back)
+
+
 def test_reads_every_key(tmp_path: Path) -> None:
     read = load(tmp_path, VALID)
     assert (read.library_name, read.target_abis, read.target_socs) == ("mobile", ("host", "arm64-v8a"), ("sdm845",))
