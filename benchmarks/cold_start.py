@@ -51,7 +51,7 @@ def _on_unit(opened: OpenUnit, path: Path) -> str:
 def _input_on_unit(opened: OpenUnit, value: Array) -> str:
     with TemporaryDirectory() as folder:
         path = Path(folder, "input.bin")
-        path.write_bytes(value.astype("<f4").tobytes())
+        path.write_bytes(value.tobytes())  # integers stay what they are
         return _on_unit(opened, path)
 
 
