@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from farm import atomic_file
-from farm.cli import view, work
+from farm.cli import verbosity, view, work
 from farm.cli.envelope import CommandResult
 from farm.cli.next_step import next_command
 from farm.config.given_model import GivenModel
@@ -56,12 +56,12 @@ def quantize(
     from farm.report.quantize_page import quantize_page
 
     atomic_file.write(html, quantize_page(rows).encode())
-    return work.finish(rows, as_json, _show)
+    return work.finish(rows, as_json, lambda rows: _show(rows, html))
 
 
-def _show(rows: Sequence[QuantizeRow]) -> None:
-    table.show(quantize_tables(rows))
-    for line in quantize_lines(rows):
+def _show(rows: Sequence[QuantizeRow], page: Path) -> None:
+    table.show(quantize_tables(rows, verbosity.is_wanted()))
+    for line in (*quantize_lines(rows), f"page: {page}"):
         click.echo(one_line(line))
     if files := [row.file for row in rows if row.file]:
         click.echo(one_line(f"next: {next_command('run', '--validate', model=Path(files[0]))}"))

@@ -11,7 +11,7 @@ FORM = "%(asctime)s.%(msecs)03d %(message)s"
 LEVELS = {0: logging.WARNING, 1: logging.INFO}
 HELP = (
     "Say on stderr what is done: -v each command on a unit, each push and what is decided, -vv also what programs "
-    "there print, farmrt's log among it. `farm run -v` shows all figures, too."
+    "there print, farmrt's log among it. `farm run -v` and `farm quantize -v` show all figures, too."
 )
 
 

@@ -299,8 +299,8 @@ def _compared(
         _save(outputs, options.output_folder, f"{loaded.prepared.name}.{opened.unit.name}.{loaded.runtime}")
     if not options.compares:
         return Validation()
-    thresholds, precision = thresholds_for(loaded.prepared, loaded.plan.target), loaded.plan.target.precision
-    validation = compare_with_reference(loaded.prepared, thresholds, precision, lambda: data.expected, outputs)
+    precision = loaded.plan.target.precision
+    validation = compare_with_reference(loaded.prepared, loaded.runtime, precision, lambda: data.expected, outputs)
     if options.layers:
         validation = _with_layers(opened, loaded, data, options.load, validation)
     validation = with_half_range(validation, loaded.plan.target, data)

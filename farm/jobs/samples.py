@@ -128,11 +128,7 @@ def _run_sample(model: OnUnit, samples: Samples, sample: Sample, key: str) -> tu
         _keep_outputs(model, sample, outputs)
         if samples.compares:
             validation = compare_with_reference(
-                model.prepared,
-                thresholds_for(model.prepared, model.plan.target),
-                model.plan.target.precision,
-                lambda: samples.expected(inputs),
-                outputs,
+                model.prepared, model.runtime, model.plan.target.precision, lambda: samples.expected(inputs), outputs
             )
     outcome = SampleOutcome(
         key=key,

@@ -24,7 +24,11 @@ from runtime.types import ElementType, Precision
 
 def thresholds_for(prepared: Prepared, target: Target) -> Thresholds:
     """What the outputs of a plan for a target must keep."""
-    return thresholds_of(prepared, "cpu" if target.memory == "cpu" else "gpu", target.precision)
+    return thresholds_of(prepared, _runtime_of(target), target.precision)
+
+
+def _runtime_of(target: Target) -> Runtime:
+    return "cpu" if target.memory == "cpu" else "gpu"
 
 
 def thresholds_of(prepared: Prepared, runtime: Runtime, precision: Precision) -> Thresholds:
@@ -38,7 +42,7 @@ def thresholds_of(prepared: Prepared, runtime: Runtime, precision: Precision) ->
 
 def further_thresholds(prepared: Prepared, target: Target) -> tuple[Thresholds, Thresholds]:
     """Of outputs for further inputs, and of inner tensors: the default, or the file's similarity if that is looser."""
-    runtime: Runtime = "cpu" if target.memory == "cpu" else "gpu"
+    runtime = _runtime_of(target)
     asked = [thresholds_for(prepared, target)] if runtime in prepared.settings.validation_threshold else []
     outputs, inner = (
         metrics.loosest(metrics.for_sums(table[runtime, target.precision], longest_sum(prepared.graph)), *asked)
@@ -61,8 +65,15 @@ class Validation:
 
     @property
     def is_moved(self) -> bool:
-        """Whether they are only as near to the reference as it is to itself when rounding turns its choices."""
+        """Whether they were judged by how near the reference is to itself when rounding turns its steps or choices."""
         return self.comparison.reference_sqnr_db is not None
+
+    def beside(self, movement: Metrics | None) -> Validation:
+        """The same, judged by how far the reference moves by rounding, where that is known."""
+        if movement is None:
+            return self
+        update = {"reference_sqnr_db": movement.sqnr_db}
+        return dataclasses.replace(self, comparison=self.comparison.model_copy(update=update))
 
     def with_layers(self, report: LayerReport, ending: Ending) -> Validation:
         """Returns the validation with the comparison of all operators, which may change its ending."""
@@ -78,23 +89,25 @@ def compare_outputs(
     """
     if not target.computes:
         return Validation()
-    return _compared(prepared, thresholds_for(prepared, target), target.precision, expected, actual)
+    return _compared(prepared, _runtime_of(target), target.precision, expected, actual)
 
 
 def _compared(
     prepared: Prepared,
-    thresholds: Thresholds,
+    runtime: Runtime,
     precision: Precision,
     expected: Mapping[str, Array],
     actual: Mapping[str, Array],
 ) -> Validation:
+    thresholds = thresholds_of(prepared, runtime, precision)
     validation = compare_within(thresholds, prepared, expected, actual)
+    if prepared.is_quantized and runtime not in prepared.settings.validation_threshold:
+        return validation.beside(prepared.moved_by_rounding(precision))  # the thresholds are made of it
     movement = None if validation.is_ok or not prepared.decides else prepared.moved_by_rounding(precision)
     if movement is None:
         return validation
     moved = compare_within(metrics.for_movement(thresholds, movement), prepared, expected, actual)
-    comparison = moved.comparison.model_copy(update={"reference_sqnr_db": movement.sqnr_db})
-    return Validation(moved.ending, comparison) if moved.is_ok else validation
+    return moved.beside(movement) if moved.is_ok else validation
 
 
 def excess_of_outputs(
@@ -125,7 +138,7 @@ def compare_within(
 
 def compare_with_reference(
     prepared: Prepared,
-    thresholds: Thresholds,
+    runtime: Runtime,
     precision: Precision,
     reference: Callable[[], Mapping[str, Array]],
     actual: Mapping[str, Array],
@@ -135,7 +148,7 @@ def compare_with_reference(
         expected = reference()
     except NoReferenceError as error:
         return Validation(Ending(status=Status.NO_REFERENCE, reason=str(error)))
-    return _compared(prepared, thresholds, precision, expected, actual)
+    return _compared(prepared, runtime, precision, expected, actual)
 
 
 def _ending_of(verdicts: Mapping[str, metrics.OutputVerdict]) -> Ending:

@@ -1,5 +1,6 @@
 """Quantised models on a terminal: what each layer loses, and a line for each model."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from farm.rows.quantize import QuantizedLayer, QuantizeRow
@@ -9,16 +10,26 @@ from farm.tables.table import Table, size
 COLUMNS = ("Layer", "Op", "Range", "Clipped", "Alone dB", "Before dB", "After dB", "In float")
 LEFT = frozenset({"Layer", "Op", "Range", "In float"})
 SPEED_COLUMNS = ("Unit", "Runtime", "Float ms", "ms", "Over float", "Reason")
+SHOWN = 12  # layers of a model without -v
 NO_NOISE_DB = 299.0  # farm.model.metrics stops a little above
 
 
-def quantize_tables(rows: Sequence[QuantizeRow]) -> Iterator[Table]:
-    """The layers of each model, and its speed on each unit."""
+def quantize_tables(rows: Sequence[QuantizeRow], all_layers: bool) -> Iterator[Table]:
+    """The layers of each model, of many those that lose most alone, and its speed on each unit."""
     for row in rows:
-        if row.layers:
-            yield Table(row.model, COLUMNS, [_cells(layer) for layer in row.layers], LEFT, ("Op", "Clipped", "Range"))
+        layers = row.layers if all_layers else _costly(row.layers)
+        if layers:
+            few = f": the {len(layers)} of {len(row.layers)} layers that lose most, -v shows all"
+            title = row.model + few * (len(layers) < len(row.layers))
+            yield Table(title, COLUMNS, [_cells(layer) for layer in layers], LEFT, ("Op", "Clipped", "Range"))
         if row.speeds:
             yield Table(row.model, SPEED_COLUMNS, speed_cells(row), frozenset({"Unit", "Runtime", "Reason"}))
+
+
+def _costly(layers: Sequence[QuantizedLayer]) -> list[QuantizedLayer]:
+    """The SHOWN layers that lose most alone, in the model's order."""
+    noise_db = [(math.inf if each.alone_db is None else each.alone_db, at) for at, each in enumerate(layers)]
+    return [layers[at] for at in sorted(at for _, at in sorted(noise_db)[:SHOWN])]
 
 
 def quantize_lines(rows: Sequence[QuantizeRow]) -> Iterator[str]:

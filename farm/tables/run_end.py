@@ -86,7 +86,7 @@ def _figures(row: RunRow) -> Iterator[str]:
     if row.sqnr_db is not None:
         yield f"{'worst ' if row.samples else ''}SQNR {row.sqnr_db:.0f} dB"
     if row.reference_sqnr_db is not None:
-        yield f"rounding turns its choices: the reference against itself {row.reference_sqnr_db:.0f} dB"
+        yield f"the reference against itself, moved by rounding, {row.reference_sqnr_db:.0f} dB"
     if row.status == Status.NO_REFERENCE:
         yield "no reference"
     elif not _is_compared(row):

@@ -15,7 +15,7 @@ from farm.jobs.fleet.round_limit import rounds_deadline_s
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import LoadOptions, provenance_of, ready_model
 from farm.jobs.models.prepare import Prepared, TestData
-from farm.jobs.validate import Validation, compare_with_reference, thresholds_of
+from farm.jobs.validate import Validation, compare_with_reference
 from farm.rows.execution import PeakMemory
 from farm.rows.latency import Latency
 from farm.rows.row import Provenance, versions
@@ -134,5 +134,4 @@ def engine_validation(
         shape = prepared.graph.shape(name)
         if value.shape != shape:
             raise DeviceError(f"{engine}: output {name} has the shape {value.shape}, not {shape}", "bad_answer")
-    thresholds = thresholds_of(prepared, runtime, precision)
-    return compare_with_reference(prepared, thresholds, precision, lambda: data.expected, run.outputs)
+    return compare_with_reference(prepared, runtime, precision, lambda: data.expected, run.outputs)

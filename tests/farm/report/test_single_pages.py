@@ -18,6 +18,7 @@ from farm.rows.profile import operators
 from farm.rows.quantize import QuantizedLayer, QuantizeRow
 from farm.rows.status import Status
 from farm.tables.engines import in_order
+from farm.tables.quantize import quantize_tables
 from runtime.layout.storage import ROW_MAJOR, TensorStorage
 from runtime.plan.plan import ContentKind, StoredTensor
 from runtime.types import ElementType, Origin, OriginFormat
@@ -170,6 +171,14 @@ def test_the_frame_is_the_range_on_what_was_seen() -> None:
     assert band_of(layer()) == (12.5, 62.5)
     assert band_of(layer(low=-4.0, high=60.0)) == (0.0, 100.0)
     assert band_of(layer(low=None, high=None)) == (0.0, 100.0)
+
+
+def test_a_terminal_shows_the_layers_that_lose_most() -> None:
+    layers = [layer(alone_db=float(40 - (at * 7) % 20)) for at in range(20)]
+    (few,), (all_of_them,) = (list(quantize_tables([row(*layers)], is_long)) for is_long in (False, True))
+    shown = [float(cells[few.columns.index("Alone dB")]) for cells in few.rows]
+    assert max(shown) == 32.0 and len(shown) == 12 and shown != sorted(shown) and "12 of 20" in few.title
+    assert len(all_of_them.rows) == 20 and all_of_them.title == "net"
 
 
 def test_the_page_has_all_layers_and_loads_nothing() -> None:
