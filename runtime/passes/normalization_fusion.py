@@ -56,7 +56,10 @@ def _form(editor: GraphEditor, found: Deviation) -> Form | None:
 
 
 def _fuse_sum(editor: GraphEditor, node: Node) -> bool:
-    """Rewrites x * inverse + (shift - mean * inverse), where inverse may hold the scale, as TensorFlow has it."""
+    """Rewrites x * inverse + (shift - mean * inverse), where inverse may hold the scale, as TensorFlow has it.
+
+    A shift of zeros was left out before.
+    """
     for product, rest in (node.inputs, node.inputs[::-1]):
         scaled, shift = plain(editor, product, "Mul"), _shift_less_mean(editor, rest)
         if scaled is None or shift is None:
@@ -76,18 +79,25 @@ def _fuse_sum(editor: GraphEditor, node: Node) -> bool:
 
 
 def _write_sum(editor: GraphEditor, node: Node, x: str, form: Form, scale: str, offset: str) -> None:
+    if not scale and not offset:
+        editor.rewrite(node, form[0], [x], form[1])
+        return
     value = editor.insert_before(node, form[0], f"{node.name}/normalised", [x], form[1])
-    if scale:
+    if scale and offset:
         value = editor.insert_before(node, "Mul", f"{node.name}/scaled", [value, scale], {})
-    editor.rewrite(node, "Add", [value, offset], {})
+    editor.rewrite(node, "Add" if offset else "Mul", [value, offset or scale], {})
 
 
 def _shift_less_mean(editor: GraphEditor, tensor: str) -> tuple[str, str, str] | None:
-    """Returns shift, mean and factor where the tensor is shift - mean * factor, or shift + (-mean) * factor."""
-    node = plain(editor, tensor, "Sub", "Add")
+    """Returns shift, mean and factor where the tensor is shift - mean * factor, or shift + (-mean) * factor.
+
+    The shift's name is empty where the tensor is (-mean) * factor alone.
+    """
+    node = plain(editor, tensor, "Sub", "Add", "Mul")
     if node is None:
         return None
-    orders = (node.inputs,) if node.op == "Sub" else (node.inputs, node.inputs[::-1])
+    both = (node.inputs, node.inputs[::-1])
+    orders = {"Sub": (node.inputs,), "Add": both, "Mul": (("", tensor),)}[node.op]
     for shift, product in orders:
         inner = plain(editor, product, "Mul")
         for mean, factor in (inner.inputs, inner.inputs[::-1]) if inner is not None else ():

@@ -146,17 +146,25 @@ def test_an_inverse_deviation_as_a_power_is_read(make: GraphMaker) -> None:
     assert operators(applied(fuse_normalizations, make, make.add("Mul", centred, inverse))) == ["LayerNormalization"]
 
 
-@pytest.mark.parametrize("negated", [False, True])
-def test_layer_normalisation_as_tensorflow_exports_it_is_one_operator(make: GraphMaker, negated: bool) -> None:
+@pytest.mark.parametrize(
+    ("negated", "is_scaled", "is_shifted"),
+    [(False, True, True), (True, True, True), (True, False, True), (True, True, False), (True, False, False)],
+)
+def test_layer_normalisation_as_tensorflow_exports_it_is_one_operator(
+    make: GraphMaker, negated: bool, is_scaled: bool, is_shifted: bool
+) -> None:
+    """What scales by one or shifts by zero was left out by TensorFlow."""
     x = make.input(2, 3, 8)
     mean = make.add("ReduceMean", x, axes=(2,), keepdims=True)
     difference = make.add("Sub", x, mean)
     variance = make.add("ReduceMean", make.add("Mul", difference, difference), axes=(2,), keepdims=True)
     deviation = make.add("Sqrt", make.add("Add", variance, make.constant(1e-3)))
-    factor = make.add("Mul", make.add("Reciprocal", deviation), make.weights(8))
+    factor = make.add("Reciprocal", deviation)
+    factor = make.add("Mul", factor, make.weights(8)) if is_scaled else factor
     shift = make.weights(8)
     if negated:
-        rest = make.add("Add", make.add("Mul", make.add("Neg", mean), factor), shift)
+        rest = make.add("Mul", make.add("Neg", mean), factor)
+        rest = make.add("Add", rest, shift) if is_shifted else rest
     else:
         rest = make.add("Sub", shift, make.add("Mul", mean, factor))
     graph = converted(make, make.add("Add", make.add("Mul", x, factor), rest))
