@@ -4,10 +4,12 @@ Those that round what they compute become floats between QuantizeLinear and Dequ
 activation (passes/fake_quantization.py); what is left becomes steps in integers.
 """
 
+import math
 from collections.abc import Collection, Mapping
 
+from runtime.families.quantization.expansions import scaled_product
 from runtime.families.quantization.rows import INTEGER_OPERATORS
-from runtime.graph import Graph
+from runtime.graph import Graph, Node
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.handlers import EXPANSIONS
 from runtime.importers.onnx_node import OnnxNode
@@ -21,10 +23,51 @@ def expand_operators(graph: Graph) -> Mapping[str, list[str]]:
     a step has no form.
     """
     return {
+        "integer products of scaled operands": _scaled_products(graph),
         "quantised operators in floats": _expanded(graph, EXPANSIONS.keys() - INTEGER_OPERATORS),
         "quantised and dequantised in one step": join_quantizations(graph),
         "quantised operators in integer steps": _expanded(graph, INTEGER_OPERATORS),
     }
+
+
+def _scaled_products(graph: Graph) -> list[str]:
+    """Puts a product of what integers stand for in the place of an integer product times both scales.
+
+    So ONNX Runtime writes what it quantises dynamically. The integer product itself is left, which nobody may read now.
+    """
+    writers = {node.output: node for node in graph.nodes}
+    found = {node.name: product for node in graph.nodes if (product := _scaled_product(graph, node, writers))}
+    if found:
+        nodes = graph.nodes
+        builder = GraphBuilder.over(graph, (node for node in nodes if node.name not in found))
+        known: dict[tuple[str, ...], str] = {}
+        for node in nodes:
+            if node.name in found:
+                scaled_product(found[node.name], builder, known)
+            else:
+                graph.nodes.append(node)
+        builder.settle()
+    return list(found)
+
+
+def _scaled_product(graph: Graph, node: Node, writers: Mapping[str, Node]) -> OnnxNode | None:
+    """What Cast(a x b) * (scale of a * scale of b) is to be read as; the scale of b is a constant."""
+    for sums, scales in (node.inputs, node.inputs[::-1]) if node.op == "Mul" else ():
+        cast, both = writers.get(sums), writers.get(scales)
+        whole = writers.get(cast.inputs[0]) if cast is not None and _is_cast(cast, "float32") else None
+        if whole is None or both is None or both.op != "Mul" or whole.op not in ("MatMulInteger", "ConvInteger"):
+            continue
+        for a_scale, b_scale in (both.inputs, both.inputs[::-1]):
+            columns = graph.shape(whole.inputs[1])[-1:] if whole.op == "MatMulInteger" else ()
+            fits = graph.shape(b_scale) in ((), (1,), columns) and math.prod(graph.shape(a_scale)) == 1
+            if fits and b_scale in graph.constants and whole.input(2) and whole.input(3):
+                operands = (whole.inputs[0], a_scale, whole.inputs[2], whole.inputs[1], b_scale, whole.inputs[3])
+                return OnnxNode(whole.op, node.name, operands, tuple(node.outputs), 0, whole.attrs)
+    return None
+
+
+def _is_cast(node: Node, dtype: str) -> bool:
+    return node.op == "Elementwise" and node.attrs["function"] == "cast" and node.attrs["dtype"] == dtype
 
 
 def _expanded(graph: Graph, operators: Collection[str]) -> list[str]:

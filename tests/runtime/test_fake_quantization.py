@@ -96,7 +96,7 @@ def test_quantising_and_dequantising_becomes_an_activation(name: str) -> None:
 OTHERS: dict[str, tuple[list[tuple[Any, ...]], list[str]]] = {
     "other numbers": (
         [("QuantizeLinear", "x s z", "q", {}), ("DequantizeLinear", "q s2 z", "y", {})],
-        ["Div", "Round", "Add", "Clip", *["Elementwise"] * 4, "Mul"],
+        ["Div", "Round", "Add", "Clip", "Elementwise", "Elementwise", "Sub", "Mul"],
     ),
     "numbers along an axis": (
         [("QuantizeLinear", "x ws4 wz4", "q", {"axis": 1}), ("DequantizeLinear", "q ws4 wz4", "y", {"axis": 1})],

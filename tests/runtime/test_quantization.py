@@ -130,6 +130,29 @@ def test_an_operator_stays_a_node_until_it_is_expanded_and_computes_the_same(nam
     assert not quantized_nodes(convert(MODELS[name])[0])
 
 
+@pytest.mark.parametrize(
+    ("op", "integer_op", "shape", "constants"),
+    [
+        ("FullyConnected", "MatMulInteger", (9, 6), PRODUCT),
+        ("Conv", "ConvInteger", IMAGE, {**CONV, "ws": np.float32(0.02), "wz": np.int8(3)}),
+    ],
+)
+def test_products_of_what_is_quantised_as_it_runs_are_those_of_floats(
+    op: str, integer_op: str, shape: tuple[int, ...], constants: dict[str, Any]
+) -> None:
+    """As ONNX Runtime's quantize_dynamic writes them: sums of integers would be no kernel's."""
+    windows = WINDOWS if integer_op == "ConvInteger" else {}
+    nodes: list[tuple[Any, ...]] = [("DynamicQuantizeLinear", "x", "q s z", {})]
+    nodes += [(integer_op, "q w z wz", "p", windows), ("Cast", "p", "f", {"to": TensorProto.FLOAT})]
+    nodes += [("Mul", "s ws", "both", {}), ("Mul", "f both", "y", {})]
+    model = quantized(nodes, {name: constants[name] for name in ("w", "ws", "wz")}, shape)
+    graph = convert(model)[0]
+    ops = [node.op for node in graph.nodes]
+    assert ops[-1] == op and not {"StridedProduct", "WindowedProduct"} & {*ops}
+    inputs = inputs_of(graph, low=-8.0, high=8.0)
+    np.testing.assert_allclose(evaluate(graph, inputs)["y"], run_onnxruntime(model, inputs)[0], rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_a_graph_with_quantized_nodes_is_written_and_read_back(name: str) -> None:
     graph = import_onnx(MODELS[name])

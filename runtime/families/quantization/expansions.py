@@ -58,9 +58,10 @@ def _quantize(node: OnnxNode, builder: GraphBuilder) -> None:
 
 def _dequantize(node: OnnxNode, builder: GraphBuilder) -> None:
     emit, x, scale, zero_point = Emitter(node, builder), node.input(0), node.input(1), node.optional(2)
-    whole = emit.cast(x, "int32")
+    exact = np.float32 if builder.dtype(x).itemsize <= 2 else np.int32  # in which zero points are subtracted
+    whole = emit.cast(x, exact)
     if zero_point:
-        whole = emit.op("Sub", whole, _spread(node, emit, x, emit.cast(zero_point, "int32")))
+        whole = emit.op("Sub", whole, _spread(node, emit, x, emit.cast(zero_point, exact)))
     emit.op("Mul", emit.cast(whole, np.float32), _spread(node, emit, x, scale), output=node.output)
 
 
@@ -116,6 +117,23 @@ def _matrix_zero_point(emit: Emitter, zero_point: str, is_left: bool) -> str:
     if not zero_point or math.prod(shape) == 1:
         return emit.reshape(zero_point, ())
     return emit.reshape(zero_point, (shape[0], 1)) if is_left and len(shape) == 1 else zero_point
+
+
+def scaled_product(node: OnnxNode, builder: GraphBuilder, known: dict[tuple[str, ...], str]) -> None:
+    """An integer product, MatMulInteger or ConvInteger, that is multiplied by both scales, of what these stand for.
+
+    Inputs are those of QLinearMatMul up to its second zero point; `known`: what left ones are as floats. Sums of
+    integers in floats are off by a last digit.
+    """
+    left, of_weights = node.inputs[:3], len(builder.shape(node.input(3))) - 1 if node.op == "MatMulInteger" else 0
+    if left not in known:
+        known[left] = _dequantized(node, builder, 0, 0)
+    operands = (known[left], _dequantized(node, builder, 3, of_weights))
+    if node.op == "MatMulInteger":
+        _called(node, builder, "MatMul", operands, node.output)
+        return
+    windows = {name: node.attributes[name] for name in ("strides", "pads", "dilations", "group")}
+    _called(node, builder, "Conv", (*operands, ""), node.output, **windows)
 
 
 def _integer_product(emit: Emitter, a: str, b: str, a_zero: str, b_zero: str, output: str | None) -> str:
