@@ -76,7 +76,7 @@ BUFFER_KERNELS = (
             "": (_GPU_ROW,),
             "nvidia": (_SHARED_ROWS[-1],),
             "pocl": (_rows(32, 8, 0),),
-            "pocl-3.1": (_rows(32, 16, 1),),
+            "pocl-3.1": (_rows(64, 16, 1),),
         },
         macs=lambda dims: dims["rows"] * dims["in_c"] * dims["out_c"],
         packed=True,
