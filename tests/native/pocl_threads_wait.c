@@ -8,7 +8,7 @@
 #include "serve/pocl_threads.h"
 #include "system/clock.h"
 
-enum { WHILE_MS = 300 };
+enum { WHILE_MS = 100 };
 
 typedef struct {
     pthread_mutex_t mutex;
