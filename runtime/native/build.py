@@ -17,7 +17,7 @@ from pathlib import Path
 from runtime.native import android, object_cache, shared_library
 from runtime.native.abi import ABIS, HOST, Abi
 from runtime.native.compiling import Compiled, TranslationUnit, run_compiler, untold, writable_folder
-from runtime.native.features import EVERYTHING, FAMILIES, MAIN, Features
+from runtime.native.features import EVERYTHING, FAMILIES, PROGRAM, Features
 from runtime.native.scratch import locked_folder, scratch_folder
 from runtime.native.toolchains import Toolchain, find_toolchain
 from runtime.version import RUNTIME_VERSION
@@ -172,7 +172,7 @@ def _build(
         units = [*sources(features), *([] if "cpu" in features.without else _tile_units(target))]
         units = [dataclasses.replace(unit, flags=(*unit.flags, *_CHECKED)) for unit in units] if sanitize else units
         library = _objects(toolchain, flags, units, scratch, compiled)
-        main = _objects(toolchain, flags, [_unit(MAIN)], scratch)
+        main = _objects(toolchain, flags, [_unit(path) for path in PROGRAM], scratch)
         run_compiler(_program_link(target, toolchain, link, scratch / "farmrt", [*main, *library]))
         run_compiler([*toolchain.archiver, "rcs", str(scratch / "libfarmrt.a"), *map(str, library)])
         outputs = [scratch / "farmrt", scratch / "libfarmrt.a"]

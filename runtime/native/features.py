@@ -15,7 +15,7 @@ ENGINES = ("opencl", "cpu")
 
 FAMILIES = Path(__file__).parents[1] / "families"
 _SOURCES = Path(__file__).parent / "src"
-MAIN = _SOURCES / "serve" / "main.c"  # the program; all others are the library
+PROGRAM = tuple(_SOURCES / "serve" / name for name in ("main.c", "pocl_threads.c"))  # all others are the library
 _OPERATOR_LIST = "cpu_call.c"  # the one file that reads it
 
 
@@ -41,7 +41,7 @@ class Features:
         """The C files of the library."""
         left_out = {"without", *self.without}
         found = [*_SOURCES.glob("*/*.c"), *([] if "cpu" in left_out else FAMILIES.glob("*/*.cpu.c"))]
-        kept = sorted(path for path in found if path.parent.name not in left_out and path != MAIN)
+        kept = sorted(path for path in found if path.parent.name not in left_out and path not in PROGRAM)
         return kept + [_SOURCES / "without" / f"{engine}.c" for engine in sorted(self.without)]
 
     def flags(self, source: Path) -> tuple[str, ...]:

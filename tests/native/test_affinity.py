@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import platform
 import re
 import shutil
 import socket
@@ -18,7 +19,7 @@ import pytest
 from tests import opencl
 from tests.native.farmrt import Farmrt
 from tests.native.test_serve import COUNT, scale_plan
-from tests.native.test_workers import COMPILER, FLAGS, SOURCES
+from tests.native.test_workers import COMPILER, FLAGS, NEEDED, SOURCES
 
 # A shell in a namespace of its own shows farmrt two CPUs with frequencies, of which only the named ones are online.
 OTHER_CPUS = """
@@ -99,6 +100,28 @@ def test_threads_of_pocl_have_a_cpu_each_where_all_are_theirs(
         assert farmrt.done("probe", opencl=str(POCL.path))["opencl"]["device"]
         lists = list(lists_of(farmrt.process.pid).values())
     assert set(map(str, ALLOWED)) <= set(lists) if pinned else len(set(lists)) == 1
+
+
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc" or list(range(os.cpu_count() or 0)) != ALLOWED, reason="needs all CPUs"
+)
+def test_threads_of_drivers_look_on_before_they_sleep(tmp_path: Path) -> None:
+    """Not the first one, nor where the user says how many threads PoCL has."""
+    program = tmp_path / "wait"
+    parts = ["serve/pocl_threads", *(f"system/{name}" for name in NEEDED)]
+    files = [Path(__file__).with_name("pocl_threads_wait.c"), *(SOURCES / f"{part}.c" for part in parts)]
+    subprocess.run([*COMPILER, *FLAGS, *map(str, files), "-o", str(program), "-lpthread"], check=True)
+
+    def waits(**variables: str) -> list[int]:
+        words = subprocess.check_output([program], text=True, env={"PATH": os.environ["PATH"], **variables}).split()
+        return list(map(int, words))
+
+    second, first, ran_ms = waits()
+    assert second > 5, "returns without a signal"
+    assert first == 1
+    assert ran_ms < 50, "sleeps most of the time"
+    for variables in ({"POCL_MAX_PTHREAD_COUNT": "2"}, {"POCL_AFFINITY": "0"}):
+        assert waits(**variables)[:2] == [1, 1]
 
 
 def test_without_a_policy_threads_are_left_where_they_are(cpu: Farmrt) -> None:

@@ -16,6 +16,7 @@ from runtime.native import build, object_cache
 from runtime.native.abi import ABIS
 from runtime.native.build import build_farmrt
 from runtime.native.compiling import TranslationUnit
+from runtime.native.features import PROGRAM
 from runtime.native.toolchains import Toolchain, find_toolchain, why_missing
 
 MAX_STRIPPED_BYTES = 575_000  # arm64 has its loops in bytes for three instruction sets, and in half
@@ -102,7 +103,7 @@ def test_the_ndk_compiles_for_android(abi: str, target: str, ndk_log: Path, tmp_
     compiled = [line for line in lines if " -c " in line]
     (linked,) = (line for line in lines if line.split()[-1] == "-lm")
     innermost_loops = build.unit_commands(ABIS[abi])
-    assert len(compiled) == len(build.sources()) + len(innermost_loops) + len(["main.c"])
+    assert len(compiled) == len(build.sources()) + len(innermost_loops) + len(PROGRAM)
     assert all(line.startswith(f"--target={target} ") for line in (*compiled, linked))
     assert "-pie -Wl,-z,max-page-size=16384 -Wl,--hash-style=both" in linked
     assert "-lpthread" not in linked

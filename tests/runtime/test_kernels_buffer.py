@@ -201,3 +201,17 @@ def test_work_groups_are_small_where_that_costs_no_build_or_cores_had_none(
     dims = {"pixels": pixels, "in_c": 64, "out_c": 128}
     chosen = kernel.default_variant(dims, unit)
     assert chosen and kernel.local_size and kernel.local_size(dims, chosen, unit) == size
+
+
+@pytest.mark.parametrize(
+    ("family", "cores", "size"),
+    [("pocl-3.1", 2, (2, 1)), ("cpu", 1, (4, 1)), ("pocl-3.1", 64, (1, 1)), ("", 64, (8, 1))],
+)
+def test_the_few_work_items_of_a_small_launch_are_shared_among_a_cpus_cores(
+    family: str, cores: int, size: tuple[int, ...]
+) -> None:
+    (kernel,) = (kernel for kernel in KERNELS if kernel.name == "reduce")
+    unit = Target("host", "host", gpu_family=family, compute_units=cores)
+    dims = {"outer": 1, "reduced": 784, "inner": 8 * 16}
+    chosen = next(each for each in kernel.variants if each["VECTOR"] == 16)
+    assert kernel.local_size and kernel.local_size(dims, chosen, unit) == size

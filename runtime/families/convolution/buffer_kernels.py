@@ -8,16 +8,15 @@ from runtime.kernels.codes import INPUT_IN_BYTES
 from runtime.kernels.spec import WINDOW, Defines, Dims, Variant, WorkItems, ceil_div, variant
 from runtime.target import Target
 
-# Windows whose tile keeps its weights in registers: the window, and the strides that have variants.
-_SPECIAL_WINDOW, _SPECIAL_STRIDES = 3, (1, 2)
+_SPECIAL_STRIDES = (1, 2)  # of windows whose tile keeps its weights in registers
 
 
 def _depthwise_variant(vector: int, pixels: int, rows: int, fma: int, window: int = 0, stride: int = 0) -> Variant:
     return variant(VECTOR=vector, PIXELS=pixels, ROWS=rows, FMA=fma, WINDOW=window, STRIDE=stride)
 
 
-def _special(*tiles: tuple[int, int, int, int]) -> tuple[Variant, ...]:
-    return tuple(_depthwise_variant(*tile, _SPECIAL_WINDOW, stride) for tile in tiles for stride in _SPECIAL_STRIDES)
+def _special(*tiles: tuple[int, int, int, int], window: int = 3) -> tuple[Variant, ...]:
+    return tuple(_depthwise_variant(*tile, window, stride) for tile in tiles for stride in _SPECIAL_STRIDES)
 
 
 def _general(*tiles: tuple[int, int, int, int]) -> tuple[Variant, ...]:
@@ -26,7 +25,8 @@ def _general(*tiles: tuple[int, int, int, int]) -> tuple[Variant, ...]:
 
 _DEPTHWISE_VARIANTS = (
     *_special((16, 7, 2, 1), (16, 14, 1, 1), (16, 4, 2, 1), (16, 4, 1, 0), (8, 7, 1, 0), (8, 4, 1, 0), (4, 4, 1, 0)),
-    *_general((16, 7, 1, 1), (16, 4, 1, 0), (8, 4, 1, 0), (8, 1, 1, 0), (4, 4, 1, 0), (4, 1, 1, 0), (1, 4, 1, 0)),
+    *_special((16, 7, 2, 1), (16, 7, 1, 1), window=5),
+    *_general((16, 7, 1, 1), (16, 4, 1, 0), (8, 4, 1, 0), (4, 4, 1, 0), (4, 1, 1, 0), (1, 4, 1, 0)),
 )
 _DEPTHWISE_DEFAULTS = {
     "": (*_special((4, 4, 1, 0)), *_general((4, 4, 1, 0), (1, 4, 1, 0))),
@@ -37,12 +37,13 @@ _DEPTHWISE_DEFAULTS = {
     ),
     "avx512": (
         *_special((16, 7, 2, 1), (16, 4, 2, 1), (8, 7, 1, 0), (4, 4, 1, 0)),
+        *_special((16, 7, 2, 1), (16, 7, 1, 1), window=5),
         *_general((16, 7, 1, 1), (8, 4, 1, 0), (4, 4, 1, 0), (1, 4, 1, 0)),
     ),
     # Intel's driver: two rows of 7 pixels are 30 to 60 % slower with stride 1, and the fastest with stride 2.
     "cpu-avx512": (
-        *(_depthwise_variant(16, pixels, rows, 1, _SPECIAL_WINDOW, 1) for pixels, rows in ((14, 1), (4, 2))),
-        *(_depthwise_variant(16, pixels, rows, 1, _SPECIAL_WINDOW, 2) for pixels, rows in ((7, 2), (4, 2))),
+        *(_depthwise_variant(16, pixels, rows, 1, 3, 1) for pixels, rows in ((14, 1), (4, 2))),
+        *(_depthwise_variant(16, pixels, rows, 1, 3, 2) for pixels, rows in ((7, 2), (4, 2))),
     ),
 }
 

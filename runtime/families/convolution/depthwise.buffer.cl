@@ -4,8 +4,8 @@
 // and behind the weights, which are integers / 128, are the scales of the sums, [channels].
 // One work item computes a tile of ROWS x PIXELS neighbouring pixels x VECTOR channels:
 // ids (channel / VECTOR, column / PIXELS, batch * ceil(out_h / ROWS)).
-// WINDOW 3 (k_h = k_w = 3, no dilation, stride STRIDE both ways) reads each input of the tile once and keeps the weights
-// in registers; WINDOW 0 takes any window.
+// WINDOW 3 or 5 (k_h = k_w = WINDOW, no dilation, stride STRIDE both ways) reads each input of the tile once and keeps the
+// weights in registers, of 5 those of a row of inputs at a time; WINDOW 0 takes any window.
 
 INLINED floats load_input(global const input_storage *p, float zero) { return load_inputs(p, 1, VECTOR) - zero; }
 
@@ -19,11 +19,18 @@ INLINED void add_taps(floats sum[ROWS][PIXELS], global const input_storage *x, i
                       int stride_w, int dil_h, int dil_w, float zero)
 {
     floats weight[WINDOW * WINDOW];
+#if WINDOW == 3
     UNROLLED for (int t = 0; t < WINDOW * WINDOW; t++)
         weight[t] = LOAD_VECTOR(w + t * channels);
+#endif
     UNROLLED for (int r = 0; r < SPAN(ROWS); r++) {
         if ((uint)(top + r) >= (uint)in_h)
             continue;
+#if WINDOW > 3
+        UNROLLED for (int t = 0; t < WINDOW * WINDOW; t++)
+            if (t / WINDOW <= r && (r - t / WINDOW) % STRIDE == 0 && (r - t / WINDOW) / STRIDE < ROWS)
+                weight[t] = LOAD_VECTOR(w + t * channels);
+#endif
         global const input_storage *row = x + ((top + r) * in_w + left) * x_stride;
         UNROLLED for (int c = 0; c < SPAN(PIXELS); c++) {
             if ((uint)(left + c) >= (uint)in_w)

@@ -15,6 +15,14 @@ kernel void binary(global const storage *a, int a_offset, global const storage *
     a += a_offset + i0 * as0 + i1 * as1 + i2 * as2;
     b += b_offset + i0 * bs0 + i1 * bs1 + i2 * bs2;
     y += y_offset + i0 * ys0 + i1 * ys1 + i2 * ys2;
+    if (as3 == 1 && bs3 == 1 && ys3 == 1 && d3 >= VECTOR) { // the last vector starts earlier, so that it is full
+        for (int i = first; i < end; i += VECTOR) {
+            const int i3 = min(i, d3 - VECTOR);
+            const floats left = LOAD_VECTOR(a + i3), right = LOAD_VECTOR(b + i3), v = APPLY_BINARY(left, right);
+            STORE_VECTOR(ACTIVATE(v, act_a, act_b), y + i3);
+        }
+        return;
+    }
     for (int i3 = first; i3 < end; i3 += VECTOR) {
         const floats left = load_strided(a + i3 * as3, as3, d3 - i3);
         const floats right = load_strided(b + i3 * bs3, bs3, d3 - i3);

@@ -77,6 +77,7 @@ BUFFER_KERNELS = (
             "nvidia": (_SHARED_ROWS[-1],),
             "pocl": (_rows(32, 8, 0),),
             "pocl-3.1": (_rows(32, 16, 1),),
+            "avx512": (_rows(64, 16, 1),),
         },
         macs=lambda dims: dims["rows"] * dims["in_c"] * dims["out_c"],
         packed=True,

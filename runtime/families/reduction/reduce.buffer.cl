@@ -55,15 +55,24 @@ kernel void reduce(global const storage *x, int x_offset, global storage *y, int
     if (get_global_id(0) == 0 && get_global_id(1) < outer)
         STORE(total, y + y_offset + o * y_outer_stride);
 #else
-    const int first = get_global_id(0) * VECTOR, o = get_global_id(1);
+    const int o = get_global_id(1);
+    int first = get_global_id(0) * VECTOR;
     if (first >= inner || o >= outer)
         return;
+    const bool in_vectors = x_inner_stride == 1 && y_inner_stride == 1 && inner >= VECTOR;
+    if (in_vectors) // the last vector starts earlier, so that it is full
+        first = min(first, inner - VECTOR);
     x += x_offset + o * x_outer_stride + first * x_inner_stride;
     y += y_offset + o * y_outer_stride + first * y_inner_stride;
     const int exist = inner - first;
     floats result = START;
     if (inner == 1 && x_reduced_stride == 1) {
         result = reduce_row(x, reduced, 0, 1);
+    } else if (in_vectors) {
+        for (int r = 0; r < reduced; r++) {
+            const floats v = LOAD_VECTOR(x + r * x_reduced_stride);
+            result = COMBINE(result, v);
+        }
     } else {
         for (int r = 0; r < reduced; r++) {
             const floats v = load_strided(x + r * x_reduced_stride, x_inner_stride, exist);

@@ -149,7 +149,9 @@ def default_buffer_local_size(grid: WorkItems, target: Target) -> WorkItems:
         limit = min(extent, target.max_work_item_sizes[axis])
         while size[axis] * 2 <= limit and math.prod(size) * 2 <= budget:
             size[axis] *= 2
-    return tuple(size)
+    first, *rest = size
+    enough = _GROUPS_A_CORE * target.compute_units if runs_on_cpu(target.gpu_family) else 1
+    return _with_groups_for_all(grid, (first, *rest), enough)
 
 
 def too_wide(channels: int, chosen: Variant) -> str:

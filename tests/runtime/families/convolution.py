@@ -178,6 +178,8 @@ CASES: dict[str, Case] = {
     "depthwise 3x3 blocks": depthwise(32, window((14, 14), (3, 3), pad=SAME), Unary.LEAKY_RELU),
     "depthwise 3x3 stride 2": depthwise(16, window((10, 11), (3, 3), (2, 2), pad=(0, 0, 1, 1))),
     "depthwise 5x5 stride 2": depthwise(5, window((12, 9), (5, 5), (2, 3), pad=(2, 2, 2, 2))),
+    "depthwise 5x5 same": depthwise(35, window((8, 9), (5, 5), pad=(2, 2, 2, 2), batch=2), residual=1),
+    "depthwise 5x5 stride 2 both ways": depthwise(32, window((13, 10), (5, 5), (2, 2), pad=(2, 2, 2, 2))),
     "depthwise dilation": depthwise(8, window((9, 8), (3, 2), pad=(2, 2, 2, 1), dilation=(2, 3))),
     "depthwise one pixel": depthwise(1, window((1, 1), (3, 3), pad=SAME)),
     **{f"{c.kernel.name} F{t}": c for t in (2, 4) for c in winograd(t, (7, 9), 19, 21, batch=2)},

@@ -1,5 +1,4 @@
 /* The command line of farmrt. */
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 #include "../system/digest.h"
 #include "../system/exit_status.h"
 #include "../system/log.h"
-#include "../system/topology.h"
+#include "pocl_threads.h"
 #include "serve.h"
 
 static const char usage[] = "farmrt " RT_VERSION " (" RT_ABI
@@ -48,18 +47,6 @@ static bool log_open(int *count, char ***words) {
     return rt_log_set_word(level);
 }
 
-/* Gives each thread of PoCL a core of its own: where the kernel places them, two share one now and then, and launches of
- * some 50 us end before it sees that. PoCL counts cores from 0, so that all have to be allowed, and threads too, so that
- * processes with fewer threads than cores would meet on the first ones. What the user says of it counts. */
-static void pocl_threads_pin(void) {
-    uint32_t cores = 0;
-    cpu_set_t allowed;
-    if (getenv("POCL_MAX_PTHREAD_COUNT") != NULL || getenv("POCL_CPU_MAX_CU_COUNT") != NULL) return;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-    while (cores < CPU_SETSIZE && CPU_ISSET(cores, &allowed)) cores++;
-    if (cores == (uint32_t)CPU_COUNT(&allowed) && cores == rt_topology_cores()) setenv("POCL_AFFINITY", "1", 0);
-}
-
 int main(int count, char **words) {
     signal(SIGPIPE, SIG_IGN); /* a reader that went away is a failed write */
     if (!log_open(&count, &words)) return usage_print(STDERR_FILENO, RT_EXIT_USAGE);
@@ -68,7 +55,7 @@ int main(int count, char **words) {
         return usage_print(STDOUT_FILENO, RT_EXIT_DONE);
     int answers = answers_open();
     if (answers < 0) return RT_EXIT_FAILED;
-    pocl_threads_pin();
+    rt_pocl_threads_place();
     if (strcmp(words[1], "serve") == 0 && count == 2) return rt_serve(answers);
     if (strcmp(words[1], "sha256") == 0) return rt_digest(answers, words + 2, count - 2);
     if (strcmp(words[1], "arriving") == 0) {
