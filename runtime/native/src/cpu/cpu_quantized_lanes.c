@@ -412,18 +412,31 @@ typedef struct {
 } group;
 
 #if LANES == 16
+/* What sums of a block begin with. */
+INLINE ints sums_start(const rt_quantized_tile *tile, uint32_t block) {
+    return tile->end.bytes & RT_BYTES_FIXED ? (ints)load(tile->end.bias + block * RT_BLOCK) : (ints){0};
+}
+
 /* sums_finish by fixed point. */
 INLINE void fixed_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels, int blocks) {
+    const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
+    const int64_t y_plane = tile->y_plane, y_pixel = tile->y_pixel;
     UNROLLED for (int b = 0; b < blocks; b++) {
-        const int64_t channel = (block + (uint32_t)b) * RT_BLOCK, plane = (block + (uint32_t)b) * tile->y_plane;
-        const fixed_lanes by = fixed_lanes_of(&tile->end, tile->end.bias, channel, false);
+        const int64_t channel = (block + (uint32_t)b) * RT_BLOCK, plane = (block + (uint32_t)b) * y_plane;
+        fixed_lanes by = fixed_lanes_of(&end, end.bias, channel, false);
         ints own[PIXELS];
+        by.start = (ints){0}; /* sums_start */
         UNROLLED for (int p = 0; p < pixels; p++) own[p] = sum[p][b];
-        some_store(&by, own, 1, pixels, (uint8_t *)tile->end.y + plane, tile->y_pixel);
+        some_store(&by, own, 1, pixels, (uint8_t *)end.y + plane, y_pixel);
     }
 }
 
 #else
+INLINE ints sums_start(const rt_quantized_tile *tile, uint32_t block) {
+    (void)tile, (void)block;
+    return (ints){0};
+}
+
 /* Completes the sums of a group that are held, by fixed point: it is much code, which all sizes of groups share. */
 APART void held_finish(const group *own, int pixels, int rows, int blocks) {
     const rt_quantized_tile *tile = own->tile;
@@ -448,10 +461,14 @@ APART void held_finish(const group *own, int pixels, int rows, int blocks) {
 /* A group of constant size. */
 INLINE void group_compute(const group *own, int pixels, int blocks) {
     ints sum[PIXELS][REGISTERS];
+    ints starts[REGISTERS];
     int rows = IN_PAIRS ? (pixels + 1) / 2 * 2 : pixels;
+    UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
+        starts[i] = sums_start(own->tile, own->block + (uint32_t)i);
+    }
     UNROLLED for (int p = 0; p < rows; p++) {
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
-            sum[p][i] = own->is_first ? (ints){0} : own->held[p * REGISTERS + i];
+            sum[p][i] = own->is_first ? starts[i] : own->held[p * REGISTERS + i];
         }
     }
     if (own->x == NULL) {
@@ -553,6 +570,7 @@ typedef struct {
 INLINE quad_end quad_end_of(const rt_quantized_end *end) {
     quad_end made = {.end = *end, .scale = load(end->scales), .bias = load(end->bias), .low = least(end), .high = most(end)};
     if (end->bytes & RT_BYTES_FIXED) made.fixed = fixed_lanes_of(end, end->bias, 0, false);
+    made.fixed.start = (ints){0}; /* weights_move */
     return made;
 }
 
@@ -627,6 +645,12 @@ APART void quads_under(quad_rows *own, int64_t row, const uint8_t *under[]) {
 INLINE void quad_rows_compute(quad_rows *own, int64_t k, int64_t stride) {
     const int64_t width = own->rows->window->out_w, quads = window_quads(k, stride), end_row = own->rows->end_row;
     const quad_end by = quad_end_of(&own->rows->end); /* stores could change the rows, for all that the compiler knows */
+    __m512i weights[MOST_ROWS][RT_QUAD][MOST_QUADS - 1]; /* in registers, if there are enough */
+    UNROLLED for (int64_t i = 0; i < k; i++) {
+        UNROLLED for (int at = 0; at < RT_QUAD; at++) {
+            UNROLLED for (int q = 0; q < MOST_QUADS - 1; q++) weights[i][at][q] = own->weights[i][at][q];
+        }
+    }
     for (int64_t row = own->rows->first_row; row < end_row; row++) {
         const uint8_t *under[MOST_ROWS];
         quads_under(own, row, under);
@@ -634,14 +658,14 @@ INLINE void quad_rows_compute(quad_rows *own, int64_t k, int64_t stride) {
             const int64_t place = (row * width + column) * RT_BLOCK;
             ints sum[WINDOW_PIXELS];
             UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) sum[p] = own->start;
-            for (int64_t i = 0; i < k; i++) {
+            UNROLLED for (int64_t i = 0; i < k; i++) {
                 const uint8_t *x = under[i] + column * stride * RT_BLOCK;
                 __m512i quad[MOST_QUADS] = {own->zeros};
                 UNROLLED for (int64_t q = 0; q < quads; q++) quad[q] = _mm512_load_si512(x + q * QUAD_BYTES);
                 UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) {
                     const int64_t at = p * stride % RT_QUAD, first = p * stride / RT_QUAD;
                     UNROLLED for (int64_t q = 0; q * RT_QUAD < at + k; q++) {
-                        sum[p] = (ints)_mm512_dpbusd_epi32((__m512i)sum[p], quad[first + q], own->weights[i][at][q]);
+                        sum[p] = (ints)_mm512_dpbusd_epi32((__m512i)sum[p], quad[first + q], weights[i][at][q]);
                     }
                 }
             }
@@ -678,6 +702,7 @@ static void weights_move(quad_rows *own) {
         }
     }
     own->start = -(ints)zeros;
+    if (own->rows->end.bytes & RT_BYTES_FIXED) own->start += (ints)load(own->rows->end.bias);
 }
 
 /* rt_quantized_kernels.depthwise */
@@ -712,7 +737,7 @@ static bool depthwise(const rt_quantized_rows *rows) {
 /* --- tables --- */
 
 /* What a table of 256 bytes has of some bytes at once: AT_ONCE of them, or one by one. */
-#if defined(__AVX512BW__) && LANES == 16
+#if LANES == 16
 enum { AT_ONCE = 64 };
 
 /* The pairs of bytes of a table that hold those of each even byte, less the last bit; the next bit but six chooses a half. */
