@@ -277,30 +277,55 @@ INLINE ints quad_load(const element *x) {
 INLINE ints products_add(ints sum, ints x, weight_register w) { return sum + x * w; }
 #endif
 
-#if defined(DOT) && !defined(SIGNED) && !defined(__ARM_FEATURE_MATMUL_INT8)
-enum { TAPS_AS_THEY_LIE = true };
+#ifndef __ARM_FEATURE_MATMUL_INT8
+/* Adds the products of a quad of each pixel. */
+INLINE void quad_add(ints sum[PIXELS][REGISTERS], const element *const *x, const int8_t *w, int64_t stride, int pixels,
+                     int blocks) {
+    weight_register weights[REGISTERS];
+    UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
+        weights[i] = weights_load(w + i / PARTS_OF_SUMS * stride + i % PARTS_OF_SUMS * SHARE * RT_QUAD);
+    }
+    UNROLLED for (int p = 0; p < pixels; p++) {
+        const ints quad = quad_load(x[p]);
+        UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) sum[p][i] = products_add(sum[p][i], quad, weights[i]);
+    }
+}
+#endif
 
-/* Adds the products of taps of one block each, which are read where they lie. */
+#if defined(DOT) && !defined(SIGNED) && !defined(__ARM_FEATURE_MATMUL_INT8)
+/* Whether inputs can be read where they lie: of several blocks those that no zeros stand for, which are one block. */
+static bool lies_ready(const rt_quantized_tile *tile) {
+    const void *const *rows = tile->rows;
+    for (uint32_t t = 0; t < tile->taps && tile->channels > RT_BLOCK; t++, rows += RT_BLOCKED_PIXELS) {
+        for (uint32_t p = 0; p < tile->pixels; p++) {
+            if (rows[p] == tile->zeros) return false;
+        }
+    }
+    return true;
+}
+
+/* Adds the products of all taps, which are read where they lie. */
 INLINE void taps_add(ints sum[PIXELS][REGISTERS], const rt_quantized_tile *tile, const int8_t *w, int pixels, int blocks) {
     const void *const *rows = tile->rows;
     for (uint32_t t = 0; t < tile->taps; t++, rows += RT_BLOCKED_PIXELS) {
         const element *x[PIXELS];
         UNROLLED for (int p = 0; p < pixels; p++) x[p] = rows[p];
-        for (uint32_t c = 0; c < tile->channels; c += RT_QUAD, w += RT_BLOCK * RT_QUAD) {
-            weight_register weights[REGISTERS];
-            UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
-                const int64_t block = i / PARTS_OF_SUMS * tile->weights_stride;
-                weights[i] = weights_load(w + block + i % PARTS_OF_SUMS * SHARE * RT_QUAD);
+        for (uint32_t c = 0; c < tile->channels; c += RT_BLOCK) {
+            const uint32_t rest = tile->channels - c, some = rest < RT_BLOCK ? rest : RT_BLOCK;
+            for (uint32_t i = 0; i < some; i += RT_QUAD, w += RT_BLOCK * RT_QUAD) {
+                const element *quads[PIXELS];
+                UNROLLED for (int p = 0; p < pixels; p++) quads[p] = x[p] + i;
+                quad_add(sum, quads, w, tile->weights_stride, pixels, blocks);
             }
-            UNROLLED for (int p = 0; p < pixels; p++) {
-                ints quad = quad_load(x[p] + c);
-                UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) sum[p][i] = products_add(sum[p][i], quad, weights[i]);
-            }
+            UNROLLED for (int p = 0; p < pixels; p++) x[p] += tile->plane;
         }
     }
 }
 #else
-enum { TAPS_AS_THEY_LIE = false };
+static bool lies_ready(const rt_quantized_tile *tile) {
+    (void)tile;
+    return false;
+}
 
 INLINE void taps_add(ints sum[PIXELS][REGISTERS], const rt_quantized_tile *tile, const int8_t *w, int pixels, int blocks) {
     (void)sum, (void)tile, (void)w, (void)pixels, (void)blocks;
@@ -341,14 +366,9 @@ INLINE void quads_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], cons
     }
 #endif
     for (; c < channels; c += RT_QUAD, w += RT_BLOCK * RT_QUAD) {
-        weight_register weights[REGISTERS];
-        UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
-            weights[i] = weights_load(w + i / PARTS_OF_SUMS * stride + i % PARTS_OF_SUMS * SHARE * RT_QUAD);
-        }
-        UNROLLED for (int p = 0; p < pixels; p++) {
-            ints quad = quad_load(x[p] + c);
-            UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) sum[p][i] = products_add(sum[p][i], quad, weights[i]);
-        }
+        const element *quads[PIXELS];
+        UNROLLED for (int p = 0; p < pixels; p++) quads[p] = x[p] + c;
+        quad_add(sum, quads, w, stride, pixels, blocks);
     }
 }
 
@@ -516,7 +536,7 @@ static void product(const rt_quantized_tile *tile) {
     cursor at = {0, 0};
     for (int64_t done = 0; at.tap < tile->taps;) {
         group own = {tile, NULL, 0, 0, NULL, NULL, done == 0, false};
-        if (TAPS_AS_THEY_LIE && tile->channels <= RT_BLOCK) {
+        if (done == 0 && lies_ready(tile)) {
             at.tap = tile->taps;
         } else {
             own.x = (const element(*)[ROW])buffer;
