@@ -50,12 +50,12 @@ _QUANTIZED = "cpu_quantized_lanes.c"  # and this for those that differ in intege
 _HALVES = "cpu_half_lanes.c"  # in place of it, for one that computes in half
 _BLOCKS = (8, 16)
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")
-_AVX512 = ("-mavx512f", *_AVX2, "-mprefer-vector-width=512")
+_AVX512 = (*(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl")), *_AVX2, "-mprefer-vector-width=512")
 _X86_SETS = {
     "avx2": _AVX2,
     "avxvnni": (*_AVX2, "-mavxvnni"),
     "avx512": _AVX512,
-    "avx512vnni": (*_AVX512, "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
+    "avx512vnni": (*_AVX512, "-mavx512vnni"),
 }
 _X86_PAIRS = {"avx2pairs": (*_AVX2, "-DRT_PAIRS")}  # AVX2 again, for weights with which it may sum pairs in 16 bits
 _ARM_SETS = {

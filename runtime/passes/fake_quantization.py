@@ -151,15 +151,18 @@ def _is_quantized(editor: GraphEditor, tensor: str, steps: FakeSteps | None) -> 
     while pending:
         name = pending.pop()
         node = editor.producer(name)
-        if node is None or (not _carries(node) and fake_steps(node) != steps):
+        carries = node is not None and _carries(node)
+        if node is None or (not carries and fake_steps(node) != steps):
             return False
-        if _carries(node) and name not in seen:
+        if carries and name not in seen:
             pending += node.inputs
         seen.add(name)
     return True
 
 
 def _carries(node: Node) -> bool:
+    if node.op == "Pad":  # zero is a step of all
+        return node.attrs["mode"] != "constant" or bool(node.attrs["value"] == 0)
     return node.op in _CARRIERS or (node.op == "Resize" and node.attrs["mode"] == "nearest")
 
 

@@ -1,6 +1,7 @@
 """What an operator takes over from its neighbours: the Pad before it, what is added to it, its activation."""
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -10,13 +11,14 @@ from runtime.operators.table import OPERATORS
 from runtime.oracle.fixed_point import fixed_point_of
 from runtime.passes.affine import CONVOLUTIONS
 from runtime.passes.editor import GraphEditor, pass_over
+from runtime.semantics.unary import snake
 
 
 @pass_over("Conv", "AveragePool", "MaxPool")
 def fuse_pads(editor: GraphEditor, node: Node) -> str:
     """Fuses Pad into Conv, AveragePool and MaxPool where its value is the one that they pad with."""
     pad = editor.producer(node.inputs[0], "Pad")
-    if pad is None or not _fits(pad, node):
+    if pad is None or not _fits(pad, node, _least(editor.producer(pad.inputs[0]))):
         return ""
     node.attrs["pads"] = _summed(pad, node)
     if node.op == "AveragePool":
@@ -31,7 +33,16 @@ def _summed(pad: Node, node: Node) -> tuple[int, ...]:
     return tuple(own + more for own, more in zip(node.attrs["pads"], extra, strict=True))
 
 
-def _fits(pad: Node, node: Node) -> bool:
+def _least(node: Node | None) -> float:
+    """What results of a node are never less than, as far as its activation tells."""
+    kind = "" if node is None else node.attrs.get("activation", snake(node.op))
+    if node is None or kind not in ("relu", "clip", "fake_quantize"):
+        return -math.inf
+    return 0.0 if kind == "relu" else float(node.attrs["alpha"])
+
+
+def _fits(pad: Node, node: Node, least: float) -> bool:
+    """`least`: what is padded is never less than that."""
     pads = pad.attrs["pads"]
     if pad.attrs["mode"] != "constant" or any(pads[:2]) or any(pads[4:6]):
         return False
@@ -40,7 +51,7 @@ def _fits(pad: Node, node: Node) -> bool:
     if any(side >= size for side, size in zip(_summed(pad, node), node.attrs["kernel"] * 2, strict=True)):
         return False  # a window of padding alone has no value in a pool
     if node.op == "MaxPool":
-        return bool(pad.attrs["value"] <= np.finfo(np.float32).min)
+        return bool(pad.attrs["value"] <= max(least, np.finfo(np.float32).min))
     return bool(pad.attrs["value"] == 0 and (node.attrs["count_include_pad"] or not any(node.attrs["pads"])))
 
 

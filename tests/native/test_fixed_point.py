@@ -31,6 +31,7 @@ ROWS = {"w": RANDOM.integers(-127, 128, (16, 96)).astype(np.int8), "ws": np.floa
 WINDOW = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 0, 1, 1]}
 STEP = np.float32(2**-8)  # of sums, in those of results: many lie in the middle, where TFLite rounds them upwards first
 HALVES = {"ws": np.full(32, STEP), "cs": np.full(32, STEP * X_STEP), "ys": X_STEP}
+COARSE = {"ws": np.full(16, 4, np.float32), "cs": np.full(16, 4 * X_STEP)}  # sums shifted to the left
 CASES: dict[str, tuple[str, dict[str, Array], dict[str, Any]]] = {
     "conv": ("Conv", drawn_weights(70, 16, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
     "winograd's": ("Conv", drawn_weights(64, 16, 3, 3), {"pads": [1, 1, 1, 1]}),
@@ -39,8 +40,13 @@ CASES: dict[str, tuple[str, dict[str, Array], dict[str, Any]]] = {
     "depthwise": ("Conv", drawn_weights(16, 1, 3, 3), {"group": 16, "pads": [1, 1, 1, 1]}),
     "depthwise 5x5": ("Conv", drawn_weights(16, 1, 5, 5), {"group": 16, "strides": [2, 2], "pads": [2, 2, 2, 2]}),
     "halves": ("Conv", drawn_weights(32, 16, 3, 3) | HALVES, {"pads": [1, 1, 1, 1]}),
+    "halves, rectified": ("Conv", drawn_weights(32, 16, 3, 3) | HALVES | {"yz": np.int8(-128)}, {}),
+    "depthwise, rectified": ("Conv", drawn_weights(16, 1, 3, 3) | {"yz": np.int8(-128)}, {"group": 16}),
+    "few steps": ("Conv", drawn_weights(16, 16, 1, 1) | COARSE, {}),
     "rows": ("MatMul", ROWS, {}),
     "add": ("Add", {}, {}),
+    "halves of sums": ("Add", {"bs": X_STEP, "ys": 2 * X_STEP}, {}),
+    "fine sums": ("Add", {"ys": X_STEP / 8}, {}),
     "sub": ("Sub", {}, {}),
     "mul": ("Mul", {}, {}),
     "mean": ("ReduceMean", {}, {"axes": [2, 3]}),

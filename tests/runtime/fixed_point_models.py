@@ -32,11 +32,12 @@ def model(
 ) -> onnx.ModelProto:
     """An operator on int8 `x`, and on int8 `b` where it takes two, between their real values and int8 `y`.
 
-    `fixed`: the source rounds by fixed point. `keeps_steps`: y has those of x.
+    `weights`: and other constants by name, such as the step and zero point of y. `fixed`: the source rounds by fixed
+    point. `keeps_steps`: y has those of x.
     """
     constants = {"xs": X_STEP, "xz": np.int8(X_ZERO), "bs": B_STEP, "bz": np.int8(B_ZERO)}
     constants |= {"ys": X_STEP if keeps_steps else Y_STEP, "yz": np.int8(X_ZERO if keeps_steps else Y_ZERO), **weights}
-    names = ["x"] if weights or op not in ("Add", "Sub", "Mul") else ["x", "b"]
+    names = ["x", "b"] if op in ("Add", "Sub", "Mul") else ["x"]
     nodes = [helper.make_node("DequantizeLinear", [n, f"{n}s", f"{n}z"], [f"{n}r"]) for n in names]
     nodes += [helper.make_node("DequantizeLinear", [n, f"{n}s"], [f"{n}r"], axis=0) for n in ("w", "c") if n in weights]
     reads = [f"{n}r" for n in (*names, *(n for n in ("w", "c") if n in weights))]

@@ -34,6 +34,8 @@ def operators(graph: Graph) -> list[str]:
     return ["+".join(filter(None, (node.op, node.attrs.get("activation")))) for node in graph.nodes]
 
 
+PADS = {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64), "one": np.float32(1)}
+POOL = {"kernel_shape": [3, 3]}
 CONV = ("Conv", "a w", "c", {"pads": [1, 1, 1, 1]})
 TRANSPOSE = ("Transpose", "a", "t", {"perm": [0, 2, 1, 3]})
 MODELS: dict[str, tuple[list[tuple[Any, ...]], list[str]]] = {
@@ -57,6 +59,18 @@ MODELS: dict[str, tuple[list[tuple[Any, ...]], list[str]]] = {
     "behind a reshape": (
         [*step("x", "a"), LOAD, CONV, ("Reshape", "c shape", "r", {}), *step("r", "k"), ("Neg", "k", "y", {})],
         ["FakeQuantize", "Conv+fake_quantize", "Reshape", "Neg"],
+    ),
+    "the same behind zeros": (
+        [LOAD, *step("x", "k"), ("Pad", "k pads", "p", {}), *step("p", "a"), ("Conv", "a w", "c", {}), *step("c", "y")],
+        ["FakeQuantize", "Conv+fake_quantize"],
+    ),
+    "the greatest, also of zeros, of what is not less": (
+        [*step("x", "k", "s2 z2"), ("Pad", "k pads", "p", {}), *step("p", "a", "s2 z2"), ("MaxPool", "a", "y", POOL)],
+        ["FakeQuantize", "MaxPool"],
+    ),
+    "the same behind other numbers": (
+        [*step("x", "k"), ("Pad", "k pads one", "p", {}), *step("p", "a"), ("MaxPool", "a", "y", POOL)],
+        ["FakeQuantize", "Pad", "FakeQuantize", "MaxPool"],
     ),
     "the same of the same": (
         [*step("x", "a"), *step("x", "b"), ("Neg", "a", "c", {}), ("Exp", "b", "d", {}), ("Add", "c d", "y", {})],
@@ -84,7 +98,7 @@ MODELS: dict[str, tuple[list[tuple[Any, ...]], list[str]]] = {
 @pytest.mark.parametrize("name", MODELS)
 def test_quantising_and_dequantising_becomes_an_activation(name: str) -> None:
     nodes, expected = MODELS[name]
-    model = quantized(nodes, {**PARAMETERS, **WEIGHTS, **BOUNDS, **SHAPE})
+    model = quantized(nodes, {**PARAMETERS, **WEIGHTS, **BOUNDS, **SHAPE, **PADS})
     graph, _ = convert(model)
     assert operators(graph) == expected
     before = import_onnx(model)

@@ -412,8 +412,9 @@ def test_pad_fuses_into_pools(make: GraphMaker) -> None:
     x = make.input(1, 2, 6, 6)
     average = make.add("AveragePool", pad(make, x), **POOL, count_include_pad=False)
     largest = make.add("MaxPool", pad(make, x, value=LOWEST), **POOL)
-    graph = applied(fuse_pads, make, average, largest)
-    assert operators(graph) == ["AveragePool", "MaxPool"]
+    positive = make.add("MaxPool", pad(make, make.add("Relu", x)), **POOL)
+    graph = applied(fuse_pads, make, average, largest, positive)
+    assert operators(graph) == ["AveragePool", "MaxPool", "Relu", "MaxPool"]
     assert graph.nodes[0].attrs["count_include_pad"]
 
 

@@ -38,15 +38,30 @@ static operand operand_of(const uint8_t *x, int64_t step, float zero, float scal
     return (operand){x, step, (ints){0} + (int32_t)zero, (ints){0} - (scale < 0)};
 }
 
-static fixed_pair fixed_pair_of(const rt_quantized_pair *pair) {
+/* How results become bytes; `rows`: memory for what it refers to. */
+static fixed_lanes result_of(const rt_quantized_pair *pair, float rows[4][LANES]) {
+    static const float none[LANES];
+    const int32_t multiplier = pair->multipliers[2], shift = pair->shifts[2];
+    const bool is_near = shift >= -31 && shift <= -1;
+    const float unit = ldexpf(1.0f, is_near ? shift + FINE : 0);
+    for (int i = 0; i < LANES; i++) {
+        memcpy(&rows[0][i], &multiplier, sizeof multiplier);
+        memcpy(&rows[1][i], &shift, sizeof shift);
+        rows[2][i] = (float)multiplier * 0x1p-31f * unit;
+        rows[3][i] = 0.5f * unit;
+    }
+    const rt_quantized_end end = {
+        .scales = rows[0], .shifts = LANES, .a = pair->low, .b = pair->high, .bytes = is_near ? RT_BYTES_NEAR : 0};
+    return fixed_lanes_of(&end, none, 0, false);
+}
+
+static fixed_pair fixed_pair_of(const rt_quantized_pair *pair, float rows[4][LANES]) {
     const ints none = {0};
     const operand a = operand_of(pair->a, RT_BLOCK, pair->a_zero, pair->a_scale);
     const operand b = operand_of(pair->b, pair->b_step, pair->b_zero, pair->b_scale);
     const int first = pair->multipliers[0] == 1 << 30 && pair->shifts[0] == 0; /* a half */
     const int32_t multiplier = pair->multipliers[first], shift = pair->shifts[first];
     const int32_t right = shift < 0 && shift >= -31 ? -shift : 0;
-    const bool is_near = pair->shifts[2] >= -31 && pair->shifts[2] <= -1;
-    const int near_shift = is_near ? pair->shifts[2] : -1;
     return (fixed_pair){
         .operands = {first ? b : a, first ? a : b},
         .upper = none + (multiplier >> LOWER),
@@ -54,13 +69,7 @@ static fixed_pair fixed_pair_of(const rt_quantized_pair *pair) {
         .rounds = none - (right > 0),
         .half = none + (right > 0 ? 1 << (right - 1) : 0),
         .right = none + right,
-        .result = {.multiplier = none + pair->multipliers[2],
-                   .shift = none + pair->shifts[2],
-                   .scale = (lanes){0} + ldexpf((float)pair->multipliers[2], near_shift - 31),
-                   .slack = (lanes){0} + ldexpf(1.0f, near_shift - 1),
-                   .is_near = is_near,
-                   .low = (int32_t)pair->low,
-                   .high = (int32_t)pair->high},
+        .result = result_of(pair, rows),
     };
 }
 
@@ -88,17 +97,54 @@ INLINE void registers_compute(const fixed_pair *by, bool multiplies, int64_t fir
     some_store(&by->result, sums, 1, count, y + first * LANES, LANES);
 }
 
-static void fixed_compute(const rt_quantized_pair *pair) {
-    const fixed_pair by = fixed_pair_of(pair);
-    const int64_t count = pair->blocks * PARTS;
-    uint8_t *y = pair->y;
+#ifdef FINE_FLOATS
+/* A sum in floats errs by less than SUM_ERR fine steps where the scales of operands, over the result's, add up to at most
+ * MOST_SCALES, s: an operand has up to 2^24 s of them, and the roundings of both scales, of what is added and of the first
+ * sum change that by 3 s + 2, that of the whole by another one, and TFLite's own, of the operand that is not halved, by
+ * s / 8, and of the sum. */
+enum { SUM_ERR = 16, MOST_SCALES = 4 };
+
+/* Sums of AT_ONCE registers, in floats where these are sure; returns how many registers have been computed. */
+static int64_t sums_compute(const rt_quantized_pair *pair, const fixed_pair *by, int64_t count) {
+    enum { AT_ONCE = 4 };
+    const float a_scale = ldexpf(pair->a_scale, FINE), b_scale = ldexpf(pair->b_scale, FINE);
+    const double zeros = (double)pair->a_zero * a_scale + (double)pair->b_zero * b_scale;
+    const lanes start = (lanes){0} + (float)(fine_start(pair->low, SUM_ERR) - zeros), most = by->result.most;
     int64_t i = 0;
-    if (pair->multiplies) {
-        for (; i < count; i++) registers_compute(&by, true, i, 1, y);
+    if (!(fabsf(pair->a_scale) + fabsf(pair->b_scale) <= MOST_SCALES)) return 0;
+    for (; i + AT_ONCE <= count; i += AT_ONCE) {
+        ints v[AT_ONCE], least = (ints){0} - 1;
+        UNROLLED for (int k = 0; k < AT_ONCE; k++) {
+            const int64_t block = (i + k) / PARTS, lane = (i + k) % PARTS * LANES;
+            const lanes a = bytes_load(pair->a + block * RT_BLOCK + lane), b = bytes_load(pair->b + block * pair->b_step + lane);
+            v[k] = rounded(lanes_min(most, a * a_scale + (b * b_scale + start)));
+            least = least_lower(least, v[k]);
+        }
+        if (__builtin_expect(lower_exceed(least, 2 * SUM_ERR), 1)) {
+            registers_pack(pair->y + i * LANES, LANES, v, AT_ONCE, 0, 255, false, ARE_UPPER);
+        } else {
+            registers_compute(by, false, i, AT_ONCE, pair->y);
+        }
+    }
+    return i;
+}
+#endif
+
+static void fixed_compute(const rt_quantized_pair *pair) {
+    float rows[4][LANES];
+    const rt_quantized_pair own = *pair; /* stores could change it, for all that the compiler knows */
+    const fixed_pair by = fixed_pair_of(&own, rows);
+    const int64_t count = own.blocks * PARTS;
+    int64_t i = 0;
+    if (own.multiplies) {
+        for (; i < count; i++) registers_compute(&by, true, i, 1, own.y);
         return;
     }
-    for (; i + 4 <= count; i += 4) registers_compute(&by, false, i, 4, y);
-    for (; i < count; i++) registers_compute(&by, false, i, 1, y);
+#ifdef FINE_FLOATS
+    i = sums_compute(&own, &by, count);
+#endif
+    for (; i + 4 <= count; i += 4) registers_compute(&by, false, i, 4, own.y);
+    for (; i < count; i++) registers_compute(&by, false, i, 1, own.y);
 }
 
 void NAME(rt_lanes_quantized_pair_)(const rt_quantized_pair *pair) {

@@ -16,6 +16,7 @@ from runtime.semantics.unary import Unary
 from runtime.types import Dot
 
 MOST_PRODUCTS = (2**31 - 1) // (255 * 128)  # of an output, so that 32 bits hold their sum
+_FINE = 16  # bits of a step that CPUs compute first
 _MOST_OF_FIXED, _LEAST_SHIFT = 1 << 29, -29  # that fixed_product (kernels/buffer/prelude.cl) takes
 
 
@@ -103,7 +104,7 @@ def fixed_ends(found: FixedPoint, bias: Array | None, totals: Array, zero: int) 
     """
     _, multipliers, shifts = product_factors(found)
     slacks = 0.0 if rounds_once(found) else np.where(multipliers, 2.0 ** (shifts - 1), 0.0)
-    floats = (multipliers * 2.0 ** (shifts - 31), np.broadcast_to(slacks, shifts.shape))
+    floats = (multipliers * 2.0 ** (shifts - 31 + _FINE), np.broadcast_to(slacks * 2.0**_FINE, shifts.shape))
     rows = (multipliers, shifts, *(each.astype(np.float32).view(np.int32) for each in floats))
     ends = np.stack([np.broadcast_to(each, totals.shape) for each in rows])
     whole = np.zeros(totals.shape, np.int64) if bias is None else whole_bias(bias, found)

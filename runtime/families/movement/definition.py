@@ -87,7 +87,7 @@ OPERATORS = {
     "Slice": Operator(
         (1, 1), sliced, _SLICE, format=transposable(rewriting.with_ranges), quantization=quantization.sliced
     ),
-    "Pad": Operator((1, 1), pad, _PAD, format=transposable(rewriting.with_pads)),
+    "Pad": Operator((1, 1), pad, _PAD, format=transposable(rewriting.with_pads), quantization=quantization.padded),
     "Transpose": Operator(
         (1, 1),
         transpose,

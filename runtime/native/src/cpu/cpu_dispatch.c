@@ -21,9 +21,9 @@ extern const rt_tile_kernels rt_tile_kernels_avx2, rt_tile_kernels_avxvnni;
 extern const rt_tile_kernels rt_tile_kernels_avx512, rt_tile_kernels_avx512vnni;
 
 /* Intel's manual, volume 1, 14.7 and 15.2: bits of cpuid's answers, and of the registers that the system saves. */
-enum { LEAF_1_ECX_FMA = 1 << 12, LEAF_1_ECX_F16C = 1 << 29, LEAF_1_ECX_OSXSAVE = 1 << 27, LEAF_7_EBX_AVX2 = 1 << 5, LEAF_7_EBX_AVX512F = 1 << 16 };
+enum { LEAF_1_ECX_FMA = 1 << 12, LEAF_1_ECX_F16C = 1 << 29, LEAF_1_ECX_OSXSAVE = 1 << 27, LEAF_7_EBX_AVX2 = 1 << 5 };
 enum { LEAF_7_ECX_AVX512_VNNI = 1 << 11, LEAF_7_1_EAX_AVX_VNNI = 1 << 4, SAVED_AVX = 0x06, SAVED_AVX512 = 0xE6 };
-static const uint32_t LEAF_7_EBX_AVX512DQ_BW_VL = 3u << 30 | 1u << 17;
+static const uint32_t LEAF_7_EBX_AVX512F_DQ_BW_VL = 3u << 30 | 3u << 16;
 
 /* XCR0; only where cpuid says OSXSAVE. */
 static uint32_t saved_registers(void) {
@@ -44,9 +44,9 @@ static void sets_read(set sets[SETS]) {
         if (a >= 1) __get_cpuid_count(7, 1, &last_a, &b, &c, &d);
         avx2 = (saved & SAVED_AVX) == SAVED_AVX && (more_b & LEAF_7_EBX_AVX2);
         avxvnni = avx2 && (last_a & LEAF_7_1_EAX_AVX_VNNI);
-        avx512 = avx2 && (saved & SAVED_AVX512) == SAVED_AVX512 && (more_b & LEAF_7_EBX_AVX512F);
-        bool is_whole = (more_b & LEAF_7_EBX_AVX512DQ_BW_VL) == LEAF_7_EBX_AVX512DQ_BW_VL;
-        avx512vnni = avx512 && is_whole && (more_c & LEAF_7_ECX_AVX512_VNNI);
+        bool is_whole = (more_b & LEAF_7_EBX_AVX512F_DQ_BW_VL) == LEAF_7_EBX_AVX512F_DQ_BW_VL;
+        avx512 = avx2 && is_whole && (saved & SAVED_AVX512) == SAVED_AVX512;
+        avx512vnni = avx512 && (more_c & LEAF_7_ECX_AVX512_VNNI);
     }
     sets[0] = (set){&rt_tile_kernels_avx512vnni, avx512vnni};
     sets[1] = (set){&rt_tile_kernels_avx512, avx512};

@@ -6,6 +6,10 @@
 #include "cpu_lanes.h"
 #include "cpu_quantized.h"
 
+#if LANES >= 8 && defined(__FMA__)
+#define FINE_FLOATS 1
+#endif
+
 /* Registers of results that are stored together, at most. */
 enum { MOST_TOGETHER = 6 };
 
@@ -166,7 +170,7 @@ INLINE lanes crossed(lanes v, bool is_crossed) {
     return v;
 }
 
-#if LANES == 16 && defined(__AVX512BW__)
+#if LANES == 16
 /* One of the quarters of a register. */
 INLINE __m128i quarter(__m512i v, int index) {
     return index == 0   ? _mm512_castsi512_si128(v)
@@ -176,21 +180,37 @@ INLINE __m128i quarter(__m512i v, int index) {
 }
 #endif
 
+#if LANES == 8 && defined(__AVX2__)
+/* Words of two registers, quarter by quarter in turn: what saturates, or their upper halves. */
+INLINE __m256i words_of(ints a, ints b, bool are_upper) {
+    return _mm256_packs_epi32((__m256i)(are_upper ? a >> 16 : a), (__m256i)(are_upper ? b >> 16 : b));
+}
+#elif LANES == 16
+INLINE __m512i words_of(ints a, ints b, bool are_upper) {
+    const __m512i upper = _mm512_setr_epi32(0x30001, 0x70005, 0x230021, 0x270025, 0xB0009, 0xF000D, 0x2B0029, 0x2F002D,
+                                            0x130011, 0x170015, 0x330031, 0x370035, 0x1B0019, 0x1F001D, 0x3B0039, 0x3F003D);
+    return are_upper ? _mm512_permutex2var_epi16((__m512i)a, upper, (__m512i)b) : _mm512_packs_epi32((__m512i)a, (__m512i)b);
+}
+#endif
+
 /* Stores several registers of whole numbers within `low` and `high`, less `low`, `step` elements apart; four together
- * where that is less work. They may be crossed. */
+ * where that is less work. They may be crossed. `are_upper`, a constant: of what is stored already so, but may be less
+ * than zero, upper halves are given. */
 INLINE void registers_pack(uint8_t *target, int64_t step, const ints *v, int count, int32_t low, int32_t high,
-                           bool is_crossed) {
-    (void)is_crossed;
+                           bool is_crossed, bool are_upper) {
+    (void)is_crossed, (void)are_upper;
 #if LANES == 8 && defined(__AVX2__)
     const __m256i least = _mm256_set1_epi16((int16_t)low), most = _mm256_set1_epi8((char)(high - low));
     UNROLLED for (int first = 0; first < count; first += 4) {
         __m256i pair[2];
         UNROLLED for (int i = 0; i < 2; i++) {
             int a = first + 2 * i < count ? first + 2 * i : first, b = a + 1 < count ? a + 1 : a;
-            pair[i] = _mm256_subs_epi16(_mm256_packs_epi32((__m256i)v[a], (__m256i)v[b]), least);
+            pair[i] = words_of(v[a], v[b], are_upper);
+            if (!are_upper) pair[i] = _mm256_subs_epi16(pair[i], least);
         }
         /* the first four lanes of each, then the others */
-        __m256i all = _mm256_min_epu8(_mm256_packus_epi16(pair[0], pair[1]), most);
+        __m256i all = _mm256_packus_epi16(pair[0], pair[1]);
+        if (!are_upper) all = _mm256_min_epu8(all, most);
         __m128i a = _mm256_castsi256_si128(all), b = _mm256_extracti128_si256(all, 1);
         const __m128 two[2] = {(__m128)(is_crossed ? _mm_unpacklo_epi16(a, b) : _mm_unpacklo_epi32(a, b)),
                                (__m128)(is_crossed ? _mm_unpackhi_epi16(a, b) : _mm_unpackhi_epi32(a, b))};
@@ -224,17 +244,19 @@ INLINE void registers_pack(uint8_t *target, int64_t step, const ints *v, int cou
             if (first + i < count) memcpy(target + (first + i) * step, &word, sizeof word);
         }
     }
-#elif LANES == 16 && defined(__AVX512BW__)
+#elif LANES == 16
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i least = _mm512_set1_epi16((int16_t)low), most = _mm512_set1_epi8((char)(high - low));
     UNROLLED for (int first = 0; first < count; first += 4) {
         __m512i pair[2];
         UNROLLED for (int i = 0; i < 2; i++) {
             int a = first + 2 * i < count ? first + 2 * i : first, b = a + 1 < count ? a + 1 : a;
-            pair[i] = _mm512_subs_epi16(_mm512_packs_epi32((__m512i)v[a], (__m512i)v[b]), least);
+            pair[i] = words_of(v[a], v[b], are_upper);
+            if (!are_upper) pair[i] = _mm512_subs_epi16(pair[i], least);
         }
         /* packed quarter by quarter: four lanes of each register */
-        __m512i all = _mm512_min_epu8(_mm512_packus_epi16(pair[0], pair[1]), most);
+        __m512i all = _mm512_packus_epi16(pair[0], pair[1]);
+        if (!are_upper) all = _mm512_min_epu8(all, most);
         all = _mm512_permutexvar_epi32(order, all);
         if (step == LANES && first + 4 <= count) {
             _mm512_storeu_si512(target + first * step, all);
@@ -270,7 +292,7 @@ INLINE void registers_store(uint8_t *target, int64_t step, const lanes *v, int c
                             bool is_crossed) {
     ints whole[MOST_TOGETHER];
     UNROLLED for (int i = 0; i < count; i++) whole[i] = rounded(convertible(v[i], low, high));
-    registers_pack(target, step, whole, count, (int32_t)low[0], (int32_t)high[0], is_crossed);
+    registers_pack(target, step, whole, count, (int32_t)low[0], (int32_t)high[0], is_crossed, false);
 }
 
 /* Completes `count` registers of results, the first at `place`, `step` elements apart. `v`: with scale and bias. */
@@ -303,27 +325,67 @@ INLINE lanes most(const rt_quantized_end *end) {
     return (lanes){0} + (end->bytes & RT_BYTES_OUTPUT ? end->b : upper_bound(end->activation, end->b)[0]);
 }
 
-/* How sums of the same lanes become bytes by fixed point, sum + start being multiplied; scale and slack: as of
- * rt_quantized_end. A value. */
+/* How sums of the same lanes become bytes by fixed point: sum + start is multiplied. In floats (FLOATS_ERR) by `scale`; the
+ * most that comes of it, and what is added to positive and to negative sums; where results are not signed, those of
+ * negative sums are `low`. A value. */
 typedef struct {
-    ints start, multiplier, shift;
-    lanes scale, slack;
-    bool is_near, is_once, is_crossed;
+    ints start;
+#ifdef FINE_FLOATS
+    lanes scale, positive, negative, most;
+    const float *multipliers, *shifts; /* of each lane, int32, which few results need */
+#else
+    ints multiplier, shift;
+#endif
+    bool is_near, is_once, is_crossed, are_signed;
     int32_t low, high;
 } fixed_lanes;
+
+/* Bits of a step that results have first: in floats they are made in fine steps, 2^-FINE each, a half of a step and an
+ * `error` more and without `low`, such that the upper half of a word is what is stored, if the lower half is not less than
+ * twice the error: what is made errs by less than that. */
+enum { FINE = 16 };
+
+#ifdef FINE_FLOATS
+enum { FLOATS_ERR = 4, ARE_UPPER = true };
+
+INLINE float fine_start(float low, int error) { return (0.5f - low) * (1 << FINE) + (float)error; }
+
+INLINE lanes fine_most(float low, float high) { return (lanes){0} + (high - low + 0.5f) * (1 << FINE); }
+
+INLINE ints multipliers(const fixed_lanes *by) { return (ints)crossed(load(by->multipliers), by->is_crossed); }
+
+INLINE ints shifts(const fixed_lanes *by) { return (ints)crossed(load(by->shifts), by->is_crossed); }
+#else
+enum { ARE_UPPER = false };
+
+INLINE ints multipliers(const fixed_lanes *by) { return by->multiplier; }
+
+INLINE ints shifts(const fixed_lanes *by) { return by->shift; }
+#endif
 
 /* Those of the lanes from `channel` on; `bias`: of the end, or for sums over u - 128. */
 INLINE fixed_lanes fixed_lanes_of(const rt_quantized_end *end, const float *bias, int64_t channel, bool is_crossed) {
     const float *scales = end->scales + channel;
+#ifdef FINE_FLOATS
+    const lanes slack = crossed(load(scales + 3 * end->shifts), is_crossed), start = (lanes){0} + fine_start(end->a, FLOATS_ERR);
+#endif
     return (fixed_lanes){
         .start = (ints)crossed(load(bias + channel), is_crossed),
+#ifdef FINE_FLOATS
+        .scale = crossed(load(scales + 2 * end->shifts), is_crossed),
+        .positive = start + slack,
+        .negative = start - slack,
+        .most = fine_most(end->a, end->b),
+        .multipliers = scales,
+        .shifts = scales + end->shifts,
+#else
         .multiplier = (ints)crossed(load(scales), is_crossed),
         .shift = (ints)crossed(load(scales + end->shifts), is_crossed),
-        .scale = crossed(load(scales + 2 * end->shifts), is_crossed),
-        .slack = crossed(load(scales + 3 * end->shifts), is_crossed),
+#endif
         .is_near = end->bytes & RT_BYTES_NEAR,
         .is_once = end->bytes & RT_BYTES_ONCE,
         .is_crossed = is_crossed,
+        .are_signed = end->a < 0.0f && !(end->bytes & RT_BYTES_ONCE),
         .low = (int32_t)end->a,
         .high = (int32_t)end->b,
     };
@@ -331,48 +393,64 @@ INLINE fixed_lanes fixed_lanes_of(const rt_quantized_end *end, const float *bias
 
 /* Stores `count` results, whatever they are. */
 APART void exact_store(const fixed_lanes *by, const ints *sums, int count, uint8_t *y, int64_t step) {
+    const ints multiplier = multipliers(by), shift = shifts(by);
     for (int i = 0; i < count; i++) {
         const ints sum = sums[i] + by->start;
-        const ints v = by->is_once ? fixed_product_once(sum, by->multiplier, by->shift)
-                                   : fixed_product(sum, by->multiplier, by->shift);
-        registers_pack(y + i * step, step, &v, 1, by->low, by->high, by->is_crossed);
+        const ints v = by->is_once ? fixed_product_once(sum, multiplier, shift) : fixed_product(sum, multiplier, shift);
+        registers_pack(y + i * step, step, &v, 1, by->low, by->high, by->is_crossed, false);
     }
 }
 
-#if LANES >= 8 && defined(__FMA__)
-/* The greater of what is there and how far v is from the nearest whole number, `whole`. */
-INLINE lanes farther(lanes there, lanes v, ints whole) {
-#if LANES == 16 && defined(__AVX512DQ__)
-    (void)whole;
-    return (lanes)_mm512_range_ps((__m512)there, _mm512_reduce_ps((__m512)v, 8), 11); /* of v's and there's absolute values */
-#else
-    const lanes far = v - __builtin_convertvector(whole, lanes);
-    return lanes_max(there, (lanes)((ints)far & INT32_MAX));
-#endif
-}
-
-/* Whether any lane is greater. */
-INLINE bool any_exceeds(lanes v, float bound) {
+#ifdef FINE_FLOATS
+/* The least lower halves yet. */
+INLINE ints least_lower(ints there, ints v) {
 #if LANES == 16
-    return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(bound), _CMP_GT_OQ) != 0;
+    return (ints)_mm512_min_epu16((__m512i)there, (__m512i)v);
 #else
-    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)v, _mm256_set1_ps(bound), _CMP_GT_OQ)) != 0;
+    return (ints)_mm256_min_epu16((__m256i)there, (__m256i)v);
 #endif
 }
 
-/* What `count` sums, a constant, become in few steps; returns whether that is right. In floats: of results within 340 steps,
- * farther than all bounds, three roundings err by less than 2^-14, so that it is but where one is so near to the middle
- * between two steps. */
-INLINE bool quick_results(const fixed_lanes *by, const ints *sums, int sum_step, int count, ints *v) {
-    lanes far = {0};
-    if (!by->is_near) return false;
+/* Whether all lower halves are at least `bound`, a power of two. */
+INLINE bool lower_exceed(ints v, int32_t bound) {
+    const int32_t others = 0x10000 - bound;
+#if LANES == 16
+    return _mm512_test_epi32_mask((__m512i)v, _mm512_set1_epi32(others)) == 0xFFFF;
+#else
+    const __m256i none = _mm256_cmpeq_epi32((__m256i)(v & others), _mm256_setzero_si256());
+    return _mm256_testz_si256(none, none);
+#endif
+}
+
+/* One or the other by the sign of v. */
+INLINE lanes by_sign(ints v, lanes positive, lanes negative) {
+#if LANES == 16
+    return (lanes)_mm512_mask_blend_ps(_mm512_movepi32_mask((__m512i)v), (__m512)positive, (__m512)negative);
+#else
+    return (lanes)_mm256_blendv_ps((__m256)positive, (__m256)negative, (__m256)v);
+#endif
+}
+
+/* What `count` sums, a constant, become in floats; returns whether that is right. Results within all bounds have less than
+ * 2^24 fine steps: the roundings of sum and scale change them by one each at most, that of what is added and that of the
+ * whole by a half each, and what is left of a step by a quarter. TFLite rounds the magnitude upwards twice, therefore the
+ * slack, which has the sum's sign. */
+INLINE bool fine_results(const fixed_lanes *by, const ints *sums, int sum_step, int count, ints *v, bool are_signed) {
+    ints least = (ints){0} - 1;
     UNROLLED for (int i = 0; i < count; i++) {
-        const ints sum = sums[i * sum_step] + by->start, slack = (sum & INT32_MIN) | (ints)by->slack;
-        const lanes made = __builtin_convertvector(sum, lanes) * by->scale + (lanes)slack;
-        v[i] = rounded(made);
-        far = farther(far, made, v[i]);
+        ints sum = sums[i * sum_step] + by->start;
+        if (are_signed) __asm__("" : "+v"(sum)); /* no product for both, which would cost registers */
+        const lanes more = are_signed ? by_sign(sum, by->positive, by->negative) : by->positive;
+        v[i] = rounded(lanes_min(by->most, __builtin_convertvector(sum, lanes) * by->scale + more));
+        least = least_lower(least, v[i]);
     }
-    return !any_exceeds(far, 0.5f - 0x1p-14f);
+    return lower_exceed(least, 2 * FLOATS_ERR);
+}
+
+/* The same where it serves. */
+INLINE bool quick_results(const fixed_lanes *by, const ints *sums, int sum_step, int count, ints *v) {
+    if (!by->is_near) return false;
+    return by->are_signed ? fine_results(by, sums, sum_step, count, v, true) : fine_results(by, sums, sum_step, count, v, false);
 }
 #else
 /* The same where ARM's products take few steps themselves; elsewhere none are quick. */
@@ -392,7 +470,7 @@ INLINE bool quick_results(const fixed_lanes *by, const ints *sums, int sum_step,
 INLINE void some_store(const fixed_lanes *by, const ints *sums, int sum_step, int count, uint8_t *y, int64_t step) {
     ints v[MOST_TOGETHER];
     if (__builtin_expect(quick_results(by, sums, sum_step, count, v), 1)) {
-        registers_pack(y, step, v, count, by->low, by->high, by->is_crossed);
+        registers_pack(y, step, v, count, by->low, by->high, by->is_crossed, ARE_UPPER);
         return;
     }
     const fixed_lanes own_by = *by; /* what has its address given away stays in memory */

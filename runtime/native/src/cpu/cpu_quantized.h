@@ -27,7 +27,7 @@ enum {
 /* What becomes of sums: v = sum * scale + bias + residual * residual_scale of each lane. Bytes: v, rounded and within a
  * and b, which are whole, is stored less a. Floats: activation(v). FIXED: scales are int32 multipliers, 2^-31; `shifts`
  * behind each are its shift (to the left), the scale of both as a float, and the slack: what is to be added to a result's
- * absolute value before it is rounded, since TFLite rounds upwards first. Biases are int32. A value. */
+ * absolute value before it is rounded, since TFLite rounds upwards first; both times 2^16. Biases are int32. A value. */
 typedef struct {
     const float *scales, *bias;
     int64_t shifts;

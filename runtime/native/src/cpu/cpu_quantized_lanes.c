@@ -277,30 +277,55 @@ INLINE ints quad_load(const element *x) {
 INLINE ints products_add(ints sum, ints x, weight_register w) { return sum + x * w; }
 #endif
 
-#if defined(DOT) && !defined(SIGNED) && !defined(__ARM_FEATURE_MATMUL_INT8)
-enum { TAPS_AS_THEY_LIE = true };
+#ifndef __ARM_FEATURE_MATMUL_INT8
+/* Adds the products of a quad of each pixel. */
+INLINE void quad_add(ints sum[PIXELS][REGISTERS], const element *const *x, const int8_t *w, int64_t stride, int pixels,
+                     int blocks) {
+    weight_register weights[REGISTERS];
+    UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
+        weights[i] = weights_load(w + i / PARTS_OF_SUMS * stride + i % PARTS_OF_SUMS * SHARE * RT_QUAD);
+    }
+    UNROLLED for (int p = 0; p < pixels; p++) {
+        const ints quad = quad_load(x[p]);
+        UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) sum[p][i] = products_add(sum[p][i], quad, weights[i]);
+    }
+}
+#endif
 
-/* Adds the products of taps of one block each, which are read where they lie. */
+#if defined(DOT) && !defined(SIGNED) && !defined(__ARM_FEATURE_MATMUL_INT8)
+/* Whether inputs can be read where they lie: of several blocks those that no zeros stand for, which are one block. */
+static bool lies_ready(const rt_quantized_tile *tile) {
+    const void *const *rows = tile->rows;
+    for (uint32_t t = 0; t < tile->taps && tile->channels > RT_BLOCK; t++, rows += RT_BLOCKED_PIXELS) {
+        for (uint32_t p = 0; p < tile->pixels; p++) {
+            if (rows[p] == tile->zeros) return false;
+        }
+    }
+    return true;
+}
+
+/* Adds the products of all taps, which are read where they lie. */
 INLINE void taps_add(ints sum[PIXELS][REGISTERS], const rt_quantized_tile *tile, const int8_t *w, int pixels, int blocks) {
     const void *const *rows = tile->rows;
     for (uint32_t t = 0; t < tile->taps; t++, rows += RT_BLOCKED_PIXELS) {
         const element *x[PIXELS];
         UNROLLED for (int p = 0; p < pixels; p++) x[p] = rows[p];
-        for (uint32_t c = 0; c < tile->channels; c += RT_QUAD, w += RT_BLOCK * RT_QUAD) {
-            weight_register weights[REGISTERS];
-            UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
-                const int64_t block = i / PARTS_OF_SUMS * tile->weights_stride;
-                weights[i] = weights_load(w + block + i % PARTS_OF_SUMS * SHARE * RT_QUAD);
+        for (uint32_t c = 0; c < tile->channels; c += RT_BLOCK) {
+            const uint32_t rest = tile->channels - c, some = rest < RT_BLOCK ? rest : RT_BLOCK;
+            for (uint32_t i = 0; i < some; i += RT_QUAD, w += RT_BLOCK * RT_QUAD) {
+                const element *quads[PIXELS];
+                UNROLLED for (int p = 0; p < pixels; p++) quads[p] = x[p] + i;
+                quad_add(sum, quads, w, tile->weights_stride, pixels, blocks);
             }
-            UNROLLED for (int p = 0; p < pixels; p++) {
-                ints quad = quad_load(x[p] + c);
-                UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) sum[p][i] = products_add(sum[p][i], quad, weights[i]);
-            }
+            UNROLLED for (int p = 0; p < pixels; p++) x[p] += tile->plane;
         }
     }
 }
 #else
-enum { TAPS_AS_THEY_LIE = false };
+static bool lies_ready(const rt_quantized_tile *tile) {
+    (void)tile;
+    return false;
+}
 
 INLINE void taps_add(ints sum[PIXELS][REGISTERS], const rt_quantized_tile *tile, const int8_t *w, int pixels, int blocks) {
     (void)sum, (void)tile, (void)w, (void)pixels, (void)blocks;
@@ -341,14 +366,9 @@ INLINE void quads_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], cons
     }
 #endif
     for (; c < channels; c += RT_QUAD, w += RT_BLOCK * RT_QUAD) {
-        weight_register weights[REGISTERS];
-        UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
-            weights[i] = weights_load(w + i / PARTS_OF_SUMS * stride + i % PARTS_OF_SUMS * SHARE * RT_QUAD);
-        }
-        UNROLLED for (int p = 0; p < pixels; p++) {
-            ints quad = quad_load(x[p] + c);
-            UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) sum[p][i] = products_add(sum[p][i], quad, weights[i]);
-        }
+        const element *quads[PIXELS];
+        UNROLLED for (int p = 0; p < pixels; p++) quads[p] = x[p] + c;
+        quad_add(sum, quads, w, stride, pixels, blocks);
     }
 }
 
@@ -412,18 +432,31 @@ typedef struct {
 } group;
 
 #if LANES == 16
+/* What sums of a block begin with. */
+INLINE ints sums_start(const rt_quantized_tile *tile, uint32_t block) {
+    return tile->end.bytes & RT_BYTES_FIXED ? (ints)load(tile->end.bias + block * RT_BLOCK) : (ints){0};
+}
+
 /* sums_finish by fixed point. */
 INLINE void fixed_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels, int blocks) {
+    const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
+    const int64_t y_plane = tile->y_plane, y_pixel = tile->y_pixel;
     UNROLLED for (int b = 0; b < blocks; b++) {
-        const int64_t channel = (block + (uint32_t)b) * RT_BLOCK, plane = (block + (uint32_t)b) * tile->y_plane;
-        const fixed_lanes by = fixed_lanes_of(&tile->end, tile->end.bias, channel, false);
+        const int64_t channel = (block + (uint32_t)b) * RT_BLOCK, plane = (block + (uint32_t)b) * y_plane;
+        fixed_lanes by = fixed_lanes_of(&end, end.bias, channel, false);
         ints own[PIXELS];
+        by.start = (ints){0}; /* sums_start */
         UNROLLED for (int p = 0; p < pixels; p++) own[p] = sum[p][b];
-        some_store(&by, own, 1, pixels, (uint8_t *)tile->end.y + plane, tile->y_pixel);
+        some_store(&by, own, 1, pixels, (uint8_t *)end.y + plane, y_pixel);
     }
 }
 
 #else
+INLINE ints sums_start(const rt_quantized_tile *tile, uint32_t block) {
+    (void)tile, (void)block;
+    return (ints){0};
+}
+
 /* Completes the sums of a group that are held, by fixed point: it is much code, which all sizes of groups share. */
 APART void held_finish(const group *own, int pixels, int rows, int blocks) {
     const rt_quantized_tile *tile = own->tile;
@@ -448,10 +481,14 @@ APART void held_finish(const group *own, int pixels, int rows, int blocks) {
 /* A group of constant size. */
 INLINE void group_compute(const group *own, int pixels, int blocks) {
     ints sum[PIXELS][REGISTERS];
+    ints starts[REGISTERS];
     int rows = IN_PAIRS ? (pixels + 1) / 2 * 2 : pixels;
+    UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
+        starts[i] = sums_start(own->tile, own->block + (uint32_t)i);
+    }
     UNROLLED for (int p = 0; p < rows; p++) {
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
-            sum[p][i] = own->is_first ? (ints){0} : own->held[p * REGISTERS + i];
+            sum[p][i] = own->is_first ? starts[i] : own->held[p * REGISTERS + i];
         }
     }
     if (own->x == NULL) {
@@ -499,7 +536,7 @@ static void product(const rt_quantized_tile *tile) {
     cursor at = {0, 0};
     for (int64_t done = 0; at.tap < tile->taps;) {
         group own = {tile, NULL, 0, 0, NULL, NULL, done == 0, false};
-        if (TAPS_AS_THEY_LIE && tile->channels <= RT_BLOCK) {
+        if (done == 0 && lies_ready(tile)) {
             at.tap = tile->taps;
         } else {
             own.x = (const element(*)[ROW])buffer;
@@ -553,6 +590,7 @@ typedef struct {
 INLINE quad_end quad_end_of(const rt_quantized_end *end) {
     quad_end made = {.end = *end, .scale = load(end->scales), .bias = load(end->bias), .low = least(end), .high = most(end)};
     if (end->bytes & RT_BYTES_FIXED) made.fixed = fixed_lanes_of(end, end->bias, 0, false);
+    made.fixed.start = (ints){0}; /* weights_move */
     return made;
 }
 
@@ -627,6 +665,12 @@ APART void quads_under(quad_rows *own, int64_t row, const uint8_t *under[]) {
 INLINE void quad_rows_compute(quad_rows *own, int64_t k, int64_t stride) {
     const int64_t width = own->rows->window->out_w, quads = window_quads(k, stride), end_row = own->rows->end_row;
     const quad_end by = quad_end_of(&own->rows->end); /* stores could change the rows, for all that the compiler knows */
+    __m512i weights[MOST_ROWS][RT_QUAD][MOST_QUADS - 1]; /* in registers, if there are enough */
+    UNROLLED for (int64_t i = 0; i < k; i++) {
+        UNROLLED for (int at = 0; at < RT_QUAD; at++) {
+            UNROLLED for (int q = 0; q < MOST_QUADS - 1; q++) weights[i][at][q] = own->weights[i][at][q];
+        }
+    }
     for (int64_t row = own->rows->first_row; row < end_row; row++) {
         const uint8_t *under[MOST_ROWS];
         quads_under(own, row, under);
@@ -634,14 +678,14 @@ INLINE void quad_rows_compute(quad_rows *own, int64_t k, int64_t stride) {
             const int64_t place = (row * width + column) * RT_BLOCK;
             ints sum[WINDOW_PIXELS];
             UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) sum[p] = own->start;
-            for (int64_t i = 0; i < k; i++) {
+            UNROLLED for (int64_t i = 0; i < k; i++) {
                 const uint8_t *x = under[i] + column * stride * RT_BLOCK;
                 __m512i quad[MOST_QUADS] = {own->zeros};
                 UNROLLED for (int64_t q = 0; q < quads; q++) quad[q] = _mm512_load_si512(x + q * QUAD_BYTES);
                 UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) {
                     const int64_t at = p * stride % RT_QUAD, first = p * stride / RT_QUAD;
                     UNROLLED for (int64_t q = 0; q * RT_QUAD < at + k; q++) {
-                        sum[p] = (ints)_mm512_dpbusd_epi32((__m512i)sum[p], quad[first + q], own->weights[i][at][q]);
+                        sum[p] = (ints)_mm512_dpbusd_epi32((__m512i)sum[p], quad[first + q], weights[i][at][q]);
                     }
                 }
             }
@@ -678,6 +722,7 @@ static void weights_move(quad_rows *own) {
         }
     }
     own->start = -(ints)zeros;
+    if (own->rows->end.bytes & RT_BYTES_FIXED) own->start += (ints)load(own->rows->end.bias);
 }
 
 /* rt_quantized_kernels.depthwise */
@@ -712,7 +757,7 @@ static bool depthwise(const rt_quantized_rows *rows) {
 /* --- tables --- */
 
 /* What a table of 256 bytes has of some bytes at once: AT_ONCE of them, or one by one. */
-#if defined(__AVX512BW__) && LANES == 16
+#if LANES == 16
 enum { AT_ONCE = 64 };
 
 /* The pairs of bytes of a table that hold those of each even byte, less the last bit; the next bit but six chooses a half. */
