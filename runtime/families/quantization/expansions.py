@@ -58,7 +58,7 @@ def _quantize(node: OnnxNode, builder: GraphBuilder) -> None:
 
 def _dequantize(node: OnnxNode, builder: GraphBuilder) -> None:
     emit, x, scale, zero_point = Emitter(node, builder), node.input(0), node.input(1), node.optional(2)
-    exact = np.float32 if builder.dtype(x).itemsize <= 2 else np.int32  # in which zero points are subtracted
+    exact = "float32" if builder.dtype(x).itemsize <= 2 else "int32"  # in which zero points are subtracted
     whole = emit.cast(x, exact)
     if zero_point:
         whole = emit.op("Sub", whole, _spread(node, emit, x, emit.cast(zero_point, exact)))
