@@ -27,6 +27,12 @@ def test_the_quick_search_is_near_the_best_there_is() -> None:
 
 
 @pytest.mark.slow
+def test_one_local_size_that_does_not_suit_condemns_no_variant() -> None:
+    """The fastest depthwise variant there is slow in the first local size that is tried of it."""
+    assert found(drawn(82003), "mobilenet_v1").share < 1.15
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", profile_names())
 def test_a_plan_by_what_is_typical_of_a_generation_is_near_the_best(profile: str) -> None:
     """By costs of a whole family one on an Adreno 505 took twice the best plan's time."""
