@@ -1,7 +1,7 @@
 """An analytic model of time: what a launch computes and moves, against the peaks of a device (a roofline).
 
-Peaks are measured on the device, each as far as it was, else those of a typical device of the GPU family, per compute
-unit where they grow with them. Typical ones rank candidates where nothing was measured; how far off they are does not
+Peaks are measured on the device, each as far as it was, else those of a typical device of the GPU's generation, by its
+compute units. Typical ones rank candidates where nothing was measured; how far off they are does not
 matter as long as the order is right.
 """
 
@@ -10,9 +10,10 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+import re
 from collections.abc import Mapping, Sequence
 
-from runtime.target import Target, runs_on_cpu, wider_family
+from runtime.target import Target, preferred_memory, runs_on_cpu, wider_family
 from runtime.types import Algorithm
 
 
@@ -27,6 +28,7 @@ class Peaks:
         cpu_macs, cpu_bytes: the same of a step on the CPU.
         map_ms: time to hand memory over to the CPU and back, for a step of the CPU among launches of the GPU.
         overlap: whether the GPU moves memory while it multiplies; a CPU's driver does either.
+        in_buffers: how many of the multiply-adds kernels reach that read no images.
     """
 
     macs: float
@@ -37,11 +39,12 @@ class Peaks:
     cpu_bytes: float = 8e6
     map_ms: float = 0.05
     overlap: bool = True
+    in_buffers: float = 1.0
 
     def gpu_ms(self, macs: float, buffer_bytes: float, image_bytes: float) -> float:
         """Time of a launch on the GPU."""
         moving = buffer_bytes / self.buffer_bytes + image_bytes / self.image_bytes
-        multiplying = macs / self.macs
+        multiplying = macs / (self.macs * (1.0 if image_bytes else self.in_buffers))
         return self.launch_ms + (max(multiplying, moving) if self.overlap else multiplying + moving)
 
     def cpu_ms(self, macs: float, moved: float) -> float:
@@ -91,50 +94,90 @@ NOT_MEASURED = MeasuredPeaks()
 
 
 @dataclasses.dataclass(frozen=True)
-class _Family:
-    """Multiply-adds per ms and compute unit in float; bytes per ms through buffers and images; least launch in ms."""
+class _Typical:
+    """Multiply-adds per ms and compute unit in float; the others as in Peaks."""
 
     macs: float
     buffer_bytes: float
     image_bytes: float
     launch_ms: float
+    in_buffers: float = 1.0
 
 
-# Orders of magnitude of vendors' data sheets and optimisation guides: GPUs with a cache for textures only (Adreno,
-# PowerVR) read images faster than buffers, those with one cache for both (Mali, desktops) do not gain; a CPU's driver
-# computes an image's address in software for every read.
+# Orders of magnitude of vendors' data sheets and optimisation guides. A CPU's driver computes an image's address in
+# software for every read.
 _FAMILIES = {
-    "adreno": _Family(6e7, 8e6, 1.6e7, 0.02),
-    "powervr": _Family(4e7, 6e6, 1.0e7, 0.03),
-    "mali": _Family(2e7, 1.0e7, 8e6, 0.03),
-    "mali-valhall": _Family(4e7, 1.2e7, 1.0e7, 0.03),
-    "mali-5th": _Family(1e8, 1.5e7, 1.2e7, 0.03),
-    "xclipse": _Family(6e7, 1.5e7, 1.2e7, 0.02),
-    "maleoon": _Family(1e8, 1.5e7, 1.2e7, 0.03),  # as Arm's of its years: four cores of 750 MHz, little else is public
-    "nvidia": _Family(6e7, 6e8, 5e8, 0.005),
-    "amd": _Family(6e7, 2e8, 1.8e8, 0.008),
-    "intel": _Family(2e7, 3e7, 2.5e7, 0.01),
-    "pocl": _Family(2e7, 1e7, 1e6, 0.01),
-    "cpu": _Family(2e7, 1e7, 1e6, 0.01),
-    "": _Family(2e7, 1e7, 9e6, 0.02),
+    "nvidia": _Typical(6e7, 6e8, 5e8, 0.005),
+    "amd": _Typical(6e7, 2e8, 1.8e8, 0.008),
+    "intel": _Typical(2e7, 3e7, 2.5e7, 0.01),
+    "pocl": _Typical(2e7, 1e7, 1e6, 0.01),
+    "cpu": _Typical(2e7, 1e7, 1e6, 0.01),
+    "": _Typical(2e7, 1e7, 9e6, 0.02),
 }
+
+# Mobile GPUs by generation: what their drivers call them (else the family), multiply-adds a clock of each compute unit
+# that OpenCL counts, MHz in most SoCs, and `in_buffers`, which follows from what texture units and load units bring a
+# clock. The first pattern that is found counts.
+_ADRENO = r"adreno\W*(?:tm\W*)?"
+_GENERATIONS: Sequence[tuple[str, float, float, float]] = (
+    # ALUs, clocks: en.wikipedia.org/wiki/Adreno; of the fifth generation the small ones are one unit, the large four.
+    (rf"{_ADRENO}[1-4]", 32, 550, 0.6),
+    (rf"{_ADRENO}50[45]", 48, 450, 0.6),
+    (rf"{_ADRENO}51", 128, 650, 0.6),
+    (rf"{_ADRENO}5", 64, 600, 0.6),
+    (rf"{_ADRENO}6[01]", 192, 750, 0.6),
+    (rf"{_ADRENO}6", 340, 620, 0.6),
+    (r"adreno", 256, 800, 0.6),
+    # Half of the operations a clock and core, and texels: Arm's GPU Datasheets of 2021 and 2024; clocks: those of SoCs.
+    (r"mali-(g[67]15|5th)", 128, 900, 0.3),
+    (r"mali-g[3567]10", 64, 850, 0.4),
+    (r"mali-(t|midgard)", 14, 700, 1.3),
+    (r"mali-g7[12]\b", 12, 800, 1.3),
+    (r"mali-g[35]1\b", 12, 750, 0.6),
+    (r"mali-(g(52|76)\b|bifrost)", 24, 850, 0.6),
+    (r"mali-(g(57|68|7[78])\b|valhall)", 32, 850, 0.6),
+    (r"mali", 24, 850, 0.6),
+    # Imagination's pages: clusters of two pipes of 16, from the A-Series on of 128 and more.
+    (r"\b[abcd]x[a-z]-|d-series", 128, 950, 0.6),
+    (r"powervr", 32, 650, 0.7),
+    (r"xclipse", 128, 1200, 0.4),  # en.wikipedia.org/wiki/Exynos; two of AMD's compute units are one of OpenCL's
+    (r"maleoon", 128, 750, 0.6),  # as Arm's of its years: four cores of 750 MHz, little else is public
+)
+_LAUNCH_MS = {"adreno": 0.02, "powervr": 0.04, "mali": 0.03, "xclipse": 0.02, "maleoon": 0.03}  # by maker
+_REACHED, _FED = 0.6, 85.0  # kernels reach so many of a unit's multiply-adds, and as many a clock as its caches feed
+# Bytes per ms: makers of SoCs give a GPU of four times the multiply-adds a memory that moves twice the bytes.
+_BYTES = 1.2e3
+_PAST_TEXTURES = 0.75  # of these, in buffers, on GPUs whose cache is for textures
+
+
+def _typical(target: Target) -> _Typical:
+    """What is typical of a target's GPU: by its generation, else by its family."""
+    maker, name = wider_family(target.gpu_family), f"{target.gpu} {target.opencl_version} {target.gpu_family}"
+    found = (figures for pattern, *figures in _GENERATIONS if re.search(pattern, name, re.IGNORECASE))
+    if maker not in _LAUNCH_MS or not (generation := next(found, None)):
+        return _FAMILIES.get(maker, _FAMILIES[""])
+    width, mhz, in_buffers = generation
+    clocks = mhz * 1e3
+    moved = _BYTES * math.sqrt(width * clocks * max(target.compute_units, 1))
+    past_textures = moved * (_PAST_TEXTURES if preferred_memory(maker) == "image" else 1.0)
+    return _Typical(min(_REACHED * width, _FED) * clocks, past_textures, moved, _LAUNCH_MS[maker], in_buffers)
 
 
 def peaks_of(target: Target, measured: MeasuredPeaks = NOT_MEASURED) -> Peaks:
-    """The peaks of a target: those that were measured, else by its GPU family, compute units and precision."""
-    families = (target.gpu_family, wider_family(target.gpu_family), "")
-    family = next(_FAMILIES[name] for name in families if name in _FAMILIES)
+    """The peaks of a target: those that were measured, else by its GPU's generation, compute units and precision."""
+    typical = _typical(target)
     half = 2.0 if target.precision.computes_in_half else 1.0
     figures = measured.figures
-    macs = figures.get(PeakFigure.MACS, family.macs * max(target.compute_units, 1)) * half
+    macs = figures.get(PeakFigure.MACS, typical.macs * max(target.compute_units, 1)) * half
     if target.precision.computes_in_half:
         macs = figures.get(PeakFigure.HALF_MACS, macs)
     return Peaks(
         macs,
-        figures.get(PeakFigure.BUFFER_BYTES, family.buffer_bytes),
-        figures.get(PeakFigure.IMAGE_BYTES, family.image_bytes),
-        figures.get(PeakFigure.LAUNCH_MS, family.launch_ms),
+        figures.get(PeakFigure.BUFFER_BYTES, typical.buffer_bytes),
+        figures.get(PeakFigure.IMAGE_BYTES, typical.image_bytes),
+        figures.get(PeakFigure.LAUNCH_MS, typical.launch_ms),
         overlap=not runs_on_cpu(target.gpu_family),
+        in_buffers=typical.in_buffers,
     )
 
 

@@ -203,6 +203,11 @@ class Family:
         """Returns whether further local sizes cost no build; true also while no trial has shown it."""
         return not self._runner.builds_each_size or not self._runner.knows_builds
 
+    @property
+    def builds_are_cheap(self) -> bool:
+        """Whether trials have shown that a build takes little, and serves all local sizes."""
+        return not self._runner.builds_each_size and self._runner.build_s <= _LONG_BUILD_S
+
     def is_promising(self, variant: Variant, tasks: Sequence[TuningTask]) -> bool:
         """Returns whether a variant is nearly as fast as the best one on some launch."""
         penalties = (self.ranking.variant_penalty(task.key, variant) for task in tasks)
@@ -214,6 +219,10 @@ class Family:
         Options predict worse than devices that are alike do: they only spare builds that take long.
         """
         return self.ranking.is_far_behind(variant, by_options=self._runner.build_s > _LONG_BUILD_S)
+
+    def expected_gap(self, variant: Variant) -> float:
+        """How far a variant is expected to be behind the best, in logarithms."""
+        return self.ranking.expected_gap(variant)
 
     def variants(self, task: TuningTask) -> list[Variant]:
         """The task's variants, the most promising first; unknown ones go by their place in the kernel table."""

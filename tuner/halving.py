@@ -18,6 +18,8 @@ from tuner.family import Family, Following, TuningTask
 
 VARIANTS_A_TURN = 4  # so many are tried before other kernels may have their turn
 _FREE_SIZES = 3  # times the local sizes, where they cost no build
+_LEAST_SIZES = 3  # of a variant, where builds are cheap: one that does not suit it says little of the variant
+_PATIENCE = 2  # turns without a promising variant, where builds are cheap
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Halving:
         """Searches a family, a few variants of a rung at a time.
 
         Variants are in order of promise: a turn without one that is near any launch's best ends the first rung. What is
-        left then waits until those that were tried have had their local sizes.
+        left then waits until those that were tried have had their local sizes. Where builds are cheap a second such
+        turn ends it, and each turn says anew what is promising.
         """
         waiting = {task.key: family.variants(task) for task in family.tasks}
         while any(waiting.values()):
@@ -54,14 +57,17 @@ class Halving:
         """Tries variants turn by turn; returns those that the first rung leaves."""
         waiting = list(_by_variant(family, alive))
         size = max(VARIANTS_A_TURN, family.units)
-        while waiting:
+        hopeless = 0
+        while waiting and hopeless < (_PATIENCE if family.builds_are_cheap else 1):
             turn, waiting = waiting[:size], waiting[size:]
             family.in_parallel(
                 functools.partial(_try_some, family, *each, count, turn[place + 1 :]) for place, each in enumerate(turn)
             )
             yield
-            if count == self.first and not any(family.is_promising(*each) for each in turn):
-                break
+            if count == self.first:
+                hopeless += not any(family.is_promising(*each) for each in turn)
+                if family.builds_are_cheap:
+                    waiting.sort(key=lambda each: family.expected_gap(each[0]))
         return {variant for variant, _ in waiting}
 
     def _survivors(self, family: Family, task: TuningTask, variants: list[Variant]) -> list[Variant]:
@@ -99,7 +105,9 @@ def _try_some(family: Family, variant: Variant, tasks: list[TuningTask], count: 
     if family.is_suspect(variant) or family.is_far_behind(variant):
         return
     for number in range(_FREE_SIZES * count):
-        if number >= count and not (family.sizes_are_free and family.is_promising(variant, tasks)):
+        is_due = number < _LEAST_SIZES and family.builds_are_cheap
+        is_free = family.sizes_are_free and family.is_promising(variant, tasks)
+        if number >= count and not is_due and not is_free:
             return
         promising = family.suggest(variant, tasks)
         if not promising:

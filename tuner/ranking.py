@@ -114,6 +114,11 @@ class Ranking:
             return True
         return by_options and is_far_behind(variant, self._gaps())
 
+    def expected_gap(self, variant: Variant) -> float:
+        """How far other devices, else its options, say that a variant is behind the best; 0 where nothing is said."""
+        known = self._relatives.penalty(variant) if self._relatives else None
+        return expected_gap(variant, self._gaps())[0] if known is None else known
+
     def _gaps(self) -> dict[Variant, float]:
         """How far each variant is behind the best on the launch where it is least so, in logarithms."""
         gaps: dict[Variant, float] = {}
@@ -199,15 +204,21 @@ _FAR_BEHIND = math.log(1.6)  # by a prediction that errs by its usual amount: no
 
 def is_far_behind(variant: Variant, gaps: Mapping[Variant, float]) -> bool:
     """Whether a variant that was not tried is not worth a build; `gaps` of those that were, in logarithms."""
-    if len(gaps) < _LEAST_VARIANTS:
-        return False
+    gap, error = expected_gap(variant, gaps)
+    return len(gaps) >= _LEAST_VARIANTS and gap - error > _FAR_BEHIND
+
+
+def expected_gap(variant: Variant, gaps: Mapping[Variant, float]) -> tuple[float, float]:
+    """How far a variant is expected to be behind the best, in logarithms, and by how much such a prediction errs."""
+    if not gaps:
+        return 0.0, 0.0
     tried = list(gaps)
     values = sorted({option for each in tried for option in each.defines})
     observed = np.array([gaps[each] for each in tried])
     columns = np.array([_columns(each, values) for each in tried])
     effects = np.linalg.solve(columns.T @ columns + _RIDGE * np.eye(len(values)), columns.T @ observed)
     error = float(np.sqrt(np.mean((columns @ effects - observed) ** 2)))
-    return float(_columns(variant, values) @ effects) - error > _FAR_BEHIND
+    return float(_columns(variant, values) @ effects), error
 
 
 def _columns(variant: Variant, values: list[tuple[str, int]]) -> Floats:

@@ -4,10 +4,12 @@ import dataclasses
 import itertools
 import math
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from farm.emulation import played_gpu
 from farm.jobs.choices.costs import KnownCosts
 from runtime import zoo
 from runtime.convert import convert
@@ -33,7 +35,7 @@ from runtime.selection.calibration import (
 from runtime.selection.costs import least_ms, modelled_costs
 from runtime.selection.listing import find_candidates
 from runtime.selection.peak_probes import PeakProbe, measured_peaks, peaks_from, probe_plan, probes, wanted
-from runtime.target import Target
+from runtime.target import Target, gpu_family
 from runtime.types import EVERY_ALGORITHM, Precision
 from tests.opencl import default_device
 from tests.runtime.format_networks import reflected_middle
@@ -65,6 +67,33 @@ def test_what_was_measured_counts_and_the_rest_is_typical_of_the_family() -> Non
     assert peaks_of(half, MEASURED.without(PeakFigure.HALF_MACS)).macs == 1e8, "half is twice as fast, typically"
     stored = dataclasses.replace(GPU, precision=Precision.FP16_STORAGE)
     assert peaks_of(stored, MEASURED).macs == 5e7, "its arithmetic is in float"
+
+
+def facts_of(profile: str) -> dict[str, str]:
+    text = (Path(played_gpu.__file__).parent / "gpu" / "profiles" / f"{profile}.gpu").read_text()
+    return dict(line.split(" = ", 1) for line in text.splitlines() if " = " in line)
+
+
+@pytest.mark.parametrize("profile", played_gpu.profile_names())
+def test_what_is_typical_of_a_generation_is_near_each_gpus_facts(profile: str) -> None:
+    """Of the multiply-adds so many as kernels reach, of the memory's bytes three fifths."""
+    facts = facts_of(profile)
+    name, version, units = facts["name"], facts["version"], int(facts["compute_units"])
+    family = gpu_family(name, facts["platform_version"], device_version=version)
+    peaks = peaks_of(Target("soc", "abi", name, opencl_version=version, gpu_family=family, compute_units=units))
+    reached = min(0.6 * float(facts["macs_per_clock"]), 85) * units * float(facts["clock_mhz"]) * 1e3
+    moved = 0.6 * float(facts["memory_gb_s"]) * 1e6
+    assert peaks.macs == pytest.approx(reached, rel=0.25)
+    assert 0.6 < peaks.image_bytes / moved < 1.8
+
+
+def test_an_unknown_number_is_as_its_family() -> None:
+    """Nor is the version of OpenCL taken for one."""
+    told = [
+        Target("s", "a", "QUALCOMM Adreno(TM)", opencl_version=f"OpenCL 3.0{more}", gpu_family=family)
+        for more, family in (("", "adreno-5xx"), (" Adreno(TM) 530", "adreno-5xx"), ("", "adreno"))
+    ]
+    assert peaks_of(told[0]) == peaks_of(told[1]) != peaks_of(told[2])
 
 
 def test_the_least_time_is_known_where_every_peak_is_that_a_launch_depends_on() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from runtime.kernels.spec import Variant, variant
-from tuner.ranking import Ranking, is_far_behind
+from tuner.ranking import Ranking, expected_gap, is_far_behind
 from tuner.trial import DRIVERS_CHOICE, Candidate
 
 SLOW, FAST, OTHER = variant(TILE=1), variant(TILE=2), variant(TILE=3)
@@ -126,3 +126,11 @@ def test_what_no_variant_has_shown_is_tried() -> None:
 def test_a_few_variants_say_nothing() -> None:
     slow = variant(WIDTH=4, TILE=8)
     assert not is_far_behind(slow, dict(itertools.islice(tried(without=slow).items(), 5)))
+
+
+def test_options_say_which_variant_is_tried_next() -> None:
+    """Those of which nothing is known come before those that were slow."""
+    known = {variant(WIDTH=4, TILE=1): 1.5, variant(WIDTH=16, TILE=1): 0.3, variant(WIDTH=16, TILE=8): 0.0}
+    waiting = [variant(WIDTH=4, TILE=8), variant(WIDTH=16, TILE=4)]
+    assert sorted(waiting, key=lambda each: expected_gap(each, known)[0])[0] == variant(WIDTH=16, TILE=4)
+    assert expected_gap(waiting[0], {}) == (0.0, 0.0)

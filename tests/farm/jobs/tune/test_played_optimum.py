@@ -4,6 +4,7 @@ import statistics
 
 import pytest
 
+from benchmarks.played_choice import chosen
 from benchmarks.played_idioms import dot8, played_gpu, subgroups
 from benchmarks.played_optimum import CLOSE, FULL_SIZE, NETWORKS, SMALL_SIZE, drawn, found
 from farm.emulation.played_gpu import profile_names
@@ -23,6 +24,21 @@ def test_the_quick_search_is_near_the_best_there_is() -> None:
     results = [found(profile, network, size) for profile in profiles for network in NETWORKS]
     assert statistics.median(each.share for each in results) <= CLOSE
     assert all(each.chosen_ns <= 1.005 * each.default_ns for each in results)
+
+
+@pytest.mark.slow
+def test_one_local_size_that_does_not_suit_condemns_no_variant() -> None:
+    """The fastest depthwise variant there is slow in the first local size that is tried of it."""
+    assert found(drawn(82003), "mobilenet_v1").share < 1.15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", profile_names())
+def test_a_plan_by_what_is_typical_of_a_generation_is_near_the_best(profile: str) -> None:
+    """By costs of a whole family one on an Adreno 505 took twice the best plan's time."""
+    plan = chosen(profile, "squeezenet_v11")
+    assert plan.all <= 1.35 * plan.best
+    assert 0.5 <= plan.promised / plan.all <= 1.5
 
 
 @pytest.mark.slow
