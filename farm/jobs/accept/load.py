@@ -57,7 +57,7 @@ def put_under_load(opened: OpenUnit, is_quick: bool) -> LoadRun:
     start_s = time.monotonic()
     end_s = SHORT_S if is_quick else LONG_S
     while (at_s := time.monotonic() - start_s) < end_s or len(readings) < 2 * FEW:
-        opened.progress.stage(f"under load: {at_s:.0f} of {end_s:.0f} s")
+        opened.progress.stage(f"under load: {min(at_s, end_s):.0f} of {end_s:.0f} s")
         readings.append(LoadMoment(at_s, _round_ns(opened, rounds), read_sensors(opened.transport)))
     rest_s = None if is_quick or slowdown(readings) < SLOWER else _rested(opened, rounds, _first_ns(readings))
     return LoadRun(before, readings, rest_s, not is_quick)

@@ -54,6 +54,11 @@ def told(done: CommandResult, status: str, *words: str) -> None:
     assert f"tiny on mi8 (gpu): {status}: " in done.err and is_printable(done.err)
 
 
+def left_on(phone: EmulatedPhone) -> list[str]:
+    """The files of the phone's folder that are neither in the store nor farm's own notes."""
+    return [path.name for path in (phone.root / "data/local/tmp/farm").glob("[!.]*") if path.name != "objects"]
+
+
 def is_printable(text: str) -> bool:
     return all(line.isprintable() for line in text.splitlines())
 
@@ -246,6 +251,7 @@ def test_kernels_that_cannot_be_written(
     again = emulated.tune()
     assert (again.status, again.row["status"]) == (0, "ok"), again
     works_again(emulated, phone)
+    assert not left_on(phone)
 
 
 @pytest.mark.parametrize("fault", ["alter:at=pull,bytes=7", "truncate:at=pull,bytes=7"])
@@ -256,6 +262,7 @@ def test_outputs_that_are_altered_on_their_way_are_no_result(
     done = emulated.run("--output-dir", "kept")
     told(done, "failed", "arrived with another content")
     assert not list(Path("kept").rglob("*")), "nothing that is wrong is kept"
+    assert not left_on(phone)
     works_again(emulated, phone)
 
 
