@@ -10,7 +10,7 @@ from farm.cli import view, work
 from farm.cli.envelope import CommandResult, Document
 from farm.jobs.accept.job import UnitFinding, accept_job
 from farm.jobs.fleet.dispatch import FleetOptions
-from farm.units import lookup
+from farm.units import health, lookup
 from farm.units.selection import ANY, Selection
 
 MARKS = {"ok": "ok", "limited": "limited", "failed": "FAILED", "skipped": "-"}
@@ -40,8 +40,9 @@ def accept(
         return Document(status, members={"findings": members})
     for unit in units:
         faults = [each.finding.check for each in found if each.unit == unit.name and each.finding.state == "failed"]
-        end = f"not accepted: {', '.join(faults)}; jobs leave it alone" if faults else "accepted"
-        click.echo(f"{unit.name}: {end}")
+        end = f"not accepted: {', '.join(faults)}" if faults else "accepted"
+        is_left_alone = faults and health.HealthRecords().read(unit).quarantine
+        click.echo(f"{unit.name}: {end}{'; jobs leave it alone' if is_left_alone else ''}")
     return status
 
 

@@ -12,12 +12,15 @@ from farm.emulation.played_gpu import played_environment
 from farm.emulation.processes import PHONE_VARIABLE
 from farm.farmrt import working_drivers
 from farm.farmrt.drivers import find_drivers
+from runtime.errors import ConfigError
 
 # A phone's shell is not root, so files that root has write-protected must be so for its commands here too.
 WITHOUT_OVERRIDE = ("--bounding-set", "-dac_override,-dac_read_search")
 # A limit on the size of files emulates full storage; the signal is ignored, so that a write fails as on a phone.
 LIMITED_FILE_SIZE = 'trap "" XFSZ; ulimit -f "$1"; exec "$2" -c "$3"'
 LIMIT_UNIT_BYTES = 512
+# In a namespace of its own: what the phone writes outside of it is seen there all the same.
+NO_EXECUTION = '"$1" --bind "$2" "$2" && "$1" -o remount,bind,noexec "$2" && shift 2 && exec "$@"'
 # How many cores the OpenCL device has: for newer and older versions of PoCL, and for Intel's driver.
 CORE_LIMITS = ("POCL_CPU_MAX_CU_COUNT", "POCL_MAX_PTHREAD_COUNT", "CL_CONFIG_CPU_TBB_NUM_WORKERS")
 
@@ -62,6 +65,17 @@ def command_line(command: str, root: Path, free_bytes: int | None, rooted: bool)
     if free_bytes is not None and command:
         return [*prefix, "/bin/sh", "-c", LIMITED_FILE_SIZE, "sh", str(free_bytes // LIMIT_UNIT_BYTES), shell, mapped]
     return [*prefix, shell, *(["-c", mapped] if command else [])]
+
+
+def without_execution(folder: Path) -> list[str]:
+    """What runs a command so that nothing in the folder can be executed; raises ConfigError where it cannot be so."""
+    programs = [shutil.which(name) for name in ("unshare", "mount", "true")]
+    unshare, mount, true = (program or "" for program in programs)
+    as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
+    prefix = [unshare, *as_root, "--mount", "/bin/sh", "-c", NO_EXECUTION, "sh", mount, str(folder)]
+    if not all(programs) or subprocess.run([*prefix, true], check=False, capture_output=True).returncode:
+        raise ConfigError("--fault noexec: this machine does not let this user make namespaces (unshare --mount)")
+    return prefix
 
 
 def shell_of(root: Path) -> str:

@@ -79,7 +79,13 @@ FAULTS = {
         {"name": "", "value": None, "length": None},
     ),
     "clock": FaultKind(FaultTarget.PHONE, "`date` jumps", {"jump": 3600.0}),
+    "noexec": FaultKind(FaultTarget.PHONE, "nothing in /data/local/tmp may be executed, whatever its mode says"),
+    "denied": FaultKind(FaultTarget.PHONE, "files that are listed, and whose content is refused", {"files": "^sys/"}),
+    "lacks": FaultKind(FaultTarget.PHONE, "has none of these programs", {"programs": ""}),
+    "banner": FaultKind(FaultTarget.COMMAND, "the shell prints this first, on both outputs", {"text": "Welcome"}),
 }
+
+NEEDED_KEYS = {"property": ("name",), "lacks": ("programs",)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,8 +114,9 @@ class Fault:
         fault = cls(name, {**kind.defaults, **values}, **{"times": 1 if happens_once else None, **trigger})
         if fault.size_bytes and not fault.selects_requests and kind.target is not FaultTarget.DATA:
             raise ConfigError(f"--fault {text}: bytes= needs at= or on=, which say whose")
-        if name == "property" and not fault.values["name"]:
-            raise ConfigError(f"--fault {text}: needs name=")
+        for key in NEEDED_KEYS.get(name, ()):
+            if not fault.values[key]:
+                raise ConfigError(f"--fault {text}: needs {key}=")
         return fault
 
     @property
@@ -329,4 +336,7 @@ KEY_READERS: dict[str, Callable[[str], Any]] = {
     "value": _read_escaped,
     "length": read_size,
     "jump": read_time,
+    "files": re.compile,
+    "programs": str,
+    "text": _read_escaped,
 }

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from farm.emulation.socs import Soc
@@ -209,8 +209,13 @@ def _install_programs(folder: Path, android: int, host_paths: Mapping[str, str])
         if not (folder / name).exists():
             (folder / name).symlink_to(target)
     for since, names in PROGRAMS_SINCE.items():
-        for name in names.split() if android < since else ():
-            (folder / name).unlink(missing_ok=True)
+        remove_programs(folder, names.split() if android < since else ())
+
+
+def remove_programs(folder: Path, names: Iterable[str]) -> None:
+    """Removes programs from their folder."""
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
 
 
 def _make_proc(proc: Path, soc: Soc) -> None:

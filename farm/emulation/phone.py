@@ -14,9 +14,16 @@ from pathlib import Path
 from farm.emulation import processes, shell
 from farm.emulation.connection import Connection, ConnectReply, Service
 from farm.emulation.cpu_limit import limit_cpu
-from farm.emulation.environment import command_line, make_environment
+from farm.emulation.environment import command_line, make_environment, without_execution
 from farm.emulation.faults import KILLERS, Fault, FaultInjector, FaultMonitor, FaultTarget
-from farm.emulation.filesystem import check_folder_name, host_programs, make_tree, toybox_programs, write_boot_id
+from farm.emulation.filesystem import (
+    check_folder_name,
+    host_programs,
+    make_tree,
+    remove_programs,
+    toybox_programs,
+    write_boot_id,
+)
 from farm.emulation.processes import RunningCommand
 from farm.emulation.properties import PropertyStore, make_properties, sdk_level
 from farm.emulation.shell import ShellRequest
@@ -105,6 +112,7 @@ class Phone:
         self._programs: dict[RunningCommand, float] = {}  # and the processor time that was already counted
         self._uncounted_s = 0.0
         self._offline = False
+        self._view: list[str] = []  # what runs commands where they see files otherwise
         self._authorized = asyncio.Event()
         self._authorized.set()
 
@@ -136,12 +144,13 @@ class Phone:
             self._monitors.append(FaultMonitor([armed], self._apply_fault))
 
     def clear_faults(self) -> None:
-        """Ends all faults but those that cannot be undone: links stay broken, files altered, properties changed."""
+        """Ends all faults but those that cannot be undone: broken links, altered or refused files, what was removed."""
         for monitor in self._monitors:
             monitor.close()
         self._monitors.clear()
         self._injector = FaultInjector()
         self._offline = False
+        self._view = []
         self._authorized.set()
         self.state.reset()
 
@@ -210,6 +219,7 @@ class Phone:
     @contextlib.asynccontextmanager
     async def _run(self, request: ShellRequest) -> AsyncIterator[RunningCommand]:
         argv = command_line(request.command, self.root, self.state.free_bytes(), self._settings.rooted)
+        argv = [*self._view, *argv]
         program = RunningCommand(argv, self.root, self._environment | {"TERM": request.terminal}, request.stdio)
         self._programs[program] = 0.0
         try:
@@ -256,6 +266,10 @@ class Phone:
                 self.properties.set(
                     fault.values["name"], repeat_to_length(fault.values["value"], fault.values["length"])
                 )
+            case "noexec":
+                self._view = without_execution(self.root / "data/local/tmp")
+            case "lacks":
+                remove_programs(self.root / "system/bin", fault.values["programs"].split(","))
             case _:
                 self.state.apply_fault(fault, time.monotonic())
 

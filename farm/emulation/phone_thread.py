@@ -105,7 +105,7 @@ class EmulatedPhone:
         self._thread.call(lambda: self._phone.inject(parsed))
 
     def clear_faults(self) -> None:
-        """Ends all faults but those that cannot be undone: links stay broken, files altered, properties changed."""
+        """Ends all faults but those that cannot be undone: broken links, altered or refused files, what was removed."""
         self._thread.call(self._phone.clear_faults)
 
     def recorded_calls(self, program: str) -> list[str]:

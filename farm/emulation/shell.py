@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import random
 import re
+import shlex
 import struct
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -85,11 +86,14 @@ class CommandSession:
             case "exit" if self._program:
                 self._program.fail(fault.values["status"])
             case "exit":
-                self.prelude = f"exit {fault.values['status']}\n"
+                self.prelude += f"exit {fault.values['status']}\n"
             case "hang" if self._program:
                 self._program.stop()
             case "hang":
-                self.prelude = "kill -STOP $$\n"
+                self.prelude += "kill -STOP $$\n"
+            case "banner" if not self._program:
+                words = shlex.quote(fault.values["text"])
+                self.prelude += f"for at in 1 2; do printf '%s\\n' {words} >&$at; done\n"
             case "garbage":
                 self._inserted += random.Random(fault.values["size"]).randbytes(fault.values["size"])
             case "flood":

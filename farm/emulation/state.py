@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -47,6 +48,7 @@ class PhoneState:
         self._hot, self._throttled, self._slow = NO_OVERRIDE, NO_OVERRIDE, NO_OVERRIDE
         self._cap = 1.0
         self._strange_zones: dict[str, str] = {}
+        self._denied: re.Pattern[str] | None = None
         self._written: dict[Path, str] = {}
         for name in ("records", "settings/global"):
             (folder / name).mkdir(parents=True)
@@ -99,6 +101,8 @@ class PhoneState:
             case "clock":
                 offset_s = int(read(self._folder / "clock_offset_s") or 0)
                 self._write_values({"clock_offset_s": str(offset_s + round(values["jump"]))})
+            case "denied":
+                self._deny(values["files"])
             case "storage":
                 self._write_values({"storage_limit_bytes": str(used_bytes(self._root) + values["free"])})
         self.advance(now_s, 0.0, 0.0)
@@ -112,6 +116,16 @@ class PhoneState:
         self._set_saver(False)
         (self._folder / "storage_limit_bytes").unlink(missing_ok=True)
         self.advance(0.0, 0.0, 0.0)
+
+    def _deny(self, files: str | re.Pattern[str]) -> None:
+        """Refuses the content of files, by their paths from the root, now and when they are written anew."""
+        self._denied = re.compile(files)
+        for path in self._root.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                path.chmod(self._mode(path, path.stat().st_mode))
+
+    def _mode(self, path: Path, mode: int) -> int:
+        return 0 if self._denied and self._denied.search(str(path.relative_to(self._root))) else mode
 
     def _set_saver(self, on: bool) -> None:
         """Sets battery saver, which Android calls low power mode."""
@@ -172,7 +186,7 @@ class PhoneState:
 
     def _write_if_changed(self, path: Path, text: str) -> None:
         if self._written.get(path) != text:
-            write(path, text)
+            write(path, text, self._mode(path, 0o444) if path.is_relative_to(self._root) else 0o444)
             self._written[path] = text
 
 

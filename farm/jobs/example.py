@@ -64,13 +64,18 @@ def run_example(opened: OpenUnit, model: ExampleModel, rounds: int, warmup: int)
         remotes = opened.connection.store.put([program, *given.values(), *inputs])
         words = [f"{role}={remotes[path]}" for role, path in given.items()]
         words += [f"input={remotes[path]}" for path in inputs]
-    words += [f"output={OUTPUT.format(index)}" for index in range(len(model.plan.outputs))]
+    outputs = [OUTPUT.format(index) for index in range(len(model.plan.outputs))]
+    words += [f"output={file}" for file in outputs]
     words += [f"soc={opened.unit.soc}", f"rounds={rounds}", f"warmup={warmup}"]
     words += [f"limit_kernel_ms={LIMITED_KERNEL_MS}"] if model.limit_kernel_time else []
-    facts = _facts(_run(opened, [remotes[program], *words], rounds + warmup + 1))
-    return ExampleRun(
-        _answer(facts), _number(facts, "first_ms"), tuple(map(float, facts["round_ms"])), _fetched(opened, model.plan)
-    )
+    with opened.removing(outputs):
+        facts = _facts(_run(opened, [remotes[program], *words], rounds + warmup + 1))
+        return ExampleRun(
+            _answer(facts),
+            _number(facts, "first_ms"),
+            tuple(map(float, facts["round_ms"])),
+            _fetched(opened, model.plan),
+        )
 
 
 def _written(folder: Path, model: ExampleModel) -> list[Path]:

@@ -35,6 +35,10 @@ FETCH_S = 3600.0
 FILES_S = 60.0
 MIN_BYTES_PER_S = 256 * 1024
 MAX_FILE_BYTES = 4 * 1024**3
+NOT_EXECUTABLE = (
+    "nothing in {folder} may be executed (`mount` there says noexec, or a file system without modes): name another "
+    "`folder` in devices.yml"
+)
 
 Transfer = tuple[Path, str]
 
@@ -242,7 +246,10 @@ class PosixTransport(ABC):
     def _verify(self, parts: Mapping[str, str], files: Mapping[str, Path], states: LocalStates) -> None:
         arrived = self._inspect(parts.values())
         for remote, local in files.items():
-            if arrived[parts[remote]].state != states.of(remote):
+            (is_executable, digest), found = states.of(remote), arrived[parts[remote]].state
+            if is_executable and found == (False, digest):
+                raise DeviceError(f"{self._name}: {remote}: {NOT_EXECUTABLE.format(folder=self._folder)}")
+            if found != (is_executable, digest):
                 raise DeviceError(f"{self._name}: {remote}: arrived with another content than {local} has")
 
     def _move(self, push: str, moves: Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ from typing import get_args
 
 from farm import safe_text, soc
 from farm.config.fields import Abi
-from farm.config.inventory import Unit
+from farm.config.inventory import DEFAULT_FILE, Unit
 from farm.rows.record import Record
 from farm.transport.base import Transport
 
@@ -21,6 +21,7 @@ MAX_OUTPUT_BYTES = 1024**2
 MAX_VALUE = 4096
 MARK = "@farm "
 OLDEST_API = 24  # farmrt is built for it
+NO_ABI = f"it runs no ABI that farm knows; target_abis in {DEFAULT_FILE} would name one"
 
 PROPERTIES = (
     "ro.product.model",

@@ -71,9 +71,12 @@ def check_transfers(transport: Transport, size: int) -> str:
     with TemporaryDirectory() as folder:
         sent, fetched = Path(folder, "sent"), Path(folder, "fetched")
         sent.write_bytes(secrets.token_bytes(size))
-        transport.push({"health.bin": sent})
-        transport.pull("health.bin", fetched)
-        transport.run(["rm", "-f", "health.bin"], RUN_DEADLINE_S)
+        try:
+            transport.push({"health.bin": sent})
+            transport.pull("health.bin", fetched)
+        finally:
+            with contextlib.suppress(JobError):
+                transport.run(["rm", "-f", "health.bin"], RUN_DEADLINE_S)
         if fetched.read_bytes() != sent.read_bytes():
             raise DeviceError("a file came back changed")
     return "files arrive whole"

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from farm import safe_text, soc
 from farm.condition.device_state import read_state
 from farm.config.adb_address import AdbAddress
-from farm.config.inventory import DEFAULT_FILE, Inventory, Unit
+from farm.config.inventory import Inventory, Unit
 from farm.lease import lease
 from farm.lease.holder import Holder
 from farm.rows.device_state import DeviceState
+from farm.transport.adb_reconnect import is_address
 from farm.transport.base import Transport
 from farm.units import acceptance, facts, facts_cache, health
 from farm.units.facts import Facts
@@ -193,7 +194,7 @@ def _listed_entry(unit: Unit, phones_of_servers: Mapping[AdbAddress, Sequence[Ad
     for phone in phones:
         if unit.serial and unit.serial in (phone.serial, phone.path):
             return UnitEntry(unit, *_adb_state(phone))
-    if unit.address:  # connecting to it is the transport's matter
+    if unit.address or is_address(unit.serial):  # connecting to it is the transport's matter
         return UnitEntry(unit)
     reason = f"no phone with the serial {unit.serial} is plugged in"
     if paths := ", ".join(phone.serial for phone in phones if phone.shared == unit.serial):
@@ -252,10 +253,7 @@ def _reachable_report(entry: UnitEntry, unit_facts: Facts, driver: DriverFacts) 
     unit = facts.complete(entry.unit, unit_facts)
     state, reason = UnitState.READY, ""
     if not unit.abis:
-        state, reason = (
-            UnitState.FAILING,
-            f"it runs no ABI that farm knows; target_abis in {DEFAULT_FILE} would name one",
-        )
+        state, reason = UnitState.FAILING, facts.NO_ABI
     elif unit_facts.obstacle:
         state, reason = UnitState.FAILING, unit_facts.obstacle
     elif quarantine := health.HealthRecords().read(entry.unit).quarantine:

@@ -172,13 +172,18 @@ def can_unshare() -> bool:
     return bool(shutil.which("unshare")) and subprocess.run(words, capture_output=True).returncode == 0
 
 
+needs_other_cpus = pytest.mark.skipif(
+    ALLOWED[:2] != [0, 1] or not can_unshare(), reason="needs CPUs 0 and 1, and to be root"
+)
+
+
 def on_other_cpus(program: Path, folder: Path, online: str) -> Farmrt:
     """farmrt on a little CPU 0 and a big CPU 1."""
     words = [*UNSHARE, OTHER_CPUS, "sh", online, str(program)]
     return Farmrt(words, folder, variables={"FARM_OPENCL": "/nonexistent"})
 
 
-@pytest.mark.skipif(ALLOWED[:2] != [0, 1] or not can_unshare(), reason="needs CPUs 0 and 1, and to be root")
+@needs_other_cpus
 def test_big_little_and_offline_cpus(farmrt_program: Path, tmp_path: Path) -> None:
     with on_other_cpus(farmrt_program, tmp_path, "0-1") as farmrt:
         for policy, core in (("big", "1"), ("little", "0")):
@@ -188,6 +193,16 @@ def test_big_little_and_offline_cpus(farmrt_program: Path, tmp_path: Path) -> No
             assert farmrt.done("run")["worker_cores"] == [core]
     with on_other_cpus(farmrt_program, tmp_path, "1") as farmrt:
         assert loaded(farmrt, affinity="0")["message"] == "affinity: CPU 0 is offline; online are 1"
+
+
+@needs_other_cpus
+def test_all_cores_are_used_where_the_system_refuses_to_tell_them(farmrt_program: Path, tmp_path: Path) -> None:
+    """As phones do whose SELinux keeps sysfs to itself; a policy then has all cores."""
+    words = [*UNSHARE, 'mount -t tmpfs none /sys/devices/system/cpu && exec "$1" serve', "sh", str(farmrt_program)]
+    with Farmrt(words, tmp_path, variables={"FARM_OPENCL": "/nonexistent"}) as farmrt:
+        assert farmrt.done("probe")["cpu"]["cores"] == ALLOWED[-1] + 1
+        for policy in ({}, {"affinity": "big"}, {"affinity": "little"}):
+            assert loaded(farmrt, **policy)["cpu"]["threads"] == len(ALLOWED)
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.opencl_library import check_basics
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
+from farm.transport.adb_reconnect import is_in_network
 from farm.units import acceptance, facts_cache, health, health_check, tried_kernels
 from farm.units.acceptance import Acceptance, AcceptanceFinding, Trust
 from farm.units.facts import read_facts
@@ -105,13 +106,8 @@ def accept_job(
         if faults := _faults_before(unit):
             yield from faults
         else:
-            jobs.append(Job([unit], functools.partial(_findings, is_quick=is_quick), _is_good, _unreached))
-    try:
-        yield from run_jobs(jobs, fleet, progress)
-    finally:
-        for unit in units:
-            if results := acceptance.check_result(unit):
-                health.HealthRecords().record_check(unit, results)
+            jobs.append(Job([unit], functools.partial(_recorded_findings, is_quick=is_quick), _is_good, _unreached))
+    yield from run_jobs(jobs, fleet, progress)
 
 
 def _faults_before(unit: Unit) -> list[UnitFinding]:
@@ -133,6 +129,18 @@ def _is_good(found: UnitFinding) -> bool:
 
 def _unreached(unit: Unit, error: FarmError) -> UnitFinding:
     return UnitFinding(unit.name, AcceptanceFinding(check=UNIT, state="failed", text=safe_text.word(error, MAX_TEXT)))
+
+
+def _recorded_findings(opened: OpenUnit, is_quick: bool) -> Iterator[UnitFinding]:
+    """The findings of one unit, and what they mean for its health: all together, or a fault before it was lost."""
+    is_whole = False
+    try:
+        yield from _findings(opened, is_quick)
+        is_whole = True
+    finally:
+        results = acceptance.check_result(opened.unit)
+        if results and (is_whole or not all(result.ok for result in results)):
+            health.HealthRecords().record_check(opened.unit, results)
 
 
 def _findings(opened: OpenUnit, is_quick: bool) -> Iterator[UnitFinding]:
@@ -196,7 +204,7 @@ def _storage(trial: UnitTrial) -> AcceptanceFinding:
 def _link(trial: UnitTrial) -> AcceptanceFinding:
     """Questions for a while, longer over a network, then a file there and back."""
     transport, unit = trial.opened.transport, trial.opened.unit
-    is_network = bool(unit.address) and not unit.kind.is_local
+    is_network = not unit.kind.is_local and (bool(unit.address) or is_in_network(unit.serial))
     end_s = time.monotonic() + (NETWORK_PING_S if is_network and not trial.is_quick else 0.0)
     times_ms: list[float] = []
     while len(times_ms) < PINGS or time.monotonic() < end_s:

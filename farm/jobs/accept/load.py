@@ -15,6 +15,7 @@ from runtime.operators.case import IMAGE
 from runtime.types import Precision
 
 SENSORS, THROTTLING = "sensors", "throttling"
+SERVICE = "Android's thermal service"
 LOAD = next(case for case in CASES if case.op == "Conv" and case.inputs == (IMAGE,))
 LONG_S, SHORT_S = 180.0, 5.0
 BATCH_S = 1.0  # between two looks at the sensors
@@ -56,7 +57,7 @@ def put_under_load(opened: OpenUnit, is_quick: bool) -> LoadRun:
     start_s = time.monotonic()
     end_s = SHORT_S if is_quick else LONG_S
     while (at_s := time.monotonic() - start_s) < end_s or len(readings) < 2 * FEW:
-        opened.progress.stage(f"under load: {at_s:.0f} of {end_s:.0f} s")
+        opened.progress.stage(f"under load: {min(at_s, end_s):.0f} of {end_s:.0f} s")
         readings.append(LoadMoment(at_s, _round_ns(opened, rounds), read_sensors(opened.transport)))
     rest_s = None if is_quick or slowdown(readings) < SLOWER else _rested(opened, rounds, _first_ns(readings))
     return LoadRun(before, readings, rest_s, not is_quick)
@@ -86,12 +87,12 @@ def throttling_finding(run: LoadRun) -> AcceptanceFinding:
 def sensors_finding(run: LoadRun) -> AcceptanceFinding:
     """Which zones follow the load, which show the battery's charge or stand still, and whether clocks are told."""
     moments = [run.before, *(reading.sensors for reading in run.readings)]
-    zones = [linux_state.heat_zones(moment.files) for moment in moments]
+    zones = [_heat(moment) for moment in moments]
     levels = [moment.state.battery_percent for moment in moments]
     names = [name for name in zones[0] if all(name in each for each in zones)]
     values = {name: [each[name] for each in zones] for name in names}
     charge = [name for name in names if len(zones) > 1 and values[name] == levels]
-    still = [name for name in names if run.is_long and name not in charge and len(set(values[name])) == 1]
+    still = [name for name in names if run.is_long and name not in (*charge, SERVICE) and len(set(values[name])) == 1]
     warm = [name for name in names if max(values[name]) - values[name][0] >= WARMER_C and name not in charge]
     told = [f"{', '.join(warm)} follow{'s' * (len(warm) == 1)} the load"] if warm else []
     told += ["no zone follows the load" if names else "no thermal zone is told"] if not warm else []
@@ -107,6 +108,12 @@ def sensors_finding(run: LoadRun) -> AcceptanceFinding:
     effect = f"ignored as heat: {', '.join(ignored)}"
     trust = Trust(ignored_zones=ignored)
     return AcceptanceFinding(check=SENSORS, state="limited", text="; ".join(told), effect=effect, trust=trust)
+
+
+def _heat(moment: Sensors) -> dict[str, float]:
+    """The temperatures of the chip by what tells them: zones, or where the kernel refuses these, Android's service."""
+    told = moment.state.temperature_c
+    return linux_state.heat_zones(moment.files) or ({SERVICE: told} if told is not None else {})
 
 
 def _clocks(moments: Sequence[Sensors]) -> str:

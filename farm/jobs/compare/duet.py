@@ -89,8 +89,7 @@ def rehearse(opened: OpenUnit, entry: Entry, kernels: Path) -> Rehearsal:
         _, round_ms = first_rounds(own, entry.inputs)
         outputs = own.read_tensors({each.name: (each.element_type, each.shape) for each in entry.bundle.outputs})
         if entry.bundle.runtime == "gpu":
-            own.write("save_kernels", file=kernels.name)
-            own.transport.pull(kernels.name, kernels)
+            own.save_kernels(kernels)
             entry = dataclasses.replace(entry, kernels=kernels)
     return Rehearsal(entry, answer, outputs, round_ms)
 

@@ -220,8 +220,7 @@ class Rehearsed:
             first_ms, round_ms = first_rounds(own, self._data.inputs)
             plan = (files.plan or self._plan_file).plan
             if not files.kernels and (files.gives or not remembers_programs(plan.target.gpu_family)):
-                own.write("save_kernels", file=kernels.name)
-                own.transport.pull(kernels.name, kernels)
+                own.save_kernels(kernels)
                 files = dataclasses.replace(files, kernels=kernels)
             start = _Start(load, first_ms, own.read_outputs(plan))
         return _Rehearsal(files, start, round_ms, kernels.read_bytes() if files.kernels == kernels else b"")

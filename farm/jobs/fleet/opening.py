@@ -18,7 +18,7 @@ from farm.lease.lease import Lease
 from farm.transport import Patience, Transport, connect
 from farm.transport.interruption import Interruption
 from farm.units import acceptance, facts_cache, health
-from farm.units.facts import Facts, read_facts
+from farm.units.facts import NO_ABI, Facts, complete, read_facts
 from runtime.errors import DeviceError
 
 
@@ -52,7 +52,7 @@ def open_unit(
     say("connecting")
     health.HealthRecords().admit(unit, lambda: check_unit(unit))
     with (
-        _reached(unit, known, progress, interruption) as transport,
+        _reached(unit, known, progress, interruption) as (transport, unit),
         lease.acquire(
             unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=progress.waiting
         ) as held,
@@ -70,14 +70,23 @@ def open_unit(
 
 
 @contextlib.contextmanager
-def _reached(unit: Unit, known: Facts, progress: UnitProgress, interruption: Interruption) -> Iterator[Transport]:
-    """Connects; a unit that was never looked at is, before anything is done there that its system may lack."""
+def _reached(
+    unit: Unit, known: Facts, progress: UnitProgress, interruption: Interruption
+) -> Iterator[tuple[Transport, Unit]]:
+    """Connects; a unit that was never looked at is, before anything is done there that its system may lack.
+
+    The unit too, with what it says of itself: it may have been away when units were chosen.
+    """
     patience = Patience(interruption.sleep, progress.waiting)
     with contextlib.closing(connect(unit, interruption=interruption, patience=patience)) as transport:
         progress.reached = True
         if (not unit.kind.is_local and known == Facts()) or acceptance.kept(unit):  # which an update would end
-            _refuse_obstacle(unit, facts_cache.update(unit, read_facts(transport)).facts)
-        yield transport
+            known = facts_cache.update(unit, read_facts(transport)).facts
+            _refuse_obstacle(unit, known)
+        unit = complete(unit, known)
+        if not unit.abis:
+            raise DeviceError(f"{unit.name}: {NO_ABI}", "unsupported")
+        yield transport, unit
 
 
 def _refuse_obstacle(unit: Unit, facts: Facts) -> None:

@@ -245,6 +245,21 @@ class OpenUnit:
         """Lets farmrt write a file on the unit; the store gives way to it where there is no room."""
         self.connection.store.with_room(lambda: self.session.command(command, deadline_s=None, **values))
 
+    def save_kernels(self, local: Path, trials: bool = False) -> None:
+        """Brings the compiled programs of the loaded plan here, with `trials` those of its trials too."""
+        with self.removing([local.name]):
+            self.write("save_kernels", file=local.name, trials=str(int(trials)))
+            self.transport.pull(local.name, local)
+
+    @contextlib.contextmanager
+    def removing(self, files: Sequence[str]) -> Iterator[None]:
+        """Removes files from the unit's folder at the end, also where the job is interrupted or its link breaks."""
+        try:
+            yield
+        finally:
+            with contextlib.suppress(JobError):
+                self.transport.run(["rm", "-f", "--", *files], REMOVE_DEADLINE_S)
+
     def read_outputs(self, plan: Plan) -> dict[str, Array]:
         """All outputs of the loaded plan after a run."""
         return self.read_tensors({each.name: (ELEMENT_NAMES[each.element_type], each.shape) for each in plan.outputs})
@@ -252,12 +267,11 @@ class OpenUnit:
     def read_tensors(self, described: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, Array]:
         """Outputs of what is loaded, by name; each has an element type and a shape. Leaves no file on the unit."""
         tensors, files = {}, [f"output{index}.bin" for index in range(len(described))]
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory() as folder, self.removing(files):
             for file, (name, (element_type, shape)) in zip(files, described.items(), strict=True):
                 self.write("output", name=name, file=file)
                 self.transport.pull(file, Path(folder, file))
                 tensors[name] = np.fromfile(Path(folder, file), element_type).reshape(shape)
-        self.transport.run(["rm", "-f", "--", *files], REMOVE_DEADLINE_S)
         return tensors
 
 

@@ -271,6 +271,5 @@ def _compiled(opened: OpenUnit, model: ModelTuning, tuned_file: Path) -> bytes:
     opened.write_inputs(TestData(model.prepared, {}).inputs)
     opened.first_round()
     kernels = tuned_file.with_name("kernels.bin")
-    opened.write("save_kernels", file=kernels.name)
-    opened.transport.pull(kernels.name, kernels)
+    opened.save_kernels(kernels)
     return kernels.read_bytes()

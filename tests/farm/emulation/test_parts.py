@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from farm.condition import linux_state
 from farm.emulation import thermal
 from farm.emulation.cpu_limit import limit_cpu
-from farm.emulation.faults import FAULTS, Fault, FaultInjector, read_size, read_time
+from farm.emulation.faults import FAULTS, NEEDED_KEYS, Fault, FaultInjector, read_size, read_time
 from farm.emulation.filesystem import OutputPathMapper, make_tree, map_command, map_path
 from farm.emulation.packets import HEADER, MAX_PAYLOAD_BYTES, Command, PacketError, PacketHeader, encode
 from farm.emulation.processes import descendants
@@ -84,7 +84,7 @@ def test_a_line_of_output_is_passed_on_at_once() -> None:
 
 def test_every_fault_can_be_named_alone_and_with_each_of_its_keys() -> None:
     for name, kind in FAULTS.items():
-        if name != "property":
+        if name not in NEEDED_KEYS:
             assert dict(Fault.parse(name).values) == dict(kind.defaults)
     full = Fault.parse(r"property:name=ro.product.model,value=a\x1b[31m,b,length=1K")
     assert full.values == {"name": "ro.product.model", "value": "a\x1b[31m,b", "length": 1024}
@@ -115,6 +115,7 @@ def test_a_triggers_keys_are_parsed() -> None:
         ("storage:free=much", "no size"),
         ("battery:charging=1", "neither yes nor no"),
         ("property:value=x", "needs name="),
+        ("lacks", "needs programs="),
         ("hang:", ""),
     ],
 )

@@ -1,5 +1,6 @@
 """Whole jobs with a farmrt that misbehaves, a storage that is full, files that are altered, a broken driver."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -9,9 +10,14 @@ from pathlib import Path
 import pytest
 
 from farm import cli
+from farm.config.adb_address import AdbAddress
+from farm.config.inventory import Unit
 from farm.emulation import EmulatedPhone
 from farm.jobs.fleet import unit as unit_jobs
+from farm.jobs.fleet.opening import open_unit
+from farm.soc import UNKNOWN
 from farm.store import Store
+from runtime.errors import DeviceError
 from tests.farm.disks import disk_at, fill
 from tests.farm.emulated_units import (
     CommandResult,
@@ -46,6 +52,11 @@ def told(done: CommandResult, status: str, *words: str) -> None:
     assert all(word in done.row["reason"] for word in words), done.row["reason"]
     assert len(done.row["reason"]) < 5000
     assert f"tiny on mi8 (gpu): {status}: " in done.err and is_printable(done.err)
+
+
+def left_on(phone: EmulatedPhone) -> list[str]:
+    """The files of the phone's folder that are neither in the store nor farm's own notes."""
+    return [path.name for path in (phone.root / "data/local/tmp/farm").glob("[!.]*") if path.name != "objects"]
 
 
 def is_printable(text: str) -> bool:
@@ -231,13 +242,16 @@ def test_a_storage_that_is_filled_while_tuning(
 def test_kernels_that_cannot_be_written(
     emulated: EmulatedUnits, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    do_before_command(monkeypatch, "save_kernels", lambda: (phone.root / "data/local/tmp/farm/kernels.bin").mkdir())
+    in_the_way = [phone.root / "data/local/tmp/farm" / name for name in ("kernels0.bin", "kernels.bin")]
+    do_before_command(monkeypatch, "save_kernels", lambda: [folder.mkdir() for folder in in_the_way])
     told(emulated.tune(), "failed", "save_kernels")
     assert not list(Path("build/tinylib/opencl").rglob("*.bin")), "no artifact without its kernels"
-    (phone.root / "data/local/tmp/farm/kernels.bin").rmdir()
+    for folder in in_the_way:
+        folder.rmdir()
     again = emulated.tune()
     assert (again.status, again.row["status"]) == (0, "ok"), again
     works_again(emulated, phone)
+    assert not left_on(phone)
 
 
 @pytest.mark.parametrize("fault", ["alter:at=pull,bytes=7", "truncate:at=pull,bytes=7"])
@@ -248,6 +262,7 @@ def test_outputs_that_are_altered_on_their_way_are_no_result(
     done = emulated.run("--output-dir", "kept")
     told(done, "failed", "arrived with another content")
     assert not list(Path("kept").rglob("*")), "nothing that is wrong is kept"
+    assert not left_on(phone)
     works_again(emulated, phone)
 
 
@@ -266,6 +281,19 @@ def test_a_driver_that_is_broken(emulated: EmulatedUnits, phone: EmulatedPhone) 
     broken.write_bytes(b"\x7fELF no library")
     told(emulated.run("--opencl", str(broken)), "unsupported", "mi8", "libOpenCL.so")
     works_again(emulated, phone)
+
+
+def test_a_phone_that_was_away_when_it_was_chosen_says_what_it_is(
+    emulated: EmulatedUnits, phone: EmulatedPhone
+) -> None:
+    """What runs nothing known there is its own failure, and ends no other unit's jobs."""
+    address = AdbAddress(port=emulated.server)
+    unit = Unit("away", "adb", UNKNOWN, "away", (), serial=f"127.0.0.1:{phone.port}", adb_server=address)
+    with open_unit(unit) as opened:
+        assert (opened.unit.abis, opened.unit.soc) == (("host",), "sdm845")
+    phone.inject("property:name=ro.product.cpu.abilist,value=riscv64")
+    with pytest.raises(DeviceError, match=r"^other: it runs no ABI that farm knows; target_abis in devices\.yml"):
+        open_unit(dataclasses.replace(unit, name="other")).__enter__()
 
 
 HOSTILE = r"\x1b[31mred\x1b]0;title\x07\nsecond line"
@@ -291,6 +319,32 @@ def test_a_clock_that_jumps_on_the_phone_changes_nothing(
     do_before_command(monkeypatch, "run", lambda: phone.inject("clock:jump=1000h"))
     done = emulated.run()
     assert (done.status, done.row["status"]) == (0, "ok"), done
+    works_again(emulated, phone)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "denied",
+        "lacks:programs=timeout,pgrep,pidof,stat,df,find,sha256sum,logcat,settaskprofile,getconf,nproc",
+        r"banner:text=Welcome\r",
+    ],
+)
+def test_what_a_phone_refuses_lacks_or_prints_ends_no_job(
+    emulated: EmulatedUnits, phone: EmulatedPhone, fault: str
+) -> None:
+    phone.inject(fault)
+    done = emulated.run()
+    assert (done.status, done.row["status"]) == (0, "ok"), done
+    assert is_clean(phone) and "Welcome" not in done.err
+
+
+def test_a_folder_in_which_nothing_may_be_executed_is_named(emulated: EmulatedUnits, phone: EmulatedPhone) -> None:
+    """Though the files there are right, and their modes too."""
+    phone.inject("noexec")
+    told(
+        emulated.run(), "failed", "/farmrt: nothing in /data/local/tmp/farm may be executed", "`folder` in devices.yml"
+    )
     works_again(emulated, phone)
 
 

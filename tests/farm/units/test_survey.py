@@ -90,9 +90,11 @@ def test_states_of_adb_become_states_of_units(word: str, state: UnitState) -> No
 
 
 def test_a_listed_phone_must_be_plugged_in_unless_it_is_in_the_network() -> None:
-    assert states(list_entries(Inventory((MI8, WIFI)), {LOCAL: []})) == {
+    by_serial = dataclasses.replace(WIFI, name="by serial", address="")  # as `adb devices` lists it
+    assert states(list_entries(Inventory((MI8, WIFI, by_serial)), {LOCAL: []})) == {
         "mi8": (UnitState.NOT_CONNECTED, "no phone with the serial 0123 is plugged in"),
         "wifi": (UnitState.READY, ""),
+        "by serial": (UnitState.READY, ""),
     }
     unknown = list_entries(Inventory((MI8, WIFI)), {})  # the server could not be asked: the connection tells why
     assert states(unknown) == {"mi8": (UnitState.READY, ""), "wifi": (UnitState.READY, "")}

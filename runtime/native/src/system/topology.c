@@ -1,6 +1,7 @@
 /* Files are read whole into small buffers: what /proc says is text whose lines differ between kernels. */
 #include "topology.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +10,19 @@
 #include "allocation.h"
 #include "file.h"
 
+/* Up to the last core that this process may use: all that is known where a sandbox or SELinux refuses sysfs. */
+static uint32_t usable_cores(void) {
+    cpu_set_t usable;
+    uint32_t count = 1;
+    if (sched_getaffinity(0, sizeof usable, &usable) != 0) return count;
+    for (uint32_t i = 1; i < RT_MAX_CORES; i++) count = CPU_ISSET(i, &usable) ? i + 1 : count;
+    return count;
+}
+
 uint32_t rt_topology_cores(void) {
     char text[256];
     uint32_t last = 0;
-    if (!rt_file_read_text("/sys/devices/system/cpu/possible", text, sizeof text)) return 1;
+    if (!rt_file_read_text("/sys/devices/system/cpu/possible", text, sizeof text)) return usable_cores();
     char *dash = strrchr(text, '-');
     last = (uint32_t)strtoul(dash ? dash + 1 : text, NULL, 10);
     return last < RT_MAX_CORES ? last + 1 : RT_MAX_CORES;

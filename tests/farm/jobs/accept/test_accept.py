@@ -14,10 +14,12 @@ from farm.emulation import EmulatedPhone, PhoneSettings
 from farm.emulation.phone_unit import private_adb_server, unit_of_phone
 from farm.emulation.played_gpu import played_environment
 from farm.jobs.accept import case_batch, job, kernels, load
+from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.fleet.opening import open_unit
-from farm.transport import Transport
+from farm.transport import Transport, adb
 from farm.units import acceptance, health, lookup, survey
 from farm.units.acceptance import AcceptanceFinding, Trust
+from farm.units.health import CheckResult
 from farm.units.selection import Selection
 from farm.units.survey import UnitState
 from runtime.kernels.source import build_options
@@ -313,6 +315,37 @@ def test_a_unit_that_computes_wrongly_is_quarantined_until_it_is_right(
     status, out, _ = farm("accept", "host", "--quick")
     assert status == 0 and "host: accepted" in out and health.HealthRecords().read(unit).quarantine is None
     assert "accepted 20" in farm("devices", "--device", "host")[1]
+
+
+def test_a_phone_that_adb_reaches_over_the_network_is_asked_for_a_while(
+    phone: Phone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether or not devices.yml has its address: `adb connect` is all that most such phones get."""
+    for name, value in {"PINGS": 2, "PING_EVERY_S": 0.05, "NETWORK_PING_S": 1.0}.items():
+        monkeypatch.setattr(job, name, value)
+    assert not phone.unit.address
+    with open_unit(phone.unit) as opened:
+        slept, sleep = list[float](), opened.sleep
+        monkeypatch.setattr(opened, "sleep", lambda seconds: (slept.append(seconds), sleep(seconds)))
+        finding = job.found(job.UnitTrial(opened, is_quick=False), CHECKS["link"])
+    assert finding.state == "ok" and len(slept) > 2 and sum(slept) < 1.1, finding.text
+
+
+@pytest.mark.usefixtures("few_kernels")
+def test_a_phone_that_is_away_is_not_taken_for_good_since_it_was_accepted(
+    phone: Phone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays in the quarantine that lost jobs brought it, and loses nobody's time."""
+    assert not any(each.finding.state == "failed" for each in job.accept_job([phone.unit], is_quick=True))
+    monkeypatch.setattr(adb, "SETTLE_S", 1.0)
+    phone.emulated.inject("offline")
+    records = health.HealthRecords()
+    (found,) = job.accept_job([phone.unit], is_quick=True, fleet=FleetOptions(retries=0))
+    assert (found.finding.check, found.finding.state) == ("unit", "failed")
+    assert [outcome.ok for outcome in records.read(phone.unit).outcomes] == [False]
+    records.record_check(phone.unit, [CheckResult("link", False, "was lost")])
+    (found,) = job.accept_job([phone.unit], is_quick=True)
+    assert found.finding.check == "connection" and records.read(phone.unit).quarantine
 
 
 def test_no_unit_is_named(farm: CallFarm, own_folder: Path) -> None:

@@ -233,6 +233,14 @@ def test_zones_that_are_no_heat_are_ignored(others: list[float], is_long: bool, 
     assert finding.trust.ignored_zones == ignored and "cpu-0" in finding.text
 
 
+def test_where_the_kernel_refuses_its_zones_androids_service_tells_of_heat() -> None:
+    told = [Sensors({}, DeviceState(temperature_c=30.0 + second)) for second in range(7)]
+    readings = [LoadMoment(10.0 * i, 100.0, each) for i, each in enumerate(told[1:])]
+    assert sensors_finding(LoadRun(told[0], readings)).text.startswith("Android's thermal service follows the load")
+    still = sensors_finding(LoadRun(told[0], [dataclasses.replace(each, sensors=told[0]) for each in readings]))
+    assert (still.state, still.trust) == ("limited", Trust()) and still.text.startswith("no zone follows the load")
+
+
 def test_a_unit_that_throttles_rests_as_long_as_it_needs() -> None:
     steady = throttling_finding(run_of([30.0] * 6, STEADY_NS))
     slow = throttling_finding(run_of([30.0] * 6, [100, 100, 100, 150, 150, 150], rest_s=40.0))

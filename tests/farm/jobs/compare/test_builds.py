@@ -278,10 +278,12 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "    call->operator->run(call, workers);",
         "    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);\n    call->operator->run(call, workers);",
     )
+    planes = folder / "runtime/families/convolution/conv2d_planes.buffer.cl"
+    slow_down(planes, "#if ROWS_AT_ONCE\n    if (!padded", "#if 0\n    if (!padded")
     slow_down(
-        folder / "runtime/families/convolution/conv2d_planes.buffer.cl",
-        "    for (int c = 0; c < in_c; c++) {",
-        "    for (int k = 0; k < 32 * in_c; k++) {\n        const int c = k % in_c;\n        if (c == 0) {\n"
+        planes,
+        "#endif\n    for (int c = 0; c < in_c; c++) {",
+        "#endif\n    for (int k = 0; k < 32 * in_c; k++) {\n        const int c = k % in_c;\n        if (c == 0) {\n"
         "            start_tile(sum, b + b_offset + channel);\n"
         "            weights = packed(w + w_offset, channel, in_c * k_h * k_w);\n        }",
     )

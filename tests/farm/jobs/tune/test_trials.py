@@ -45,7 +45,7 @@ class FakeUnit:
         self.run_errors: list[Exception] = []
         self.respawn_error: Exception | None = None
         self.save_error: Exception | None = None
-        self.saved: list[str] = []  # whether the programs of trials were asked for
+        self.saved: list[bool] = []  # whether the programs of trials were asked for
         self.log: list[str] = []
         self.words: dict[str, Any] = {}
         self.alive, self.is_built = True, False
@@ -53,7 +53,7 @@ class FakeUnit:
         self.progress = UnitProgress("fake")
         self.states: list[DeviceState] = []
         self.rests: list[float] = []
-        self.transport, self.pulled = self, 0
+        self.pulled = 0
         self.programs: list[KernelSet] = []
         self.gpu_family = "adreno"
         self.kernels: list[Path | None] = []
@@ -93,14 +93,12 @@ class FakeUnit:
         self.kernels.append(kernels)
         return LoadAnswer(init_ms=3.0)
 
-    def write(self, command: str, file: str, trials: str) -> None:
+    def save_kernels(self, local: Path, trials: bool = False) -> None:
         self.saved.append(trials)
         if self.save_error:
             raise self.save_error
         if not self.programs:
             raise DeviceError("the driver gives no binaries")
-
-    def pull(self, remote: str, local: Path) -> None:
         self.pulled += 1
         local.write_bytes(encode_kernels([self.programs.pop(0)]))
 
@@ -245,7 +243,7 @@ def test_what_a_search_has_tried_is_loaded_by_whoever_needs_it_next() -> None:
     unit = FakeUnit()
     unit.programs = [programs_of("h|-DA=1"), programs_of("h|-DA=1", "h|-DTRIED=1")]
     trials_of(unit).end()
-    assert unit.saved == ["0", "1"]
+    assert unit.saved == [False, True]
     trials_of(unit)
     (_, last) = unit.kernels
     assert last and decode_kernels(last.read_bytes(), "x") == [programs_of("h|-DA=1", "h|-DTRIED=1")]
