@@ -73,7 +73,7 @@ def moved(known: Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) 
     return known[0] if known[0] and known[0].is_whole else None
 
 
-def padded(known: Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Quantization | None:
+def kept_by_padding(known: Known, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Quantization | None:
     """Of what is padded with itself, or with zero, which every scale has."""
     keeps = attributes["mode"] != "constant" or attributes["value"] == 0
     return moved(known, shapes, attributes) if keeps else None

@@ -87,7 +87,9 @@ OPERATORS = {
     "Slice": Operator(
         (1, 1), sliced, _SLICE, format=transposable(rewriting.with_ranges), quantization=quantization.sliced
     ),
-    "Pad": Operator((1, 1), pad, _PAD, format=transposable(rewriting.with_pads), quantization=quantization.padded),
+    "Pad": Operator(
+        (1, 1), pad, _PAD, format=transposable(rewriting.with_pads), quantization=quantization.kept_by_padding
+    ),
     "Transpose": Operator(
         (1, 1),
         transpose,
