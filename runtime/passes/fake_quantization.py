@@ -8,7 +8,7 @@ constants are folded.
 
 import dataclasses
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,12 +45,19 @@ _CLAMPS = ("Clip", "Relu")
 
 
 def join_quantizations(graph: Graph) -> list[str]:
-    """Pairs of QuantizeLinear and DequantizeLinear become FakeQuantize, or steps in floats; not those of 32 bits."""
+    """Pairs of QuantizeLinear and DequantizeLinear become FakeQuantize, or steps in floats; not those of 32 bits.
+
+    Their scale and zero point are constants, or of eight bits and found as the model runs (DynamicQuantizeLinear).
+    """
     editor = GraphEditor(graph)
     changes, joined = [], dict[str, str]()
     for node in editor.nodes("DequantizeLinear"):
         quantize = editor.producer(node.inputs[0], "QuantizeLinear")
         if quantize is None or graph.tensors[quantize.inputs[0]].dtype != np.float32:
+            continue
+        if _has_found_numbers(editor, quantize, node):
+            _round_by_found(editor, node, quantize)
+            changes.append(f"{quantize.name} with {node.name}")
             continue
         before, after = (graph.tensors[each.output].quantization for each in (quantize, node))
         if before is None or before != after or before.integers not in EXACT_IN_FLOATS:
@@ -69,6 +76,43 @@ def join_quantizations(graph: Graph) -> list[str]:
     changes += _rounded_before(editor)
     editor.finish()
     return changes
+
+
+def _has_found_numbers(editor: GraphEditor, quantize: Node, dequantize: Node) -> bool:
+    """Whether both read one scale and one zero point of eight bits that the model finds as it runs."""
+    if len(quantize.inputs) < 3 or len(dequantize.inputs) < 3:
+        return False
+    pairs = [tuple(_scalar_of(editor, each.inputs[at]) for each in (quantize, dequantize)) for at in (1, 2)]
+    shapes = {editor.graph.shape(name) for pair in pairs for name in pair}
+    is_found = quantize.inputs[1] not in editor.graph.constants
+    is_of_bytes = editor.graph.tensors[quantize.output].dtype.name in EIGHT_BITS
+    return is_found and is_of_bytes and shapes == {()} and all(first == second for first, second in pairs)
+
+
+def _scalar_of(editor: GraphEditor, tensor: str) -> str:
+    """What a scalar was copied of."""
+    while (copy := editor.producer(tensor, "Identity", "Strided", "Reshape")) is not None:
+        if editor.graph.shape(tensor) != () or editor.graph.shape(copy.inputs[0]) != ():
+            break
+        tensor = copy.inputs[0]
+    return tensor
+
+
+def _round_by_found(editor: GraphEditor, node: Node, quantize: Node) -> None:
+    """Makes of a DequantizeLinear x / scale, rounded, between the limits less the zero point, times scale."""
+    x, scale, zero_point = quantize.inputs
+
+    def add(op: str, *inputs: str, **attributes: Any) -> str:
+        return editor.insert_before(node, op, f"{node.name}/{op}", list(inputs), attributes)
+
+    info = np.iinfo(editor.graph.tensors[quantize.output].dtype)
+    zero = add("Elementwise", zero_point, function="cast", dtype="float32", alpha=0.0, beta=0.0)
+    low, high = (
+        add("Sub", editor.add_constant(f"{node.name}/{at}", np.array(value, np.float32)), zero)
+        for at, value in (("low", info.min), ("high", info.max))
+    )
+    steps = add("Max", add("Round", add("Div", x, scale)), low)
+    editor.rewrite(node, "Mul", [add("Min", steps, high), scale], {})
 
 
 def _rounded_before(editor: GraphEditor) -> list[str]:

@@ -149,6 +149,7 @@ def test_products_of_what_is_quantised_as_it_runs_are_those_of_floats(
     graph = convert(model)[0]
     ops = [node.op for node in graph.nodes]
     assert ops[-1] == op and not {"StridedProduct", "WindowedProduct"} & {*ops}
+    assert all(graph.shape(node.output) == () for node in graph.nodes if node.op == "Elementwise")  # no casts but these
     inputs = inputs_of(graph, low=-8.0, high=8.0)
     np.testing.assert_allclose(evaluate(graph, inputs)["y"], run_onnxruntime(model, inputs)[0], rtol=1e-5, atol=1e-5)
 
