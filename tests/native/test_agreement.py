@@ -187,6 +187,18 @@ def test_a_sum_of_millions_keeps_what_comes_last(cpu: Farmrt, inner: int) -> Non
     np.testing.assert_allclose(outputs[total], 0.1 * count, rtol=1e-4)
 
 
+@pytest.mark.parametrize("count", [63, 64, 200])
+def test_a_cpu_reduces_neighbours_whatever_their_number(cpu: Farmrt, count: int) -> None:
+    """It combines 64 at once; the greatest and the least are among the last ones, and a NaN is both."""
+    values = np.random.default_rng(1).normal(size=(3, count)).astype(np.float32)
+    values[0, -2:], values[1, 0] = (9, -9), np.nan
+    for op in ("ReduceMax", "ReduceMin", "ReduceMean", "ReduceSum"):
+        make = GraphMaker()
+        graph = make.finish(make.add(op, make.input(3, count), axes=(1,), keepdims=True))
+        expected = evaluate(graph, {"x0": values})[graph.outputs[0]]
+        assert_close(run_on(cpu, lower(graph, CPU), {"x0": values})[graph.outputs[0]], expected, 2e-5)
+
+
 @pytest.mark.parametrize("size", NEAREST_RESIZES, ids=str)
 def test_cpu_takes_the_pixels_of_every_nearest_mode(cpu: Farmrt, size: tuple[int, int]) -> None:
     model = nearest_resizes(size, NEAREST_RESIZES[size])
