@@ -44,6 +44,7 @@ OPBENCH_CASES = (
     _conv(1024, 7, 1024, k=1),
     *(_conv(c, size, c, group=c, stride=s) for c, size, s in ((32, 112, 1), (64, 112, 2), (128, 56, 1), (512, 14, 1))),
     _conv(240, 28, 240, k=5, group=240),
+    _conv(72, 56, 72, k=5, stride=2, group=72),
     _conv(128, 7, 256, k=7),
     _conv(256, 14, 256, bits=8),
     *(_conv(c, size, c, k=1, bits=8) for c, size in ((256, 28), (1024, 7))),
