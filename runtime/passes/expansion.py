@@ -58,10 +58,11 @@ def _scaled_product(graph: Graph, node: Node, writers: Mapping[str, Node]) -> On
         if whole is None or both is None or both.op != "Mul" or whole.op not in ("MatMulInteger", "ConvInteger"):
             continue
         for a_scale, b_scale in (both.inputs, both.inputs[::-1]):
-            columns = graph.shape(whole.inputs[1])[-1:] if whole.op == "MatMulInteger" else ()
+            b = graph.shape(whole.inputs[1])
+            columns = b[-1:] if whole.op == "MatMulInteger" and len(b) > 1 else ()
             fits = graph.shape(b_scale) in ((), (1,), columns) and math.prod(graph.shape(a_scale)) == 1
-            if fits and b_scale in graph.constants and whole.input(2) and whole.input(3):
-                operands = (whole.inputs[0], a_scale, whole.inputs[2], whole.inputs[1], b_scale, whole.inputs[3])
+            if fits and b_scale in graph.constants:
+                operands = (whole.inputs[0], a_scale, whole.input(2), whole.inputs[1], b_scale, whole.input(3))
                 return OnnxNode(whole.op, node.name, operands, tuple(node.outputs), 0, whole.attrs)
     return None
 

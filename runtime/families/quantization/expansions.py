@@ -89,7 +89,7 @@ def _called(
 def _dequantized(node: OnnxNode, builder: GraphBuilder, first: int, axis: int) -> str:
     """Real values of an operand that scale and zero point follow; `axis`: of several of these."""
     x, scale, zero_point = node.inputs[first : first + 3]
-    if len(builder.shape(scale)) < 2 and len(builder.shape(zero_point)) < 2:
+    if all(len(builder.shape(each)) < 2 for each in (scale, zero_point) if each):
         return _called(node, builder, "DequantizeLinear", (x, scale, zero_point), axis=axis)
     emit = Emitter(node, builder)
     whole = emit.op("Sub", emit.cast(x, "int32"), emit.cast(zero_point, "int32"))
@@ -122,8 +122,8 @@ def _matrix_zero_point(emit: Emitter, zero_point: str, is_left: bool) -> str:
 def scaled_product(node: OnnxNode, builder: GraphBuilder, known: dict[tuple[str, ...], str]) -> None:
     """An integer product, MatMulInteger or ConvInteger, that is multiplied by both scales, of what these stand for.
 
-    Inputs are those of QLinearMatMul up to its second zero point; `known`: what left ones are as floats. Sums of
-    integers in floats are off by a last digit.
+    Inputs are those of QLinearMatMul up to its second zero point, where zero points may be absent; `known`: what left
+    ones are as floats. Sums of integers in floats are off by a last digit.
     """
     left, of_weights = node.inputs[:3], len(builder.shape(node.input(3))) - 1 if node.op == "MatMulInteger" else 0
     if left not in known:

@@ -117,10 +117,7 @@ def ended_tidily(process: subprocess.Popen[bytes]) -> None:
     assert lease_holder() == ""
 
 
-MOMENTS: dict[str, Callable[[], bool]] = {
-    "search": lambda: trials() >= 5,
-    "comparison": said("default against tuned"),
-}
+MOMENTS: dict[str, Callable[[], bool]] = {"search": lambda: trials() >= 5, "comparison": said("default against tuned")}
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
