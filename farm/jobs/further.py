@@ -8,13 +8,12 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from farm.config.deployment import Runtime
 from farm.config.execution import Execution
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData
-from farm.jobs.validate import Validation, further_thresholds, with_half_range
+from farm.jobs.validate import Validation, further_thresholds, runtime_of, with_half_range
 from farm.model import metrics
 from farm.model.further_cases import OWN, FurtherCase, FurtherCases
 from farm.model.stepwise import departures
@@ -78,7 +77,7 @@ def _judged_by_steps(
     opened.first_round()
     values = {**data.inputs, **opened.read_outputs(plan)}
     target = plan.target
-    thresholds = metrics.default_thresholds("cpu" if target.memory == "cpu" else "gpu", target.precision)
+    thresholds = metrics.default_thresholds(runtime_of(target), target.precision)
     for node, reason in departures(graph, values, target.precision, thresholds):
         told = f"operator {node.name!r} ({node.op}) departs from what it makes of its inputs: {reason}"
         return dataclasses.replace(validation, ending=Ending(status=Status.WRONG_RESULT, reason=told))
@@ -98,7 +97,7 @@ def keeping(
 
     def load(further: FurtherCases) -> Plan:
         settings, own = prepared.settings, dataclasses.replace(prepared, graph=further.graph)
-        runtime: Runtime = "cpu" if target.memory == "cpu" else "gpu"
+        runtime = runtime_of(target)
         chosen = choice and _for_cases(choice, further)
         plan, plan_file = opened.planner.plan(own, runtime, target, further.kept, chosen, f"{runtime}.further", cpu)
         write_plan(plan, plan_file)

@@ -24,10 +24,11 @@ from runtime.types import ElementType, Precision
 
 def thresholds_for(prepared: Prepared, target: Target) -> Thresholds:
     """What the outputs of a plan for a target must keep."""
-    return thresholds_of(prepared, _runtime_of(target), target.precision)
+    return thresholds_of(prepared, runtime_of(target), target.precision)
 
 
-def _runtime_of(target: Target) -> Runtime:
+def runtime_of(target: Target) -> Runtime:
+    """The runtime that plans for a target are of."""
     return "cpu" if target.memory == "cpu" else "gpu"
 
 
@@ -42,7 +43,7 @@ def thresholds_of(prepared: Prepared, runtime: Runtime, precision: Precision) ->
 
 def further_thresholds(prepared: Prepared, target: Target) -> tuple[Thresholds, Thresholds]:
     """Of outputs for further inputs, and of inner tensors: the default, or the file's similarity if that is looser."""
-    runtime = _runtime_of(target)
+    runtime = runtime_of(target)
     asked = [thresholds_for(prepared, target)] if runtime in prepared.settings.validation_threshold else []
     outputs, inner = (
         metrics.loosest(metrics.for_sums(table[runtime, target.precision], longest_sum(prepared.graph)), *asked)
@@ -89,7 +90,7 @@ def compare_outputs(
     """
     if not target.computes:
         return Validation()
-    return _compared(prepared, _runtime_of(target), target.precision, expected, actual)
+    return _compared(prepared, runtime_of(target), target.precision, expected, actual)
 
 
 def _compared(

@@ -5,7 +5,7 @@ activation (passes/fake_quantization.py); what is left becomes steps in integers
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from runtime.families.quantization.expansions import scaled_product
 from runtime.families.quantization.rows import INTEGER_OPERATORS
@@ -36,18 +36,10 @@ def _scaled_products(graph: Graph) -> list[str]:
     So ONNX Runtime writes what it quantises dynamically. The integer product itself is left, which nobody may read now.
     """
     writers = {node.output: node for node in graph.nodes}
-    found = {node.name: product for node in graph.nodes if (product := _scaled_product(graph, node, writers))}
-    if found:
-        nodes = graph.nodes
-        builder = GraphBuilder.over(graph, (node for node in nodes if node.name not in found))
-        known: dict[tuple[str, ...], str] = {}
-        for node in nodes:
-            if node.name in found:
-                scaled_product(found[node.name], builder, known)
-            else:
-                graph.nodes.append(node)
-        builder.settle()
-    return list(found)
+    found = {node.output: product for node in graph.nodes if (product := _scaled_product(graph, node, writers))}
+    known: dict[tuple[str, ...], str] = {}
+    _replace(graph, found, lambda node, builder: scaled_product(found[node.output], builder, known))
+    return [product.name for product in found.values()]
 
 
 def _scaled_product(graph: Graph, node: Node, writers: Mapping[str, Node]) -> OnnxNode | None:
@@ -73,18 +65,27 @@ def _is_cast(node: Node, dtype: str) -> bool:
 
 def _expanded(graph: Graph, operators: Collection[str]) -> list[str]:
     """Puts other nodes in the place of those of some operators."""
-    nodes = graph.nodes
-    expanded = [node.name for node in nodes if node.op in operators]
-    if not expanded:
-        return []
-    builder = GraphBuilder.over(graph, (node for node in nodes if node.op not in operators))
-    for node in nodes:
-        if node.op not in operators:
-            graph.nodes.append(node)
-            continue
+
+    def expand(node: Node, builder: GraphBuilder) -> None:
         known = graph.tensors[node.output].quantization
         source = OnnxNode(node.op, node.name, tuple(node.inputs), tuple(node.outputs), 0, node.attrs)
         EXPANSIONS[node.op](source, builder)
         builder.describe(node.output, known)
+
+    found = {node.output: node.name for node in graph.nodes if node.op in operators}
+    _replace(graph, found, expand)
+    return list(found.values())
+
+
+def _replace(graph: Graph, outputs: Collection[str], write: Callable[[Node, GraphBuilder], None]) -> None:
+    """Lets `write` add other nodes in the place of those that write these; the others stay where they are."""
+    if not outputs:
+        return
+    nodes = graph.nodes
+    builder = GraphBuilder.over(graph, (node for node in nodes if node.output not in outputs))
+    for node in nodes:
+        if node.output in outputs:
+            write(node, builder)
+        else:
+            graph.nodes.append(node)
     builder.settle()
-    return expanded

@@ -99,20 +99,28 @@ def _scalar_of(editor: GraphEditor, tensor: str) -> str:
 
 
 def _round_by_found(editor: GraphEditor, node: Node, quantize: Node) -> None:
-    """Makes of a DequantizeLinear x / scale, rounded, between the limits less the zero point, times scale."""
+    """The same as `_round_in_floats` with a scale and a zero point that are scalars of the graph."""
     x, scale, zero_point = quantize.inputs
-
-    def add(op: str, *inputs: str, **attributes: Any) -> str:
-        return editor.insert_before(node, op, f"{node.name}/{op}", list(inputs), attributes)
-
     info = np.iinfo(editor.graph.tensors[quantize.output].dtype)
-    zero = add("Elementwise", zero_point, function="cast", dtype="float32", alpha=0.0, beta=0.0)
+    zero = _add(editor, node, "Elementwise", zero_point, function="cast", dtype="float32", alpha=0.0, beta=0.0)
     low, high = (
-        add("Sub", editor.add_constant(f"{node.name}/{at}", np.array(value, np.float32)), zero)
+        _add(editor, node, "Sub", editor.add_constant(f"{node.name}/{at}", np.array(value, np.float32)), zero)
         for at, value in (("low", info.min), ("high", info.max))
     )
-    steps = add("Max", add("Round", add("Div", x, scale)), low)
-    editor.rewrite(node, "Mul", [add("Min", steps, high), scale], {})
+    editor.rewrite(node, "Mul", [_between(editor, node, _steps_in(editor, node, x, scale), low, high), scale], {})
+
+
+def _add(editor: GraphEditor, node: Node, op: str, *inputs: str, **attributes: Any) -> str:
+    """A step before a node, with its name."""
+    return editor.insert_before(node, op, f"{node.name}/{op}", list(inputs), attributes)
+
+
+def _steps_in(editor: GraphEditor, node: Node, x: str, scale: str) -> str:
+    return _add(editor, node, "Round", _add(editor, node, "Div", x, scale))
+
+
+def _between(editor: GraphEditor, node: Node, steps: str, low: str, high: str) -> str:
+    return _add(editor, node, "Min", _add(editor, node, "Max", steps, low), high)
 
 
 def _rounded_before(editor: GraphEditor) -> list[str]:
@@ -142,15 +150,12 @@ def _round_in_floats(editor: GraphEditor, node: Node, x: str, known: Quantizatio
     def constant(what: str, value: Array) -> str:
         return editor.add_constant(f"{node.name}/{what}", value)
 
-    def add(op: str, *inputs: str, **attributes: float) -> str:
-        return editor.insert_before(node, op, f"{node.name}/{op}", list(inputs), attributes)
-
-    steps = add("Round", add("Div", x, by := constant("scale", scale)))
+    steps = _steps_in(editor, node, x, by := constant("scale", scale))
     low, high = info.min - zero, info.max - zero
     if np.ptp(zero) == 0:
-        limited = add("Clip", steps, alpha=float(low.flat[0]), beta=float(high.flat[0]))
+        limited = _add(editor, node, "Clip", steps, alpha=float(low.flat[0]), beta=float(high.flat[0]))
     else:
-        limited = add("Min", add("Max", steps, constant("lowest", low)), constant("highest", high))
+        limited = _between(editor, node, steps, constant("lowest", low), constant("highest", high))
     editor.rewrite(node, "Mul", [limited, by], {})
 
 
