@@ -5,6 +5,9 @@ from typing import TypeVar
 
 from onnx import NodeProto
 
+from runtime.errors import UnsupportedError
+from runtime.importers.functions import node_name
+
 DOMAIN = "com.microsoft"
 OPSET = 21
 
@@ -42,3 +45,20 @@ def function_text(
     inputs, outputs = (", ".join(names.split()) for names in (reads, writes))
     head = f'<domain: "{DOMAIN}", opset_import: ["": {opset}]> {proto.op_type} {declared} ({inputs}) => ({outputs})'
     return f"{head} {{ {body} }}"
+
+
+def constant(name: str, value: float | Sequence[int]) -> str:
+    """The node of a constant: a float, or whole numbers."""
+    kind = f"value_float = {value:.9g}" if isinstance(value, float) else f"value_ints = {list(value)}"
+    return f"{name} = Constant <{kind}> () "
+
+
+def unsupported(proto: NodeProto, what: str, supported: object = "none") -> UnsupportedError:
+    """The refusal of a node, with its name."""
+    return UnsupportedError(f"{proto.op_type} '{node_name(proto)}': {what}; supported: {supported}")
+
+
+def refuse_input(proto: NodeProto, index: int, what: str) -> None:
+    """Raises UnsupportedError where a node has an input."""
+    if is_given(proto, index):
+        raise unsupported(proto, f"{what} '{proto.input[index]}'")

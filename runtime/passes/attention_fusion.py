@@ -79,19 +79,36 @@ def _strides(view: SourceView, transposed: bool = False) -> Shape:
 
 
 def _softmax(editor: GraphEditor, tensor: str) -> tuple[Node | None, bool]:
-    """The softmax that writes a tensor, and whether 0 takes the place of weights that are NaN, as PyTorch writes it."""
+    """The softmax that writes a tensor, and whether 0 takes the place of weights where all keys are hidden."""
     node = editor.sole_producer(tensor, "Softmax", "Elementwise")
     if node is None or node.op == "Softmax":
         return node, False
-    if node.attrs["function"] != "where":
+    if node.attrs["function"] != "where" or editor.scalar(node.inputs[1]) != 0:
         return None, False
-    condition, instead, weights = node.inputs
-    test = editor.sole_producer(condition, "Elementwise")
-    if test is None or test.attrs["function"] != "is_nan" or test.inputs != [weights] or editor.scalar(instead) != 0:
+    condition, _, weights = node.inputs
+    test, softmax = editor.sole_producer(condition, "Elementwise"), editor.producer(weights, "Softmax")
+    if test is None or softmax is None or editor.graph.shape(weights) != editor.graph.shape(tensor):
         return None, False
-    seen_elsewhere = len(editor.readers(weights)) > len((test, node)) or weights in editor.graph.outputs
-    same_shape = editor.graph.shape(weights) == editor.graph.shape(tensor)
-    return (editor.producer(weights, "Softmax") if same_shape and not seen_elsewhere else None), True
+    readers = editor.readers(weights)
+    alone = weights not in editor.graph.outputs and all(reader in (test, node) for reader in readers)
+    hidden = _is_nan(test, weights) or _hides_all(editor, test, softmax)
+    return (softmax if alone and hidden else None), True
+
+
+def _is_nan(test: Node, weights: str) -> bool:
+    """Whether weights are tested as PyTorch writes it."""
+    return bool(test.attrs["function"] == "is_nan") and test.inputs == [weights]
+
+
+def _hides_all(editor: GraphEditor, test: Node, softmax: Node) -> bool:
+    """Whether a test is of a mask that hides all keys of a query, as ONNX defines attention."""
+    added = editor.producer(softmax.inputs[0], "Add")
+    if test.attrs["function"] != "equal" or editor.scalar(test.inputs[1]) != -np.inf or added is None:
+        return False
+    most = editor.producer(test.inputs[0], "ReduceMax")
+    if most is None or most.inputs[0] not in added.inputs or not most.attrs["keepdims"]:
+        return False
+    return tuple(most.attrs["axes"]) == (len(editor.graph.shape(most.inputs[0])) - 1,)
 
 
 def _leaves_a_key(editor: GraphEditor, mask: str) -> bool:

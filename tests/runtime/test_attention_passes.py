@@ -150,16 +150,22 @@ def test_weights_made_safe_that_something_else_reads_stay(make: GraphMaker) -> N
     unchanged(fuse_attention, make, make.add("MatMul", kept, split(make)), weights)
 
 
-ONNX_ATTENTION: dict[str, dict[str, object]] = {"plain": {}, "causal": {"is_causal": 1}, "scaled": {"scale": 0.25}}
+ONNX_ATTENTION: dict[str, dict[str, object]] = {
+    **{"plain": {}, "causal": {"is_causal": 1}, "scaled": {"scale": 0.25}},
+    **{"masked": {}, "hidden": {"is_causal": 1}},
+}
 
 
 @pytest.mark.parametrize("form", ONNX_ATTENTION)
 def test_attention_as_onnx_defines_it_is_one_operator(form: str) -> None:
-    shapes = {"q": (2, 3, 5, 8), "k": (2, 3, 5, 8), "v": (2, 3, 5, 8)}
+    masks = {"mask": (2, 1, 5, 5)} if form in ("masked", "hidden") else {}
+    shapes = {"q": (2, 3, 5, 8), "k": (2, 3, 5, 8), "v": (2, 3, 5, 8), **masks}
     model = one_op("Attention", shapes, opset=23, **ONNX_ATTENTION[form])
     inputs = {name: random_array(shape, index) for index, (name, shape) in enumerate(shapes.items())}
+    if form == "hidden":
+        inputs["mask"][1, 0, 2] = -np.inf
     graph, _ = convert(model)
-    assert operators(graph) == ["Attention"]
+    assert [op for op in operators(graph) if op != "Add"] == ["Attention"]
     expected = evaluate(import_onnx(model), inputs)["y"]
     np.testing.assert_allclose(evaluate(graph, inputs)["y"], expected, rtol=1e-5, atol=1e-6)
 
