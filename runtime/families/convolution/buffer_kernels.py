@@ -98,6 +98,12 @@ _ROW_TILES = tuple(
     variant(BLOCK=block, VECTOR=16, PIXELS=pixels, FMA=1, STRIDE=2) for block, pixels in ((64, 6), (32, 7), (16, 14))
 )
 _ROW_FAMILIES = ("pocl-3.1-avx512", "cpu-avx512")
+# Without wide tiles of one pixel, which are for images of a few.
+_PLANES_VARIANTS = (*(each for each in tile.VARIANTS if each["VECTOR"] < 16 or each["PIXELS"] > 1), *_ROW_TILES)
+_PLANES_DEFAULTS = {
+    family: (*(_ROW_TILES if family in _ROW_FAMILIES else ()), *(each for each in tiles if each in _PLANES_VARIANTS))
+    for family, tiles in tile.DEFAULTS.items()
+}
 
 
 def _planes_cost(dims: Dims, chosen: Variant) -> float:
@@ -188,8 +194,8 @@ BUFFER_KERNELS = (
         _planes_shapes,
         lambda dims, chosen: tile.tile_grid(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], chosen),
         floats="act_a act_b",
-        variants=(*tile.VARIANTS, *_ROW_TILES),
-        defaults={**tile.DEFAULTS, **{family: (*_ROW_TILES, *tile.DEFAULTS[family]) for family in _ROW_FAMILIES}},
+        variants=_PLANES_VARIANTS,
+        defaults=_PLANES_DEFAULTS,
         cost=_planes_cost,
         rule=_planes_rule,
         macs=lambda dims: conv2d_macs({"groups": 1, **dims}),
