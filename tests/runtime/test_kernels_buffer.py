@@ -15,7 +15,7 @@ import pytest
 
 from farm.farmrt.drivers import Driver
 from runtime.kernels import table
-from runtime.kernels.buffer.spec import BufferKernel
+from runtime.kernels.buffer.spec import BufferKernel, local_size_of
 from runtime.kernels.source import program_source
 from runtime.kernels.spec import ArgumentForm, Variant
 from runtime.target import Target
@@ -183,13 +183,13 @@ def test_every_kernel_has_cases() -> None:
 @pytest.mark.parametrize(
     ("family", "pixels", "cores", "size"),
     [
-        ("cpu", 784, 2, (8, 1)),
-        ("cpu-avx512", 784, 2, (8, 1)),
+        ("cpu", 784, 2, (8, 8)),
+        ("cpu-avx512", 784, 2, (7, 2)),  # 16 groups of 7 tiles, in both blocks of channels
         ("pocl-3.1", 784, 2, (16, 1)),  # 131 tiles in each of 8 blocks
         ("pocl-3.1", 49, 1, (16, 1)),
         ("pocl-3.1", 49, 2, (1, 1)),
         ("pocl-3.1", 784, 64, (1, 1)),
-        ("cpu-avx512", 49, 2, (4, 1)),  # 7 tiles in each of 2 blocks of channels
+        ("cpu-avx512", 49, 2, (1, 2)),  # 7 tiles in each of 2 blocks of channels
         ("cpu-avx512", 49, 64, (1, 1)),
     ],
 )
@@ -201,6 +201,23 @@ def test_work_groups_are_small_where_that_costs_no_build_or_cores_had_none(
     dims = {"pixels": pixels, "in_c": 64, "out_c": 128}
     chosen = kernel.default_variant(dims, unit)
     assert chosen and kernel.local_size and kernel.local_size(dims, chosen, unit) == size
+
+
+@pytest.mark.parametrize(
+    ("grid", "cores", "size"),
+    [
+        ((30, 2, 14), 2, (30, 2, 1)),  # 7 rows for each of two cores
+        ((30, 2, 7), 2, (1, 2, 7)),  # of 7 rows one core had 4: 15 vectors of channels for each
+        ((30, 2, 112), 2, (30, 2, 7)),
+        ((30, 2, 112), 64, (4, 1, 4)),  # too few rows for shares of them
+        ((300, 9, 112), 2, (256, 1, 7)),  # as many as a group may have
+    ],
+)
+def test_launches_that_follow_each_other_give_a_core_the_same_rows(
+    grid: tuple[int, ...], cores: int, size: tuple[int, ...]
+) -> None:
+    unit = Target("host", "host", gpu_family="cpu", compute_units=cores, max_work_group_size=2048)
+    assert local_size_of(grid, (4, 1, 4), unit, 2) == size
 
 
 @pytest.mark.parametrize(

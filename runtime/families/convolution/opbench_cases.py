@@ -26,7 +26,7 @@ def _conv(
 
 
 OPBENCH_CASES = (
-    _conv(3, 224, 32, stride=2),
+    *(_conv(3, 224, out, stride=2) for out in (16, 32)),
     _conv(3, 224, 64, k=7, stride=2),
     _conv(3, 227, 96, k=11, stride=4),
     _conv(64, 56, 64),

@@ -42,7 +42,7 @@ def _work_items(dims: Dims, chosen: Variant) -> WorkItems:
 def _local_size(items: WorkItems, chosen: Variant, target: Target) -> WorkItems:
     if chosen.get("LANES"):
         return lanes_local_size(items, chosen, target)
-    return local_size_of(items, (2, 1), (2, 1), target)
+    return local_size_of(items, (2, 1), target)
 
 
 def _matmul_shapes(dims: Dims, defines: Defines) -> Shapes:

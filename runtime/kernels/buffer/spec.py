@@ -35,6 +35,8 @@ _GROUPS_A_CORE = 2
 # PoCL's threads take from a pile of work groups: of those that are left their share, and one more. Of few that is too
 # many: of four, three. A group costs 10 ns.
 _POCL_GROUPS_A_CORE = 16
+_SHARED_GROUPS_A_CORE = 8  # along the axis that is shared
+_EQUAL = 1.1  # the largest of shares that count as equal, in equal ones
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -61,7 +63,7 @@ def buffer_kernel(
     macs: Callable[[Dims], int] = no_macs,
     packed: bool = False,
     cpu_local: WorkItems = (),
-    free_cpu_local: WorkItems = (),
+    row_axis: int | None = None,
     local: Callable[[WorkItems, Variant, Target], WorkItems] | None = None,
     tunable: bool = True,
     cpu: bool = True,
@@ -74,7 +76,8 @@ def buffer_kernel(
     `tensors` are blank-separated `name:form`, `ints` what `ranged_ints` reads, `floats` names. The source is
     `<source or name>.buffer.cl`. `packed`: the weights lie in blocks of PACK (if not given: BLOCK) rows. `cpu_local`:
     default local size on a CPU, the same for all launches that give its cores enough to do, since PoCL compiles a
-    kernel once for each; `free_cpu_local`: the same where the driver compiles a kernel once for all (families `cpu`).
+    kernel once for each; `row_axis`: along it the pixels of the output lie, which a driver that compiles a kernel once
+    for all (families `cpu`) then shares among the cores.
     `local`: default local size of work items and a variant, where it is not `default_buffer_local_size`.
     """
     forms = (argument.split(":") for argument in tensors.split())
@@ -97,7 +100,7 @@ def buffer_kernel(
         local_size=lambda dims, chosen, target: (
             local(work_items(dims, chosen), chosen, target)
             if local
-            else local_size_of(work_items(dims, chosen), cpu_local, free_cpu_local or cpu_local, target)
+            else local_size_of(work_items(dims, chosen), cpu_local, target, row_axis)
         ),
         block=(lambda chosen: chosen.get("PACK", chosen["BLOCK"])) if packed else None,
         macs=macs,
@@ -118,14 +121,41 @@ def _compiler_aborts(chosen: Variant, target: Target) -> str:
     return ""
 
 
-def local_size_of(grid: WorkItems, cpu_local: WorkItems, free_cpu_local: WorkItems, target: Target) -> WorkItems:
+def local_size_of(grid: WorkItems, cpu_local: WorkItems, target: Target, row_axis: int | None = None) -> WorkItems:
     """The default local size of work items; the other arguments are those of `buffer_kernel`."""
     if not cpu_local or not runs_on_cpu(target.gpu_family):
         return default_buffer_local_size(grid, target)
     if wider_family(target.gpu_family) != "pocl":
-        return _with_groups_for_all(grid, free_cpu_local, _GROUPS_A_CORE * target.compute_units)
+        shared = None if row_axis is None else _shared_axis(grid, row_axis, target.compute_units)
+        if shared is not None:
+            return _shared_along(grid, shared, target)
+        return _with_groups_for_all(grid, cpu_local, _GROUPS_A_CORE * target.compute_units)
     enough = 1 if target.compute_units == 1 else _POCL_GROUPS_A_CORE * target.compute_units
     return cpu_local if _groups(grid, cpu_local) >= enough else (1, *cpu_local[1:])  # two, since it builds for each
+
+
+def _shared_axis(grid: WorkItems, row_axis: int, cores: int) -> int | None:
+    """The axis to share among cores: that of the rows, or where its shares are not equal, the one whose are most."""
+    shares = {
+        axis: ceil_div(extent, cores) * cores / extent
+        for axis, extent in enumerate(grid)
+        if extent >= _GROUPS_A_CORE * cores
+    }
+    return row_axis if shares.get(row_axis, math.inf) <= _EQUAL else min(shares, key=shares.__getitem__, default=None)
+
+
+def _shared_along(grid: WorkItems, shared: int, target: Target) -> WorkItems:
+    """A local size with groups along one axis, and none, if they may be so large, along the others.
+
+    Intel's driver halves the axis that has the most groups. Where the halves of each launch are the same pixels, a core
+    reads what it has written itself, in a third of the time that it takes from another core's cache.
+    """
+    size, most = grid[shared] // (_SHARED_GROUPS_A_CORE * target.compute_units), target.max_work_item_sizes
+    local = [1] * len(grid)
+    for axis in sorted(range(len(grid)), key=lambda axis: axis != shared):
+        limit = min(most[axis], target.max_work_group_size // math.prod(local))
+        local[axis] = max(1, min(size if axis == shared else grid[axis], limit))
+    return tuple(local)
 
 
 def _groups(grid: WorkItems, local: WorkItems) -> int:

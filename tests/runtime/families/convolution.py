@@ -137,6 +137,9 @@ CASES: dict[str, Case] = {
     "conv2d planes rows": conv2d_planes(
         3, 112, window((9, 33), (3, 3), (1, 2), pad=(1, 1, 1, 1), dilation=(1, 2), batch=2)
     ),
+    "conv2d planes rows of few channels": conv2d_planes(
+        3, 16, window((7, 57), (3, 3), (2, 2), pad=(1, 1, 1, 1), batch=2), Unary.CLAMP, residual=1
+    ),
     "conv2d planes of short rows": conv2d_planes(2, 64, window((4, 4), (2, 2), (2, 2))),
     "conv2d planes one pixel": conv2d_planes(1, 1, window((1, 1), (1, 1))),
     "conv2d window beyond": conv2d(4, 4, 1, window((2, 2), (5, 5), pad=(2, 2, 2, 2))),
