@@ -400,8 +400,12 @@ INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTER
     const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
     const float *bias = end.bias;
     lanes low = least(&end), high = most(&end);
+    const bool is_found = end.bytes & RT_BYTES_FOUND;
 #ifdef SIGNED
-    bias += tile->signed_bias;
+    const int32_t zero = end.zero - 128;
+    if (!is_found) bias += tile->signed_bias;
+#else
+    const int32_t zero = end.zero;
 #endif
     sums_part(sum, pixels, blocks * PARTS_OF_SUMS);
     UNROLLED for (int b = 0; b < blocks; b++) {
@@ -409,9 +413,16 @@ INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTER
         UNROLLED for (int part = 0; part < PARTS; part++) {
             lanes scale = crossed(load(end.scales + channel + part * LANES), CROSSED);
             lanes start = crossed(load(bias + channel + part * LANES), CROSSED), v[PIXELS];
+            ints less = {0}, offset = (ints){0} + 1;
+            if (is_found) {
+                const float *behind = bias + end.shifts + channel + part * LANES;
+                less = (ints)crossed(load(behind), CROSSED) * zero;
+                if (end.bytes & RT_BYTES_OFFSETS) offset = (ints)crossed(load(behind + end.shifts), CROSSED);
+                scale *= end.step;
+            }
             UNROLLED for (int p = 0; p < pixels; p++) {
-                ints whole = totals(sum[p] + b * PARTS_OF_SUMS + part * PARTIALS);
-                if (tile->starts != NULL) whole += tile->starts[p];
+                ints whole = totals(sum[p] + b * PARTS_OF_SUMS + part * PARTIALS) - less;
+                if (tile->starts != NULL) whole += offset * tile->starts[p];
                 v[p] = __builtin_convertvector(whole, lanes) * scale + start;
             }
             results_store(&end, v, pixels, plane + part * LANES, tile->y_pixel, low, high, CROSSED);
@@ -529,6 +540,34 @@ VARIANTS(3)
 VARIANTS(4)
 static void (*const variants[4][6])(const group *own) = {ROW_OF(1), ROW_OF(2), ROW_OF(3), ROW_OF(4)};
 
+/* The sum of a block of bytes. */
+INLINE int32_t block_total(const uint8_t *x) {
+#if defined(__SSE2__) && RT_BLOCK == 16
+    const __m128i halves = _mm_sad_epu8(_mm_loadu_si128((const __m128i *)(const void *)x), _mm_setzero_si128());
+    return _mm_cvtsi128_si32(halves) + _mm_extract_epi16(halves, 4);
+#else
+    int32_t total = 0;
+    UNROLLED for (int i = 0; i < RT_BLOCK; i++) total += x[i];
+    return total;
+#endif
+}
+
+/* rt_quantized_kernels.totals */
+static void inputs_total(const rt_quantized_tile *tile, int32_t zero, int32_t *totals_of) {
+    const uint32_t whole = tile->channels / RT_BLOCK * RT_BLOCK;
+    for (uint32_t p = 0; p < tile->pixels; p++) {
+        int32_t total = 0;
+        for (uint32_t t = 0; t < tile->taps; t++) {
+            const uint8_t *x = tile->rows[t * RT_BLOCKED_PIXELS + p];
+            if (x == tile->zeros) continue;
+            for (uint32_t c = 0; c < whole; c += RT_BLOCK, x += tile->plane) total += block_total(x);
+            for (uint32_t c = 0; c < tile->channels - whole; c++) total += x[c];
+            total -= (int32_t)tile->channels * zero;
+        }
+        totals_of[p] = total;
+    }
+}
+
 /* rt_quantized_kernels.product */
 static void product(const rt_quantized_tile *tile) {
     element buffer[TILE_PIXELS][ROW];
@@ -588,7 +627,8 @@ typedef struct {
 } quad_end;
 
 INLINE quad_end quad_end_of(const rt_quantized_end *end) {
-    quad_end made = {.end = *end, .scale = load(end->scales), .bias = load(end->bias), .low = least(end), .high = most(end)};
+    quad_end made = {.end = *end, .bias = load(end->bias), .low = least(end), .high = most(end)};
+    made.scale = load(end->scales) * end->step;
     if (end->bytes & RT_BYTES_FIXED) made.fixed = fixed_lanes_of(end, end->bias, 0, false);
     made.fixed.start = (ints){0}; /* weights_move */
     return made;
@@ -821,4 +861,4 @@ static void lookup(const uint8_t *x, const uint8_t *table, int64_t count, uint8_
 }
 
 extern const rt_quantized_kernels NAME(rt_quantized_kernels_);
-const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product, depthwise, lookup};
+const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product, inputs_total, depthwise, lookup};
