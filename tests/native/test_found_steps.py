@@ -14,7 +14,9 @@ import pytest
 from onnx import TensorProto
 
 from runtime.convert import convert
+from runtime.families.quantization.quantized_lowering import fuse_roundings_to_ranges
 from runtime.graph import Graph
+from runtime.lowering.builder import ROUND_TO_RANGE
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.options import CpuOptions
 from runtime.native.build import build_farmrt
@@ -150,6 +152,43 @@ def test_results_are_those_of_onnxruntime(farmrt: Farmrt, name: str, block: int,
 @pytest.mark.parametrize("name", ["rows that fill no quad", "3x3", "1x1 of few channels", "depthwise"])
 def test_any_range(farmrt: Farmrt, name: str, inputs: str) -> None:
     check(farmrt, name, 16, inputs=inputs)
+
+
+def read_in_floats() -> onnx.ModelProto:
+    """What is rounded is read in floats alone."""
+    nodes: list[tuple[Any, ...]] = [("DynamicQuantizeLinear", "x", "q s z", {}), ("DequantizeLinear", "q s z", "d", {})]
+    return quantized([*nodes, ("Add", "d x", "y", {})], {}, (2, 24, 5, 7))
+
+
+def has_results_of_onnxruntime(farmrt: Farmrt, model: onnx.ModelProto, plan: Plan) -> bool:
+    shape = tuple(dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim)
+    x = RANDOM.normal(0.3, 1, shape).astype(np.float32)
+    farmrt.run_loaded(farmrt.load_files(encode_plan(plan), plan.data, threads=2), {"x": x})
+    expected = run_onnxruntime(model, {"x": x})[0]
+    return np.allclose(farmrt.output("y").reshape(expected.shape), expected, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_floats_are_had_of_the_bytes_where_they_are_read(farmrt: Farmrt, block: int) -> None:
+    model = read_in_floats()
+    plan = lower(convert(model)[0], CPU, Options(cpu=CpuOptions(block)))
+    assert [step.kernel.name for step in plan.steps[:2]] == ["quantized_reorder"] * 2
+    assert has_results_of_onnxruntime(farmrt, model, plan)
+
+
+def test_what_is_to_be_had_stays_and_what_is_chosen_so_is_rounded_in_floats(farmrt: Farmrt) -> None:
+    model = read_in_floats()
+    graph = convert(model)[0]
+    found = fuse_roundings_to_ranges(graph, (), 16)
+    (rounding,) = (node for node in found.nodes if node.op == ROUND_TO_RANGE)
+    gone = {node.output for node in graph.nodes} - {node.output for node in found.nodes}
+    assert len(gone) > 10 and {node.name for node in graph.nodes if node.output in gone} <= {*rounding.attrs["parts"]}
+    for tensor in gone:
+        assert tensor in {output.name for output in lower(graph, CPU, Options(keep=(tensor,))).outputs}
+    options = Options(cpu=CpuOptions(16, in_floats=frozenset(rounding.outputs)))
+    plan = lower(graph, CPU, options)
+    assert not any(step.kernel.name.startswith("quantized") for step in plan.steps)
+    assert has_results_of_onnxruntime(farmrt, model, plan)
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def _lower(builder: Builder, node: Node) -> None:
         source = builder.read(x, Storage.BLOCKED if is_image else Storage.FLAT)
     if source.shape != y.shape:
         source = Value(source.name, y.shape, source.storage, source.element, 0, source)
-    builder.convert(node.name, source, y, f"{source.storage.name} -> eight bits of its range")
+    builder.convert(node.name, source, y, f"{source.storage.name} -> its range in eight bits")
 
 
 QUANTIZED_OPERATORS = {ROUND_TO_RANGE: QuantizedOperator(_always, _lower, inputs=0, is_only=True, finds_steps=True)}
