@@ -199,7 +199,7 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
     uint32_t blocks = blocks_per_pass(&d, call->codes.block, all.kernels->blocks);
     all.turns = rt_conv_turns_divide(call, workers, x, all.kernels->pixels, blocks);
     all.lanes = all.turns.d.groups * all.turns.out_blocks * all.turns.block;
-    const uint64_t elements = (uint64_t)(d.batch * d.groups * all.turns.in_blocks) * (uint64_t)all.turns.x_plane;
+    const uint64_t elements = (uint64_t)(all.turns.in_blocks * all.turns.x_plane * d.groups * d.batch);
     all.end = end_of(call, all.lanes, elements, d.act_a, d.act_b, d.residual_scale);
     all.zero = (uint8_t)all.end.zero;
     memset(zeros, all.zero, sizeof zeros);
@@ -251,7 +251,7 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
     };
     all.padded_bytes = rt_padded_rows_bytes(&all.window, call->codes.block);
     const int64_t channels = all.blocks * call->codes.block;
-    const uint64_t elements = (uint64_t)(d.batch * channels * d.in_h * d.in_w);
+    const uint64_t elements = (uint64_t)(channels * d.in_h * d.in_w * d.batch);
     all.end = end_of(call, channels, elements, d.act_a, d.act_b, d.residual_scale);
     all.zero = (uint8_t)all.end.zero;
     all.turns = rt_plane_turns_divide(workers, d.batch * all.blocks, d.out_h, d.out_w);

@@ -36,10 +36,11 @@ typedef struct {
     int32_t zero;
 } rt_found_steps;
 
-/* Those of a tensor of so many elements; they may be anything. */
+/* Those of a tensor of so many elements; the step may be anything, whatever the plan says. */
 static inline rt_found_steps rt_found_steps_of(const void *bytes, uint64_t elements) {
     rt_found_steps found;
     memcpy(&found, (const uint8_t *)bytes + elements, sizeof found);
+    found.zero = (uint8_t)found.zero;
     return found;
 }
 

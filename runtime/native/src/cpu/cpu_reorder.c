@@ -111,7 +111,7 @@ static const char *quantized_check(const rt_cpu_call *call, rt_cpu_needs *needs)
     return NULL;
 }
 
-enum { TOGETHER = 64, QUAD = 4 };
+enum { TOGETHER = 64, QUAD = 4, TURN = 4096 }; /* TURN: elements, for which it pays to be divided */
 
 /* What all turns share: how floats become bytes, or bytes floats. */
 typedef struct {
@@ -121,6 +121,7 @@ typedef struct {
     rt_quantized_reorder_args d;
     rt_found_steps steps;
     bool divides;
+    int64_t lines; /* of a turn */
     rt_plane_turns turns;       /* in which the range is found: of planes of blocks, or of all floats as one */
     int64_t blocks, plane, row; /* blocks of channels; floats of a plane and of a row of theirs */
 } rounding;
@@ -234,14 +235,12 @@ static int64_t blocks_convert(const rounding *all, const line *from, const line 
     return count;
 }
 
-static void quantized_turn(const void *context, uint32_t turn, uint32_t worker) {
-    const rounding *all = context;
+static void line_convert(const rounding *all, int64_t image, int64_t row) {
     const rt_cpu_call *call = all->call;
     const rt_quantized_reorder_args d = all->d;
     const rt_reorder_args sizes = {d.batch, d.channels, d.h, d.w};
-    int64_t lanes = call->codes.block, image = turn / d.h, row = turn % d.h, count;
+    int64_t lanes = call->codes.block, count;
     line from = line_of(&sizes, call->codes.from, lanes, image, row), to = line_of(&sizes, call->codes.to, lanes, image, row);
-    (void)worker;
     for (int64_t channel = 0; channel < d.channels; channel += count) {
         int64_t rest = d.channels - channel;
         count = blocks_convert(all, &from, &to, rest);
@@ -252,6 +251,13 @@ static void quantized_turn(const void *context, uint32_t turn, uint32_t worker) 
         int64_t blocks = (count + lanes - 1) / lanes;
         from.start += blocks * from.block, to.start += blocks * to.block;
     }
+}
+
+static void quantized_turn(const void *context, uint32_t turn, uint32_t worker) {
+    const rounding *all = context;
+    const int64_t first = turn * all->lines, last = (int64_t)all->d.batch * all->d.h, end = first + all->lines;
+    (void)worker;
+    for (int64_t i = first; i < end && i < last; i++) line_convert(all, i / all->d.h, i % all->d.h);
 }
 
 /* Divides `count` floats: those behind the last channel of blocks do not count. */
@@ -313,7 +319,9 @@ static void quantized_run(const rt_cpu_call *call, rt_workers *workers) {
     } else if (all.divides) {
         all.steps = rt_found_steps_of(call->tensors[X].data, elements(&sizes, call->codes.from, call->codes.block));
     }
-    rt_workers_run(workers, (uint32_t)all.d.batch * (uint32_t)all.d.h, quantized_turn, &all);
+    const uint64_t line = (uint64_t)all.d.channels * (uint64_t)all.d.w, lines = (uint64_t)all.d.batch * (uint64_t)all.d.h;
+    all.lines = line < TURN ? (int64_t)rt_ceil_div(TURN, line) : 1;
+    rt_workers_run(workers, (uint32_t)rt_ceil_div(lines, (uint64_t)all.lines), quantized_turn, &all);
 }
 
 const rt_cpu_operator rt_cpu_quantized_reorder = {RT_QUANTIZED_REORDER_ROW, .check = quantized_check, .run = quantized_run};
