@@ -54,6 +54,8 @@ def _serves_found(builder: Builder, node: Node) -> bool:
     graph, out = builder.graph, builder.graph.shape(node.output)
     in_c, addend = graph.shape(node.inputs[0])[-1], node.input(3)
     is_alike = not addend or (graph.shape(addend) == out and out[-1] % builder.block == 0)
+    if any(node.inputs[4:]):
+        return False  # a factor
     fits = len(graph.shape(node.inputs[0])) != IMAGE_RANK and in_c <= MOST_PRODUCTS and is_alike
     return fits and _integers(builder, node) is not None
 
