@@ -4,6 +4,11 @@
  * follow it, and `b` has biases, sums of weights and, with OFFSETS, what the weights lack: they are w + offset. */
 #include <stddef.h>
 #include <string.h>
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "../../native/src/cpu/cpu_quantized.h"
 #include "../../native/src/system/arithmetic.h"
@@ -154,6 +159,37 @@ static rt_quantized_end end_move(rt_quantized_end end, int64_t lanes, int64_t el
 
 /* --- turns --- */
 
+/* The sum of 8 bytes. */
+static inline int32_t eight_total(const uint8_t *x) {
+#if defined(__aarch64__)
+    return vaddlv_u8(vld1_u8(x));
+#elif defined(__SSE2__)
+    return _mm_cvtsi128_si32(_mm_sad_epu8(_mm_loadl_epi64((const __m128i *)(const void *)x), _mm_setzero_si128()));
+#else
+    int32_t total = 0;
+    for (int i = 0; i < 8; i++) total += x[i];
+    return total;
+#endif
+}
+
+/* What the inputs of each pixel of a tile sum to, each less the zero point. */
+static void inputs_total(const rt_quantized_tile *tile, int64_t block, int32_t zero, int32_t *totals) {
+    const int64_t channels = tile->channels, whole = channels / block * block;
+    for (uint32_t p = 0; p < tile->pixels; p++) {
+        totals[p] = 0;
+        for (uint32_t t = 0; t < tile->taps; t++) {
+            const uint8_t *x = tile->rows[t * RT_BLOCKED_PIXELS + p];
+            int32_t total = 0;
+            if (x == tile->zeros) continue;
+            for (int64_t c = 0; c < whole; c += block, x += tile->plane) {
+                for (int64_t i = 0; i < block; i += 8) total += eight_total(x + i);
+            }
+            for (int64_t c = whole; c < channels; c++) total += x[c - whole];
+            totals[p] += total - (int32_t)channels * zero;
+        }
+    }
+}
+
 static void conv_turn(const void *context, uint32_t turn, uint32_t worker) {
     const division *all = context;
     const rt_conv_turns *turns = &all->turns;
@@ -178,7 +214,7 @@ static void conv_turn(const void *context, uint32_t turn, uint32_t worker) {
         tile.rows = own.rows;
         for (int64_t i = 0; i < own.tiles; i++, tile.rows += turns->taps * RT_BLOCKED_PIXELS) {
             tile.pixels = (uint32_t)(own.width + (i < own.wider));
-            if (tile.starts != NULL) all->kernels->totals(&tile, all->zero, starts);
+            if (tile.starts != NULL) inputs_total(&tile, block, all->zero, starts);
             all->kernels->product(&tile);
             tile.end = end_move(tile.end, 0, tile.pixels * y_pixel);
         }

@@ -147,8 +147,6 @@ static inline bool rt_are_byte_bounds(float low, float high) {
 typedef struct {
     uint32_t pixels, blocks; /* the best size of a tile, at most RT_BLOCKED_PIXELS */
     void (*product)(const rt_quantized_tile *tile);
-    /* what the inputs of each pixel sum to, each less the zero point */
-    void (*totals)(const rt_quantized_tile *tile, int32_t zero, int32_t *sums);
     bool (*depthwise)(const rt_quantized_rows *rows); /* returns whether it serves such windows; NULL: none */
     /* y = table[x] of `count` bytes, of a table of 256; y may be x */
     void (*lookup)(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y);

@@ -400,12 +400,8 @@ INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTER
     const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
     const float *bias = end.bias;
     lanes low = least(&end), high = most(&end);
-    const bool is_found = end.bytes & RT_BYTES_FOUND;
 #ifdef SIGNED
-    const int32_t zero = end.zero - 128;
-    if (!is_found) bias += tile->signed_bias;
-#else
-    const int32_t zero = end.zero;
+    bias += tile->signed_bias;
 #endif
     sums_part(sum, pixels, blocks * PARTS_OF_SUMS);
     UNROLLED for (int b = 0; b < blocks; b++) {
@@ -413,16 +409,9 @@ INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTER
         UNROLLED for (int part = 0; part < PARTS; part++) {
             lanes scale = crossed(load(end.scales + channel + part * LANES), CROSSED);
             lanes start = crossed(load(bias + channel + part * LANES), CROSSED), v[PIXELS];
-            ints less = {0}, offset = (ints){0} + 1;
-            if (is_found) {
-                const float *behind = bias + end.shifts + channel + part * LANES;
-                less = (ints)crossed(load(behind), CROSSED) * zero;
-                if (end.bytes & RT_BYTES_OFFSETS) offset = (ints)crossed(load(behind + end.shifts), CROSSED);
-                scale *= end.step;
-            }
             UNROLLED for (int p = 0; p < pixels; p++) {
-                ints whole = totals(sum[p] + b * PARTS_OF_SUMS + part * PARTIALS) - less;
-                if (tile->starts != NULL) whole += offset * tile->starts[p];
+                ints whole = totals(sum[p] + b * PARTS_OF_SUMS + part * PARTIALS);
+                if (tile->starts != NULL) whole += tile->starts[p];
                 v[p] = __builtin_convertvector(whole, lanes) * scale + start;
             }
             results_store(&end, v, pixels, plane + part * LANES, tile->y_pixel, low, high, CROSSED);
@@ -489,6 +478,33 @@ APART void held_finish(const group *own, int pixels, int rows, int blocks) {
 }
 #endif
 
+/* Completes the sums of a group that are held, of found steps: sizes of groups share it, as few models are so. */
+APART void found_finish(const group *own, int pixels, int rows, int blocks) {
+    const rt_quantized_tile *tile = own->tile;
+    const rt_quantized_end end = tile->end;
+    const lanes low = least(&end), high = most(&end);
+    ints(*sum)[REGISTERS] = (ints(*)[REGISTERS])(void *)own->held;
+    int32_t zero = end.zero;
+#ifdef SIGNED
+    zero -= 128;
+#endif
+    sums_part(sum, rows, REGISTERS);
+    for (int i = 0; i < blocks * PARTS; i++) {
+        const int64_t block = own->block + (uint32_t)(i / PARTS), lane = i % PARTS * LANES, channel = block * RT_BLOCK + lane;
+        const float *bias = end.bias + channel;
+        const lanes scale = crossed(load(end.scales + channel) * end.step, CROSSED), start = crossed(load(bias), CROSSED);
+        const ints less = (ints)crossed(load(bias + end.shifts), CROSSED) * zero;
+        ints offset = {0};
+        if (tile->starts != NULL) offset = (ints)crossed(load(bias + 2 * end.shifts), CROSSED);
+        for (int p = 0; p < pixels; p++) {
+            ints whole = totals(sum[p] + i * PARTIALS) - less;
+            if (tile->starts != NULL) whole += offset * tile->starts[p];
+            lanes v = __builtin_convertvector(whole, lanes) * scale + start;
+            results_store(&end, &v, 1, block * tile->y_plane + lane + p * tile->y_pixel, 0, low, high, CROSSED);
+        }
+    }
+}
+
 /* A group of constant size. */
 INLINE void group_compute(const group *own, int pixels, int blocks) {
     ints sum[PIXELS][REGISTERS];
@@ -507,13 +523,13 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
     } else {
         quads_add(sum, own->x, own->weights, own->tile->weights_stride, own->channels, pixels, blocks);
     }
-    const bool is_fixed = own->tile->end.bytes & RT_BYTES_FIXED;
-    if (own->is_last && !is_fixed) {
+    const uint32_t bytes = own->tile->end.bytes;
+    if (own->is_last && !(bytes & (RT_BYTES_FIXED | RT_BYTES_FOUND))) {
         sums_finish(own->tile, sum, own->block, pixels, blocks);
         return;
     }
 #if LANES == 16
-    if (own->is_last) {
+    if (own->is_last && (bytes & RT_BYTES_FIXED)) {
         fixed_finish(own->tile, sum, own->block, pixels, blocks);
         return;
     }
@@ -521,9 +537,14 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
     UNROLLED for (int p = 0; p < rows; p++) {
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) own->held[p * REGISTERS + i] = sum[p][i];
     }
+    if (!own->is_last) return;
 #if LANES < 16
-    if (own->is_last) held_finish(own, pixels, rows, blocks);
+    if (bytes & RT_BYTES_FIXED) {
+        held_finish(own, pixels, rows, blocks);
+        return;
+    }
 #endif
+    found_finish(own, pixels, rows, blocks);
 }
 
 #define VARIANT(pixels, blocks)                                                                                        \
@@ -539,34 +560,6 @@ VARIANTS(2)
 VARIANTS(3)
 VARIANTS(4)
 static void (*const variants[4][6])(const group *own) = {ROW_OF(1), ROW_OF(2), ROW_OF(3), ROW_OF(4)};
-
-/* The sum of a block of bytes. */
-INLINE int32_t block_total(const uint8_t *x) {
-#if defined(__SSE2__) && RT_BLOCK == 16
-    const __m128i halves = _mm_sad_epu8(_mm_loadu_si128((const __m128i *)(const void *)x), _mm_setzero_si128());
-    return _mm_cvtsi128_si32(halves) + _mm_extract_epi16(halves, 4);
-#else
-    int32_t total = 0;
-    UNROLLED for (int i = 0; i < RT_BLOCK; i++) total += x[i];
-    return total;
-#endif
-}
-
-/* rt_quantized_kernels.totals */
-static void inputs_total(const rt_quantized_tile *tile, int32_t zero, int32_t *totals_of) {
-    const uint32_t whole = tile->channels / RT_BLOCK * RT_BLOCK;
-    for (uint32_t p = 0; p < tile->pixels; p++) {
-        int32_t total = 0;
-        for (uint32_t t = 0; t < tile->taps; t++) {
-            const uint8_t *x = tile->rows[t * RT_BLOCKED_PIXELS + p];
-            if (x == tile->zeros) continue;
-            for (uint32_t c = 0; c < whole; c += RT_BLOCK, x += tile->plane) total += block_total(x);
-            for (uint32_t c = 0; c < tile->channels - whole; c++) total += x[c];
-            total -= (int32_t)tile->channels * zero;
-        }
-        totals_of[p] = total;
-    }
-}
 
 /* rt_quantized_kernels.product */
 static void product(const rt_quantized_tile *tile) {
@@ -861,4 +854,4 @@ static void lookup(const uint8_t *x, const uint8_t *table, int64_t count, uint8_
 }
 
 extern const rt_quantized_kernels NAME(rt_quantized_kernels_);
-const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product, inputs_total, depthwise, lookup};
+const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product, depthwise, lookup};
