@@ -214,23 +214,17 @@ static void block_convert(const rounding *all, const line *from, const line *to,
 }
 
 /* Whole blocks of a line where channels are neighbours on both sides: all of them at once where they follow each other,
- * else the first alone; to bytes in blocks, whatever lies behind the last channel, too. Returns how many channels they
- * are. */
+ * else the first alone. Returns how many channels they are. */
 static int64_t blocks_convert(const rounding *all, const line *from, const line *to, int64_t channels) {
     const rt_cpu_call *call = all->call;
-    const int64_t lanes = call->codes.block;
-    const bool are_blocks = call->codes.from == RT_ORDER_BLOCKED && call->codes.to == RT_ORDER_BLOCKED;
-    const bool is_filled = channels >= lanes || (are_blocks && (call->codes.bytes & RT_BYTES_OUTPUT));
-    if (!is_filled || from->channel != 1 || to->channel != 1) return 0;
-    const bool are_neighbours = from->block == lanes && to->block == lanes && !are_blocks;
-    const int64_t count = are_neighbours ? channels / lanes * lanes : lanes;
+    int64_t lanes = call->codes.block, count = from->block == lanes && to->block == lanes ? channels / lanes * lanes : lanes;
+    if (channels < lanes || from->channel != 1 || to->channel != 1) return 0;
     const rt_found_steps by = all->steps;
     const void *x = call->tensors[X].data;
     void *y = call->tensors[Y].data;
-    const int64_t runs = are_blocks ? 1 : all->d.w, run = are_blocks ? all->d.w * lanes : count;
-    for (int64_t i = 0, in = from->start, out = to->start; i < runs; i++, in += from->pixel, out += to->pixel) {
-        if (call->codes.bytes & RT_BYTES_OUTPUT) floats_quantize(all, (const float *)x + in, run, (uint8_t *)y + out);
-        else all->kernels->dequantize((const uint8_t *)x + in, by.step, by.zero, run, (float *)y + out);
+    for (int64_t i = 0, in = from->start, out = to->start; i < all->d.w; i++, in += from->pixel, out += to->pixel) {
+        if (call->codes.bytes & RT_BYTES_OUTPUT) floats_quantize(all, (const float *)x + in, count, (uint8_t *)y + out);
+        else all->kernels->dequantize((const uint8_t *)x + in, by.step, by.zero, count, (float *)y + out);
     }
     return count;
 }
@@ -260,42 +254,60 @@ static void quantized_turn(const void *context, uint32_t turn, uint32_t worker) 
     for (int64_t i = first; i < end && i < last; i++) line_convert(all, i / all->d.h, i % all->d.h);
 }
 
-/* Divides `count` floats: those behind the last channel of blocks do not count. */
-static void range_divide(rounding *all, int64_t count) {
+/* Divides all floats: planes of blocks as those who write and read them do, others as one plane of registers. */
+static void spans_divide(rounding *all) {
     const rt_quantized_reorder_args *d = &all->d;
+    const rt_reorder_args sizes = {d->batch, d->channels, d->h, d->w};
     const int64_t lanes = all->call->codes.block;
-    const bool is_whole = all->call->codes.from != RT_ORDER_BLOCKED || d->channels % lanes == 0;
+    const bool are_blocks = all->call->codes.from == RT_ORDER_BLOCKED;
     all->blocks = (d->channels + lanes - 1) / lanes;
-    const int64_t planes = is_whole ? 1 : d->batch * all->blocks, rows = is_whole ? count / lanes : d->h;
+    const int64_t count = (int64_t)elements(&sizes, all->call->codes.from, all->call->codes.block);
+    const int64_t planes = are_blocks ? d->batch * all->blocks : 1, rows = are_blocks ? d->h : count / lanes;
     all->plane = count / planes;
-    all->row = is_whole ? lanes : d->w * lanes;
+    all->row = are_blocks ? d->w * lanes : lanes;
     all->turns = rt_plane_turns_divide(all->workers, planes, rows > 0 ? rows : 1, all->row / lanes);
+}
+
+/* Neighbouring floats; `channels`: lanes of a block that count. A value. */
+typedef struct {
+    int64_t start, count, channels;
+} span;
+
+static span span_of(const rounding *all, uint32_t turn) {
+    const rt_plane_turn own = rt_plane_turn_at(&all->turns, turn);
+    const int64_t first = own.first_row * all->row, lanes = all->call->codes.block;
+    const int64_t end = own.end_row == all->turns.rows ? all->plane : own.end_row * all->row;
+    const int64_t rest = all->d.channels - own.plane % all->blocks * lanes;
+    const bool are_blocks = all->call->codes.from == RT_ORDER_BLOCKED;
+    return (span){own.plane * all->plane + first, end - first, are_blocks && rest < lanes ? rest : lanes};
 }
 
 /* Extends a worker's range by its share of the floats. */
 static void range_turn(const void *context, uint32_t turn, uint32_t worker) {
     const rounding *all = context;
-    const rt_plane_turn own = rt_plane_turn_at(&all->turns, turn);
-    const int64_t lanes = all->call->codes.block, first = own.first_row * all->row;
-    const int64_t end = own.end_row == all->turns.rows ? all->plane : own.end_row * all->row, blocks = (end - first) / lanes;
-    const bool are_blocks = all->call->codes.from == RT_ORDER_BLOCKED;
-    const int64_t count = are_blocks ? all->d.channels - own.plane % all->blocks * lanes : lanes;
-    const float *x = (const float *)all->call->tensors[X].data + own.plane * all->plane;
+    const span own = span_of(all, turn);
+    const float *x = (const float *)all->call->tensors[X].data + own.start;
     float *range = rt_workers_scratch(all->workers, worker);
-    all->kernels->extend(x + first, blocks, (uint32_t)(count < lanes ? count : lanes), range);
-    for (int64_t i = first + blocks * lanes; i < end; i++) {
+    const int64_t blocks = own.count / all->call->codes.block;
+    all->kernels->extend(x, blocks, (uint32_t)own.channels, range);
+    for (int64_t i = blocks * all->call->codes.block; i < own.count; i++) {
         range[LEAST] = fminf(range[LEAST], x[i]), range[MOST] = fmaxf(range[MOST], x[i]);
     }
 }
 
+/* Rounds a share of blocks, which stay where they are. */
+static void span_turn(const void *context, uint32_t turn, uint32_t worker) {
+    const rounding *all = context;
+    const span own = span_of(all, turn);
+    const float *x = (const float *)all->call->tensors[X].data + own.start;
+    (void)worker;
+    floats_quantize(all, x, own.count, (uint8_t *)all->call->tensors[Y].data + own.start);
+}
+
 /* The steps of the range of all floats, and zero. */
 static rt_found_steps steps_find(rounding *all) {
-    const rt_quantized_reorder_args *d = &all->d;
-    const rt_reorder_args sizes = {d->batch, d->channels, d->h, d->w};
     const uint32_t workers = rt_workers_count(all->workers);
-    const int64_t count = (int64_t)elements(&sizes, all->call->codes.from, all->call->codes.block);
     float range[RANGE] = {0};
-    range_divide(all, count);
     for (uint32_t i = 0; i < workers; i++) memcpy(rt_workers_scratch(all->workers, i), range, sizeof range);
     rt_workers_run(all->workers, rt_plane_turns_count(&all->turns), range_turn, all);
     for (uint32_t i = 0; i < workers; i++) {
@@ -313,11 +325,16 @@ static void quantized_run(const rt_cpu_call *call, rt_workers *workers) {
     all.kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
     all.steps = (rt_found_steps){all.d.step, (int32_t)call->codes.zero};
     all.divides = call->codes.bytes & RT_BYTES_FOUND;
+    spans_divide(&all);
     if (all.divides && is_rounded) {
         all.steps = steps_find(&all);
         memcpy((uint8_t *)call->tensors[Y].data + elements(&sizes, call->codes.to, call->codes.block), &all.steps, sizeof all.steps);
     } else if (all.divides) {
         all.steps = rt_found_steps_of(call->tensors[X].data, elements(&sizes, call->codes.from, call->codes.block));
+    }
+    if (is_rounded && call->codes.from == RT_ORDER_BLOCKED && call->codes.to == RT_ORDER_BLOCKED) {
+        rt_workers_run(workers, rt_plane_turns_count(&all.turns), span_turn, &all);
+        return;
     }
     const uint64_t line = (uint64_t)all.d.channels * (uint64_t)all.d.w, lines = (uint64_t)all.d.batch * (uint64_t)all.d.h;
     all.lines = line < TURN ? (int64_t)rt_ceil_div(TURN, line) : 1;
