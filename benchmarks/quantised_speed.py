@@ -1,7 +1,8 @@
 """How fast networks are in eight bits on the runtime cpu, beside floats and other engines, and how large, as a table.
 
-Those of the zoo in QDQ, beside ONNX Runtime; those of keras.applications (NAME.tflite, where TensorFlow is installed)
-in LiteRT's integers, beside ONNX Runtime on what they are converted to, and LiteRT with XNNPACK on the very file.
+Those of the zoo in QDQ, and some as quantize_dynamic writes them (NAME.dynamic), beside ONNX Runtime; those of
+keras.applications (NAME.tflite, where TensorFlow is installed) in LiteRT's integers, beside ONNX Runtime on what they
+are converted to, and LiteRT with XNNPACK on the very file.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import onnx
+from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from benchmarks.engines import Farmrt, LiteRt, OnnxRuntime, cores, test_inputs
 from benchmarks.figures import ONNX_RUNTIME
@@ -41,7 +43,8 @@ from runtime.target import Target
 from runtime.types import Precision
 
 NETWORKS = (*("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50", "inception_v3"), *("vit_tiny", "bert_mini"))
-LITERT = ".tflite"
+LITERT, DYNAMIC = ".tflite", ".dynamic"
+DYNAMIC_NETWORKS = tuple(f"{name}{DYNAMIC}" for name in ("bert_mini", "mobilenet_v2", "squeezenet_v11"))
 APPLICATIONS = tuple(f"{name}{LITERT}" for name in ("MobileNet", "MobileNetV2", "MobileNetV3Large", "ResNet50"))
 COLUMNS = (
     *("", "threads", "ms", "over float", "over ONNX Runtime's", "where it cuts no sums off"),
@@ -59,7 +62,8 @@ def table(networks: list[str], turns: int) -> Iterator[str]:
     yield f"| --- |{' ---: |' * (len(COLUMNS) - 1)}"
     for network in networks:
         with TemporaryDirectory() as folder:
-            make = _applications if network.endswith(LITERT) else zoo_models
+            makers = {LITERT: _applications, DYNAMIC: _dynamic_models}
+            make = next((maker for end, maker in makers.items() if network.endswith(end)), zoo_models)
             floats, whole, litert = make(network, Path(folder))
             for threads in THREADS:
                 (own, *beside), size = _measured(floats, whole, litert, threads, turns)
@@ -80,7 +84,7 @@ def table(networks: list[str], turns: int) -> Iterator[str]:
 def default_networks() -> list[str]:
     """Those that can be made here."""
     is_there = all(importlib.util.find_spec(name) for name in ("tensorflow", "tf2onnx", "ai_edge_litert"))
-    return [*NETWORKS, *(APPLICATIONS if is_there else ())]
+    return [*NETWORKS, *DYNAMIC_NETWORKS, *(APPLICATIONS if is_there else ())]
 
 
 def _applications(network: str, folder: Path) -> Models:
@@ -92,6 +96,15 @@ def _applications(network: str, folder: Path) -> Models:
         source = deployment.load(folder / f"{model}.yml")
         made.append(prepare(source, model, fetch.Fetcher(source)))
     return made[0], made[1], folder / f"{name}_8bit.tflite"
+
+
+def _dynamic_models(network: str, folder: Path) -> Models:
+    """A network in float, and as quantize_dynamic writes it: weights of a convolution are unsigned there."""
+    source = zoo.from_url(f"zoo://{network.removesuffix(DYNAMIC)}")
+    floats = _prepared(source, folder / "floats.onnx")
+    kind = QuantType.QUInt8 if any(node.op_type == "Conv" for node in source.graph.node) else QuantType.QInt8
+    quantize_dynamic(folder / "floats.onnx", folder / "written.onnx", weight_type=kind)
+    return floats, _prepared(onnx.load(folder / "written.onnx"), folder / "dynamic.onnx"), None
 
 
 def zoo_models(network: str, folder: Path) -> Models:

@@ -16,8 +16,9 @@ from runtime.graph import Array
 
 LEAST = 1024  # weights, of which integers are worth a kernel of their own
 GROUPS = (128, 64, 32, 16)  # columns that share a scale, where a row has several
+_LARGEST = (127, 7, 128, 8, *range(126, 8, -1), *range(6, 0, -1))  # most rows' one is their bits'
 _SAMPLE = 16  # columns by which most candidates are refused
-_MOST = 128  # no integer is larger
+_SIGNED, _ANY_ZERO = (-128, 127), (-255, 255)  # integers of eight bits without a zero point, and less one of these
 _AT_A_TIME = 2**16  # weights
 _found: dict[int, dict[Any, IntegerRows]] = {}  # by the identity of an array, and the view of it
 _ROUNDING = 2.0**-21  # of a product, and of a scale that is found again
@@ -34,12 +35,14 @@ class IntegerRows:
         scales: float32 [groups, rows, scales of a row].
         group: columns that share a scale; 0 where a row has one.
         bits: 8 or 4.
+        offsets: int [groups, rows]: what is to be added to the integers of each row; None: nothing.
     """
 
     integers: Array
     scales: Array
     group: int
     bits: int
+    offsets: Array | None = None
 
     def packed(self, block: int) -> Array:
         """Bytes of each block of rows, one block behind the other: scales [scales of a row][block] in float32, then
@@ -72,17 +75,19 @@ def _in_blocks(rows: Array, block: int) -> Array:
     return padded.reshape(-1, block, cols).swapaxes(1, 2)
 
 
-def integer_rows(weights: Array) -> IntegerRows | None:
+def integer_rows(weights: Array, has_offsets: bool = False) -> IntegerRows | None:
     """Floats [groups, rows, cols] as integers of eight bits or four; None where they are no such multiples.
 
-    What was found is kept as long as the array that `weights` is a view of, which cannot be written to any more.
+    `has_offsets`: they may be few, and integers of rows that do not begin at -128, as of weights with zero points. What
+    was found is kept as long as the array that `weights` is a view of, which cannot be written to any more.
     """
-    if weights.dtype != np.float32 or weights.size < LEAST:
+    if weights.dtype != np.float32 or (weights.size < LEAST and not has_offsets):
         return None
     owner = weights.base if isinstance(weights.base, np.ndarray) else weights
-    view = weights.ctypes.data, weights.shape, weights.strides
+    view = weights.ctypes.data, weights.shape, weights.strides, has_offsets
     known = _found.get(id(owner), {})
-    if view not in known and (integers := _integers_of(weights)):
+    find = _offset_integers_of if has_offsets else _integers_of
+    if view not in known and (integers := find(weights)):
         if not known:
             weakref.finalize(owner, _found.pop, id(owner), None)
         owner.flags.writeable = False
@@ -104,38 +109,56 @@ def _integers_of(weights: Array) -> IntegerRows | None:
     return None
 
 
-def _multiples(rows: Array) -> tuple[Array, Array] | None:
+def _offset_integers_of(weights: Array) -> IntegerRows | None:
+    groups, rows, cols = weights.shape
+    flat = weights.reshape(-1, cols)
+    found = _multiples(flat, _ANY_ZERO) if _begins_whole(flat[0], _ANY_ZERO) else None
+    if found is None:
+        return None
+    integers, scales = found
+    least, most = integers.min(axis=1), integers.max(axis=1)
+    if (most - least).max() > np.ptp(_SIGNED):
+        return None
+    offsets = np.minimum(least - _SIGNED[0], 0) + np.maximum(most - _SIGNED[1], 0)
+    whole = (integers - offsets[:, None]).astype(np.int8)
+    return IntegerRows(
+        whole.reshape(weights.shape), scales.reshape(groups, rows, 1), 0, 8, offsets.reshape(groups, rows)
+    )
+
+
+def _multiples(rows: Array, limits: tuple[int, int] = _SIGNED) -> tuple[Array, Array] | None:
     """Integers and the scale of each row; None where a row has none. Some rows at a time, that stay in the cache."""
-    integers, step = np.empty(rows.shape, np.int8), np.empty(len(rows), np.float32)
+    integers = np.empty(rows.shape, np.int8 if limits == _SIGNED else np.int16)
+    step = np.empty(len(rows), np.float32)
     count = max(1, _AT_A_TIME // rows.shape[1])
     for first in range(0, len(rows), count):
         some = slice(first, first + count)
-        if not _find(rows[some], integers[some], step[some]):
+        if not _find(rows[some], integers[some], step[some], limits):
             return None
     return integers, step
 
 
-def _begins_whole(row: Array) -> bool:
+def _begins_whole(row: Array, limits: tuple[int, int] = _SIGNED) -> bool:
     """Whether the first columns of a row are multiples of any candidate."""
-    step = np.abs(row).max() / np.arange(1, _MOST + 1, dtype=np.float32)
+    step = np.abs(row).max() / np.arange(1, 1 - limits[0], dtype=np.float32)
     return bool(step[0] == 0 or _are_whole(row[None, :_SAMPLE], step).any())
 
 
-def _find(rows: Array, integers: Array, step: Array) -> bool:
-    """Fills the integers and the scales of rows; False where a row has none. Most rows' largest one is their bits'."""
+def _find(rows: Array, integers: Array, step: Array, limits: tuple[int, int]) -> bool:
+    """Fills the integers and the scales of rows; False where a row has none."""
     peak = np.abs(rows).max(axis=1)
     step[...] = np.where(peak > 0, np.nan, np.float32(1))
-    for largest in (127, 7, 128, 8, *range(126, 8, -1), *range(6, 0, -1)):
+    for largest in _LARGEST if limits == _SIGNED else range(1, 1 - limits[0]):
         places = np.flatnonzero(np.isnan(step))
         if not len(places):
             break
         candidate = peak[places] / np.float32(largest)
         near = _are_whole(rows[places, :_SAMPLE], candidate)
         places, candidate = places[near], candidate[near]
-        whole = _are_whole(rows[places], candidate) & (np.rint(rows[places].max(axis=1) / candidate) < _MOST)
+        whole = _are_whole(rows[places], candidate) & (np.rint(rows[places].max(axis=1) / candidate) <= limits[1])
         step[places[whole]] = candidate[whole]
     found = np.rint(rows / step[:, None])
-    if np.isnan(step).any() or found.min() < -_MOST or found.max() >= _MOST:
+    if np.isnan(step).any() or found.min() < limits[0] or found.max() > limits[1]:
         return False
     integers[...] = found
     return True

@@ -37,6 +37,7 @@ class QuantizedOperator:
         rounds: it writes bytes alone, and what rounds its result is computed with it.
         inputs: how many of its first inputs are read in bytes; None: all that are no constants.
         is_only: there is no other way to compute what it serves.
+        finds_steps: its result has steps that are found as the model runs.
     """
 
     serves: Callable[[Builder, Node], bool]
@@ -45,6 +46,7 @@ class QuantizedOperator:
     rounds: bool = True
     inputs: int | None = None
     is_only: bool = False
+    finds_steps: bool = False
 
 
 def is_image(graph: Graph, node: Node) -> bool:

@@ -17,6 +17,7 @@ from runtime.types import ELEMENT_TYPES, ElementType, Role, Storage
 
 _Form = tuple[Storage, ElementType]
 IMAGE_RANK = 4
+ROUND_TO_RANGE = "RoundToRange"  # an operator that fusions for a CPU make: bytes of a range that is found as it runs
 PIXEL_BYTES = 4  # the fewest of a pixel in bytes on a GPU, which multiplies so many at once
 
 
@@ -143,9 +144,16 @@ class Builder(Launcher):
 
     def steps_of(self, tensor: str) -> Steps:
         """What bytes of a tensor that holds whole steps of eight bits stand for."""
+        if self.has_found_steps(tensor):
+            return Steps(1.0, 0, is_found=True)
         known = self.graph.tensors[tensor].quantization
         assert known is not None and known.is_whole
         return Steps.of(known)
+
+    def has_found_steps(self, tensor: str) -> bool:
+        """Whether a tensor holds steps of eight bits that are found as the model runs."""
+        node = self.graph.producer(tensor)
+        return node is not None and node.op == ROUND_TO_RANGE
 
     def read_image(self, tensor: str, shape: tuple[int, ...]) -> Value:
         """Returns a tensor as an image; a constant is reshaped to `shape` first."""

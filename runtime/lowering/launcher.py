@@ -11,7 +11,7 @@ from runtime.errors import UnsupportedError
 from runtime.graph import Array, in_element_type
 from runtime.kernels import table
 from runtime.kernels.blocked import QUANTIZED_REORDER, REORDER
-from runtime.kernels.codes import INPUT_IN_BYTES, OUTPUT_IN_BYTES, Order
+from runtime.kernels.codes import BYTES_FOUND, INPUT_IN_BYTES, OUTPUT_IN_BYTES, Order
 from runtime.kernels.source import source_hash
 from runtime.kernels.spec import CPU_BLOCK, ArgumentForm, Kernel, MemoryType, Variant
 from runtime.kernels.strided import LOOPS, strides_of, type_of
@@ -320,7 +320,8 @@ class Launcher:
                 dims = {"batch": rows, "channels": run, "h": 1, "w": 1} if value.steps else as_pixels
                 orders = (Order.NHWC, Order.BLOCKED) if value.steps else (Order.NCHW, Order.NCHW)
                 defines |= dict(zip(("FROM", "TO"), orders, strict=True))
-            defines |= {"BYTES": int(value.steps is not None), "ZERO": steps.zero}
+            in_bytes = OUTPUT_IN_BYTES * (value.steps is not None) | BYTES_FOUND * steps.is_found
+            defines |= {"BYTES": in_bytes, "ZERO": steps.zero}
             floats, row = {"step": steps.step}, QUANTIZED_REORDER
         self.launch(row, name, row.operator, tensors, dims, floats, defines, shown, note)
 

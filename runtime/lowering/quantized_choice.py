@@ -45,7 +45,7 @@ def choose_quantized(builder: Builder, kept: Collection[str]) -> InBytes:
             continue
         is_joined = operator.rounds and not _rounds(node) and node.output in behind
         result = behind[node.output] if is_joined else node.output
-        is_whole = (operator.rounds or _rounds(node)) and _is_known(builder, result)
+        is_whole = operator.finds_steps or ((operator.rounds or _rounds(node)) and _is_known(builder, result))
         if (operator.rounds and not is_whole) or not operator.serves(builder, node):
             continue
         are_there = all(name in rounded for name in _inputs(graph, node, operator))

@@ -16,13 +16,19 @@ from runtime.plan.plan_data import Constant
 from runtime.semantics.quantization import Quantization
 from runtime.types import ELEMENT_BYTES, ElementType, Origin, OriginFormat, Role, Storage
 
+FOUND_STEPS_BYTES = 8  # a float and an int32 behind a tensor's bytes
+
 
 @dataclasses.dataclass(frozen=True)
 class Steps:
-    """What a byte u of a tensor of floats that is stored in eight bits stands for: step * (u - zero)."""
+    """What a byte u of a tensor of floats that is stored in eight bits stands for: step * (u - zero).
+
+    `is_found`: both are found as the model runs, and follow the bytes in memory; what is told here is nothing then.
+    """
 
     step: float
     zero: int
+    is_found: bool = False
 
     @staticmethod
     def of(known: Quantization) -> Steps:
@@ -116,7 +122,10 @@ class Value:
     @property
     def size_bytes(self) -> int:
         """Bytes that the value occupies, padding included."""
-        return self.data.nbytes if self.data is not None else self.stored.elements * self.element_bytes
+        if self.data is not None:
+            return self.data.nbytes
+        behind = FOUND_STEPS_BYTES if self.steps and self.steps.is_found else 0
+        return self.stored.elements * self.element_bytes + behind
 
     @property
     def pixels(self) -> int:

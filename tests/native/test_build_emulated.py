@@ -23,6 +23,7 @@ from tests.native import (
     test_cpu_blocked,
     test_cpu_operators,
     test_fixed_point,
+    test_found_steps,
     test_quantized_convolution,
     test_quantized_operators,
 )
@@ -172,6 +173,12 @@ def test_convolutions_in_eight_bits(farmrt: Farmrt, name: str, block: int, isa: 
 @pytest.mark.parametrize("name", test_fixed_point.CASES)
 def test_eight_bits_by_fixed_point(farmrt: Farmrt, name: str, isa: str) -> None:
     test_fixed_point.check(farmrt, name, 8, isa)
+
+
+@pytest.mark.parametrize("isa", ["generic", "dotprod", "i8mm"])
+@pytest.mark.parametrize("name", test_found_steps.CASES)
+def test_eight_bits_of_found_ranges(farmrt: Farmrt, name: str, isa: str) -> None:
+    test_found_steps.check(farmrt, name, 8, isa)
 
 
 @pytest.mark.parametrize("name", test_quantized_operators.CASES)

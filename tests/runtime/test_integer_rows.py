@@ -122,3 +122,22 @@ def test_a_row_whose_greatest_number_divides_128_is_integers_too() -> None:
     integers = np.random.default_rng(8).integers(-60, 61, (40, 32)).astype(np.float32)
     integers[:, 0], integers[3, 0] = 127, 64
     assert integer_rows(integers[None] * np.float32(0.01)) is not None
+
+
+@pytest.mark.parametrize("zero", [0, 77, 128, 140, 255])
+def test_integers_of_rows_with_zero_points_are_found_less_an_offset(zero: int) -> None:
+    """And few are, too: of depthwise filters a row is one window."""
+    whole = RANDOM.integers(0, 256, (1, 24, 9)) - zero
+    whole[0, :2, :2] = -zero, 255 - zero
+    scales = RANDOM.uniform(0.001, 0.9, (1, 24, 1)).astype(np.float32)
+    given = whole.astype(np.float32) * scales
+    found = integer_rows(given, has_offsets=True)
+    assert found is not None and found.offsets is not None and found.integers.dtype == np.int8
+    sums = found.integers + found.offsets[..., None]
+    np.testing.assert_allclose(sums * found.scales, given, rtol=1e-6)
+    assert integer_rows(given) is None
+
+
+def test_integers_that_span_more_than_a_byte_are_none() -> None:
+    given = np.float32(0.3) * np.arange(-130, 127, dtype=np.float32)[None, None]
+    assert integer_rows(given, has_offsets=True) is None

@@ -68,7 +68,8 @@ def search_cpu(opened: OpenUnit, prepared: Prepared, data: TestData, folder: Pat
 
 def in_floats(graph: Graph, choices: Sequence[CpuChoice]) -> list[CpuChoice]:
     """The same choices without eight bits, where a graph rounds to these."""
-    rounds = any(node.op == "FakeQuantize" or node.attrs.get("activation") == "fake_quantize" for node in graph.nodes)
+    rounding = ("FakeQuantize", "Round")  # to known steps, and to those that are found as the model runs
+    rounds = any(node.op in rounding or node.attrs.get("activation") == "fake_quantize" for node in graph.nodes)
     return [choice.model_copy(update={"quantized": False}) for choice in choices if rounds]
 
 

@@ -1,8 +1,14 @@
 /* quantized_conv2d and quantized_depthwise: blocked_conv2d and blocked_depthwise of eight bits (cpu_quantized.h). Padding
  * is the zero point ZERO; BYTES says what of output and residual lies in bytes, the rest lies in floats. `b` has the
- * biases for sums over u, then those for sums over u - 128; both have the zero point in them. */
+ * biases for sums over u, then those for sums over u - 128; both have the zero point in them. FOUND: the steps of the input
+ * follow it, and `b` has biases, sums of weights and, with OFFSETS, what the weights lack: they are w + offset. */
 #include <stddef.h>
 #include <string.h>
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "../../native/src/cpu/cpu_quantized.h"
 #include "../../native/src/system/arithmetic.h"
@@ -29,6 +35,7 @@ typedef struct {
     const rt_quantized_kernels *kernels;
     rt_quantized_end end; /* at the tensors' begin */
     int64_t lanes;        /* output lanes of all groups */
+    uint8_t zero;         /* of the input */
 } division;
 
 /* What all turns of a depthwise convolution share. */
@@ -42,6 +49,7 @@ typedef struct {
     rt_quantized_end end; /* at the tensors' begin */
     uint64_t padded_bytes; /* a worker's scratch: padded rows, sums of an output row, weights as floats */
     int64_t blocks;
+    uint8_t zero;          /* of the input */
 } job;
 
 /* --- checks --- */
@@ -58,12 +66,15 @@ static const char *tensors_check(const rt_cpu_call *call, uint64_t x, uint64_t y
     const rt_cpu_tensor *tensors = call->tensors;
     uint32_t bytes = call->codes.bytes;
     if (y / call->codes.block > UINT32_MAX) return "too many pixels";
-    if (!rt_flat_fits(&tensors[X], x)) return "the input exceeds its pool";
+    const bool is_found = bytes & RT_BYTES_FOUND;
+    if (!rt_flat_fits(&tensors[X], rt_sum(x, is_found ? sizeof(rt_found_steps) : 0))) return "the input exceeds its pool";
     if (!rt_flat_fits(&tensors[W], weights)) return "the weights exceed their pool";
     bool is_fixed = bytes & RT_BYTES_FIXED;
     if (is_fixed && !(bytes & RT_BYTES_OUTPUT)) return "fixed point rounds to bytes";
     if (!rt_flat_fits(&tensors[SCALES], rt_product(is_fixed ? 4 : 1, channels))) return "the scales exceed their pool";
-    if (!rt_flat_fits(&tensors[B], rt_product(2, channels))) return "the bias exceeds its pool";
+    if (is_found && is_fixed) return "found steps have no fixed point";
+    if (!is_found && (bytes & RT_BYTES_OFFSETS)) return "its offsets need found steps";
+    if (!rt_flat_fits(&tensors[B], rt_product(bytes & RT_BYTES_OFFSETS ? 3 : 2, channels))) return "the bias exceeds its pool";
     if (call->codes.residual && !fits(&tensors[RESIDUAL], y, bytes & RT_BYTES_RESIDUAL))
         return "the residual exceeds its pool";
     if (!fits(&tensors[Y], y, bytes & RT_BYTES_OUTPUT)) return "the output exceeds its pool";
@@ -100,7 +111,8 @@ static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs)
     uint32_t block = call->codes.block;
     uint64_t images = (uint64_t)d.batch, channels = (uint64_t)d.channels;
     uint64_t taps = rt_product((uint64_t)d.k_h, (uint64_t)d.k_w);
-    if (taps > RT_QUANTIZED_TAPS) return "too many products of an output";
+    if (taps > (call->codes.bytes & RT_BYTES_OFFSETS ? RT_QUANTIZED_TAPS / 2 : RT_QUANTIZED_TAPS))
+        return "too many products of an output";
     uint64_t x = rt_blocked_elements(images, channels, rt_product((uint64_t)d.in_h, (uint64_t)d.in_w), block);
     uint64_t y = rt_blocked_elements(images, channels, rt_product((uint64_t)d.out_h, (uint64_t)d.out_w), block);
     uint64_t lanes = rt_blocked_elements(1, channels, 1, block);
@@ -114,9 +126,13 @@ static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs)
 
 /* --- results --- */
 
-/* What becomes of sums, at the tensors' begin; `lanes`: of the output. */
-static rt_quantized_end end_of(const rt_cpu_call *call, int64_t lanes, float a, float b, float residual_scale) {
+/* What becomes of sums, at the tensors' begin; `lanes`: of the output, `x`: elements of the input. */
+static rt_quantized_end end_of(const rt_cpu_call *call, int64_t lanes, uint64_t x, float a, float b, float residual_scale) {
+    rt_found_steps found = {1.0f, (int32_t)call->codes.zero};
+    if (call->codes.bytes & RT_BYTES_FOUND) found = rt_found_steps_of(call->tensors[X].data, x);
     return (rt_quantized_end){
+        .step = found.step,
+        .zero = found.zero,
         .scales = rt_floats(&call->tensors[SCALES]),
         .shifts = lanes,
         .bias = rt_floats(&call->tensors[B]),
@@ -143,6 +159,37 @@ static rt_quantized_end end_move(rt_quantized_end end, int64_t lanes, int64_t el
 
 /* --- turns --- */
 
+/* The sum of 8 bytes. */
+static inline int32_t eight_total(const uint8_t *x) {
+#if defined(__aarch64__)
+    return vaddlv_u8(vld1_u8(x));
+#elif defined(__SSE2__)
+    return _mm_cvtsi128_si32(_mm_sad_epu8(_mm_loadl_epi64((const __m128i *)(const void *)x), _mm_setzero_si128()));
+#else
+    int32_t total = 0;
+    for (int i = 0; i < 8; i++) total += x[i];
+    return total;
+#endif
+}
+
+/* What the inputs of each pixel of a tile sum to, each less the zero point. */
+static void inputs_total(const rt_quantized_tile *tile, int64_t block, int32_t zero, int32_t *totals) {
+    const int64_t channels = tile->channels, whole = channels / block * block;
+    for (uint32_t p = 0; p < tile->pixels; p++) {
+        totals[p] = 0;
+        for (uint32_t t = 0; t < tile->taps; t++) {
+            const uint8_t *x = tile->rows[t * RT_BLOCKED_PIXELS + p];
+            int32_t total = 0;
+            if (x == tile->zeros) continue;
+            for (int64_t c = 0; c < whole; c += block, x += tile->plane) {
+                for (int64_t i = 0; i < block; i += 8) total += eight_total(x + i);
+            }
+            for (int64_t c = whole; c < channels; c++) total += x[c - whole];
+            totals[p] += total - (int32_t)channels * zero;
+        }
+    }
+}
+
 static void conv_turn(const void *context, uint32_t turn, uint32_t worker) {
     const division *all = context;
     const rt_conv_turns *turns = &all->turns;
@@ -156,6 +203,8 @@ static void conv_turn(const void *context, uint32_t turn, uint32_t worker) {
     tile.plane = turns->x_plane;
     tile.weights_stride = turns->taps * quads * block * RT_QUAD;
     tile.signed_bias = all->lanes;
+    int32_t starts[RT_BLOCKED_PIXELS];
+    if (all->end.bytes & RT_BYTES_OFFSETS) tile.starts = starts;
     for (int64_t at = own.first_block; at < own.end_block; at += tile.blocks) {
         int64_t out = own.group * turns->out_blocks + at, rest = own.end_block - at;
         int64_t place = (own.image * blocks_of_image + out) * tile.y_plane + own.first_pixel * y_pixel;
@@ -165,6 +214,7 @@ static void conv_turn(const void *context, uint32_t turn, uint32_t worker) {
         tile.rows = own.rows;
         for (int64_t i = 0; i < own.tiles; i++, tile.rows += turns->taps * RT_BLOCKED_PIXELS) {
             tile.pixels = (uint32_t)(own.width + (i < own.wider));
+            if (tile.starts != NULL) inputs_total(&tile, block, all->zero, starts);
             all->kernels->product(&tile);
             tile.end = end_move(tile.end, 0, tile.pixels * y_pixel);
         }
@@ -181,12 +231,14 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_quantized_conv2d_args d = rt_quantized_conv2d_args_of(call);
     division all = {.kernels = rt_quantized_kernels_of(call->tiles, call->codes.block, call->codes.bytes)};
     uint8_t zeros[16];
-    memset(zeros, (int)call->codes.zero, sizeof zeros);
     const rt_conv_input x = {call->tensors[X].data, zeros, 1, true};
     uint32_t blocks = blocks_per_pass(&d, call->codes.block, all.kernels->blocks);
     all.turns = rt_conv_turns_divide(call, workers, x, all.kernels->pixels, blocks);
     all.lanes = all.turns.d.groups * all.turns.out_blocks * all.turns.block;
-    all.end = end_of(call, all.lanes, d.act_a, d.act_b, d.residual_scale);
+    const uint64_t elements = (uint64_t)(all.turns.in_blocks * all.turns.x_plane * d.groups * d.batch);
+    all.end = end_of(call, all.lanes, elements, d.act_a, d.act_b, d.residual_scale);
+    all.zero = (uint8_t)all.end.zero;
+    memset(zeros, all.zero, sizeof zeros);
     rt_workers_run(workers, rt_division_turns(&all.turns.turns), conv_turn, &all);
 }
 
@@ -203,7 +255,7 @@ static void depthwise_turn(const void *context, uint32_t turn, uint32_t worker) 
     const rt_quantized_rows rows = {
         .window = window,
         .x = (const uint8_t *)call->tensors[X].data + own.plane * window->in_h * window->in_w * lanes,
-        .zero = (uint8_t)call->codes.zero,
+        .zero = all->zero,
         .bytes = w,
         .weights = weights,
         .padded = padded,
@@ -212,8 +264,14 @@ static void depthwise_turn(const void *context, uint32_t turn, uint32_t worker) 
         .end_row = own.end_row,
         .end = end_move(all->end, channel, own.plane * window->out_h * window->out_w * lanes),
     };
-    if (all->bytes->depthwise != NULL && all->bytes->depthwise(&rows)) return;
+    const bool has_offsets = call->codes.bytes & RT_BYTES_OFFSETS;
+    if (!has_offsets && all->bytes->depthwise != NULL && all->bytes->depthwise(&rows)) return;
     for (int64_t i = 0; i < count; i++) weights[i] = w[i];
+    for (int64_t i = 0; i < count && has_offsets; i++) {
+        int32_t offset;
+        memcpy(&offset, rows.end.bias + 2 * rows.end.shifts + i % lanes, sizeof offset);
+        weights[i] += (float)offset;
+    }
     all->kernels->quantized_depthwise(&rows);
 }
 
@@ -228,7 +286,10 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
         .blocks = (int64_t)rt_ceil_div((uint64_t)d.channels, call->codes.block),
     };
     all.padded_bytes = rt_padded_rows_bytes(&all.window, call->codes.block);
-    all.end = end_of(call, all.blocks * call->codes.block, d.act_a, d.act_b, d.residual_scale);
+    const int64_t channels = all.blocks * call->codes.block;
+    const uint64_t elements = (uint64_t)(channels * d.in_h * d.in_w * d.batch);
+    all.end = end_of(call, channels, elements, d.act_a, d.act_b, d.residual_scale);
+    all.zero = (uint8_t)all.end.zero;
     all.turns = rt_plane_turns_divide(workers, d.batch * all.blocks, d.out_h, d.out_w);
     rt_workers_run(workers, rt_plane_turns_count(&all.turns), depthwise_turn, &all);
 }

@@ -13,11 +13,12 @@ import numpy as np
 from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE, QUANTIZED_WINOGRAD
 from runtime.families.convolution.block_lowering import algorithm, fits, merged_filters, winograd_rows
 from runtime.families.convolution.node import Convolution
-from runtime.families.matrix.byte_products import MOST_PRODUCTS, bits_of_fixed, fixed_ends
+from runtime.families.matrix.byte_products import MOST_PRODUCTS, bits_of_fixed, fixed_ends, found_ends
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.codes import BYTES_PAIRS, INPUT_IN_BYTES, OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES
 from runtime.kernels.spec import ceil_div
 from runtime.layout.buffer import pack_rows
+from runtime.layout.integer_rows import integer_rows
 from runtime.lowering.activation import activation_code
 from runtime.lowering.blocks import QuantizedOperator
 from runtime.lowering.builder import Builder
@@ -37,16 +38,16 @@ _MOST_OF_A_PAIR = 128  # that a pair of weights of one sign may sum to, so that 
 
 def serves(builder: Builder, node: Node) -> bool:
     """Whether input and weights are whole numbers of eight bits; weights of Winograd's algorithm may be any."""
-    graph = builder.graph
-    if not fits(graph, node, builder.block) or graph.tensors[node.inputs[0]].quantization is None:
+    graph, is_found = builder.graph, builder.has_found_steps(node.inputs[0])
+    if not fits(graph, node, builder.block) or (graph.tensors[node.inputs[0]].quantization is None and not is_found):
         return False
     if _is_winograd(builder, node):
-        return not node.input(3)
+        return not node.input(3) and not is_found
     channels, *window = graph.shape(node.inputs[1])[1:]
-    if Convolution(builder, node).is_depthwise and math.prod(window) > _MOST_TAPS:
+    if Convolution(builder, node).is_depthwise and math.prod(window) > _MOST_TAPS // (1 + is_found):
         return False
     products = math.prod(window) * (channels * (1 if node.attrs["group"] == 1 else 4) + _QUAD)
-    return products <= MOST_PRODUCTS and whole_weights(graph, node) is not None
+    return products <= MOST_PRODUCTS and _weights(builder, node) is not None
 
 
 def pays(builder: Builder, node: Node) -> bool:
@@ -63,7 +64,7 @@ def pays(builder: Builder, node: Node) -> bool:
 def _is_winograd(builder: Builder, node: Node) -> bool:
     """Whether Winograd's algorithm was chosen, or pays."""
     is_open = builder.options.cpu.algorithms is None
-    if is_open and builder.target.cpu_vnni and whole_weights(builder.graph, node) is not None:
+    if is_open and builder.target.cpu_vnni and _weights(builder, node) is not None:
         return False
     return algorithm(builder, node) == CPU_WINOGRAD
 
@@ -79,24 +80,38 @@ def whole_weights(graph: Graph, node: Node) -> Array | None:
     return scales if whole else None
 
 
+def _weights(builder: Builder, node: Node) -> tuple[Array, Array] | None:
+    """Scale and offset of each output channel whose weights are multiples of whole numbers of eight bits; else None."""
+    graph = builder.graph
+    if not builder.has_found_steps(node.inputs[0]):
+        scales = whole_weights(graph, node)
+        return None if scales is None else (scales, np.zeros(len(scales)))
+    filters = graph.constants[node.inputs[1]]
+    found = integer_rows(filters.reshape(1, len(filters), -1), has_offsets=True)
+    if found is None or found.offsets is None:
+        return None
+    return found.scales.reshape(-1).astype(np.float64), found.offsets.reshape(-1)
+
+
 def lower_conv(builder: Builder, node: Node) -> None:
     """Emits one step: it writes eight bits where the output is stored so, else floats."""
     conv = Convolution(builder, node)
     if _is_winograd(builder, node):
         _emit_winograd(conv)
         return
-    scales = whole_weights(builder.graph, node)
-    assert scales is not None
+    found = _weights(builder, node)
+    assert found is not None
     if conv.is_depthwise:
-        filters = np.rint(conv.filter / scales[:, None, None, None]).reshape(1, conv.group, -1)
+        scales, offsets = (each.reshape(1, -1) for each in found)
+        filters = np.rint(conv.filter.reshape(1, conv.group, -1) / scales[..., None]) - offsets[..., None]
         weights, dims = pack_rows(filters, builder.block), conv.window() | {"channels": conv.group}
-        _emit(conv, True, weights, dims, scales.reshape(1, -1), np.zeros((1, conv.group)))
+        _emit(conv, True, weights, dims, scales, np.zeros((1, conv.group)), offsets)
         return
     groups, filters = merged_filters(conv)
-    scales = scales.reshape(groups, -1)
-    filters = np.rint(filters / scales[..., None, None, None])
+    scales, offsets = (each.reshape(groups, -1) for each in found)
+    filters = np.rint(filters / scales[..., None, None, None]) - offsets[..., None, None, None]
     dims = conv.window() | {"in_c": filters.shape[2], "out_c": filters.shape[1], "groups": groups}
-    _emit(conv, False, quads(filters, builder.block), dims, scales, filters.sum(axis=(2, 3, 4)))
+    _emit(conv, False, quads(filters, builder.block), dims, scales, filters.sum(axis=(2, 3, 4)), offsets)
 
 
 def quads(filters: Array, block: int) -> Array:
@@ -120,10 +135,16 @@ def as_floats(whole: Array) -> Array:
 
 
 def _emit(
-    conv: Convolution, depthwise: bool, weights: Array, dims: dict[str, int], scales: Array, totals: Array
+    conv: Convolution,
+    depthwise: bool,
+    weights: Array,
+    dims: dict[str, int],
+    scales: Array,
+    totals: Array,
+    offsets: Array,
 ) -> None:
     """`scales`, `totals`: of the weights of each output channel, and their sum; zero where the kernel takes the zero
-    point away itself."""
+    point away itself. `offsets`: what the weights lack."""
     builder, node = conv.builder, conv.node
     x = builder.read_bytes(node.inputs[0])
     residual = _residual(builder, node.input(3))
@@ -137,7 +158,11 @@ def _emit(
     rows = [bias - of_sums * totals * (x.steps.zero - shift) for shift in (0, 128)]
     code, numbers = activation_code(node.attrs)
     numbers = byte_bounds(y.steps, "act_a act_b") if y.steps else numbers
-    ends = _lanes(builder, of_sums / y_step), np.stack([_lanes(builder, row / y_step) for row in rows])
+    ends, found_bits = (_lanes(builder, of_sums / y_step), np.stack([_lanes(builder, row / y_step) for row in rows])), 0
+    if x.steps.is_found:
+        laid_rows = (_lanes(builder, row) for row in (bias / y_step, totals, offsets))
+        biases, found_bits = found_ends(*laid_rows)
+        ends = ends[0], biases
     found = fixed_point_of(builder.graph, node) if y.steps else None
     if found:
         given = builder.graph.constants[node.input(2)] if node.input(2) else None
@@ -157,7 +182,7 @@ def _emit(
         residual is not None and residual.steps is not None
     )
     defines = {"ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block}
-    in_bytes |= bits_of_fixed(found) if found else 0
+    in_bytes |= found_bits | (bits_of_fixed(found) if found else 0)
     defines |= {"BYTES": in_bytes | (0 if depthwise else pairs(weights)), "ZERO": x.steps.zero}
     kernel, op = (QUANTIZED_DEPTHWISE, "DepthwiseConv2d") if depthwise else (QUANTIZED_CONV2D, "Conv2D")
     numbers |= {"residual_scale": residual_scale / y_step}
@@ -196,7 +221,8 @@ def _residual(builder: Builder, name: str) -> Value | None:
     """The tensor that is added, as it lies: in bytes or in floats."""
     if not name:
         return None
-    in_bytes = builder.is_activation(name) and builder.home(name).element == ElementType.U8
+    home = builder.home(name)
+    in_bytes = home.element == ElementType.U8 and not (home.steps and home.steps.is_found)
     return builder.read_bytes(name) if in_bytes else builder.read(name, Storage.BLOCKED)
 
 

@@ -157,11 +157,45 @@ void NAME(rt_lanes_quantized_pair_)(const rt_quantized_pair *pair) {
     }
 }
 
-void NAME(rt_lanes_quantize_)(const float *x, float per_step, int32_t zero, int64_t count, uint8_t *y) {
+INLINE void floats_quantize(const float *x, float by, bool divides, int32_t zero, int64_t count, uint8_t *y) {
     const lanes low = (lanes){0} - (float)zero, high = low + 255.0f;
     for (int64_t i = 0; i < count; i += LANES) {
-        lanes v = load(x + i) * per_step;
+        lanes v = divides ? load(x + i) / by : load(x + i) * by;
         bytes_store(y + i, clamp(choose(v > low, v, low), low, high), -zero);
+    }
+}
+
+void NAME(rt_lanes_quantize_)(const float *x, float per_step, int32_t zero, int64_t count, uint8_t *y) {
+    floats_quantize(x, per_step, false, zero, count, y);
+}
+
+void NAME(rt_lanes_quantize_by_)(const float *x, float step, int32_t zero, int64_t count, uint8_t *y) {
+    floats_quantize(x, step, true, zero, count, y);
+}
+
+void NAME(rt_lanes_extend_)(const float *x, int64_t blocks, uint32_t count, float *range) {
+    enum { AT_ONCE = PARTS < 4 ? 4 / PARTS : 1, REGISTERS = AT_ONCE * PARTS };
+    lanes low[REGISTERS], high[REGISTERS];
+    float least[REGISTERS * LANES], most[REGISTERS * LANES];
+    int64_t i = 0;
+    UNROLLED for (int r = 0; r < REGISTERS; r++) low[r] = (lanes){0} + range[0], high[r] = (lanes){0} + range[1];
+    for (; i + AT_ONCE <= blocks; i += AT_ONCE) {
+        UNROLLED for (int r = 0; r < REGISTERS; r++) {
+            const lanes v = load(x + i * RT_BLOCK + r * LANES);
+            low[r] = lanes_min(v, low[r]), high[r] = lanes_max(v, high[r]);
+        }
+    }
+    for (; i < blocks; i++) {
+        UNROLLED for (int r = 0; r < PARTS; r++) {
+            const lanes v = load(x + i * RT_BLOCK + r * LANES);
+            low[r] = lanes_min(v, low[r]), high[r] = lanes_max(v, high[r]);
+        }
+    }
+    UNROLLED for (int r = 0; r < REGISTERS; r++) store(least + r * LANES, low[r]), store(most + r * LANES, high[r]);
+    for (uint32_t lane = 0; lane < REGISTERS * LANES; lane++) {
+        if (lane % RT_BLOCK >= count) continue;
+        if (least[lane] < range[0]) range[0] = least[lane];
+        if (most[lane] > range[1]) range[1] = most[lane];
     }
 }
 

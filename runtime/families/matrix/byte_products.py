@@ -7,7 +7,15 @@ import dataclasses
 import numpy as np
 
 from runtime.graph import Array, Node
-from runtime.kernels.codes import BYTES_FIXED, BYTES_NEAR, BYTES_ONCE, INPUT_IN_BYTES, OUTPUT_IN_BYTES
+from runtime.kernels.codes import (
+    BYTES_FIXED,
+    BYTES_FOUND,
+    BYTES_NEAR,
+    BYTES_OFFSETS,
+    BYTES_ONCE,
+    INPUT_IN_BYTES,
+    OUTPUT_IN_BYTES,
+)
 from runtime.layout.integer_rows import IntegerRows
 from runtime.lowering.builder import Builder
 from runtime.lowering.value import Value, byte_bounds
@@ -94,6 +102,15 @@ def bias_of(builder: Builder, node: Node, bias: Array) -> Value:
     """Biases as a constant, whole ones in words."""
     name = node.input(2) or f"{node.name}:bias"
     return builder.constant_words(name, bias.reshape(-1)) if bias.dtype == np.int32 else builder.constant(name, bias)
+
+
+def found_ends(bias: Array, totals: Array, offsets: Array) -> tuple[Array, int]:
+    """Biases, sums of weights and offsets [3, ...] for an input whose steps are found as it runs, and bits of BYTES.
+
+    Integers are the bits of floats (cpu_quantized.h).
+    """
+    whole = (each.astype(np.int32).view(np.float32) for each in (totals, offsets))
+    return np.stack([bias.astype(np.float32), *whole]), BYTES_FOUND | BYTES_OFFSETS * bool(offsets.any())
 
 
 def fixed_ends(found: FixedPoint, bias: Array | None, totals: Array, zero: int) -> tuple[Array, Array]:

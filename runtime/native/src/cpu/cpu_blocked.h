@@ -141,6 +141,10 @@ typedef struct {
     int32_t (*quantized_softmax)(uint8_t *row, int64_t count, const float *exponentials, float per_weight, int32_t zero);
     /* y = x * per_step + zero of `count` floats, whole registers of them, rounded to bytes; a NaN becomes the least */
     void (*quantize)(const float *x, float per_step, int32_t zero, int64_t count, uint8_t *y);
+    /* the same of x / step + zero, as ONNX's QuantizeLinear rounds it */
+    void (*quantize_by)(const float *x, float step, int32_t zero, int64_t count, uint8_t *y);
+    /* makes a range from range[0] to range[1] hold the first `count` lanes of each block, too */
+    void (*extend)(const float *x, int64_t blocks, uint32_t count, float *range);
     /* y = (x - zero) * step of whole registers of bytes */
     void (*dequantize)(const uint8_t *x, float step, int32_t zero, int64_t count, float *y);
 } rt_blocked_kernels;

@@ -273,5 +273,7 @@ const rt_blocked_kernels NAME(rt_blocked_kernels_) = {
     .quantized_normalize = NAME(rt_lanes_quantized_normalize_),
     .quantized_softmax = NAME(rt_lanes_quantized_softmax_),
     .quantize = NAME(rt_lanes_quantize_),
+    .quantize_by = NAME(rt_lanes_quantize_by_),
+    .extend = NAME(rt_lanes_extend_),
     .dequantize = NAME(rt_lanes_dequantize_),
 };

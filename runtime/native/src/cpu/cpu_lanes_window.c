@@ -230,7 +230,7 @@ static void row_finish(const rt_quantized_rows *rows, int64_t place) {
     int64_t i = 0, count = rows->window->out_w * RT_BLOCK;
     lanes scales[PARTS], bias[PARTS];
     UNROLLED for (int part = 0; part < PARTS; part++) {
-        scales[part] = load(end.scales + part * LANES), bias[part] = load(end.bias + part * LANES);
+        scales[part] = load(end.scales + part * LANES) * end.step, bias[part] = load(end.bias + part * LANES);
     }
     for (; i + LEAST * LANES <= count; i += LEAST * LANES) sums_finish(&end, sums + i, place + i, LEAST, scales, bias);
     for (; i < count; i += RT_BLOCK) sums_finish(&end, sums + i, place + i, PARTS, scales, bias);

@@ -7,12 +7,16 @@
 #ifndef RT_CPU_QUANTIZED_H
 #define RT_CPU_QUANTIZED_H
 
+#include <string.h>
+
 #include "cpu_blocked.h"
 
 /* Channels whose weights follow each other in a lane: [b][t][ceil(c/4)][lane][4], zeros behind the last channel; and the
  * bits BYTES of what lies in bytes. PAIRS: of weights 2i and 2i + 1 of a quad, the positive ones sum to 128 at most, the
  * negative ones to -128 at least, so that 16 bits hold the sum of their products. FIXED: sums are multiplied by fixed
- * point, and rounded twice as TFLite does it, or ONCE; NEAR: all shifts are to the right, and scales in floats there. */
+ * point, and rounded twice as TFLite does it, or ONCE; NEAR: all shifts are to the right, and scales in floats there.
+ * FOUND: the steps of what lies in bytes of the input, or of a conversion, are found as the model runs; OFFSETS: and
+ * weights have zero points. */
 enum {
     RT_QUAD = 4,
     RT_BYTES_OUTPUT = 1,
@@ -21,16 +25,36 @@ enum {
     RT_BYTES_PAIRS = 8,
     RT_BYTES_FIXED = 16,
     RT_BYTES_ONCE = 32,
-    RT_BYTES_NEAR = 64
+    RT_BYTES_NEAR = 64,
+    RT_BYTES_FOUND = 128,
+    RT_BYTES_OFFSETS = 256
 };
+
+/* The steps of a tensor that were found as the model runs, which follow its bytes: these stand for step * (u - zero). */
+typedef struct {
+    float step;
+    int32_t zero;
+} rt_found_steps;
+
+/* Those of a tensor of so many elements; the step may be anything, whatever the plan says. */
+static inline rt_found_steps rt_found_steps_of(const void *bytes, uint64_t elements) {
+    rt_found_steps found;
+    memcpy(&found, (const uint8_t *)bytes + elements, sizeof found);
+    found.zero = (uint8_t)found.zero;
+    return found;
+}
 
 /* What becomes of sums: v = sum * scale + bias + residual * residual_scale of each lane. Bytes: v, rounded and within a
  * and b, which are whole, is stored less a. Floats: activation(v). FIXED: scales are int32 multipliers, 2^-31; `shifts`
  * behind each are its shift (to the left), the scale of both as a float, and the slack: what is to be added to a result's
- * absolute value before it is rounded, since TFLite rounds upwards first; both times 2^16. Biases are int32. A value. */
+ * absolute value before it is rounded, since TFLite rounds upwards first; both times 2^16. Biases are int32. FOUND: scales
+ * are those of weights alone, and `shifts` behind each bias is the int32 sum of its lane's weights; OFFSETS: as far behind
+ * that what the weights lack. A value. */
 typedef struct {
     const float *scales, *bias;
     int64_t shifts;
+    float step;   /* FOUND: of the input */
+    int32_t zero; /* FOUND: what is to be taken from each of its bytes */
     const void *residual; /* NULL: none; lies like y */
     float residual_scale;
     void *y;
@@ -49,7 +73,8 @@ typedef struct {
     const int8_t *weights;
     int64_t weights_stride;     /* elements from one b to the next */
     uint32_t pixels, blocks;    /* at least 1, at most what the kernels say */
-    const int32_t *starts;      /* what is added to the sums of each pixel; NULL: nothing. Not with FIXED */
+    /* what is added to the sums of each pixel, OFFSETS: times that of each lane; NULL: nothing. Not with FIXED */
+    const int32_t *starts;
     int64_t signed_bias;        /* elements from a bias to that for sums over u - 128 */
     int64_t y_plane, y_pixel;   /* elements from one output block, and one pixel, to the next */
     rt_quantized_end end;       /* at the first pixel and block */

@@ -478,6 +478,33 @@ APART void held_finish(const group *own, int pixels, int rows, int blocks) {
 }
 #endif
 
+/* Completes the sums of a group that are held, of found steps: sizes of groups share it, as few models are so. */
+APART void found_finish(const group *own, int pixels, int rows, int blocks) {
+    const rt_quantized_tile *tile = own->tile;
+    const rt_quantized_end end = tile->end;
+    const lanes low = least(&end), high = most(&end);
+    ints(*sum)[REGISTERS] = (ints(*)[REGISTERS])(void *)own->held;
+    int32_t zero = end.zero;
+#ifdef SIGNED
+    zero -= 128;
+#endif
+    sums_part(sum, rows, REGISTERS);
+    for (int i = 0; i < blocks * PARTS; i++) {
+        const int64_t block = own->block + (uint32_t)(i / PARTS), lane = i % PARTS * LANES, channel = block * RT_BLOCK + lane;
+        const float *bias = end.bias + channel;
+        const lanes scale = crossed(load(end.scales + channel) * end.step, CROSSED), start = crossed(load(bias), CROSSED);
+        const ints less = (ints)crossed(load(bias + end.shifts), CROSSED) * zero;
+        ints offset = {0};
+        if (tile->starts != NULL) offset = (ints)crossed(load(bias + 2 * end.shifts), CROSSED);
+        for (int p = 0; p < pixels; p++) {
+            ints whole = totals(sum[p] + i * PARTIALS) - less;
+            if (tile->starts != NULL) whole += offset * tile->starts[p];
+            lanes v = __builtin_convertvector(whole, lanes) * scale + start;
+            results_store(&end, &v, 1, block * tile->y_plane + lane + p * tile->y_pixel, 0, low, high, CROSSED);
+        }
+    }
+}
+
 /* A group of constant size. */
 INLINE void group_compute(const group *own, int pixels, int blocks) {
     ints sum[PIXELS][REGISTERS];
@@ -496,13 +523,13 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
     } else {
         quads_add(sum, own->x, own->weights, own->tile->weights_stride, own->channels, pixels, blocks);
     }
-    const bool is_fixed = own->tile->end.bytes & RT_BYTES_FIXED;
-    if (own->is_last && !is_fixed) {
+    const uint32_t bytes = own->tile->end.bytes;
+    if (own->is_last && !(bytes & (RT_BYTES_FIXED | RT_BYTES_FOUND))) {
         sums_finish(own->tile, sum, own->block, pixels, blocks);
         return;
     }
 #if LANES == 16
-    if (own->is_last) {
+    if (own->is_last && (bytes & RT_BYTES_FIXED)) {
         fixed_finish(own->tile, sum, own->block, pixels, blocks);
         return;
     }
@@ -510,9 +537,14 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
     UNROLLED for (int p = 0; p < rows; p++) {
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) own->held[p * REGISTERS + i] = sum[p][i];
     }
+    if (!own->is_last) return;
 #if LANES < 16
-    if (own->is_last) held_finish(own, pixels, rows, blocks);
+    if (bytes & RT_BYTES_FIXED) {
+        held_finish(own, pixels, rows, blocks);
+        return;
+    }
 #endif
+    found_finish(own, pixels, rows, blocks);
 }
 
 #define VARIANT(pixels, blocks)                                                                                        \
@@ -588,7 +620,8 @@ typedef struct {
 } quad_end;
 
 INLINE quad_end quad_end_of(const rt_quantized_end *end) {
-    quad_end made = {.end = *end, .scale = load(end->scales), .bias = load(end->bias), .low = least(end), .high = most(end)};
+    quad_end made = {.end = *end, .bias = load(end->bias), .low = least(end), .high = most(end)};
+    made.scale = load(end->scales) * end->step;
     if (end->bytes & RT_BYTES_FIXED) made.fixed = fixed_lanes_of(end, end->bias, 0, false);
     made.fixed.start = (ints){0}; /* weights_move */
     return made;
