@@ -21,7 +21,7 @@ enum {
 };
 _Static_assert((int)RT_QUANTIZED_DEPTHWISE_Y == (int)Y && (int)RT_INTEGER_WINOGRAD_Y == (int)Y, "all have the same tensors");
 
-enum { WEIGHT_BYTES = 384 << 10, GROUP = 4 };
+enum { WEIGHT_BYTES = 384 << 10, GROUP = 4, LEAST_TILES = 4 /* that pay for widened weights */ };
 
 /* Products of an output whose sum fits 31 bits. */
 enum { MOST_PRODUCTS = INT32_MAX / (255 * 128) };
@@ -32,6 +32,7 @@ typedef struct {
     const rt_quantized_kernels *kernels;
     rt_quantized_end end; /* at the tensors' begin */
     int64_t lanes;        /* output lanes of all groups */
+    uint64_t rows_bytes;  /* of a worker's scratch, before widened weights */
 } division;
 
 /* What all turns of a depthwise convolution share. */
@@ -48,6 +49,12 @@ typedef struct {
 } job;
 
 /* --- checks --- */
+
+/* Output blocks whose weights stay in a core's second cache while all pixels of a turn pass, in whole groups. */
+static uint32_t blocks_per_pass(const rt_conv_dims *d, uint32_t block, uint32_t most) {
+    uint64_t blocks = WEIGHT_BYTES / ((uint64_t)d->k_h * (uint64_t)d->k_w * (uint64_t)d->in_c * block) / GROUP * GROUP;
+    return blocks > most ? most : blocks < GROUP ? GROUP : (uint32_t)blocks;
+}
 
 /* Whether so many elements of bytes or floats lie within a tensor. */
 static bool fits(const rt_cpu_tensor *tensor, uint64_t elements, bool is_bytes) {
@@ -86,7 +93,9 @@ static const char *conv_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     uint64_t x = rt_blocked_elements(images, (uint64_t)d.in_c, rt_product((uint64_t)d.in_h, (uint64_t)d.in_w), block);
     uint64_t y = rt_blocked_elements(images, (uint64_t)d.out_c, rt_product((uint64_t)d.out_h, (uint64_t)d.out_w), block);
     uint64_t channels = rt_blocked_elements(groups, (uint64_t)d.out_c, 1, block);
-    needs->scratch_bytes = rt_conv_turn_bytes(&d);
+    const rt_quantized_kernels *kernels = rt_quantized_kernels_of(call->tiles, block, call->codes.bytes);
+    uint64_t widened = rt_product(blocks_per_pass(&d, block, kernels->blocks) * block * sizeof(int16_t), depth);
+    needs->scratch_bytes = rt_sum(rt_conv_turn_bytes(&d), kernels->widen != NULL ? widened : 0);
     needs->work = rt_product(y, depth);
     return tensors_check(call, x, y, rt_product(channels, depth), channels, d.act_a, d.act_b);
 }
@@ -194,11 +203,15 @@ static void conv_turn(const void *context, uint32_t turn, uint32_t worker) {
     tile.plane = turns->x_plane;
     tile.weights_stride = turns->taps * quads * block * RT_QUAD;
     tile.signed_bias = all->lanes;
+    int16_t *words = (int16_t *)(void *)((char *)own.rows + all->rows_bytes);
+    const bool widens = all->kernels->widen != NULL && own.tiles >= LEAST_TILES;
     for (int64_t at = own.first_block; at < own.end_block; at += tile.blocks) {
         int64_t out = own.group * turns->out_blocks + at, rest = own.end_block - at;
         int64_t place = (own.image * blocks_of_image + out) * tile.y_plane + own.first_pixel * y_pixel;
         tile.blocks = rest < turns->tile_blocks ? (uint32_t)rest : turns->tile_blocks;
         tile.weights = (const int8_t *)turns->call->tensors[W].data + out * tile.weights_stride;
+        if (widens) all->kernels->widen(tile.weights, tile.blocks * tile.weights_stride, words);
+        tile.words = widens ? words : NULL;
         tile.end = end_move(all->end, out * block, place);
         tile.rows = own.rows;
         for (int64_t i = 0; i < own.tiles; i++, tile.rows += turns->taps * RT_BLOCKED_PIXELS) {
@@ -209,20 +222,16 @@ static void conv_turn(const void *context, uint32_t turn, uint32_t worker) {
     }
 }
 
-/* Output blocks whose weights stay in a core's second cache while all pixels of a turn pass, in whole groups. */
-static uint32_t blocks_per_pass(const rt_quantized_conv2d_args *d, uint32_t block, uint32_t most) {
-    uint64_t blocks = WEIGHT_BYTES / ((uint64_t)d->k_h * (uint64_t)d->k_w * (uint64_t)d->in_c * block) / GROUP * GROUP;
-    return blocks > most ? most : blocks < GROUP ? GROUP : (uint32_t)blocks;
-}
-
 static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_quantized_conv2d_args d = rt_quantized_conv2d_args_of(call);
     division all = {.kernels = rt_quantized_kernels_of(call->tiles, call->codes.block, call->codes.bytes)};
     uint8_t zeros[16];
     memset(zeros, (int)call->codes.zero, sizeof zeros);
     const rt_conv_input x = {call->tensors[X].data, zeros, 1, true};
-    uint32_t blocks = blocks_per_pass(&d, call->codes.block, all.kernels->blocks);
+    const rt_conv_dims sizes = rt_blocked_conv2d_args_of(call);
+    uint32_t blocks = blocks_per_pass(&sizes, call->codes.block, all.kernels->blocks);
     all.turns = rt_conv_turns_divide(call, workers, x, all.kernels->pixels, blocks);
+    all.rows_bytes = rt_conv_turn_bytes(&all.turns.d);
     all.lanes = all.turns.d.groups * all.turns.out_blocks * all.turns.block;
     all.end = end_of(call, all.lanes, d.act_a, d.act_b, d.residual_scale);
     rt_workers_run(workers, rt_division_turns(&all.turns.turns), conv_turn, &all);

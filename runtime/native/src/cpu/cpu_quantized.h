@@ -47,6 +47,7 @@ typedef struct {
     uint32_t taps, channels;
     int64_t plane;              /* elements from one input block to the next */
     const int8_t *weights;
+    const int16_t *words;       /* the same as `widen` made them; NULL: not */
     int64_t weights_stride;     /* elements from one b to the next */
     uint32_t pixels, blocks;    /* at least 1, at most what the kernels say */
     const int32_t *starts;      /* what is added to the sums of each pixel; NULL: nothing. Not with FIXED */
@@ -153,6 +154,8 @@ static inline bool rt_are_byte_bounds(float low, float high) {
 typedef struct {
     uint32_t pixels, blocks; /* the best size of a tile, at most RT_BLOCKED_PIXELS */
     void (*product)(const rt_quantized_tile *tile);
+    /* weights in 16 bits, with which many tiles are multiplied in fewer steps; NULL: they are multiplied as bytes */
+    void (*widen)(const int8_t *weights, int64_t count, int16_t *words);
     bool (*depthwise)(const rt_quantized_rows *rows); /* returns whether it serves such windows; NULL: none */
     /* y = table[x] of `count` bytes, of a table of 256; y may be x */
     void (*lookup)(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y);

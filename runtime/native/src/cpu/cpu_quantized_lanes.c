@@ -250,6 +250,18 @@ INLINE ints quad_load(const element *x) {
     return (ints)((quads){0} + quad);
 }
 
+#if LANES == 8
+#define WIDENS 1
+
+/* Widened ones. */
+INLINE weight_register words_load(const int16_t *w) { return (weight_register)load((const float *)(const void *)w); }
+
+/* rt_quantized_kernels.widen */
+static void widen(const int8_t *w, int64_t count, int16_t *words) {
+    for (int64_t i = 0; i < count; i += 16) store((float *)(void *)(words + i), (lanes)weights_load(w + i));
+}
+#endif
+
 INLINE ints products_add(ints sum, ints x, weight_register w) {
 #if LANES == 8
     return sum + (ints)_mm256_madd_epi16((__m256i)x, (__m256i)w);
@@ -372,6 +384,23 @@ INLINE void quads_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], cons
     }
 }
 
+#ifdef WIDENS
+/* The same with widened weights. */
+INLINE void words_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], const int16_t *w, int64_t stride,
+                      uint32_t channels, int pixels, int blocks) {
+    for (uint32_t c = 0; c < channels; c += RT_QUAD, w += RT_BLOCK * RT_QUAD) {
+        weight_register weights[REGISTERS];
+        UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
+            weights[i] = words_load(w + i / PARTS_OF_SUMS * stride + i % PARTS_OF_SUMS * SHARE * RT_QUAD);
+        }
+        UNROLLED for (int p = 0; p < pixels; p++) {
+            const ints quad = quad_load(x[p] + c);
+            UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) sum[p][i] = products_add(sum[p][i], quad, weights[i]);
+        }
+    }
+}
+#endif
+
 /* Nothing: they lie so. */
 INLINE void sums_part(ints sum[PIXELS][REGISTERS], int pixels, int registers) { (void)sum, (void)pixels, (void)registers; }
 #endif
@@ -427,17 +456,20 @@ typedef struct {
     const element (*x)[ROW]; /* NULL: taps as they lie */
     uint32_t channels, block;
     const int8_t *weights;
+    const int16_t *words; /* the same widened; NULL: not */
     ints *held;
     bool is_first, is_last;
 } group;
 
-/* Whether sums by fixed point are completed in registers, and begin with the bias. */
-#if defined(FINE_FLOATS) && LANES == RT_BLOCK
-#define IN_REGISTERS 1
+/* Tiles of so many pixels complete their sums by fixed point in registers: it is much code, which the others share. */
+#if LANES == 16
+enum { IN_REGISTERS = 1 };
+#elif defined(FINE_FLOATS) && LANES == RT_BLOCK && !defined(RT_PAIRS)
+enum { IN_REGISTERS = PIXELS - 1 };
 #else
-#define IN_REGISTERS 0
+enum { IN_REGISTERS = PIXELS + 1 };
 #endif
-enum { BEGIN_WITH_BIAS = IN_REGISTERS && PARTIALS == 1 };
+enum { BEGIN_WITH_BIAS = LANES == 16 };
 
 /* What sums of a block begin with. */
 INLINE ints sums_start(const rt_quantized_tile *tile, uint32_t block) {
@@ -445,7 +477,6 @@ INLINE ints sums_start(const rt_quantized_tile *tile, uint32_t block) {
     return is_bias ? (ints)load(tile->end.bias + block * RT_BLOCK) : (ints){0};
 }
 
-#if IN_REGISTERS
 /* sums_finish by fixed point. */
 INLINE void fixed_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels, int blocks) {
     const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
@@ -459,8 +490,8 @@ INLINE void fixed_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTE
         some_store(&by, own, 1, pixels, (uint8_t *)end.y + plane, y_pixel);
     }
 }
-#else
-/* Completes the sums of a group that are held, by fixed point: it is much code, which all sizes of groups share. */
+
+/* Completes the sums of a group that are held, by fixed point. */
 APART void held_finish(const group *own, int pixels, int rows, int blocks) {
     const rt_quantized_tile *tile = own->tile;
     const float *bias = tile->end.bias;
@@ -479,7 +510,6 @@ APART void held_finish(const group *own, int pixels, int rows, int blocks) {
         }
     }
 }
-#endif
 
 /* A group of constant size. */
 INLINE void group_compute(const group *own, int pixels, int blocks) {
@@ -496,6 +526,10 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
     }
     if (own->x == NULL) {
         taps_add(sum, own->tile, own->weights, pixels, blocks);
+#ifdef WIDENS
+    } else if (own->words != NULL) {
+        words_add(sum, own->x, own->words, own->tile->weights_stride, own->channels, pixels, blocks);
+#endif
     } else {
         quads_add(sum, own->x, own->weights, own->tile->weights_stride, own->channels, pixels, blocks);
     }
@@ -504,18 +538,14 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
         sums_finish(own->tile, sum, own->block, pixels, blocks);
         return;
     }
-#if IN_REGISTERS
-    if (own->is_last) {
+    if (own->is_last && pixels >= IN_REGISTERS) {
         fixed_finish(own->tile, sum, own->block, pixels, blocks);
         return;
     }
-#endif
     UNROLLED for (int p = 0; p < rows; p++) {
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) own->held[p * REGISTERS + i] = sum[p][i];
     }
-#if !IN_REGISTERS
     if (own->is_last) held_finish(own, pixels, rows, blocks);
-#endif
 }
 
 #define VARIANT(pixels, blocks)                                                                                        \
@@ -538,7 +568,7 @@ static void product(const rt_quantized_tile *tile) {
     ints held[PASS][PIXELS * REGISTERS]; /* for each group as many as it could have */
     cursor at = {0, 0};
     for (int64_t done = 0; at.tap < tile->taps;) {
-        group own = {tile, NULL, 0, 0, NULL, NULL, done == 0, false};
+        group own = {.tile = tile, .is_first = done == 0};
         if (done == 0 && lies_ready(tile)) {
             at.tap = tile->taps;
         } else {
@@ -549,7 +579,9 @@ static void product(const rt_quantized_tile *tile) {
         for (uint32_t block = 0; block < tile->blocks; block += GROUP) {
             uint32_t blocks = tile->blocks - block < GROUP ? tile->blocks - block : GROUP;
             own.block = block;
-            own.weights = tile->weights + block * tile->weights_stride + done * RT_BLOCK;
+            const int64_t place = block * tile->weights_stride + done * RT_BLOCK;
+            own.weights = tile->weights + place;
+            own.words = tile->words != NULL ? tile->words + place : NULL;
             own.held = held[block];
             variants[blocks - 1][tile->pixels - 1](&own);
         }
@@ -839,4 +871,7 @@ static void lookup(const uint8_t *x, const uint8_t *table, int64_t count, uint8_
 }
 
 extern const rt_quantized_kernels NAME(rt_quantized_kernels_);
-const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product, depthwise, lookup};
+#ifndef WIDENS
+#define widen NULL
+#endif
+const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product, widen, depthwise, lookup};
