@@ -4,8 +4,17 @@
  * are within 25 bits (integer_filters in quantized_lowering.py). */
 #include "../../native/src/cpu/cpu_lanes_bytes.h"
 
+#if defined(__SSE2__) /* plans for other CPUs have none */
 enum { ALPHA = RT_WINOGRAD_ALPHA, TILE = ALPHA - 2, WIDE = RT_WINOGRAD_WIDE, HALF = WIDE / 2 };
-enum { BLOCKS = PARTS == 1 ? 2 : 1, REGISTERS = BLOCKS * PARTS };
+/* Where lanes fill a register of AVX2, for which alone plans are made so, loops unroll. */
+#if LANES == 8 && RT_BLOCK == 8
+#define FAST UNROLLED
+enum { BLOCKS = 2 };
+#else
+#define FAST _Pragma("GCC unroll 1")
+enum { BLOCKS = 1 };
+#endif
+enum { REGISTERS = BLOCKS * PARTS };
 
 static const uint32_t NINTH = 0x38E38E39; /* 9 * NINTH is 1, modulo 2^32 */
 
@@ -62,14 +71,14 @@ INLINE void tile_transform(const rt_winograd_bytes *at, int64_t top, int64_t lef
     }
     shorts d[ALPHA * ALPHA];
     for (int j = 0; j < ALPHA; j++) {
-        UNROLLED for (int i = 0; i < ALPHA; i++) {
+        FAST for (int i = 0; i < ALPHA; i++) {
             wide_load(x[0] + i * row + j * pixel, x[1] + i * row + j * pixel, &d[i * ALPHA + j]);
         }
         input_transform(d + j, ALPHA);
     }
     for (int i = 0; i < ALPHA; i++) {
         input_transform(d + i * ALPHA, 1);
-        UNROLLED for (int j = 0; j < ALPHA; j++) {
+        FAST for (int j = 0; j < ALPHA; j++) {
             memcpy(domain + (i * ALPHA + j) * at->step, &d[i * ALPHA + j], sizeof(shorts));
         }
     }
@@ -92,11 +101,8 @@ INLINE ints pair_add(ints sum, ints x, ints w) {
     return sum + (ints)_mm512_madd_epi16((__m512i)x, (__m512i)w);
 #elif LANES == 8 && defined(__AVX2__)
     return sum + (ints)_mm256_madd_epi16((__m256i)x, (__m256i)w);
-#elif defined(__SSE2__)
-    return sum + (ints)_mm_madd_epi16((__m128i)x, (__m128i)w);
 #else
-    const words more = (words)((ints)((words)x << 16) >> 16) * (words)((ints)((words)w << 16) >> 16);
-    return (ints)((words)sum + more + (words)(x >> 16) * (words)(w >> 16));
+    return sum + (ints)_mm_madd_epi16((__m128i)x, (__m128i)w);
 #endif
 }
 
@@ -107,43 +113,54 @@ INLINE void tile_multiply(const rt_winograd_product *own, int pixels, int blocks
     for (uint32_t some = 0; some < own->wides; some++, x += own->plane) {
         _Pragma("GCC unroll 2") for (int pair = 0; pair < WIDE; pair += 2, w += 2 * RT_BLOCK) {
             ints weights[REGISTERS];
-            UNROLLED for (int i = 0; i < blocks * PARTS; i++) {
+            FAST for (int i = 0; i < blocks * PARTS; i++) {
                 weights[i] = ints_load(w + i / PARTS * own->weights_stride + i % PARTS * LANES * 2);
             }
-            UNROLLED for (int p = 0; p < pixels; p++) {
+            FAST for (int p = 0; p < pixels; p++) {
                 int32_t both;
                 memcpy(&both, x + p * WIDE + pair, sizeof both);
                 const ints inputs = (ints){0} + both;
-                UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[p][i] = pair_add(sum[p][i], inputs, weights[i]);
+                FAST for (int i = 0; i < blocks * PARTS; i++) sum[p][i] = pair_add(sum[p][i], inputs, weights[i]);
             }
         }
     }
-    UNROLLED for (int p = 0; p < pixels; p++) {
-        UNROLLED for (int i = 0; i < blocks * PARTS; i++) {
+    FAST for (int p = 0; p < pixels; p++) {
+        FAST for (int i = 0; i < blocks * PARTS; i++) {
             int32_t *target = own->sums + i / PARTS * own->sums_plane + p * RT_BLOCK + i % PARTS * LANES;
             store((float *)(void *)target, (lanes)sum[p][i]);
         }
     }
 }
 
-#define VARIANT(pixels) \
-    static void tile_##pixels(const rt_winograd_product *own, uint32_t blocks) { \
-        if (blocks == 1 || BLOCKS == 1) tile_multiply(own, pixels, 1); \
-        else tile_multiply(own, pixels, BLOCKS); \
-    }
-VARIANT(1)
-VARIANT(2)
-VARIANT(3)
-VARIANT(4)
-VARIANT(5)
-VARIANT(6)
-#undef VARIANT
+#define VARIANT(pixels, blocks) \
+    static void tile_##pixels##_##blocks(const rt_winograd_product *own) { tile_multiply(own, pixels, blocks); }
+#if LANES == 8 && RT_BLOCK == 8
+VARIANT(1, 1)
+VARIANT(2, 1)
+VARIANT(3, 1)
+VARIANT(4, 1)
+VARIANT(5, 1)
+VARIANT(6, 1)
+VARIANT(1, 2)
+VARIANT(2, 2)
+VARIANT(3, 2)
+VARIANT(4, 2)
+VARIANT(5, 2)
+VARIANT(6, 2)
+#define ROW(b) {tile_1_##b, tile_2_##b, tile_3_##b, tile_4_##b, tile_5_##b, tile_6_##b}
+static void (*const variants[BLOCKS][RT_BLOCKED_PIXELS])(const rt_winograd_product *) = {ROW(1), ROW(2)};
+
+static void some_multiply(const rt_winograd_product *own, uint32_t blocks) { variants[blocks - 1][own->pixels - 1](own); }
+#else
+static void some_multiply(const rt_winograd_product *own, uint32_t blocks) {
+    tile_multiply(own, (int)own->pixels, (int)blocks);
+}
+#endif
 
 void NAME(rt_lanes_integer_winograd_product_)(const rt_winograd_product *tile) {
-    static void (*const variants[])(const rt_winograd_product *, uint32_t) = {tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
     rt_winograd_product own = *tile;
     for (uint32_t block = 0; block < tile->blocks; block += BLOCKS) {
-        variants[tile->pixels - 1](&own, tile->blocks - block < BLOCKS ? 1 : BLOCKS);
+        some_multiply(&own, tile->blocks - block < BLOCKS ? 1 : BLOCKS);
         own.weights += BLOCKS * own.weights_stride;
         own.sums += BLOCKS * own.sums_plane;
     }
@@ -177,16 +194,16 @@ INLINE void tile_complete(const rt_winograd_sums *at, const sums_end *by, const 
     const int64_t rest = at->width - left, columns = rest < TILE ? rest : TILE;
     words d[ALPHA * ALPHA];
     for (int j = 0; j < ALPHA; j++) {
-        UNROLLED for (int i = 0; i < ALPHA; i++) {
+        FAST for (int i = 0; i < ALPHA; i++) {
             d[i * ALPHA + j] = (words)ints_load(sums + (i * ALPHA + j) * at->step + part);
         }
         output_transform(d + j, ALPHA);
     }
-    UNROLLED for (int i = 0; i < TILE; i++) {
+    FAST for (int i = 0; i < TILE; i++) {
         if (top + i >= at->height) break;
         ints sum[TILE];
         output_transform(d + i * ALPHA, 1);
-        UNROLLED for (int j = 0; j < TILE; j++) sum[j] = (ints)(d[i * ALPHA + j] * NINTH) >> (SHIFTS[i] + SHIFTS[j]);
+        FAST for (int j = 0; j < TILE; j++) sum[j] = (ints)(d[i * ALPHA + j] * NINTH) >> (SHIFTS[i] + SHIFTS[j]);
         const int64_t place = ((top + i) * at->width + left) * RT_BLOCK;
         row_complete(by, sum, columns, place + part);
         if (part + LANES == RT_BLOCK) results_activate(&by->end, place, columns * RT_BLOCK);
@@ -202,3 +219,4 @@ void NAME(rt_lanes_integer_winograd_output_)(const rt_winograd_sums *at) {
         }
     }
 }
+#endif

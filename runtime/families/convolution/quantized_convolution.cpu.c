@@ -100,6 +100,7 @@ static const char *conv_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     return tensors_check(call, x, y, rt_product(channels, depth), channels, d.act_a, d.act_b);
 }
 
+#if defined(__SSE2__)
 /* Sizes of Winograd's algorithm: outputs of a tile's side, its points; bytes of transformed inputs of a turn, its tiles, and
  * blocks of outputs that pass over them at once; and how many sixths of a block's products a tile's transform takes. */
 enum { SIDE = RT_WINOGRAD_ALPHA - 2, POINTS = RT_WINOGRAD_ALPHA * RT_WINOGRAD_ALPHA };
@@ -134,6 +135,7 @@ static const char *winograd_check(const rt_cpu_call *call, rt_cpu_needs *needs) 
     if (call->tensors[W].offset % sizeof(int16_t) != 0) return "the weights begin within a word";
     return tensors_check(call, x, y, weights, channels, args.act_a, args.act_b);
 }
+#endif
 
 static rt_blocked_window window_of(const rt_cpu_call *call) {
     rt_quantized_depthwise_args d = rt_quantized_depthwise_args_of(call);
@@ -282,6 +284,7 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
 
 /* --- Winograd's algorithm --- */
 
+#if defined(__SSE2__)
 /* A call with its division into turns. */
 typedef struct {
     const rt_cpu_call *call;
@@ -385,6 +388,15 @@ static void winograd_run(const rt_cpu_call *call, rt_workers *workers) {
     all.turns = rt_divide(&work, rt_workers_count(workers));
     rt_workers_run(workers, rt_division_turns(&all.turns), winograd_turn, &all);
 }
+
+#else
+static const char *winograd_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    (void)call, (void)needs;
+    return "only x86 has Winograd's algorithm in integers";
+}
+
+#define winograd_run NULL
+#endif
 
 const rt_cpu_operator rt_cpu_quantized_conv2d = {RT_QUANTIZED_CONV2D_ROW, .check = conv_check, .run = conv_run};
 const rt_cpu_operator rt_cpu_quantized_depthwise = {

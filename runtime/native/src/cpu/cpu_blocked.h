@@ -135,7 +135,7 @@ typedef struct {
     /* for output tiles of 2 x 2 and of 4 x 4 */
     void (*winograd_input[2])(const rt_winograd_tile *tile);
     void (*winograd_output[2])(const rt_winograd_tile *tile);
-    /* in integers (cpu_quantized.h), for output tiles of 4 x 4 */
+    /* in integers (cpu_quantized.h), for output tiles of 4 x 4; x86 only */
     void (*integer_winograd_input)(const struct rt_winograd_bytes *tile);
     void (*integer_winograd_product)(const struct rt_winograd_product *tile);
     void (*integer_winograd_output)(const struct rt_winograd_sums *tile);

@@ -465,7 +465,7 @@ typedef struct {
 #if LANES == 16
 enum { IN_REGISTERS = 1 };
 #elif defined(FINE_FLOATS) && LANES == RT_BLOCK && !defined(RT_PAIRS)
-enum { IN_REGISTERS = PIXELS - 1 };
+enum { IN_REGISTERS = PIXELS };
 #else
 enum { IN_REGISTERS = PIXELS + 1 };
 #endif
@@ -596,7 +596,12 @@ static void product(const rt_quantized_tile *tile) {
 
 /* --- depthwise, by sums of several products --- */
 
-#if LANES == RT_BLOCK && defined(__AVX2__) && !defined(RT_PAIRS)
+/* rt_quantized_kernels.depthwise; AVX-VNNI has AVX2's. */
+bool NAME(rt_quantized_depthwise_)(const rt_quantized_rows *rows);
+
+#if LANES == RT_BLOCK && defined(__AVX2__) && !defined(RT_PAIRS) && !defined(__AVXVNNI__)
+#define depthwise NAME(rt_quantized_depthwise_)
+
 /* A unit: neighbouring pixels of a row, as many as a lane sums products of, the elements of each channel together. The rows
  * under the window are brought to memory as units, with their padding, of which the first unit begins with. Of the outputs
  * that are computed at once each begins at another place of its first unit, and has weights that are moved there. */
@@ -617,6 +622,17 @@ typedef struct {
 /* Units under the outputs that are computed at once. */
 INLINE int64_t window_units(int64_t k_w, int64_t stride) { return ((WINDOW_PIXELS - 1) * stride + k_w - 1) / UNIT + 1; }
 
+/* Completes the sums of outputs. */
+#if LANES == 16
+INLINE void window_complete(const sums_end *by, const ints *sum, int64_t place) {
+    sums_complete(by, sum, WINDOW_PIXELS, place);
+}
+#else
+APART void window_complete(const sums_end *by, const ints *sum, int64_t place) {
+    sums_complete(by, sum, WINDOW_PIXELS, place);
+}
+#endif
+
 /* Completes the sums of outputs of which only `rest` are there; changes what completes them. */
 APART void rest_complete(sums_end *by, const ints *sum, int64_t place, int64_t rest) {
     const rt_quantized_end end = by->end;
@@ -628,7 +644,7 @@ APART void rest_complete(sums_end *by, const ints *sum, int64_t place, int64_t r
         memcpy(residual, (const char *)end.residual + place * residual_size, (size_t)(count * residual_size));
         by->end.residual = residual;
     }
-    sums_complete(by, sum, WINDOW_PIXELS, 0);
+    window_complete(by, sum, 0);
     memcpy((char *)end.y + place * y_size, made, (size_t)(count * y_size));
 }
 
@@ -659,18 +675,10 @@ INLINE ints bits_down(ints v, int bits) { return (ints)_mm512_srl_epi32((__m512i
 INLINE ints unit_turn(const uint8_t *x, bool are_signed) {
     const __m128i order = _mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
     const __m128i first = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)x), order);
-#ifdef DOT
-    (void)are_signed;
-    const __m128i second = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(x + 2 * RT_BLOCK)), order);
-    return (ints)_mm256_set_m128i(_mm_unpackhi_epi16(first, second), _mm_unpacklo_epi16(first, second));
-#else
     return (ints)(are_signed ? _mm256_cvtepi8_epi16(first) : _mm256_cvtepu8_epi16(first));
-#endif
 }
 
-INLINE ints zeros_of(uint8_t zero) {
-    return (ints)(sizeof(element) == 1 ? _mm256_set1_epi8((char)zero) : _mm256_set1_epi16(zero));
-}
+INLINE ints zeros_of(uint8_t zero) { return (ints)_mm256_set1_epi16(zero); }
 
 /* A unit of bytes, from pixel `first` to `end` - 1, with `zeros` for the others. */
 INLINE ints unit_load(const uint8_t *x, int64_t first, int64_t end, ints zeros, bool are_signed) {
@@ -742,7 +750,7 @@ INLINE void unit_rows_compute(unit_rows *own, int64_t k, int64_t stride) {
             }
             const bool is_overwritten = row * width + column + WINDOW_PIXELS <= end_row * width && by.end.residual == NULL;
             if (column + WINDOW_PIXELS <= width || is_overwritten) { /* what is too much, by the next rows */
-                sums_complete(&by, sum, WINDOW_PIXELS, place);
+                window_complete(&by, sum, place);
                 continue;
             }
             sums_end own_by = by; /* what has its address given away stays in memory */
@@ -775,8 +783,7 @@ static void weights_move(unit_rows *own) {
     if (own->rows->end.bytes & RT_BYTES_FIXED) own->start += (ints)load(own->rows->end.bias);
 }
 
-/* rt_quantized_kernels.depthwise */
-static bool depthwise(const rt_quantized_rows *rows) {
+bool NAME(rt_quantized_depthwise_)(const rt_quantized_rows *rows) {
     const rt_blocked_window *w = rows->window;
     const rt_padded_rows size = rt_padded_rows_of(w);
     const int64_t units = (w->out_w - 1) / WINDOW_PIXELS * WINDOW_PIXELS * w->stride_w / UNIT + window_units(w->k_w, w->stride_w);
@@ -800,6 +807,9 @@ static bool depthwise(const rt_quantized_rows *rows) {
     results_activate(&rows->end, rows->first_row * line, (rows->end_row - rows->first_row) * line);
     return true;
 }
+#elif defined(__AVXVNNI__) && RT_BLOCK == 8
+#define depthwise rt_quantized_depthwise_avx2_8
+bool depthwise(const rt_quantized_rows *rows);
 #else
 #define depthwise NULL
 #endif
