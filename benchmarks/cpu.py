@@ -9,7 +9,6 @@ uses the CPU's best instructions, whatever `--isa` says.
 """
 
 import contextlib
-import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -20,7 +19,7 @@ import click
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is searched for imports, the tree is not
 
 from benchmarks import networks
-from benchmarks.engines import Farmrt, LiteRt, OnnxRuntime, test_inputs
+from benchmarks.engines import Farmrt, LiteRt, OnnxRuntime, WithInstructions, test_inputs
 from benchmarks.framework_networks import make_apart
 from benchmarks.interleaving import Contender, beside, measure_interleaved
 from benchmarks.scratch import scratch
@@ -41,22 +40,6 @@ LIMIT_S = 20.0  # of one comparison in turns
 LITERT = ".tflite"
 
 Engine = Callable[[Mapping[str, Array], int], Contender]  # what a model runs in beside farm, of inputs and threads
-
-
-@dataclasses.dataclass(frozen=True)
-class WithInstructions(Execution):
-    """An execution by other instructions than the CPU's best; farmrt's name for them (cpu_dispatch.c)."""
-
-    isa: str = ""
-
-    @property
-    def words(self) -> dict[str, int | str | None]:
-        """See Execution."""
-        return {**super().words, "isa": self.isa}
-
-    def over(self, other: Execution) -> Execution:
-        """See Execution."""
-        return dataclasses.replace(self, **other.given)  # type: ignore[arg-type]  # of the same names and types
 
 
 @click.command()

@@ -13,6 +13,7 @@ import onnx
 
 from benchmarks.figures import ONNX_RUNTIME
 from farm.config.deployment import Runtime
+from farm.config.execution import Execution
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import LoadOptions, load_model
 from farm.jobs.models.prepare import Prepared, TestData
@@ -22,12 +23,35 @@ from runtime.errors import ModelError
 from runtime.graph import Array
 from runtime.host.onnx_runtime import onnxruntime
 from runtime.plan.plan import Plan
-from runtime.target import preferred_cpu_block
+from runtime.target import cpu_fields
 
+# What a CPU has of which an instruction set is the best.
+FEATURES: Mapping[str, tuple[str, ...]] = {
+    "generic": (),
+    **dict.fromkeys(("avx2", "avxvnni"), ("avx2",)),
+    "avx512": ("avx2", "avx512f"),
+    "avx512vnni": ("avx2", "avx512f", "avx512_vnni"),
+}
 NS_PER_MS = 1e6
 DEADLINE_S = 600.0
 ERRORS_ONLY = 3
 SPIN_LOOK_S, LONGEST_SPIN_S = 0.005, 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class WithInstructions(Execution):
+    """An execution by other instructions than the CPU's best; farmrt's name for them (cpu_dispatch.c)."""
+
+    isa: str = ""
+
+    @property
+    def words(self) -> dict[str, int | str | None]:
+        """See Execution."""
+        return {**super().words, "isa": self.isa}
+
+    def over(self, other: Execution) -> Execution:
+        """See Execution."""
+        return dataclasses.replace(self, **other.given)  # type: ignore[arg-type]  # of the same names and types
 
 
 def cores() -> int:
@@ -132,8 +156,7 @@ class Farmrt:
         self._opened, self._runtime = opened, runtime
         target = opened.planner.target(prepared, runtime)
         if isa := options.execution.words.get("isa"):  # the plan is made for it, too
-            features = ["avx512f"] if str(isa).startswith("avx512") else []
-            target = dataclasses.replace(target, cpu_block=preferred_cpu_block(features))
+            target = dataclasses.replace(target, **cpu_fields(FEATURES[str(isa)]))
         self._loaded = load_model(opened, prepared, runtime, target, options)
         opened.write_inputs(inputs)
 

@@ -2,6 +2,7 @@
 
 python -m benchmarks.quantisation                                     # writes all into docs/quantisation.md
 python -m benchmarks.quantisation --table speed --turns 5             # one of them
+python -m benchmarks.quantisation --table speed --isa avx2            # by other instructions than the CPU's best
 python -m benchmarks.quantisation --print --networks 'resnet50'       # to standard output
 
 Weights and images are seeded noise, so the figures say how the ways compare, not what a trained network keeps. Images
@@ -98,11 +99,12 @@ def main() -> None:
     parser.add_argument("--networks", help="of the zoo, separated by commas")
     parser.add_argument("--table", choices=TABLES, help="one of the tables; all where it is left out")
     parser.add_argument("--turns", type=int, default=15, help="of each engine, for the speed")
+    parser.add_argument("--isa", default="", help="of the table speed: ours alone, by these instructions, such as avx2")
     given = parser.parse_args()
     networks = given.networks.split(",") if given.networks else None
     for name in (given.table,) if given.table else TABLES:
         if name == "speed":
-            lines = quantised_speed.table(networks or quantised_speed.default_networks(), given.turns)
+            lines = quantised_speed.table(networks or quantised_speed.default_networks(), given.turns, given.isa)
         elif name == "instructions":
             lines = quantised_speed.instruction_table(networks or list(quantised_speed.COUNTED))
         else:
@@ -111,7 +113,7 @@ def main() -> None:
             for line in lines:
                 print(line, flush=True)
         else:
-            _put(name, "".join(f"{line}\n" for line in lines))
+            _put(f"{name} {given.isa}".strip(), "".join(f"{line}\n" for line in lines))
 
 
 def _put(name: str, text: str) -> None:

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import onnx
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from benchmarks.engines import Farmrt, LiteRt, OnnxRuntime, cores, test_inputs
+from benchmarks.engines import Farmrt, LiteRt, OnnxRuntime, WithInstructions, cores, test_inputs
 from benchmarks.figures import ONNX_RUNTIME
 from benchmarks.framework_networks import make_apart
 from benchmarks.instructions import MILLION, of_a_round
@@ -55,23 +55,27 @@ Models = tuple[Prepared, Prepared, Path | None]  # floats, integers, and the fil
 LIMIT_S = 20.0  # of one comparison in turns
 
 
-def table(networks: list[str], turns: int) -> Iterator[str]:
-    """The lines: our latency in eight bits, its ratio to the others' of pairs of turns, and that of the plans' data."""
+def table(networks: list[str], turns: int, isa: str = "") -> Iterator[str]:
+    """The lines: our latency in eight bits, its ratio to the others' of pairs of turns, and that of the plans' data.
+
+    With an instruction set both of ours are forced to it, and no others are measured.
+    """
     others = Others()
-    yield f"| {' | '.join(COLUMNS)} |"
-    yield f"| --- |{' ---: |' * (len(COLUMNS) - 1)}"
+    columns = (*COLUMNS[:4], COLUMNS[-1]) if isa else COLUMNS
+    yield f"| {' | '.join(columns)} |"
+    yield f"| --- |{' ---: |' * (len(columns) - 1)}"
     for network in networks:
         with TemporaryDirectory() as folder:
             makers = {LITERT: _applications, DYNAMIC: _dynamic_models}
             make = next((maker for end, maker in makers.items() if network.endswith(end)), zoo_models)
             floats, whole, litert = make(network, Path(folder))
             for threads in THREADS:
-                (own, *beside), size = _measured(floats, whole, litert, threads, turns)
+                (own, *beside), size = _measured(floats, whole, litert, threads, turns, isa)
                 ms = statistics.median(map(statistics.median, own.turns))
                 cells = [
                     f"{ms:.1f}",
                     *(_over(own, x) for x in beside),
-                    *["-"] * (len(COLUMNS) - 4 - len(beside)),
+                    *["-"] * (len(columns) - 4 - len(beside)),
                     f"{size:.2f}",
                 ]
                 yield f"| {network} | {threads} | {' | '.join(cells)} |"
@@ -133,10 +137,11 @@ def _prepared(model: onnx.ModelProto, path: Path) -> Prepared:
 
 
 def _measured(
-    floats: Prepared, whole: Prepared, litert: Path | None, threads: int, turns: int
+    floats: Prepared, whole: Prepared, litert: Path | None, threads: int, turns: int, isa: str
 ) -> tuple[list[ContenderTimes], float]:
     """Ours in eight bits and in float, ONNX Runtime (default, exact) and LiteRT; and our data over that in float."""
-    inputs, options = test_inputs(floats), LoadOptions(tuned=NO_ARTIFACT)
+    forced = WithInstructions(isa=isa) if isa else Execution()
+    inputs, options = test_inputs(floats), LoadOptions(tuned=NO_ARTIFACT, execution=forced)
     with contextlib.ExitStack() as stack:
         stack.enter_context(scratch())
         opened = stack.enter_context(open_unit(HOST))
@@ -151,11 +156,12 @@ def _measured(
             )
             for name, given in {"int8": whole, "float": floats}.items()
         ]
-        others = [LiteRt(litert, inputs, threads)] if litert else []
+        others = [LiteRt(litert, inputs, threads)] if litert and not isa else []
         size = len(ours[0].plan.data) / len(ours[1].plan.data)
         theirs = [
             Late(ONNX_RUNTIME, functools.partial(OnnxRuntime, whole.source, inputs, threads, exact))
             for exact in (False, True)
+            if not isa
         ]
         return measure_interleaved([*ours, *theirs, *others], turns, LIMIT_S), size
 

@@ -35,7 +35,8 @@ class Target:
 
     `cpu_block`: channels of a block of activations on the CPU, as many as fill its vectors; any CPU can run either.
     `cpu_quantized`: whether the CPU is faster in eight bits; any CPU can run them. `cpu_vnni`: whether it has
-    AVX-512 VNNI, so that direct convolutions of bytes take less time than Winograd's in floats. `refused`: variants
+    AVX-512 VNNI, so that direct convolutions of bytes take less time than Winograd's in floats. `cpu_pairs`: whether it
+    sums products of two pairs of 16 bits at once (AVX2), so that Winograd's are faster in integers. `refused`: variants
     of kernels that the driver does not build or that compute wrongly, as `Kernel.refused_name` names them.
     """
 
@@ -61,6 +62,7 @@ class Target:
     cpu_block: int = 8
     cpu_quantized: bool = True
     cpu_vnni: bool = False
+    cpu_pairs: bool = False
     refused: frozenset[str] = frozenset()
 
     @property
@@ -182,8 +184,12 @@ def multiplies_halves(features: Collection[str]) -> bool:
 
 def cpu_fields(features: Collection[str]) -> dict[str, Any]:
     """What a target says of a CPU with these features."""
-    vnni = "avx512_vnni" in features
-    return {"cpu_block": preferred_cpu_block(features), "cpu_quantized": gains_by_bytes(features), "cpu_vnni": vnni}
+    fields = {"cpu_block": preferred_cpu_block(features), "cpu_quantized": gains_by_bytes(features)}
+    return {
+        **fields,
+        "cpu_vnni": "avx512_vnni" in features,
+        "cpu_pairs": "avx2" in features and "avx512f" not in features,
+    }
 
 
 def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Target:

@@ -242,7 +242,7 @@ def _tile_units(target: Abi) -> list[TranslationUnit]:
     for (name, flags), block in itertools.product(sets.items(), _BLOCKS):
         if name.startswith("avx512") and block == 8:
             continue  # a block fills half a register; avx2 serves it
-        is_rare = name == "generic" and block == 16 and "avx512" in sets  # of plans that were made for a better CPU
+        is_rare = block == 16 and "avx512" in sets and not name.startswith("avx512")  # of plans made for a better CPU
         told = (f"-DRT_ISA={name}", f"-DRT_BLOCK={block}", *flags, *(("-Os",) if is_rare else ()))
         paths = [] if name in (*_EXTENDED, *_X86_PAIRS) else floats
         own = _HALVES if name == "fp16" else _QUANTIZED

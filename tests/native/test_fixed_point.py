@@ -15,7 +15,7 @@ from runtime.convert import convert
 from runtime.graph import Array, Graph
 from runtime.kernels.codes import BYTES_FIXED
 from runtime.lowering.lower import Options, lower
-from runtime.lowering.options import CpuOptions
+from runtime.lowering.options import CPU_WINOGRAD, CpuOptions
 from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
@@ -61,6 +61,17 @@ OPERATORS = {"quantized_conv2d", "quantized_depthwise", "quantized_binary", "qua
 @pytest.mark.parametrize("name", CASES)
 def test_the_bytes_are_those_of_the_oracle(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
     check(farmrt, name, block, isa)
+
+
+@pytest.mark.parametrize("isa", ["", "generic", pytest.param("avx2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("block", [8, 16])
+@pytest.mark.parametrize("name", ["winograd's", "halves", "halves, rectified"])
+def test_winograds_algorithm_in_integers_has_them_too(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
+    graph = graph_of(name)
+    target, chosen = dataclasses.replace(CPU, cpu_pairs=True), {node.output: CPU_WINOGRAD for node in graph.nodes}
+    plan = lower(graph, target, Options(cpu=CpuOptions(block, algorithms=chosen)))
+    assert "integer_winograd" in {step.kernel.name for step in plan.steps}
+    compare(farmrt, graph, plan, threads=3, isa=isa or None)
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,14 @@ import pytest
 
 from runtime.graph import Array, Graph
 from runtime.lowering.lower import Options, lower
-from runtime.lowering.options import CpuOptions
+from runtime.lowering.options import CPU_WINOGRAD, CpuOptions
 from runtime.native.build import build_farmrt
 from runtime.oracle.evaluate import evaluate
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.semantics.quantization import Quantization
 from runtime.target import Target, cpu_fields, gains_by_bytes
+from runtime.types import Algorithm
 from tests.native.blocked_cases import CONVOLUTIONS, Convolution
 from tests.native.farmrt import Farmrt
 from tests.runtime.graphs import GraphMaker
@@ -84,6 +85,12 @@ def quantized_steps(plan: Plan) -> int:
 def check(farmrt: Farmrt, case: Convolution, block: int, isa: str = "", threads: int = 2, largest: int = 127) -> None:
     graph, inputs = network(case, largest=largest)
     plan = lower(graph, CPU, Options(cpu=CpuOptions(block, algorithms={})))
+    check_plan(farmrt, graph, inputs, plan, isa, threads)
+
+
+def check_plan(
+    farmrt: Farmrt, graph: Graph, inputs: dict[str, Array], plan: Plan, isa: str = "", threads: int = 2
+) -> None:
     answer = farmrt.load_files(encode_plan(plan), plan.data, threads=threads, isa=isa or None)
     farmrt.run_loaded(answer, inputs)
     expected = evaluate(graph, inputs)
@@ -115,6 +122,56 @@ def test_pairs_are_summed_in_16_bits_where_these_hold_them(largest: int, are_saf
     graph, _ = network(CASES["1x1"], largest=largest)
     steps = [step for step in lower(graph, CPU).steps if step.kernel.name == "quantized_conv2d"]
     assert [bool(step.defines["BYTES"] & 8) for step in steps] == [are_safe, are_safe]
+
+
+# Tiles within the image and across each edge; channels that fill no block or no sixteen.
+WINOGRAD = (
+    Convolution((48, 40), (9, 12), pads=(1, 1, 1, 1)),
+    Convolution((19, 70), (13, 6), pads=(0, 2, 1, 0), residual=True, batch=2),
+    Convolution((110, 17), (8, 29), pads=(1, 1, 1, 1)),
+)
+
+
+def winograd_plans(case: Convolution, block: int) -> tuple[Graph, dict[str, Array], list[Plan]]:
+    """A convolution to bytes by Winograd's algorithm in integers, and directly."""
+    graph, inputs = network(case)
+    (node,) = (node for node in graph.nodes if node.op == "Conv" and graph.shape(node.inputs[1])[2:] == (3, 3))
+    chosen: tuple[dict[str, Algorithm], ...] = ({node.output: CPU_WINOGRAD}, {})
+    target = dataclasses.replace(CPU, cpu_pairs=True)
+    plans = [lower(graph, target, Options(cpu=CpuOptions(block, algorithms=each))) for each in chosen]
+    return graph, inputs, plans
+
+
+@pytest.mark.parametrize("isa", [ISAS[1], *(pytest.param(isa, marks=pytest.mark.slow) for isa in (ISAS[0], *ISAS[2:]))])
+@pytest.mark.parametrize(("case", "block"), list(itertools.product(WINOGRAD, BLOCKS)))
+def test_winograds_algorithm_in_integers_has_the_bits_of_the_direct_one(
+    farmrt: Farmrt, case: Convolution, block: int, isa: str
+) -> None:
+    graph, inputs, plans = winograd_plans(case, block)
+    found = []
+    for plan in plans:
+        answer = farmrt.load_files(encode_plan(plan), plan.data, threads=3, isa=isa)
+        farmrt.run_loaded(answer, inputs)
+        found.append([farmrt.output(name) for name in graph.outputs])
+    assert [step.kernel.name for plan in plans for step in plan.steps].count("integer_winograd") == 1
+    for winograd, direct in zip(*found, strict=True):
+        np.testing.assert_array_equal(winograd, direct)
+    check_plan(farmrt, graph, inputs, plans[0], isa)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "block"), list(itertools.product(WINOGRAD, BLOCKS)))
+def test_no_access_of_winograds_algorithm_is_outside_of_memory(tmp_path: Path, case: Convolution, block: int) -> None:
+    with Farmrt(build_farmrt(sanitize=True), tmp_path) as sanitized:
+        graph, inputs, plans = winograd_plans(case, block)
+        check_plan(sanitized, graph, inputs, plans[0], threads=3)
+
+
+@pytest.mark.parametrize(("channels", "is_winograd"), [(115, True), (116, False)])
+def test_sums_that_25_bits_do_not_hold_are_no_integers_of_winograds(channels: int, is_winograd: bool) -> None:
+    graph, _ = network(Convolution((channels, 16), (9, 9), pads=(1, 1, 1, 1)))  # has an output of weights of 127
+    kernels = [step.kernel.name for step in lower(graph, dataclasses.replace(CPU, cpu_pairs=True)).steps]
+    assert ("integer_winograd" in kernels) == is_winograd == (channels * 9 * 127 * 255 < 2**25)
 
 
 @pytest.mark.slow
@@ -168,4 +225,6 @@ def test_cpus_that_multiply_floats_as_fast_keep_floats() -> None:
 
 def test_which_cpus_have_vnni() -> None:
     assert cpu_fields(("avx2", "avx512f", "avx512_vnni"))["cpu_vnni"]
+    assert cpu_fields(("avx2",))["cpu_pairs"]
+    assert not any(cpu_fields(each)["cpu_pairs"] for each in ((), ("avx2", "avx512f"), ("asimddp",)))
     assert not any(cpu_fields(each)["cpu_vnni"] for each in ((), ("avx2",), ("avx2", "avx512f"), ("asimddp",)))

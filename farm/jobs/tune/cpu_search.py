@@ -23,7 +23,12 @@ from farm.jobs.models import cpu_choice
 from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.tune.cpu_turns import CpuPlan, measure_plans, written
-from runtime.families.convolution.block_kernels import BLOCKED_SEPARABLE, BLOCKED_WINOGRAD, QUANTIZED_WINOGRAD
+from runtime.families.convolution.block_kernels import (
+    BLOCKED_SEPARABLE,
+    BLOCKED_WINOGRAD,
+    INTEGER_WINOGRAD,
+    QUANTIZED_WINOGRAD,
+)
 from runtime.families.convolution.node import takes_winograd
 from runtime.graph import Graph, Node
 from runtime.kernels.blocked import QUANTIZED_REORDER
@@ -34,6 +39,7 @@ from runtime.lowering.value import InBytes
 from runtime.plan.plan import Plan
 from runtime.selection.eight_bits import OperatorTimes, floats_of_least_time
 
+_WINOGRAD = (BLOCKED_WINOGRAD, INTEGER_WINOGRAD, QUANTIZED_WINOGRAD)
 TRIAL = Effort(processes=3, turns=2)
 PROFILES, PROFILED_ROUNDS = 3, 3  # of each plan, in turns
 DEADLINE_S = 600.0
@@ -90,7 +96,7 @@ def _with_best_algorithms(opened: OpenUnit, prepared: Prepared, block: int, data
     winners = {n.output: kernels[n.name] for n in steps if second[n.name] < step_ns(graph, n, first, second)}
     return direct.model_copy(
         update={
-            "winograd": frozenset(o for o, k in winners.items() if k in (BLOCKED_WINOGRAD, QUANTIZED_WINOGRAD)),
+            "winograd": frozenset(o for o, k in winners.items() if k in _WINOGRAD),
             "separable": frozenset(o for o, k in winners.items() if k == BLOCKED_SEPARABLE),
         }
     )

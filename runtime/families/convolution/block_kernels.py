@@ -66,12 +66,15 @@ QUANTIZED_DEPTHWISE = blocked_row(
     "act_a act_b residual_scale",
     _depthwise_macs,
 )
-
+# The same of 3x3 windows by Winograd's algorithm, exact: weights are words of 16 bits.
+INTEGER_WINOGRAD = blocked_row(
+    "integer_winograd", "Conv2D", _QUANTIZED, _CONVOLUTION, "act_a act_b residual_scale", _convolution_macs
+)
 QUANTIZED_WINOGRAD = blocked_row(
     "quantized_winograd", "Conv2D", "x:bytes w b residual:bytes y:bytes", _CONVOLUTION, "act_a act_b", _convolution_macs
 )
 
 BLOCK_KERNELS = (
     *(BLOCKED_CONV2D, BLOCKED_WINOGRAD, BLOCKED_DEPTHWISE, BLOCKED_SEPARABLE),
-    *(QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE, QUANTIZED_WINOGRAD),
+    *(QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE, INTEGER_WINOGRAD, QUANTIZED_WINOGRAD),
 )

@@ -128,10 +128,14 @@ def merged_filters(conv: Convolution) -> tuple[int, Array]:
     return groups, wide.reshape(groups, merged * own, merged * in_c, *window)
 
 
-def algorithm(builder: Builder, node: Node) -> Algorithm:
-    """The algorithm chosen for a convolution, else what pays as a rule; DIRECT where Winograd's cannot be exact."""
+def algorithm(builder: Builder, node: Node, is_exact: bool = False) -> Algorithm:
+    """The algorithm chosen for a convolution, else what pays as a rule; DIRECT where Winograd's is not exact enough.
+
+    Args:
+        is_exact: whether Winograd's is.
+    """
     chosen, graph = builder.options.cpu.algorithms, builder.graph
-    if fixed_point_of(graph, node):
+    if fixed_point_of(graph, node) and not is_exact:
         return Algorithm.DIRECT
     if chosen is not None:
         return chosen.get(node.output, Algorithm.DIRECT) if takes_winograd(graph, node) else Algorithm.DIRECT

@@ -1,7 +1,8 @@
 """Lowers Conv on activations of eight bits in blocks (`Builder.read_bytes`).
 
-Direct and depthwise in integers, sums in 32 bits. Winograd's algorithm makes floats of the bytes that it reads: it
-saves more multiplications than bytes gain with AVX2, but fewer than they gain with AVX-512 VNNI.
+Direct and depthwise in integers, sums in 32 bits. Winograd's algorithm saves more multiplications than bytes gain with
+AVX2 or NEON, but fewer than they gain with AVX-512 VNNI. With AVX2 it is in integers too, and exact; elsewhere, and
+where weights are no whole steps, it makes floats of the bytes that it reads.
 """
 
 from __future__ import annotations
@@ -10,13 +11,18 @@ import math
 
 import numpy as np
 
-from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE, QUANTIZED_WINOGRAD
+from runtime.families.convolution.block_kernels import (
+    INTEGER_WINOGRAD,
+    QUANTIZED_CONV2D,
+    QUANTIZED_DEPTHWISE,
+    QUANTIZED_WINOGRAD,
+)
 from runtime.families.convolution.block_lowering import algorithm, fits, merged_filters, winograd_rows
 from runtime.families.convolution.node import Convolution
 from runtime.families.matrix.byte_products import MOST_PRODUCTS, bits_of_fixed, fixed_ends, found_ends
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.codes import BYTES_PAIRS, INPUT_IN_BYTES, OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES
-from runtime.kernels.spec import ceil_div
+from runtime.kernels.spec import Kernel, ceil_div
 from runtime.layout.buffer import pack_rows
 from runtime.layout.integer_rows import integer_rows
 from runtime.lowering.activation import activation_code
@@ -33,6 +39,12 @@ _QUAD = 4  # channels of a lane that follow each other (cpu_quantized.h)
 _MOST_TAPS = 2**24 // (255 * 128)  # of a depthwise window, so that floats hold a sum of its products as it is
 # Multiply-adds for an input that has to be brought into eight bits first, from which on that is paid back.
 _MIN_MACS = 64
+# The filters' transform of Winograd's F(4x4, 3x3) in integers, whose sums of products are known within 25 bits.
+_INTEGER_FILTERS = np.array([[6, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 6]], np.float64)
+_WIDE, _MOST_OF_A_SIGN = (
+    16,
+    2**25 // 255,
+)  # channels that are brought together (cpu_quantized.h); of a channel's weights
 _MOST_OF_A_PAIR = 128  # that a pair of weights of one sign may sum to, so that 16 bits hold its products with bytes
 
 
@@ -41,7 +53,7 @@ def serves(builder: Builder, node: Node) -> bool:
     graph, is_found = builder.graph, builder.has_found_steps(node.inputs[0])
     if not fits(graph, node, builder.block) or (graph.tensors[node.inputs[0]].quantization is None and not is_found):
         return False
-    if _is_winograd(builder, node):
+    if _is_float_winograd(builder, node):
         return not node.input(3) and not is_found
     channels, *window = graph.shape(node.inputs[1])[1:]
     if Convolution(builder, node).is_depthwise and math.prod(window) > _MOST_TAPS // (1 + is_found):
@@ -55,18 +67,32 @@ def pays(builder: Builder, node: Node) -> bool:
     graph, known = builder.graph, builder.graph.tensors[node.inputs[0]].quantization
     if known is None or not known.is_whole or known.integers not in EIGHT_BITS:
         return False
-    if builder.target.memory == "cpu" and _is_winograd(builder, node):
+    if builder.target.memory == "cpu" and _is_float_winograd(builder, node):
         return False
     macs = math.prod(graph.shape(node.output)) * math.prod(graph.shape(node.inputs[1])[1:])
     return macs >= _MIN_MACS * math.prod(graph.shape(node.inputs[0]))
 
 
-def _is_winograd(builder: Builder, node: Node) -> bool:
-    """Whether Winograd's algorithm was chosen, or pays."""
+def _is_float_winograd(builder: Builder, node: Node) -> bool:
+    """Whether Winograd's algorithm was chosen, or pays, but not in integers."""
     is_open = builder.options.cpu.algorithms is None
     if is_open and builder.target.cpu_vnni and _weights(builder, node) is not None:
         return False
-    return algorithm(builder, node) == CPU_WINOGRAD
+    return algorithm(builder, node) == CPU_WINOGRAD and not _is_integer_winograd(builder, node)
+
+
+def _is_integer_winograd(builder: Builder, node: Node) -> bool:
+    """Whether it serves in integers: sums of a channel's products with bytes are within 25 bits."""
+    target = builder.target
+    if builder.has_found_steps(node.inputs[0]) or not (target.memory == "cpu" and target.cpu_pairs):
+        return False
+    if algorithm(builder, node, is_exact=True) != CPU_WINOGRAD:
+        return False
+    scales = whole_weights(builder.graph, node)
+    if scales is None:
+        return False
+    whole = np.rint(builder.graph.constants[node.inputs[1]] / scales[:, None, None, None])
+    return all((whole * sign).clip(0).sum(axis=(1, 2, 3)).max() <= _MOST_OF_A_SIGN for sign in (1, -1))
 
 
 def whole_weights(graph: Graph, node: Node) -> Array | None:
@@ -96,7 +122,7 @@ def _weights(builder: Builder, node: Node) -> tuple[Array, Array] | None:
 def lower_conv(builder: Builder, node: Node) -> None:
     """Emits one step: it writes eight bits where the output is stored so, else floats."""
     conv = Convolution(builder, node)
-    if _is_winograd(builder, node):
+    if _is_float_winograd(builder, node):
         _emit_winograd(conv)
         return
     found = _weights(builder, node)
@@ -105,13 +131,16 @@ def lower_conv(builder: Builder, node: Node) -> None:
         scales, offsets = (each.reshape(1, -1) for each in found)
         filters = np.rint(conv.filter.reshape(1, conv.group, -1) / scales[..., None]) - offsets[..., None]
         weights, dims = pack_rows(filters, builder.block), conv.window() | {"channels": conv.group}
-        _emit(conv, True, weights, dims, scales, np.zeros((1, conv.group)), offsets)
+        _emit(conv, QUANTIZED_DEPTHWISE, weights, dims, scales, np.zeros((1, conv.group)), offsets)
         return
     groups, filters = merged_filters(conv)
     scales, offsets = (each.reshape(groups, -1) for each in found)
     filters = np.rint(filters / scales[..., None, None, None]) - offsets[..., None, None, None]
     dims = conv.window() | {"in_c": filters.shape[2], "out_c": filters.shape[1], "groups": groups}
-    _emit(conv, False, quads(filters, builder.block), dims, scales, filters.sum(axis=(2, 3, 4)), offsets)
+    is_winograd = _is_integer_winograd(builder, node)
+    kernel = INTEGER_WINOGRAD if is_winograd else QUANTIZED_CONV2D
+    weights = integer_filters(filters[0], builder.block) if is_winograd else quads(filters, builder.block)
+    _emit(conv, kernel, weights, dims, scales, filters.sum(axis=(2, 3, 4)), offsets)
 
 
 def quads(filters: Array, block: int) -> Array:
@@ -121,6 +150,18 @@ def quads(filters: Array, block: int) -> Array:
     wide = np.zeros((groups, blocks * block, quads * _QUAD, taps), np.int8)
     wide[:, :out_c, :in_c] = filters.reshape(groups, out_c, in_c, taps)
     return wide.reshape(groups, blocks, block, quads, _QUAD, taps).transpose(0, 1, 5, 3, 2, 4)
+
+
+def integer_filters(filters: Array, block: int) -> Array:
+    """[out_c, in_c, 3, 3], transformed, as the bytes of words [36][ceil(out_c/block)][ceil(in_c/16) * 8][block][2]."""
+    out_c, in_c = filters.shape[:2]
+    blocks, depth = ceil_div(out_c, block), ceil_div(in_c, _WIDE) * _WIDE
+    points = len(_INTEGER_FILTERS) ** 2
+    wide = np.zeros((points, blocks * block, depth), np.int16)
+    transformed = np.rint(_INTEGER_FILTERS @ filters @ _INTEGER_FILTERS.T)
+    wide[:, :out_c, :in_c] = transformed.reshape(out_c, in_c, points).transpose(2, 0, 1)
+    packed = wide.reshape(points, blocks, block, depth // 2, 2).transpose(0, 1, 3, 2, 4)
+    return np.ascontiguousarray(packed).view(np.int8)
 
 
 def pairs(packed: Array) -> int:
@@ -136,7 +177,7 @@ def as_floats(whole: Array) -> Array:
 
 def _emit(
     conv: Convolution,
-    depthwise: bool,
+    kernel: Kernel,
     weights: Array,
     dims: dict[str, int],
     scales: Array,
@@ -183,10 +224,10 @@ def _emit(
     )
     defines = {"ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block}
     in_bytes |= found_bits | (bits_of_fixed(found) if found else 0)
-    defines |= {"BYTES": in_bytes | (0 if depthwise else pairs(weights)), "ZERO": x.steps.zero}
-    kernel, op = (QUANTIZED_DEPTHWISE, "DepthwiseConv2d") if depthwise else (QUANTIZED_CONV2D, "Conv2D")
+    in_bytes |= pairs(weights) if kernel is QUANTIZED_CONV2D else 0
+    defines |= {"BYTES": in_bytes, "ZERO": x.steps.zero}
     numbers |= {"residual_scale": residual_scale / y_step}
-    builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown, "eight bits")
+    builder.launch(kernel, node.name, kernel.operator, tensors, dims, numbers, defines, conv.shown, "eight bits")
 
 
 def _emit_winograd(conv: Convolution) -> None:

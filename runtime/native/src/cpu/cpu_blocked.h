@@ -18,6 +18,9 @@ struct rt_quantized_pool;
 struct rt_quantized_pair;
 struct rt_quantized_norm;
 struct rt_quantized_rows;
+struct rt_winograd_bytes;
+struct rt_winograd_product;
+struct rt_winograd_sums;
 
 enum { RT_BLOCKED_PIXELS = 6, RT_BLOCKED_BLOCKS = 4, RT_WINOGRAD_ALPHA = 6 };
 enum { RT_FEW_CHANNELS = 4 }; /* outputs of a convolution whose lanes are better filled with inputs */
@@ -132,6 +135,10 @@ typedef struct {
     /* for output tiles of 2 x 2 and of 4 x 4 */
     void (*winograd_input[2])(const rt_winograd_tile *tile);
     void (*winograd_output[2])(const rt_winograd_tile *tile);
+    /* in integers (cpu_quantized.h), for output tiles of 4 x 4; x86 only */
+    void (*integer_winograd_input)(const struct rt_winograd_bytes *tile);
+    void (*integer_winograd_product)(const struct rt_winograd_product *tile);
+    void (*integer_winograd_output)(const struct rt_winograd_sums *tile);
     void (*quantized_depthwise)(const struct rt_quantized_rows *rows); /* cpu_quantized.h */
     void (*quantized_pool)(const struct rt_quantized_pool *pool);
     void (*quantized_pair)(const struct rt_quantized_pair *pair);

@@ -493,6 +493,34 @@ APART void held_sums_store(const fixed_lanes *by, const ints *sums, int count, u
     fixed_sums_store(&own, sums, 1, count, y, RT_BLOCK);
 }
 
+/* What completes whole sums of the same lanes. A value. */
+typedef struct {
+    rt_quantized_end end;
+    lanes scale, bias, low, high;
+    fixed_lanes fixed; /* only where sums are rounded so */
+} sums_end;
+
+/* That of the lanes from `channel` on. */
+INLINE sums_end sums_end_of(const rt_quantized_end *end, int64_t channel) {
+    sums_end made; /* without zeros, which take longer */
+    made.end = *end;
+    made.low = least(end), made.high = most(end);
+    made.scale = load(end->scales + channel) * end->step, made.bias = load(end->bias + channel);
+    if (end->bytes & RT_BYTES_FIXED) made.fixed = fixed_lanes_of(end, end->bias, channel, false);
+    return made;
+}
+
+/* Completes `count` sums, a constant, of neighbouring pixels, the first of which is element `place`. */
+INLINE void sums_complete(const sums_end *by, const ints *sum, int count, int64_t place) {
+    if (by->end.bytes & RT_BYTES_FIXED) {
+        some_store(&by->fixed, sum, 1, count, (uint8_t *)by->end.y + place, RT_BLOCK);
+        return;
+    }
+    lanes v[MOST_TOGETHER];
+    UNROLLED for (int p = 0; p < count; p++) v[p] = __builtin_convertvector(sum[p], lanes) * by->scale + by->bias;
+    results_store(&by->end, v, count, place, RT_BLOCK, by->low, by->high, false);
+}
+
 /* Whatever activation is no clamp, of floats from `place` on. */
 INLINE void results_activate(const rt_quantized_end *end, int64_t place, int64_t count) {
     if (end->bytes & RT_BYTES_OUTPUT || end->activation == RT_UNARY_CLAMP) return;

@@ -267,6 +267,11 @@ const rt_blocked_kernels NAME(rt_blocked_kernels_) = {
     .affine = NAME(rt_lanes_affine_),
     .winograd_input = {NAME(rt_lanes_winograd2_input_), NAME(rt_lanes_winograd4_input_)},
     .winograd_output = {NAME(rt_lanes_winograd2_output_), NAME(rt_lanes_winograd4_output_)},
+#if defined(__SSE2__)
+    .integer_winograd_input = NAME(rt_lanes_integer_winograd_input_),
+    .integer_winograd_product = NAME(rt_lanes_integer_winograd_product_),
+    .integer_winograd_output = NAME(rt_lanes_integer_winograd_output_),
+#endif
     .quantized_depthwise = NAME(rt_lanes_quantized_depthwise_),
     .quantized_pool = NAME(rt_lanes_quantized_pool_),
     .quantized_pair = NAME(rt_lanes_quantized_pair_),

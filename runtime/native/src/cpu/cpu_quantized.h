@@ -71,6 +71,7 @@ typedef struct {
     uint32_t taps, channels;
     int64_t plane;              /* elements from one input block to the next */
     const int8_t *weights;
+    const int16_t *words;       /* the same as `widen` made them; NULL: not */
     int64_t weights_stride;     /* elements from one b to the next */
     uint32_t pixels, blocks;    /* at least 1, at most what the kernels say */
     /* what is added to the sums of each pixel, OFFSETS: times that of each lane; NULL: nothing. Not with FIXED */
@@ -123,6 +124,37 @@ typedef struct rt_quantized_pair {
     float a_zero, a_scale, b_zero, b_scale, low, high;
 } rt_quantized_pair;
 
+/* Channels whose inputs a point of Winograd's algorithm in integers has together, whatever the block. */
+enum { RT_WINOGRAD_WIDE = 16 };
+
+/* WIDE channels of some tiles of Winograd's F(4x4, 3x3) in integers: the planes that hold eight of them each, or the other
+ * half of a block; transformed they are [tile][WIDE], `step` elements from point to point. A value. */
+typedef struct rt_winograd_bytes {
+    const uint8_t *x[2];
+    uint8_t zero;
+    int64_t height, width, pad_t, pad_l; /* of the plane */
+    int64_t columns, first, end;         /* tiles of a row, and which of the plane's are meant */
+    int16_t *domain;
+    int64_t step;
+} rt_winograd_bytes;
+
+/* Neighbouring tiles x blocks of outputs of one point: inputs are [wides][tile][WIDE], `plane` elements from one to the
+ * next, weights [block][pair of channels][lane][2], sums [block][tile][lane]. A value. */
+typedef struct rt_winograd_product {
+    const int16_t *inputs, *weights;
+    int32_t *sums;
+    int64_t plane, weights_stride, sums_plane;
+    uint32_t wides, pixels, blocks;
+} rt_winograd_product;
+
+/* The sums of such tiles of one block, [tile][lane], and what becomes of them. A value. */
+typedef struct rt_winograd_sums {
+    const int32_t *sums;
+    int64_t step;
+    int64_t height, width, columns, first, end_tile; /* as above, of the output */
+    rt_quantized_end end;                            /* at the plane's begin */
+} rt_winograd_sums;
+
 /* What a softmax of bytes reads: e^(-step * i) of 256 i, and of each sixteenth again. */
 enum { RT_EXPONENTIALS = 256 + 16 };
 
@@ -147,6 +179,8 @@ static inline bool rt_are_byte_bounds(float low, float high) {
 typedef struct {
     uint32_t pixels, blocks; /* the best size of a tile, at most RT_BLOCKED_PIXELS */
     void (*product)(const rt_quantized_tile *tile);
+    /* weights in 16 bits, with which many tiles are multiplied in fewer steps; NULL: they are multiplied as bytes */
+    void (*widen)(const int8_t *weights, int64_t count, int16_t *words);
     bool (*depthwise)(const rt_quantized_rows *rows); /* returns whether it serves such windows; NULL: none */
     /* y = table[x] of `count` bytes, of a table of 256; y may be x */
     void (*lookup)(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y);

@@ -3,8 +3,8 @@
  * pixels and lanes (I8MM), else 16 bits for one that sums two (x86) or widens (the rest). None of them saturates; with
  * RT_PAIRS AVX2's sum of two products of bytes would, but for weights that never let it (RT_BYTES_PAIRS).
  *
- * Depthwise convolutions are here where four products in a lane are those of neighbouring pixels (AVX-512 VNNI); the
- * other sets have them in floats (cpu_lanes_window.c). */
+ * Depthwise convolutions are here where the products in a lane are those of neighbouring pixels (AVX2 and VNNI); the other
+ * sets have them in floats (cpu_lanes_window.c). */
 #include "cpu_lanes_bytes.h"
 #include "cpu_lanes_window.h"
 
@@ -250,6 +250,18 @@ INLINE ints quad_load(const element *x) {
     return (ints)((quads){0} + quad);
 }
 
+#if LANES == 8
+#define WIDENS 1
+
+/* Widened ones. */
+INLINE weight_register words_load(const int16_t *w) { return (weight_register)load((const float *)(const void *)w); }
+
+/* rt_quantized_kernels.widen */
+static void widen(const int8_t *w, int64_t count, int16_t *words) {
+    for (int64_t i = 0; i < count; i += 16) store((float *)(void *)(words + i), (lanes)weights_load(w + i));
+}
+#endif
+
 INLINE ints products_add(ints sum, ints x, weight_register w) {
 #if LANES == 8
     return sum + (ints)_mm256_madd_epi16((__m256i)x, (__m256i)w);
@@ -372,6 +384,23 @@ INLINE void quads_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], cons
     }
 }
 
+#ifdef WIDENS
+/* The same with widened weights. */
+INLINE void words_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], const int16_t *w, int64_t stride,
+                      uint32_t channels, int pixels, int blocks) {
+    for (uint32_t c = 0; c < channels; c += RT_QUAD, w += RT_BLOCK * RT_QUAD) {
+        weight_register weights[REGISTERS];
+        UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
+            weights[i] = words_load(w + i / PARTS_OF_SUMS * stride + i % PARTS_OF_SUMS * SHARE * RT_QUAD);
+        }
+        UNROLLED for (int p = 0; p < pixels; p++) {
+            const ints quad = quad_load(x[p] + c);
+            UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) sum[p][i] = products_add(sum[p][i], quad, weights[i]);
+        }
+    }
+}
+#endif
+
 /* Nothing: they lie so. */
 INLINE void sums_part(ints sum[PIXELS][REGISTERS], int pixels, int registers) { (void)sum, (void)pixels, (void)registers; }
 #endif
@@ -427,14 +456,25 @@ typedef struct {
     const element (*x)[ROW]; /* NULL: taps as they lie */
     uint32_t channels, block;
     const int8_t *weights;
+    const int16_t *words; /* the same widened; NULL: not */
     ints *held;
     bool is_first, is_last;
 } group;
 
+/* Tiles of so many pixels complete their sums by fixed point in registers: it is much code, which the others share. */
 #if LANES == 16
+enum { IN_REGISTERS = 1 };
+#elif defined(FINE_FLOATS) && LANES == RT_BLOCK && !defined(RT_PAIRS)
+enum { IN_REGISTERS = PIXELS };
+#else
+enum { IN_REGISTERS = PIXELS + 1 };
+#endif
+enum { BEGIN_WITH_BIAS = LANES == 16 };
+
 /* What sums of a block begin with. */
 INLINE ints sums_start(const rt_quantized_tile *tile, uint32_t block) {
-    return tile->end.bytes & RT_BYTES_FIXED ? (ints)load(tile->end.bias + block * RT_BLOCK) : (ints){0};
+    const bool is_bias = BEGIN_WITH_BIAS && tile->end.bytes & RT_BYTES_FIXED;
+    return is_bias ? (ints)load(tile->end.bias + block * RT_BLOCK) : (ints){0};
 }
 
 /* sums_finish by fixed point. */
@@ -443,21 +483,15 @@ INLINE void fixed_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTE
     const int64_t y_plane = tile->y_plane, y_pixel = tile->y_pixel;
     UNROLLED for (int b = 0; b < blocks; b++) {
         const int64_t channel = (block + (uint32_t)b) * RT_BLOCK, plane = (block + (uint32_t)b) * y_plane;
-        fixed_lanes by = fixed_lanes_of(&end, end.bias, channel, false);
+        fixed_lanes by = fixed_lanes_of(&end, end.bias, channel, CROSSED);
         ints own[PIXELS];
-        by.start = (ints){0}; /* sums_start */
-        UNROLLED for (int p = 0; p < pixels; p++) own[p] = sum[p][b];
+        if (BEGIN_WITH_BIAS) by.start = (ints){0};
+        UNROLLED for (int p = 0; p < pixels; p++) own[p] = totals(sum[p] + b * PARTS_OF_SUMS);
         some_store(&by, own, 1, pixels, (uint8_t *)end.y + plane, y_pixel);
     }
 }
 
-#else
-INLINE ints sums_start(const rt_quantized_tile *tile, uint32_t block) {
-    (void)tile, (void)block;
-    return (ints){0};
-}
-
-/* Completes the sums of a group that are held, by fixed point: it is much code, which all sizes of groups share. */
+/* Completes the sums of a group that are held, by fixed point. */
 APART void held_finish(const group *own, int pixels, int rows, int blocks) {
     const rt_quantized_tile *tile = own->tile;
     const float *bias = tile->end.bias;
@@ -476,7 +510,6 @@ APART void held_finish(const group *own, int pixels, int rows, int blocks) {
         }
     }
 }
-#endif
 
 /* Completes the sums of a group that are held, of found steps: sizes of groups share it, as few models are so. */
 APART void found_finish(const group *own, int pixels, int rows, int blocks) {
@@ -511,7 +544,7 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
     ints starts[REGISTERS];
     int rows = IN_PAIRS ? (pixels + 1) / 2 * 2 : pixels;
     UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
-        starts[i] = sums_start(own->tile, own->block + (uint32_t)i);
+        starts[i] = sums_start(own->tile, own->block + (uint32_t)(i / PARTS_OF_SUMS));
     }
     UNROLLED for (int p = 0; p < rows; p++) {
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) {
@@ -520,6 +553,10 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
     }
     if (own->x == NULL) {
         taps_add(sum, own->tile, own->weights, pixels, blocks);
+#ifdef WIDENS
+    } else if (own->words != NULL) {
+        words_add(sum, own->x, own->words, own->tile->weights_stride, own->channels, pixels, blocks);
+#endif
     } else {
         quads_add(sum, own->x, own->weights, own->tile->weights_stride, own->channels, pixels, blocks);
     }
@@ -528,22 +565,18 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
         sums_finish(own->tile, sum, own->block, pixels, blocks);
         return;
     }
-#if LANES == 16
-    if (own->is_last && (bytes & RT_BYTES_FIXED)) {
+    if (own->is_last && (bytes & RT_BYTES_FIXED) && pixels >= IN_REGISTERS) {
         fixed_finish(own->tile, sum, own->block, pixels, blocks);
         return;
     }
-#endif
     UNROLLED for (int p = 0; p < rows; p++) {
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) own->held[p * REGISTERS + i] = sum[p][i];
     }
     if (!own->is_last) return;
-#if LANES < 16
-    if (bytes & RT_BYTES_FIXED) {
+    if (pixels < IN_REGISTERS && (bytes & RT_BYTES_FIXED)) {
         held_finish(own, pixels, rows, blocks);
         return;
     }
-#endif
     found_finish(own, pixels, rows, blocks);
 }
 
@@ -567,7 +600,7 @@ static void product(const rt_quantized_tile *tile) {
     ints held[PASS][PIXELS * REGISTERS]; /* for each group as many as it could have */
     cursor at = {0, 0};
     for (int64_t done = 0; at.tap < tile->taps;) {
-        group own = {tile, NULL, 0, 0, NULL, NULL, done == 0, false};
+        group own = {.tile = tile, .is_first = done == 0};
         if (done == 0 && lies_ready(tile)) {
             at.tap = tile->taps;
         } else {
@@ -578,7 +611,9 @@ static void product(const rt_quantized_tile *tile) {
         for (uint32_t block = 0; block < tile->blocks; block += GROUP) {
             uint32_t blocks = tile->blocks - block < GROUP ? tile->blocks - block : GROUP;
             own.block = block;
-            own.weights = tile->weights + block * tile->weights_stride + done * RT_BLOCK;
+            const int64_t place = block * tile->weights_stride + done * RT_BLOCK;
+            own.weights = tile->weights + place;
+            own.words = tile->words != NULL ? tile->words + place : NULL;
             own.held = held[block];
             variants[blocks - 1][tile->pixels - 1](&own);
         }
@@ -591,103 +626,125 @@ static void product(const rt_quantized_tile *tile) {
     }
 }
 
-/* --- depthwise, by sums of four products --- */
+/* --- depthwise, by sums of several products --- */
 
-#if defined(__AVX512VNNI__) && LANES == 16
-/* A quad: four neighbouring pixels of a row, the bytes of each channel together. The rows under the window are brought to
- * memory as quads, with their padding, of which the first quad begins with. Of the outputs that are computed at once each
- * begins at another place of its first quad, and has weights that are moved there. */
-enum { WINDOW_PIXELS = 4, MOST_ROWS = 5, MOST_STRIDE = 2, MOST_QUADS = 3, QUAD_BYTES = RT_QUAD * RT_BLOCK };
+/* rt_quantized_kernels.depthwise; AVX-VNNI has AVX2's. */
+bool NAME(rt_quantized_depthwise_)(const rt_quantized_rows *rows);
 
-/* Some rows, the weights of each row of taps by the place in the first quad, and what sums begin with. */
+#if LANES == RT_BLOCK && defined(__AVX2__) && !defined(RT_PAIRS) && !defined(__AVXVNNI__)
+#define depthwise NAME(rt_quantized_depthwise_)
+
+/* A unit: neighbouring pixels of a row, as many as a lane sums products of, the elements of each channel together. The rows
+ * under the window are brought to memory as units, with their padding, of which the first unit begins with. Of the outputs
+ * that are computed at once each begins at another place of its first unit, and has weights that are moved there. */
+enum { UNIT_BYTES = sizeof(ints), UNIT = UNIT_BYTES / RT_BLOCK / sizeof(element), ELEMENT_BITS = 8 * sizeof(element) };
+enum { WINDOW_PIXELS = 4, MOST_ROWS = 5, MOST_STRIDE = 2, MOST_WEIGHTS = (MOST_ROWS + UNIT - 2) / UNIT + 1 };
+enum { MOST_UNITS = ((WINDOW_PIXELS - 1) * MOST_STRIDE + MOST_ROWS - 1) / UNIT + 1 };
+
+/* Some rows, the weights of each row of taps by the place in the first unit, and what sums begin with. */
 typedef struct {
     const rt_quantized_rows *rows;
-    __m512i zeros, weights[MOST_ROWS][RT_QUAD][MOST_QUADS - 1];
+    ints zeros, weights[MOST_ROWS][UNIT][MOST_WEIGHTS];
     ints start;
     uint8_t *outside, *ring; /* a row of zero points; row r of the input is number r % slots of the ring */
     uint32_t slots;         /* rows, `line` bytes from one to the next */
     int64_t line, next;     /* the first row that is not there yet */
-} quad_rows;
+} unit_rows;
 
-/* Quads under the outputs that are computed at once. */
-INLINE int64_t window_quads(int64_t k_w, int64_t stride) { return ((WINDOW_PIXELS - 1) * stride + k_w - 1) / RT_QUAD + 1; }
+/* Units under the outputs that are computed at once. */
+INLINE int64_t window_units(int64_t k_w, int64_t stride) { return ((WINDOW_PIXELS - 1) * stride + k_w - 1) / UNIT + 1; }
 
-/* What completes sums. A value. */
-typedef struct {
-    rt_quantized_end end;
-    lanes scale, bias, low, high;
-    fixed_lanes fixed; /* only where sums are rounded so */
-} quad_end;
-
-INLINE quad_end quad_end_of(const rt_quantized_end *end) {
-    quad_end made = {.end = *end, .bias = load(end->bias), .low = least(end), .high = most(end)};
-    made.scale = load(end->scales) * end->step;
-    if (end->bytes & RT_BYTES_FIXED) made.fixed = fixed_lanes_of(end, end->bias, 0, false);
-    made.fixed.start = (ints){0}; /* weights_move */
-    return made;
+/* Completes the sums of outputs. */
+#if LANES == 16
+INLINE void window_complete(const sums_end *by, const ints *sum, int64_t place) {
+    sums_complete(by, sum, WINDOW_PIXELS, place);
 }
-
-/* Completes the sums of a quad of outputs, from element `place` on. */
-INLINE void quad_finish(const quad_end *by, const ints *sum, int64_t place) {
-    if (by->end.bytes & RT_BYTES_FIXED) {
-        some_store(&by->fixed, sum, 1, WINDOW_PIXELS, (uint8_t *)by->end.y + place, RT_BLOCK);
-        return;
-    }
-    lanes v[WINDOW_PIXELS];
-    UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) v[p] = __builtin_convertvector(sum[p], lanes) * by->scale + by->bias;
-    results_store(&by->end, v, WINDOW_PIXELS, place, RT_BLOCK, by->low, by->high, false);
+#else
+APART void window_complete(const sums_end *by, const ints *sum, int64_t place) {
+    sums_complete(by, sum, WINDOW_PIXELS, place);
 }
+#endif
 
-/* The same where only `rest` of them are there; changes what completes them. */
-APART void rest_finish(quad_end *by, const ints *sum, int64_t place, int64_t rest) {
+/* Completes the sums of outputs of which only `rest` are there; changes what completes them. */
+APART void rest_complete(sums_end *by, const ints *sum, int64_t place, int64_t rest) {
     const rt_quantized_end end = by->end;
     const int64_t y_size = end.bytes & RT_BYTES_OUTPUT ? 1 : sizeof(float), count = rest * RT_BLOCK;
     const int64_t residual_size = end.bytes & RT_BYTES_RESIDUAL ? 1 : sizeof(float);
-    float made[QUAD_BYTES], residual[QUAD_BYTES] = {0};
+    float made[WINDOW_PIXELS * RT_BLOCK], residual[WINDOW_PIXELS * RT_BLOCK] = {0};
     by->end.y = made;
     if (end.residual != NULL) {
         memcpy(residual, (const char *)end.residual + place * residual_size, (size_t)(count * residual_size));
         by->end.residual = residual;
     }
-    quad_finish(by, sum, 0);
+    window_complete(by, sum, 0);
     memcpy((char *)end.y + place * y_size, made, (size_t)(count * y_size));
 }
 
-/* The bytes of pixels from `first` to `end` - 1, of a quad. */
+#if LANES == 16
+/* The bytes of pixels from `first` to `end` - 1, of a unit. */
 INLINE __mmask64 pixels_mask(int64_t first, int64_t end) {
-    const int64_t begin = first > 0 ? first : 0, after = end < RT_QUAD ? end : RT_QUAD;
+    const int64_t begin = first > 0 ? first : 0, after = end < UNIT ? end : UNIT;
     if (after <= begin) return 0;
-    return ~(__mmask64)0 >> (RT_QUAD - (after - begin)) * RT_BLOCK << begin * RT_BLOCK;
+    return ~(__mmask64)0 >> (UNIT - (after - begin)) * RT_BLOCK << begin * RT_BLOCK;
 }
 
-/* A quad, with `zeros` where a pixel is not there. */
-INLINE __m512i pixels_load(const uint8_t *x, __mmask64 there, __m512i zeros) {
+/* A unit of bytes, from pixel `first` to `end` - 1, with `zeros` for the others. */
+INLINE ints unit_load(const uint8_t *x, int64_t first, int64_t end, ints zeros, bool are_signed) {
+    (void)are_signed;
+    const bool is_whole = first <= 0 && end >= UNIT;
     const __m512i quarters = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i turned = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(quarters, _mm512_mask_loadu_epi8(zeros, there, x)), turned);
+    const __m512i there = _mm512_mask_loadu_epi8((__m512i)zeros, is_whole ? ~(__mmask64)0 : pixels_mask(first, end), x);
+    return (ints)_mm512_shuffle_epi8(_mm512_permutexvar_epi32(quarters, there), turned);
 }
 
+INLINE ints zeros_of(uint8_t zero) { return (ints)_mm512_set1_epi8((char)zero); }
+
+INLINE ints bits_up(ints v, int bits) { return (ints)_mm512_sll_epi32((__m512i)v, _mm_cvtsi32_si128(bits)); }
+INLINE ints bits_down(ints v, int bits) { return (ints)_mm512_srl_epi32((__m512i)v, _mm_cvtsi32_si128(bits)); }
+#else
+/* A unit of bytes that lie behind each other. */
+INLINE ints unit_turn(const uint8_t *x, bool are_signed) {
+    const __m128i order = _mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+    const __m128i first = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)x), order);
+    return (ints)(are_signed ? _mm256_cvtepi8_epi16(first) : _mm256_cvtepu8_epi16(first));
+}
+
+INLINE ints zeros_of(uint8_t zero) { return (ints)_mm256_set1_epi16(zero); }
+
+/* A unit of bytes, from pixel `first` to `end` - 1, with `zeros` for the others. */
+INLINE ints unit_load(const uint8_t *x, int64_t first, int64_t end, ints zeros, bool are_signed) {
+    if (first <= 0 && end >= UNIT) return unit_turn(x, are_signed);
+    const int64_t begin = first > 0 ? first : 0, after = end < UNIT ? end : UNIT;
+    uint8_t held[UNIT * RT_BLOCK];
+    memset(held, zeros[0] & 0xFF, sizeof held);
+    if (after > begin) memcpy(held + begin * RT_BLOCK, x + begin * RT_BLOCK, (size_t)((after - begin) * RT_BLOCK));
+    return unit_turn(held, are_signed);
+}
+
+INLINE ints bits_up(ints v, int bits) { return (ints)_mm256_sll_epi32((__m256i)v, _mm_cvtsi32_si128(bits)); }
+INLINE ints bits_down(ints v, int bits) { return (ints)_mm256_srl_epi32((__m256i)v, _mm_cvtsi32_si128(bits)); }
+#endif
+
 /* Brings the rows before `end` that are not there yet. */
-static void quads_move(quad_rows *own, int64_t end) {
+static void units_move(unit_rows *own, int64_t end) {
     const rt_blocked_window *w = own->rows->window;
     for (; own->next < end && own->next < w->in_h; own->next++) {
         const uint8_t *x = own->rows->x + own->next * w->in_w * RT_BLOCK;
         uint8_t *target = own->ring + (uint32_t)own->next % own->slots * own->line;
         int64_t left = -w->pad_l;
-        for (int64_t at = 0; at < own->line; at += QUAD_BYTES, left += RT_QUAD) {
-            const bool is_whole = left >= 0 && left + RT_QUAD <= w->in_w;
-            const __mmask64 there = is_whole ? ~(__mmask64)0 : pixels_mask(-left, w->in_w - left);
-            _mm512_store_si512(target + at, pixels_load(x + left * RT_BLOCK, there, own->zeros));
+        for (int64_t at = 0; at < own->line; at += UNIT_BYTES, left += UNIT) {
+            *(ints *)(void *)(target + at) = unit_load(x + left * RT_BLOCK, -left, w->in_w - left, own->zeros, false);
         }
     }
 }
 
 /* Brings the rows under an output row to where `under` tells. */
-APART void quads_under(quad_rows *own, int64_t row, const uint8_t *under[]) {
+APART void units_under(unit_rows *own, int64_t row, const uint8_t *under[]) {
     const rt_blocked_window *w = own->rows->window;
     const int64_t top = row * w->stride_h - w->pad_t;
     if (own->next < top) own->next = top;
-    quads_move(own, top + (w->k_h - 1) * w->dil_h + 1);
+    units_move(own, top + (w->k_h - 1) * w->dil_h + 1);
     for (int64_t i = 0; i < w->k_h; i++) {
         const int64_t at = top + i * w->dil_h;
         under[i] = at < 0 || at >= w->in_h ? own->outside : own->ring + (uint32_t)at % own->slots * own->line;
@@ -695,94 +752,96 @@ APART void quads_under(quad_rows *own, int64_t row, const uint8_t *under[]) {
 }
 
 /* All rows; `k`: taps of either axis, a constant, and so is the stride. */
-INLINE void quad_rows_compute(quad_rows *own, int64_t k, int64_t stride) {
-    const int64_t width = own->rows->window->out_w, quads = window_quads(k, stride), end_row = own->rows->end_row;
-    const quad_end by = quad_end_of(&own->rows->end); /* stores could change the rows, for all that the compiler knows */
-    __m512i weights[MOST_ROWS][RT_QUAD][MOST_QUADS - 1]; /* in registers, if there are enough */
+INLINE void unit_rows_compute(unit_rows *own, int64_t k, int64_t stride) {
+    const int64_t width = own->rows->window->out_w, units = window_units(k, stride), end_row = own->rows->end_row;
+    sums_end by = sums_end_of(&own->rows->end, 0); /* stores could change the rows, for all that the compiler knows */
+    by.fixed.start = (ints){0}; /* weights_move */
+    ints weights[MOST_ROWS][UNIT][MOST_WEIGHTS]; /* in registers, if there are enough */
     UNROLLED for (int64_t i = 0; i < k; i++) {
-        UNROLLED for (int at = 0; at < RT_QUAD; at++) {
-            UNROLLED for (int q = 0; q < MOST_QUADS - 1; q++) weights[i][at][q] = own->weights[i][at][q];
+        UNROLLED for (int at = 0; at < UNIT; at++) {
+            UNROLLED for (int q = 0; q < MOST_WEIGHTS; q++) weights[i][at][q] = own->weights[i][at][q];
         }
     }
     for (int64_t row = own->rows->first_row; row < end_row; row++) {
         const uint8_t *under[MOST_ROWS];
-        quads_under(own, row, under);
+        units_under(own, row, under);
         for (int64_t column = 0; column < width; column += WINDOW_PIXELS) {
             const int64_t place = (row * width + column) * RT_BLOCK;
             ints sum[WINDOW_PIXELS];
             UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) sum[p] = own->start;
             UNROLLED for (int64_t i = 0; i < k; i++) {
-                const uint8_t *x = under[i] + column * stride * RT_BLOCK;
-                __m512i quad[MOST_QUADS] = {own->zeros};
-                UNROLLED for (int64_t q = 0; q < quads; q++) quad[q] = _mm512_load_si512(x + q * QUAD_BYTES);
+                const uint8_t *x = under[i] + column * stride / UNIT * UNIT_BYTES;
+                ints unit[MOST_UNITS] = {own->zeros};
+                UNROLLED for (int64_t q = 0; q < units; q++) unit[q] = *(const ints *)(const void *)(x + q * UNIT_BYTES);
                 UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) {
-                    const int64_t at = p * stride % RT_QUAD, first = p * stride / RT_QUAD;
-                    UNROLLED for (int64_t q = 0; q * RT_QUAD < at + k; q++) {
-                        sum[p] = (ints)_mm512_dpbusd_epi32((__m512i)sum[p], quad[first + q], weights[i][at][q]);
+                    const int64_t at = p * stride % UNIT, first = p * stride / UNIT;
+                    UNROLLED for (int64_t q = 0; q * UNIT < at + k; q++) {
+                        sum[p] = products_add(sum[p], unit[first + q], (weight_register)weights[i][at][q]);
                     }
                 }
             }
             const bool is_overwritten = row * width + column + WINDOW_PIXELS <= end_row * width && by.end.residual == NULL;
             if (column + WINDOW_PIXELS <= width || is_overwritten) { /* what is too much, by the next rows */
-                quad_finish(&by, sum, place);
+                window_complete(&by, sum, place);
                 continue;
             }
-            quad_end own_by = by; /* what has its address given away stays in memory */
+            sums_end own_by = by; /* what has its address given away stays in memory */
             ints held[WINDOW_PIXELS];
             UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) held[p] = sum[p];
-            rest_finish(&own_by, held, place, width - column);
+            rest_complete(&own_by, held, place, width - column);
         }
     }
 }
 
-/* Brings the weights to each place: those of a channel are the bytes of its lanes, which move on from quad to quad. */
-static void weights_move(quad_rows *own) {
+/* Brings the weights to each place: those of a channel are the elements of its lanes, which move on from unit to unit. */
+static void weights_move(unit_rows *own) {
     const rt_blocked_window *w = own->rows->window;
-    const __m512i none = _mm512_setzero_si512();
-    __m512i zeros = none;
+    const ints none = {0};
+    ints zeros = none;
     for (int64_t i = 0; i < w->k_h; i++) {
         const uint8_t *line = (const uint8_t *)own->rows->bytes + i * w->k_w * RT_BLOCK;
-        __m512i before = none;
-        for (int64_t q = 0; q * RT_QUAD < w->k_w + RT_QUAD - 1; q++) {
-            const int64_t rest = w->k_w - q * RT_QUAD;
-            const __m512i quad = rest > 0 ? pixels_load(line + q * QUAD_BYTES, pixels_mask(0, rest), none) : none;
-            for (int place = 0; place < RT_QUAD; place++) {
-                const __m128i up = _mm_cvtsi32_si128(8 * place), down = _mm_cvtsi32_si128(32 - 8 * place);
-                own->weights[i][place][q] = _mm512_or_si512(_mm512_sll_epi32(quad, up), _mm512_srl_epi32(before, down));
+        ints before = none;
+        for (int64_t q = 0; q * UNIT < w->k_w + UNIT - 1; q++) {
+            const int64_t rest = w->k_w - q * UNIT;
+            const ints unit = rest > 0 ? unit_load(line + q * UNIT * RT_BLOCK, 0, rest, none, true) : none;
+            for (int place = 0; place < UNIT; place++) {
+                own->weights[i][place][q] = bits_up(unit, place * ELEMENT_BITS) | bits_down(before, 32 - place * ELEMENT_BITS);
             }
-            zeros = _mm512_dpbusd_epi32(zeros, own->zeros, quad);
-            before = quad;
+            zeros = products_add(zeros, own->zeros, (weight_register)unit);
+            before = unit;
         }
     }
-    own->start = -(ints)zeros;
+    own->start = -zeros;
     if (own->rows->end.bytes & RT_BYTES_FIXED) own->start += (ints)load(own->rows->end.bias);
 }
 
-/* rt_quantized_kernels.depthwise */
-static bool depthwise(const rt_quantized_rows *rows) {
+bool NAME(rt_quantized_depthwise_)(const rt_quantized_rows *rows) {
     const rt_blocked_window *w = rows->window;
     const rt_padded_rows size = rt_padded_rows_of(w);
-    const int64_t quads = (w->out_w - 1) / WINDOW_PIXELS * w->stride_w + window_quads(w->k_w, w->stride_w);
+    const int64_t units = (w->out_w - 1) / WINDOW_PIXELS * WINDOW_PIXELS * w->stride_w / UNIT + window_units(w->k_w, w->stride_w);
     const bool is_known = w->k_h == w->k_w && (w->k_w == 3 || w->k_w == 5) && w->dil_w == 1 && w->stride_w <= MOST_STRIDE;
-    if (!is_known || quads > (int64_t)size.width) return false; /* for each pixel of a row there is memory for a quad */
-    quad_rows own; /* not all of the weights */
+    if (!is_known || units > (int64_t)size.width) return false; /* for each pixel of a row there is memory for a unit */
+    unit_rows own; /* not all of the weights */
     own.rows = rows;
-    own.zeros = _mm512_set1_epi8((char)rows->zero);
+    own.zeros = zeros_of(rows->zero);
     own.slots = (uint32_t)size.rows;
     own.next = 0;
     weights_move(&own);
-    own.line = quads * QUAD_BYTES;
+    own.line = units * UNIT_BYTES;
     own.outside = (uint8_t *)rows->padded + size.pointer_bytes;
     own.ring = own.outside + own.line;
-    memset(own.outside, rows->zero, (size_t)own.line);
-    if (w->k_w == 3 && w->stride_w == 1) quad_rows_compute(&own, 3, 1);
-    else if (w->k_w == 3) quad_rows_compute(&own, 3, 2);
-    else if (w->stride_w == 1) quad_rows_compute(&own, 5, 1);
-    else quad_rows_compute(&own, 5, 2);
+    for (int64_t i = 0; i < units; i++) ((ints *)(void *)own.outside)[i] = own.zeros;
+    if (w->k_w == 3 && w->stride_w == 1) unit_rows_compute(&own, 3, 1);
+    else if (w->k_w == 3) unit_rows_compute(&own, 3, 2);
+    else if (w->stride_w == 1) unit_rows_compute(&own, 5, 1);
+    else unit_rows_compute(&own, 5, 2);
     const int64_t line = w->out_w * RT_BLOCK;
     results_activate(&rows->end, rows->first_row * line, (rows->end_row - rows->first_row) * line);
     return true;
 }
+#elif defined(__AVXVNNI__) && RT_BLOCK == 8
+#define depthwise rt_quantized_depthwise_avx2_8
+bool depthwise(const rt_quantized_rows *rows);
 #else
 #define depthwise NULL
 #endif
@@ -854,4 +913,7 @@ static void lookup(const uint8_t *x, const uint8_t *table, int64_t count, uint8_
 }
 
 extern const rt_quantized_kernels NAME(rt_quantized_kernels_);
-const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product, depthwise, lookup};
+#ifndef WIDENS
+#define widen NULL
+#endif
+const rt_quantized_kernels NAME(rt_quantized_kernels_) = {TILE_PIXELS, PASS, product, widen, depthwise, lookup};
