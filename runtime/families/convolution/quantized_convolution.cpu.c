@@ -437,7 +437,7 @@ static void winograd_run(const rt_cpu_call *call, rt_workers *workers) {
     all.in_blocks = (int64_t)rt_ceil_div((uint64_t)all.d.in_c, (uint64_t)all.block);
     all.out_blocks = (int64_t)rt_ceil_div((uint64_t)all.d.out_c, (uint64_t)all.block);
     all.columns = (int64_t)rt_ceil_div((uint64_t)all.d.out_w, SIDE);
-    all.end = end_of(call, all.out_blocks * all.block, args.act_a, args.act_b, args.residual_scale);
+    all.end = end_of(call, all.out_blocks * all.block, 0, args.act_a, args.act_b, args.residual_scale);
     rt_divisible work = {.matrices = (uint64_t)all.d.batch,
                          .pixels = (uint64_t)all.columns * rt_ceil_div((uint64_t)all.d.out_h, SIDE),
                          .most_pixels = winograd_tiles(&all.d),
