@@ -37,6 +37,7 @@ class QuantizedOperator:
         rounds: it writes bytes alone, and what rounds its result is computed with it.
         inputs: how many of its first inputs are read in bytes; None: all that are no constants.
         is_only: there is no other way to compute what it serves.
+        rounds_image: whether a node can round its first input itself, a row-major image of floats.
     """
 
     serves: Callable[[Builder, Node], bool]
@@ -45,6 +46,7 @@ class QuantizedOperator:
     rounds: bool = True
     inputs: int | None = None
     is_only: bool = False
+    rounds_image: Callable[[Builder, Node], bool] = lambda builder, node: False
 
 
 def is_image(graph: Graph, node: Node) -> bool:

@@ -11,7 +11,14 @@ import math
 import numpy as np
 
 from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D, QUANTIZED_DEPTHWISE, QUANTIZED_WINOGRAD
-from runtime.families.convolution.block_lowering import algorithm, fits, merged_filters, winograd_rows
+from runtime.families.convolution.block_lowering import (
+    algorithm,
+    fits,
+    merged_filters,
+    reads_row_major,
+    row_major_image,
+    winograd_rows,
+)
 from runtime.families.convolution.node import Convolution
 from runtime.families.matrix.byte_products import MOST_PRODUCTS, bits_of_fixed, fixed_ends
 from runtime.graph import Array, Graph, Node
@@ -58,6 +65,12 @@ def pays(builder: Builder, node: Node) -> bool:
         return False
     macs = math.prod(graph.shape(node.output)) * math.prod(graph.shape(node.inputs[1])[1:])
     return macs >= _MIN_MACS * math.prod(graph.shape(node.inputs[0]))
+
+
+def _rounds_image(builder: Builder, node: Node) -> bool:
+    """Whether the convolution can round a row-major image in floats as it reads it."""
+    is_direct = not _is_winograd(builder, node) and not Convolution(builder, node).is_depthwise
+    return is_direct and reads_row_major(builder.graph, node)
 
 
 def _is_winograd(builder: Builder, node: Node) -> bool:
@@ -125,23 +138,23 @@ def _emit(
     """`scales`, `totals`: of the weights of each output channel, and their sum; zero where the kernel takes the zero
     point away itself."""
     builder, node = conv.builder, conv.node
-    x = builder.read_bytes(node.inputs[0])
+    x, first = _input(conv)
     residual = _residual(builder, node.input(3))
     y = _written(builder, node)
     y_step = y.steps.step if y.steps else 1.0
-    assert x.steps is not None
-    bias, of_sums = conv.bias_data().reshape(scales.shape).astype(np.float64), scales * x.steps.step
+    steps = builder.steps_of(node.inputs[0])
+    bias, of_sums = conv.bias_data().reshape(scales.shape).astype(np.float64), scales * steps.step
     residual_scale = residual.steps.step if residual and residual.steps else 1.0
     if residual and residual.steps:
         bias = bias - residual.steps.zero * residual.steps.step
-    rows = [bias - of_sums * totals * (x.steps.zero - shift) for shift in (0, 128)]
+    rows = [bias - of_sums * totals * (steps.zero - shift) for shift in (0, 128)]
     code, numbers = activation_code(node.attrs)
     numbers = byte_bounds(y.steps, "act_a act_b") if y.steps else numbers
     ends = _lanes(builder, of_sums / y_step), np.stack([_lanes(builder, row / y_step) for row in rows])
     found = fixed_point_of(builder.graph, node) if y.steps else None
     if found:
         given = builder.graph.constants[node.input(2)] if node.input(2) else None
-        both = fixed_ends(found, given, totals.reshape(-1), x.steps.zero)
+        both = fixed_ends(found, given, totals.reshape(-1), steps.zero)
         laid = ([_lanes(builder, row.reshape(scales.shape)) for row in each] for each in both)
         scale_row, bias_rows = (as_floats(np.stack(each)) for each in laid)
         ends = scale_row, bias_rows
@@ -158,10 +171,23 @@ def _emit(
     )
     defines = {"ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block}
     in_bytes |= bits_of_fixed(found) if found else 0
-    defines |= {"BYTES": in_bytes | (0 if depthwise else pairs(weights)), "ZERO": x.steps.zero}
+    defines |= {"BYTES": in_bytes | (0 if depthwise else pairs(weights)), "ZERO": steps.zero}
     kernel, op = (QUANTIZED_DEPTHWISE, "DepthwiseConv2d") if depthwise else (QUANTIZED_CONV2D, "Conv2D")
-    numbers |= {"residual_scale": residual_scale / y_step}
-    builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown, "eight bits")
+    numbers |= {"residual_scale": residual_scale / y_step} | ({} if depthwise else {"step": steps.step})
+    builder.launch(kernel, node.name, op, tensors, dims, numbers, defines | first, conv.shown, "eight bits")
+
+
+def _input(conv: Convolution) -> tuple[Value, dict[str, int]]:
+    """The bytes, or the image in floats where the convolution is to round it."""
+    builder, name = conv.builder, conv.node.inputs[0]
+    if name not in builder.joined:
+        return builder.read_bytes(name), {}
+    rounding = builder.graph.producer(name)
+    assert rounding is not None
+    return row_major_image(builder, rounding.inputs[0]) or (
+        builder.read(rounding.inputs[0], Storage.FLAT),
+        {"FIRST": 1},
+    )
 
 
 def _emit_winograd(conv: Convolution) -> None:
@@ -205,4 +231,6 @@ def _lanes(builder: Builder, values: Array) -> Array:
     return pack_rows(values[..., None], builder.block).reshape(-1)
 
 
-QUANTIZED_OPERATORS = {"Conv": QuantizedOperator(serves, lower_conv, pays, rounds=False, inputs=1)}
+QUANTIZED_OPERATORS = {
+    "Conv": QuantizedOperator(serves, lower_conv, pays, rounds=False, inputs=1, rounds_image=_rounds_image)
+}

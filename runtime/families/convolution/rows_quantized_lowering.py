@@ -85,7 +85,7 @@ def _lower(builder: Builder, node: Node) -> None:
     dims = {**_WINDOW, "batch": rows, "in_c": in_c, "out_c": len(scales), "groups": 1, "pad_t": 0, "pad_l": 0}
     defines = {"ACTIVATION": code, "RESIDUAL": 0, "BLOCK": builder.block, "ZERO": x.steps.zero}
     defines["BYTES"] = OUTPUT_IN_BYTES * (y.steps is not None) | pairs(packed) | fixed
-    numbers |= {"residual_scale": 1.0}
+    numbers |= {"residual_scale": 1.0, "step": x.steps.step}
     shown = ProfileInfo(graph.shape(node.output), graph.shape(node.inputs[1]))
     builder.launch(QUANTIZED_CONV2D, node.name, "FullyConnected", tensors, dims, numbers, defines, shown, "eight bits")
 

@@ -141,6 +141,9 @@ typedef struct {
     int32_t (*quantized_softmax)(uint8_t *row, int64_t count, const float *exponentials, float per_weight, int32_t zero);
     /* y = x * per_step + zero of `count` floats, whole registers of them, rounded to bytes; a NaN becomes the least */
     void (*quantize)(const float *x, float per_step, int32_t zero, int64_t count, uint8_t *y);
+    /* the same of pixels of up to four channels, whose bytes are one word; those behind the last channel may be anything.
+     * `plane`: floats from one channel of all pixels to the next; 0: those of a pixel follow each other */
+    void (*quads)(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count, uint32_t *y);
     /* y = (x - zero) * step of whole registers of bytes */
     void (*dequantize)(const uint8_t *x, float step, int32_t zero, int64_t count, float *y);
 } rt_blocked_kernels;
