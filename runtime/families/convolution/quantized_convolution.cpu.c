@@ -260,6 +260,7 @@ static void first_turn(const void *context, uint32_t turn, uint32_t worker) {
     const int64_t image = turn / turns->turns_per_image, first = turn % turns->turns_per_image * turns->rows_per_turn;
     const int64_t rest = d->out_h - first, count = rest < turns->rows_per_turn ? rest : turns->rows_per_turn;
     const int64_t tiles = (int64_t)rt_ceil_div((uint64_t)d->out_w, all->kernels->pixels), lanes = all->call->codes.block;
+    const int64_t width = d->out_w / tiles, wider = d->out_w % tiles;
     const void **rows = rt_workers_scratch(all->workers, worker);
     uint32_t *quads = (uint32_t *)(void *)(rows + (int64_t)d->k_h * d->k_w * RT_BLOCKED_PIXELS);
     quads_fill(all, image, first * d->stride_h - d->pad_t, quads);
@@ -267,13 +268,14 @@ static void first_turn(const void *context, uint32_t turn, uint32_t worker) {
         rt_quantized_tile tile = first_tile(all, image, block);
         tile.rows = rows;
         tile.end = end_move(tile.end, 0, first * d->out_w * lanes);
-        for (int64_t i = 0; i < count * tiles; i++) {
-            const uint32_t *line = quads + i / tiles * d->stride_h * (int64_t)turns->columns;
-            const int64_t at = i % tiles, wider = d->out_w % tiles, column = d->out_w / tiles * at + (at < wider ? at : wider);
-            tile.pixels = (uint32_t)(d->out_w / tiles + (at < wider));
-            quad_rows_fill(all, line + column * d->stride_w, tile.pixels, rows);
-            all->kernels->product(&tile);
-            tile.end = end_move(tile.end, 0, tile.pixels * lanes);
+        for (int64_t row = 0; row < count; row++) {
+            const uint32_t *x = quads + row * d->stride_h * (int64_t)turns->columns;
+            for (int64_t i = 0; i < tiles; i++, x += tile.pixels * d->stride_w) {
+                tile.pixels = (uint32_t)(width + (i < wider));
+                quad_rows_fill(all, x, tile.pixels, rows);
+                all->kernels->product(&tile);
+                tile.end = end_move(tile.end, 0, tile.pixels * lanes);
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ from runtime.families.convolution.block_lowering import (
 from runtime.families.convolution.node import Convolution
 from runtime.families.matrix.byte_products import MOST_PRODUCTS, bits_of_fixed, fixed_ends
 from runtime.graph import Array, Graph, Node
-from runtime.kernels.codes import BYTES_PAIRS, INPUT_IN_BYTES, OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES
+from runtime.kernels.codes import BYTES_BOUNDED, BYTES_PAIRS, INPUT_IN_BYTES, OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES
 from runtime.kernels.spec import ceil_div
 from runtime.layout.buffer import pack_rows
 from runtime.lowering.activation import activation_code
@@ -39,6 +39,7 @@ _QUAD = 4  # channels of a lane that follow each other (cpu_quantized.h)
 _MOST_TAPS = 2**24 // (255 * 128)  # of a depthwise window, so that floats hold a sum of its products as it is
 # Multiply-adds for an input that has to be brought into eight bits first, from which on that is paid back.
 _MIN_MACS = 64
+_MOST_RESULT = 2**30
 _MOST_OF_A_PAIR = 128  # that a pair of weights of one sign may sum to, so that 16 bits hold its products with bytes
 
 
@@ -127,6 +128,11 @@ def pairs(packed: Array) -> int:
     return BYTES_PAIRS * all((both * sign).clip(0).sum(axis=1).max() <= _MOST_OF_A_PAIR for sign in (1, -1))
 
 
+def bounded(products: int, scales: Array, biases: Array) -> int:
+    """A bit of BYTES: whether all results, of so many products of an output, are far from the bounds of 32 bits."""
+    return BYTES_BOUNDED * bool(255 * 128 * products * scales.max() + np.abs(biases).max() < _MOST_RESULT)
+
+
 def as_floats(whole: Array) -> Array:
     """The bits of int32 as those of floats."""
     return np.ascontiguousarray(whole, np.int32).view(np.float32)
@@ -170,7 +176,8 @@ def _emit(
         residual is not None and residual.steps is not None
     )
     defines = {"ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block}
-    in_bytes |= bits_of_fixed(found) if found else 0
+    products = dims["k_h"] * dims["k_w"] * dims.get("in_c", 1)
+    in_bytes |= bits_of_fixed(found) if found else bounded(products, *ends)
     defines |= {"BYTES": in_bytes | (0 if depthwise else pairs(weights)), "ZERO": steps.zero}
     kernel, op = (QUANTIZED_DEPTHWISE, "DepthwiseConv2d") if depthwise else (QUANTIZED_CONV2D, "Conv2D")
     numbers |= {"residual_scale": residual_scale / y_step} | ({} if depthwise else {"step": steps.step})

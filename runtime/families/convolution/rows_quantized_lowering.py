@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D
-from runtime.families.convolution.quantized_lowering import as_floats, pairs, quads
+from runtime.families.convolution.quantized_lowering import as_floats, bounded, pairs, quads
 from runtime.families.matrix.byte_products import MOST_PRODUCTS, bits_of_fixed, fixed_ends
 from runtime.graph import Node
 from runtime.kernels.codes import OUTPUT_IN_BYTES
@@ -68,7 +68,8 @@ def _lower(builder: Builder, node: Node) -> None:
     numbers = byte_bounds(y.steps, "act_a act_b") if y.steps else numbers
     rows, in_c = x.shape[:2]
     packed = quads(weights.integers[..., None, None], builder.block)
-    ends, fixed = (scales / y_step, biases / y_step), 0
+    ends = scales / y_step, biases / y_step
+    fixed = bounded(in_c, *ends)
     if found := fixed_point_of(graph, node) if y.steps else None:
         given = graph.constants[node.input(2)] if node.input(2) else None
         multipliers, whole = fixed_ends(found, given, totals, x.steps.zero)

@@ -169,15 +169,24 @@ void NAME(rt_lanes_quantize_)(const float *x, float per_step, int32_t zero, int6
 }
 
 /* Whole registers of pixels whose channels are planes. */
-INLINE void planes_quantize(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
+INLINE void some_planes_quantize(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
                             uint32_t *y) {
     const lanes low = (lanes){0} - (float)zero;
     for (int64_t i = 0; i < count; i += LANES) {
         ints quads = {0};
-        UNROLLED for (int64_t c = 0; c < channels; c++) {
+        for (int64_t c = 0; c < channels; c++) {
             quads |= (rounded(steps_of(x + c * plane + i, per_step, low)) + zero) << (int)(8 * c);
         }
         memcpy(y + i, &quads, sizeof quads);
+    }
+}
+
+static void planes_quantize(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
+                            uint32_t *y) {
+    if (channels == 3) {
+        some_planes_quantize(x, plane, 3, per_step, zero, count, y);
+    } else {
+        some_planes_quantize(x, plane, channels, per_step, zero, count, y);
     }
 }
 
@@ -212,11 +221,7 @@ void NAME(rt_lanes_quads_)(const float *x, int64_t plane, int64_t channels, floa
     enum { TOGETHER = 4 * LANES }; /* stores are over before what they wrote is loaded */
     const int64_t whole = count / LANES * LANES;
     uint8_t made[RT_QUAD * TOGETHER + 4 * LANES] = {0};
-    if (plane > 0 && channels == 3) {
-        planes_quantize(x, plane, 3, per_step, zero, whole, y);
-    } else if (plane > 0) {
-        planes_quantize(x, plane, channels, per_step, zero, whole, y);
-    }
+    if (plane > 0) planes_quantize(x, plane, channels, per_step, zero, whole, y);
     for (int64_t i = 0; plane == 0 && i < whole; i += TOGETHER) {
         const int64_t some = whole - i < TOGETHER ? whole - i : TOGETHER;
         NAME(rt_lanes_quantize_)(x + i * channels, per_step, zero, some * channels, made);

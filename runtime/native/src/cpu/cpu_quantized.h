@@ -12,7 +12,8 @@
 /* Channels whose weights follow each other in a lane: [b][t][ceil(c/4)][lane][4], zeros behind the last channel; and the
  * bits BYTES of what lies in bytes. PAIRS: of weights 2i and 2i + 1 of a quad, the positive ones sum to 128 at most, the
  * negative ones to -128 at least, so that 16 bits hold the sum of their products. FIXED: sums are multiplied by fixed
- * point, and rounded twice as TFLite does it, or ONCE; NEAR: all shifts are to the right, and scales in floats there. */
+ * point, and rounded twice as TFLite does it, or ONCE; NEAR: all shifts are to the right, and scales in floats there.
+ * BOUNDED: no result in floats, a residual left out, is beyond 2^30, before it comes within its bounds. */
 enum {
     RT_QUAD = 4,
     RT_BYTES_OUTPUT = 1,
@@ -21,7 +22,8 @@ enum {
     RT_BYTES_PAIRS = 8,
     RT_BYTES_FIXED = 16,
     RT_BYTES_ONCE = 32,
-    RT_BYTES_NEAR = 64
+    RT_BYTES_NEAR = 64,
+    RT_BYTES_BOUNDED = 128
 };
 
 /* What becomes of sums: v = sum * scale + bias + residual * residual_scale of each lane. Bytes: v, rounded and within a

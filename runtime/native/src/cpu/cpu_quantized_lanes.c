@@ -394,6 +394,7 @@ INLINE ints totals(const ints *sum) {
 
 /* --- results --- */
 
+#if LANES < 16
 /* Completes the sums of a group of blocks, the first of which is `block`. */
 INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels,
                         int blocks) {
@@ -418,6 +419,7 @@ INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTER
         }
     }
 }
+#endif
 
 /* --- tiles --- */
 
@@ -437,6 +439,46 @@ INLINE ints sums_start(const rt_quantized_tile *tile, uint32_t block) {
     return tile->end.bytes & RT_BYTES_FIXED ? (ints)load(tile->end.bias + block * RT_BLOCK) : (ints){0};
 }
 
+/* sums_finish to bytes, with nothing to be added. */
+INLINE void bytes_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels, int blocks) {
+    const float *scales = tile->end.scales + block * RT_BLOCK, *bias = tile->end.bias + block * RT_BLOCK;
+    const int64_t y_plane = tile->y_plane, y_pixel = tile->y_pixel;
+    uint8_t *y = (uint8_t *)tile->end.y + block * y_plane;
+    const lanes high = (lanes){0} + tile->end.b;
+    const int32_t least_byte = (int32_t)tile->end.a, most_byte = (int32_t)tile->end.b;
+    const bool is_bounded = tile->end.bytes & RT_BYTES_BOUNDED;
+    UNROLLED for (int b = 0; b < blocks; b++, y += y_plane) {
+        const lanes scale = load(scales + b * RT_BLOCK), start = load(bias + b * RT_BLOCK);
+        lanes v[PIXELS];
+        ints whole[PIXELS];
+        UNROLLED for (int p = 0; p < pixels; p++) whole[p] = sum[p][b];
+        if (tile->starts != NULL) {
+            UNROLLED for (int p = 0; p < pixels; p++) whole[p] += tile->starts[p];
+        }
+        UNROLLED for (int p = 0; p < pixels; p++) v[p] = __builtin_convertvector(whole[p], lanes) * scale + start;
+        if (!is_bounded) {
+            UNROLLED for (int p = 0; p < pixels; p++) v[p] = lanes_min(high, v[p]);
+        }
+        UNROLLED for (int p = 0; p < pixels; p++) whole[p] = rounded(v[p]);
+        registers_pack(y, y_pixel, whole, pixels, least_byte, most_byte, false, false);
+    }
+}
+
+/* sums_finish to floats, with nothing to be added. */
+INLINE void floats_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels, int blocks) {
+    const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
+    const int64_t y_plane = tile->y_plane, y_pixel = tile->y_pixel;
+    const lanes low = least(&end), high = most(&end);
+    UNROLLED for (int b = 0; b < blocks; b++) {
+        const int64_t at = block + (uint32_t)b;
+        const lanes scale = load(end.scales + at * RT_BLOCK), start = load(end.bias + at * RT_BLOCK);
+        float *y = (float *)end.y + at * y_plane;
+        UNROLLED for (int p = 0; p < pixels; p++) {
+            store(y + p * y_pixel, clamp(__builtin_convertvector(sum[p][b], lanes) * scale + start, low, high));
+        }
+    }
+}
+
 /* sums_finish by fixed point. */
 INLINE void fixed_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels, int blocks) {
     const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
@@ -448,6 +490,23 @@ INLINE void fixed_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTE
         by.start = (ints){0}; /* sums_start */
         UNROLLED for (int p = 0; p < pixels; p++) own[p] = sum[p][b];
         some_store(&by, own, 1, pixels, (uint8_t *)end.y + plane, y_pixel);
+    }
+}
+
+/* Completes the sums of a group that are held, whatever becomes of them: code that all sizes of groups share. */
+APART void held_finish(const group *own, int pixels, int rows, int blocks) {
+    const rt_quantized_tile *tile = own->tile;
+    const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
+    const lanes low = least(&end), high = most(&end);
+    (void)rows;
+    for (int b = 0; b < blocks; b++) {
+        const int64_t block = own->block + (uint32_t)b;
+        const lanes scale = load(end.scales + block * RT_BLOCK), start = load(end.bias + block * RT_BLOCK);
+        for (int p = 0; p < pixels; p++) {
+            const int32_t more = tile->starts != NULL ? tile->starts[p] : 0;
+            lanes v = __builtin_convertvector(own->held[p * REGISTERS + b] + more, lanes) * scale + start;
+            results_store(&end, &v, 1, block * tile->y_plane + p * tile->y_pixel, RT_BLOCK, low, high, false);
+        }
     }
 }
 
@@ -496,23 +555,32 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
     } else {
         quads_add(sum, own->x, own->weights, own->tile->weights_stride, own->channels, pixels, blocks);
     }
-    const bool is_fixed = own->tile->end.bytes & RT_BYTES_FIXED;
-    if (own->is_last && !is_fixed) {
-        sums_finish(own->tile, sum, own->block, pixels, blocks);
+    const rt_quantized_end *end = &own->tile->end;
+    const bool is_fixed = end->bytes & RT_BYTES_FIXED;
+#if LANES == 16
+    const bool are_bytes = end->bytes & RT_BYTES_OUTPUT, is_plain = end->residual == NULL;
+    if (own->is_last && is_fixed) {
+        fixed_finish(own->tile, sum, own->block, pixels, blocks);
         return;
     }
-#if LANES == 16
-    if (own->is_last) {
-        fixed_finish(own->tile, sum, own->block, pixels, blocks);
+    if (own->is_last && is_plain && are_bytes) {
+        bytes_finish(own->tile, sum, own->block, pixels, blocks);
+        return;
+    }
+    if (own->is_last && is_plain && own->tile->starts == NULL) {
+        floats_finish(own->tile, sum, own->block, pixels, blocks);
+        return;
+    }
+#else
+    if (own->is_last && !is_fixed) {
+        sums_finish(own->tile, sum, own->block, pixels, blocks);
         return;
     }
 #endif
     UNROLLED for (int p = 0; p < rows; p++) {
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) own->held[p * REGISTERS + i] = sum[p][i];
     }
-#if LANES < 16
     if (own->is_last) held_finish(own, pixels, rows, blocks);
-#endif
 }
 
 #define VARIANT(pixels, blocks)                                                                                        \
@@ -602,6 +670,13 @@ INLINE void quad_finish(const quad_end *by, const ints *sum, int64_t place) {
     }
     lanes v[WINDOW_PIXELS];
     UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) v[p] = __builtin_convertvector(sum[p], lanes) * by->scale + by->bias;
+    if ((by->end.bytes & RT_BYTES_OUTPUT) && (by->end.bytes & RT_BYTES_BOUNDED) && by->end.residual == NULL) {
+        ints whole[WINDOW_PIXELS];
+        UNROLLED for (int p = 0; p < WINDOW_PIXELS; p++) whole[p] = rounded(v[p]);
+        uint8_t *y = (uint8_t *)by->end.y + place;
+        registers_pack(y, RT_BLOCK, whole, WINDOW_PIXELS, (int32_t)by->end.a, (int32_t)by->end.b, false, false);
+        return;
+    }
     results_store(&by->end, v, WINDOW_PIXELS, place, RT_BLOCK, by->low, by->high, false);
 }
 
@@ -627,11 +702,11 @@ INLINE __mmask64 pixels_mask(int64_t first, int64_t end) {
     return ~(__mmask64)0 >> (RT_QUAD - (after - begin)) * RT_BLOCK << begin * RT_BLOCK;
 }
 
-/* A quad, with `zeros` where a pixel is not there. */
-INLINE __m512i pixels_load(const uint8_t *x, __mmask64 there, __m512i zeros) {
+/* The bytes of each channel together. */
+INLINE __m512i pixels_turn(__m512i pixels) {
     const __m512i quarters = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i turned = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(quarters, _mm512_mask_loadu_epi8(zeros, there, x)), turned);
+    return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(quarters, pixels), turned);
 }
 
 /* Brings the rows before `end` that are not there yet. */
@@ -643,8 +718,10 @@ static void quads_move(quad_rows *own, int64_t end) {
         int64_t left = -w->pad_l;
         for (int64_t at = 0; at < own->line; at += QUAD_BYTES, left += RT_QUAD) {
             const bool is_whole = left >= 0 && left + RT_QUAD <= w->in_w;
-            const __mmask64 there = is_whole ? ~(__mmask64)0 : pixels_mask(-left, w->in_w - left);
-            _mm512_store_si512(target + at, pixels_load(x + left * RT_BLOCK, there, own->zeros));
+            const __mmask64 there = is_whole ? 0 : pixels_mask(-left, w->in_w - left);
+            const uint8_t *source = x + left * RT_BLOCK;
+            const __m512i quad = is_whole ? _mm512_loadu_si512(source) : _mm512_mask_loadu_epi8(own->zeros, there, source);
+            _mm512_store_si512(target + at, pixels_turn(quad));
         }
     }
 }
@@ -712,7 +789,7 @@ static void weights_move(quad_rows *own) {
         __m512i before = none;
         for (int64_t q = 0; q * RT_QUAD < w->k_w + RT_QUAD - 1; q++) {
             const int64_t rest = w->k_w - q * RT_QUAD;
-            const __m512i quad = rest > 0 ? pixels_load(line + q * QUAD_BYTES, pixels_mask(0, rest), none) : none;
+            const __m512i quad = pixels_turn(_mm512_maskz_loadu_epi8(pixels_mask(0, rest), line + q * QUAD_BYTES));
             for (int place = 0; place < RT_QUAD; place++) {
                 const __m128i up = _mm_cvtsi32_si128(8 * place), down = _mm_cvtsi32_si128(32 - 8 * place);
                 own->weights[i][place][q] = _mm512_or_si512(_mm512_sll_epi32(quad, up), _mm512_srl_epi32(before, down));
