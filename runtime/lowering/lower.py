@@ -79,7 +79,7 @@ def _choose_blocked(builder: Builder, kept: Collection[str]) -> BlockedNodes:
     return blocked
 
 
-def _rounded_by_readers(builder: Builder, blocked: Collection[str], kept: Collection[str]) -> Collection[str]:
+def _rounded_by_readers(builder: Builder, blocked: Collection[str], kept: Collection[str]) -> frozenset[str]:
     """Outputs of what rounds an image of floats for nodes in bytes alone that round it as they read it."""
     graph, nodes, operators = builder.graph, builder.byte_choice.nodes, byte_operators(builder.target)
     free = (
@@ -92,12 +92,12 @@ def _rounded_by_readers(builder: Builder, blocked: Collection[str], kept: Collec
         is_first = image not in node.inputs[1:] and node.output in nodes
         return is_first and operators[node.op].rounds_image(builder, node)
 
-    return {
+    return frozenset(
         node.output
         for node in free
         if node.output not in {*kept, *graph.outputs}
         and all(rounds(reader, node.output) for reader in graph.consumers(node.output))
-    }
+    )
 
 
 def _place(builder: Builder, blocked: BlockedNodes) -> None:

@@ -169,8 +169,8 @@ void NAME(rt_lanes_quantize_)(const float *x, float per_step, int32_t zero, int6
 }
 
 /* Whole registers of pixels whose channels are planes. */
-INLINE void some_planes_quantize(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
-                            uint32_t *y) {
+APART void planes_quantize(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
+                           uint32_t *y) {
     const lanes low = (lanes){0} - (float)zero;
     for (int64_t i = 0; i < count; i += LANES) {
         ints quads = {0};
@@ -178,15 +178,6 @@ INLINE void some_planes_quantize(const float *x, int64_t plane, int64_t channels
             quads |= (rounded(steps_of(x + c * plane + i, per_step, low)) + zero) << (int)(8 * c);
         }
         memcpy(y + i, &quads, sizeof quads);
-    }
-}
-
-static void planes_quantize(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
-                            uint32_t *y) {
-    if (channels == 3) {
-        some_planes_quantize(x, plane, 3, per_step, zero, count, y);
-    } else {
-        some_planes_quantize(x, plane, channels, per_step, zero, count, y);
     }
 }
 

@@ -372,10 +372,15 @@ INLINE void quads_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], cons
     }
 }
 
+#if LANES < 16
 /* Nothing: they lie so. */
 INLINE void sums_part(ints sum[PIXELS][REGISTERS], int pixels, int registers) { (void)sum, (void)pixels, (void)registers; }
 #endif
+#endif
 
+/* --- results --- */
+
+#if LANES < 16
 /* The sums of LANES lanes, from their parts on. */
 INLINE ints totals(const ints *sum) {
 #if PARTIALS == 1
@@ -392,9 +397,6 @@ INLINE ints totals(const ints *sum) {
 #endif
 }
 
-/* --- results --- */
-
-#if LANES < 16
 /* Completes the sums of a group of blocks, the first of which is `block`. */
 INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels,
                         int blocks) {
