@@ -226,14 +226,15 @@ static void quads_fill(const first_layer *all, int64_t image, int64_t top, uint3
     }
 }
 
-/* Row pointers of `pixels` neighbours, the first tap of which lies at `x`. */
-static void quad_rows_fill(const first_layer *all, const uint32_t *x, uint32_t pixels, const void **rows) {
+/* Row pointers of a tile of neighbours, the first tap of which lies at `x`. */
+static void quad_rows_fill(const first_layer *all, const uint32_t *x, const void **rows) {
     const rt_quantized_conv2d_args *d = &all->d;
     const int64_t apart = d->dil_w == 1 ? d->k_w : 1;
     for (int64_t i = 0; i < d->k_h; i++) {
         const uint32_t *line = x + i * d->dil_h * (int64_t)all->turns.columns;
         for (int64_t j = 0; j < d->k_w; j += apart, rows += RT_BLOCKED_PIXELS) {
-            for (uint32_t p = 0; p < pixels; p++) rows[p] = line + j * d->dil_w + p * d->stride_w;
+            uintptr_t quad = (uintptr_t)(line + j * d->dil_w);
+            for (int p = 0; p < RT_BLOCKED_PIXELS; p++, quad += (uintptr_t)d->stride_w * RT_QUAD) rows[p] = (const void *)quad;
         }
     }
 }
@@ -272,7 +273,7 @@ static void first_turn(const void *context, uint32_t turn, uint32_t worker) {
             const uint32_t *x = quads + row * d->stride_h * (int64_t)turns->columns;
             for (int64_t i = 0; i < tiles; i++, x += tile.pixels * d->stride_w) {
                 tile.pixels = (uint32_t)(width + (i < wider));
-                quad_rows_fill(all, x, tile.pixels, rows);
+                quad_rows_fill(all, x, rows);
                 all->kernels->product(&tile);
                 tile.end = end_move(tile.end, 0, tile.pixels * lanes);
             }

@@ -168,6 +168,7 @@ void NAME(rt_lanes_quantize_)(const float *x, float per_step, int32_t zero, int6
     for (int64_t i = 0; i < count; i += LANES) bytes_store(y + i, steps_of(x + i, per_step, low), -zero);
 }
 
+#if RT_BLOCK == 8 || LANES == 16 /* once for both blocks */
 /* Whole registers of pixels whose channels are planes. */
 APART void planes_quantize(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
                            uint32_t *y) {
@@ -195,20 +196,20 @@ INLINE void pixels_widen(const uint8_t *x, int64_t channels, uint32_t *y) {
 }
 
 /* Fewer pixels than a register has, whose channels are planes, or follow each other. */
-static void rest_quantize(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
-                          uint32_t *y) {
+APART void rest_quantize(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
+                         uint32_t *y) {
     float held[RT_QUAD * LANES] = {0};
     uint32_t made[LANES];
-    for (int64_t i = 0; i < count * channels; i++) {
-        const int64_t p = i / channels, c = i % channels;
-        held[c * LANES + p] = x[plane > 0 ? c * plane + p : i];
+    for (int64_t c = 0; c < channels; c++) {
+        const float *source = plane > 0 ? x + c * plane : x + c;
+        for (int64_t p = 0; p < count; p++) held[c * LANES + p] = source[plane > 0 ? p : p * channels];
     }
     planes_quantize(held, LANES, channels, per_step, zero, LANES, made);
     memcpy(y, made, (size_t)count * sizeof *y);
 }
 
-void NAME(rt_lanes_quads_)(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
-                           uint32_t *y) {
+void QUADS(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
+           uint32_t *y) {
     enum { TOGETHER = 4 * LANES }; /* stores are over before what they wrote is loaded */
     const int64_t whole = count / LANES * LANES;
     uint8_t made[RT_QUAD * TOGETHER + 4 * LANES] = {0};
@@ -222,6 +223,7 @@ void NAME(rt_lanes_quads_)(const float *x, int64_t plane, int64_t channels, floa
         rest_quantize(x + whole * (plane > 0 ? 1 : channels), plane, channels, per_step, zero, count - whole, y + whole);
     }
 }
+#endif
 
 void NAME(rt_lanes_dequantize_)(const uint8_t *x, float step, int32_t zero, int64_t count, float *y) {
     for (int64_t i = 0; i < count; i += LANES) store(y + i, (bytes_load(x + i) - (float)zero) * step);

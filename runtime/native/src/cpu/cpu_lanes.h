@@ -61,7 +61,8 @@ int32_t NAME(rt_lanes_quantized_softmax_)(uint8_t *row, int64_t count, const flo
                                           int32_t zero);
 void NAME(rt_lanes_dequantize_)(const uint8_t *x, float step, int32_t zero, int64_t count, float *y);
 void NAME(rt_lanes_quantize_)(const float *x, float per_step, int32_t zero, int64_t count, uint8_t *y);
-void NAME(rt_lanes_quads_)(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
-                           uint32_t *y);
+/* whatever the block */
+#define QUADS NAME_JOIN(rt_lanes_quads_, RT_ISA, LANES)
+void QUADS(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count, uint32_t *y);
 
 #endif

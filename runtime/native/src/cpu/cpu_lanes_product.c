@@ -273,6 +273,6 @@ const rt_blocked_kernels NAME(rt_blocked_kernels_) = {
     .quantized_normalize = NAME(rt_lanes_quantized_normalize_),
     .quantized_softmax = NAME(rt_lanes_quantized_softmax_),
     .quantize = NAME(rt_lanes_quantize_),
-    .quads = NAME(rt_lanes_quads_),
+    .quads = QUADS,
     .dequantize = NAME(rt_lanes_dequantize_),
 };
