@@ -64,7 +64,15 @@ class Residual(enum.IntEnum):
 
 # BYTES, a sum of what lies in eight bits; RT_BYTES_PAIRS says of weights that two products sum to 16.
 OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES, INPUT_IN_BYTES = 1, 2, 4
-BYTES_PAIRS, BYTES_FIXED, BYTES_ONCE, BYTES_NEAR, BYTES_FOUND, BYTES_OFFSETS = 8, 16, 32, 64, 128, 256
+BYTES_PAIRS, BYTES_FIXED, BYTES_ONCE, BYTES_NEAR, BYTES_FOUND, BYTES_OFFSETS, BYTES_BOUNDED = (
+    8,
+    16,
+    32,
+    64,
+    128,
+    256,
+    512,
+)
 
 # What farmrt reads of a CPU step's options (` KEY=VALUE` behind its operator): a code, or a number below a bound. Other
 # keys only vary an OpenCL kernel.
@@ -82,7 +90,7 @@ OPTIONS: Mapping[str, type[enum.IntEnum] | int] = {
     "FEW": 2,
     "EXPAND": 2,
     "INNER": Unary,
-    "BYTES": 512,
+    "BYTES": 1024,
     "ZERO": 256,
     "WINO": 5,
     "FROM": Order,

@@ -38,6 +38,7 @@ class QuantizedOperator:
         inputs: how many of its first inputs are read in bytes; None: all that are no constants.
         is_only: there is no other way to compute what it serves.
         finds_steps: its result has steps that are found as the model runs.
+        rounds_image: whether a node can round its first input itself, a row-major image of floats.
     """
 
     serves: Callable[[Builder, Node], bool]
@@ -47,6 +48,7 @@ class QuantizedOperator:
     inputs: int | None = None
     is_only: bool = False
     finds_steps: bool = False
+    rounds_image: Callable[[Builder, Node], bool] = lambda builder, node: False
 
 
 def is_image(graph: Graph, node: Node) -> bool:

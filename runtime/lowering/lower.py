@@ -55,7 +55,8 @@ def _emit(graph: Graph, target: Target, options: Options, in_bytes: bool) -> Bui
     elif in_bytes:
         builder.byte_choice = choose_quantized(builder, options.keep)
     _place(builder, blocked)
-    joined = {*builder.joined, *builder.byte_choice.nodes.values()} - builder.byte_choice.nodes.keys()
+    nodes = builder.byte_choice.nodes
+    joined = {*builder.joined, *(set(nodes.values()) - nodes.keys())}
     for node in graph.nodes:
         if node.output not in joined:
             _lower(builder, node, blocked)
@@ -74,8 +75,29 @@ def _choose_blocked(builder: Builder, kept: Collection[str]) -> BlockedNodes:
     if options.cpu.quantized and builder.target.cpu_quantized:
         builder.byte_choice = choose_quantized(builder, options.keep)
         blocked = BlockedNodes(blocked.outputs | builder.byte_choice.nodes.keys(), builder.block)
-    builder.joined = _joined(builder, blocked.outputs, kept)
+    builder.joined = _joined(builder, blocked.outputs, kept) | _rounded_by_readers(builder, blocked.outputs, kept)
     return blocked
+
+
+def _rounded_by_readers(builder: Builder, blocked: Collection[str], kept: Collection[str]) -> frozenset[str]:
+    """Outputs of what rounds an image of floats for nodes in bytes alone that round it as they read it."""
+    graph, nodes, operators = builder.graph, builder.byte_choice.nodes, byte_operators(builder.target)
+    free = (
+        node
+        for node in graph.nodes
+        if node.op == "FakeQuantize" and node.output in nodes and node.inputs[0] not in blocked
+    )
+
+    def rounds(node: Node, image: str) -> bool:
+        is_first = image not in node.inputs[1:] and node.output in nodes
+        return is_first and operators[node.op].rounds_image(builder, node)
+
+    return frozenset(
+        node.output
+        for node in free
+        if node.output not in {*kept, *graph.outputs}
+        and all(rounds(reader, node.output) for reader in graph.consumers(node.output))
+    )
 
 
 def _place(builder: Builder, blocked: BlockedNodes) -> None:

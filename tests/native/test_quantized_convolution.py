@@ -24,8 +24,9 @@ from tests.runtime.graphs import GraphMaker
 CPU = Target("host", "host", memory="cpu")
 BLOCKS = (8, 16)
 ISAS = ("generic", "avx2", "avxvnni", "avx512", "avx512vnni")
-CASES = {name: case for name, case in CONVOLUTIONS.items() if not case.first}
+CASES = CONVOLUTIONS
 STEP, ZERO, LAST = 0.02, 113, 0.03
+NHWC = 2  # of the option FIRST
 
 
 def rounded(maker: GraphMaker, tensor: str, integers: str = "uint8", step: float = STEP) -> dict[str, float]:
@@ -57,7 +58,7 @@ def whole_weights(maker: GraphMaker, tensor: str, largest: int = 127) -> None:
 def network(case: Convolution, integers: str = "uint8", largest: int = 127) -> tuple[Graph, dict[str, Array]]:
     """The convolution from bytes to bytes, and behind it one of 1x1 from bytes to floats."""
     maker = GraphMaker()
-    x = rounding(maker, maker.input(case.batch, case.channels[0], *case.size), integers)
+    x = rounding(maker, image(maker, case), integers)
     d = case.dims
     operands = [x, maker.weights(case.channels[1], case.channels[0] // groups_of(case), *case.kernel)]
     operands.append(maker.weights(case.channels[1]))
@@ -72,6 +73,12 @@ def network(case: Convolution, integers: str = "uint8", largest: int = 127) -> t
     whole_weights(maker, maker.graph.nodes[-1].inputs[1], largest)
     inputs = {name: 2.5 * values for name, values in maker.noise().items()}
     return maker.finish(y, z), inputs
+
+
+def image(maker: GraphMaker, case: Convolution) -> str:
+    if case.first != NHWC:
+        return maker.input(case.batch, case.channels[0], *case.size)
+    return maker.add("Transpose", maker.input(case.batch, *case.size, case.channels[0]), perm=(0, 3, 1, 2))
 
 
 def groups_of(case: Convolution) -> int:
@@ -115,6 +122,33 @@ def test_convolution(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
 @pytest.mark.parametrize(("name", "block"), list(itertools.product(CASES, BLOCKS)))
 def test_weights_of_seven_bits(farmrt: Farmrt, name: str, block: int) -> None:
     check(farmrt, CASES[name], block, "avx2", largest=64)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.first])
+def test_a_first_convolution_rounds_the_image_as_it_lies(name: str, block: int) -> None:
+    graph, _ = network(CASES[name])
+    plan = lower(graph, CPU, Options(cpu=CpuOptions(block, algorithms={})))
+    first = next(step for step in plan.steps if step.kernel.name == "quantized_conv2d")
+    assert first.defines.get("FIRST") == CASES[name].first
+    reorders = [step.shown.output_shape[1] for step in plan.steps if step.kernel.name == "quantized_reorder"]
+    assert CASES[name].channels[0] not in reorders
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_image_that_others_read_too_is_brought_into_bytes_once(farmrt: Farmrt, kept: bool) -> None:
+    graph, inputs = network(CASES["first 3x3 stride 2"])
+    rounded_image, written = graph.nodes[0].output, graph.outputs[0]
+    if not kept:
+        graph = dataclasses.replace(graph, outputs=[rounded_image, *graph.outputs])
+    plan = lower(graph, CPU, Options(keep=(rounded_image,) if kept else ()))
+    assert plan.steps[0].kernel.name == "quantized_reorder"
+    assert not any(step.defines.get("FIRST") for step in plan.steps)
+    farmrt.run_loaded(farmrt.load_files(encode_plan(plan), plan.data), inputs)
+    expected = evaluate(graph, inputs)
+    for name, step in ((rounded_image, STEP), (written, LAST)):
+        steps = (farmrt.output(name).reshape(graph.shape(name)) - expected[name]) / step
+        assert np.abs(steps).max() < 1.01 and (np.abs(steps) > 0.5).mean() <= 1e-3
 
 
 @pytest.mark.parametrize(("largest", "are_safe"), [(64, True), (65, False)])

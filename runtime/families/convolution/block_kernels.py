@@ -56,7 +56,7 @@ BLOCKED_SEPARABLE = blocked_row(
 )
 _QUANTIZED = "x:bytes w:bytes scales b residual:bytes y:bytes"
 QUANTIZED_CONV2D = blocked_row(
-    "quantized_conv2d", "Conv2D", _QUANTIZED, _CONVOLUTION, "act_a act_b residual_scale", _convolution_macs
+    "quantized_conv2d", "Conv2D", _QUANTIZED, _CONVOLUTION, "act_a act_b residual_scale step", _convolution_macs
 )
 QUANTIZED_DEPTHWISE = blocked_row(
     "quantized_depthwise",

@@ -168,11 +168,18 @@ def _emit(
 def _input(conv: Convolution) -> tuple[Value, dict[str, int]]:
     """The image as it lies where that is row-major and the convolution can read it so; else blocked."""
     builder, name = conv.builder, conv.node.inputs[0]
+    found = None
     if reads_row_major(builder.graph, conv.node) and not builder.known(name, Storage.BLOCKED):
-        for code, storage in enumerate((Storage.FLAT, Storage.NHWC), 1):
-            if (x := builder.known(name, storage)) and x.stride in (0, conv.x_shape[1]):
-                return x, {"FIRST": code}
-    return builder.read(name, Storage.BLOCKED), {}
+        found = row_major_image(builder, name)
+    return found or (builder.read(name, Storage.BLOCKED), {})
+
+
+def row_major_image(builder: Builder, tensor: str) -> tuple[Value, dict[str, int]] | None:
+    """An image that lies row-major, and the option that tells a first layer in which order."""
+    for code, storage in enumerate((Storage.FLAT, Storage.NHWC), 1):
+        if (x := builder.known(tensor, storage)) and x.stride in (0, x.shape[1]):
+            return x, {"FIRST": code}
+    return None
 
 
 BLOCKED_OPERATORS = {

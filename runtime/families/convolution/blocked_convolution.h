@@ -80,7 +80,22 @@ rt_conv_turns rt_conv_turns_divide(const rt_cpu_call *call, rt_workers *workers,
 /* The share of a turn, its row pointers in the worker's scratch. */
 rt_conv_share rt_conv_turn_share(const rt_conv_turns *all, uint32_t turn, uint32_t worker);
 
-/* blocked_conv2d where FIRST is 1 (blocked_first.cpu.c); its sizes are in range. Both keep the contract of
+/* --- the turns of first layers (blocked_first.cpu.c) --- */
+
+/* How a first layer is divided: a turn is some output rows of one image. It brings the rows and columns of the input that
+ * lie under them to the worker's memory, with their padding; UINT64_MAX where these overflow. A value. */
+typedef struct {
+    int64_t rows_per_turn, turns_per_image;
+    uint64_t rows, columns;
+} rt_first_turns;
+
+/* NHWC: of the option FIRST. */
+enum { RT_FIRST_NHWC = 2 };
+
+/* Pixels have so many bytes in the worker's memory, which is to stay in the cache. */
+rt_first_turns rt_first_turns_divide(const rt_conv_dims *d, uint64_t pixel_bytes);
+
+/* blocked_conv2d where FIRST is 1; its sizes are in range. Both keep the contract of
  * rt_cpu_operator. */
 const char *rt_blocked_first_check(const rt_cpu_call *call, rt_cpu_needs *needs);
 void rt_blocked_first_run(const rt_cpu_call *call, rt_workers *workers);

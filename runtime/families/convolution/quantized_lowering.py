@@ -17,11 +17,18 @@ from runtime.families.convolution.block_kernels import (
     QUANTIZED_DEPTHWISE,
     QUANTIZED_WINOGRAD,
 )
-from runtime.families.convolution.block_lowering import algorithm, fits, merged_filters, winograd_rows
+from runtime.families.convolution.block_lowering import (
+    algorithm,
+    fits,
+    merged_filters,
+    reads_row_major,
+    row_major_image,
+    winograd_rows,
+)
 from runtime.families.convolution.node import Convolution
 from runtime.families.matrix.byte_products import MOST_PRODUCTS, bits_of_fixed, fixed_ends, found_ends
 from runtime.graph import Array, Graph, Node
-from runtime.kernels.codes import BYTES_PAIRS, INPUT_IN_BYTES, OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES
+from runtime.kernels.codes import BYTES_BOUNDED, BYTES_PAIRS, INPUT_IN_BYTES, OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES
 from runtime.kernels.spec import Kernel, ceil_div
 from runtime.layout.buffer import pack_rows
 from runtime.layout.integer_rows import integer_rows
@@ -45,6 +52,7 @@ _WIDE, _MOST_OF_A_SIGN = (
     16,
     2**25 // 255,
 )  # channels that are brought together (cpu_quantized.h); of a channel's weights
+_MOST_RESULT = 2**30
 _MOST_OF_A_PAIR = 128  # that a pair of weights of one sign may sum to, so that 16 bits hold its products with bytes
 
 
@@ -71,6 +79,12 @@ def pays(builder: Builder, node: Node) -> bool:
         return False
     macs = math.prod(graph.shape(node.output)) * math.prod(graph.shape(node.inputs[1])[1:])
     return macs >= _MIN_MACS * math.prod(graph.shape(node.inputs[0]))
+
+
+def _rounds_image(builder: Builder, node: Node) -> bool:
+    """Whether the convolution can round a row-major image in floats as it reads it."""
+    is_winograd = _is_float_winograd(builder, node) or _is_integer_winograd(builder, node)
+    return not is_winograd and not Convolution(builder, node).is_depthwise and reads_row_major(builder.graph, node)
 
 
 def _is_float_winograd(builder: Builder, node: Node) -> bool:
@@ -170,6 +184,11 @@ def pairs(packed: Array) -> int:
     return BYTES_PAIRS * all((both * sign).clip(0).sum(axis=1).max() <= _MOST_OF_A_PAIR for sign in (1, -1))
 
 
+def bounded(products: int, scales: Array, biases: Array) -> int:
+    """A bit of BYTES: whether all results, of so many products of an output, are far from the bounds of 32 bits."""
+    return BYTES_BOUNDED * bool(255 * 128 * products * scales.max() + np.abs(biases).max() < _MOST_RESULT)
+
+
 def as_floats(whole: Array) -> Array:
     """The bits of int32 as those of floats."""
     return np.ascontiguousarray(whole, np.int32).view(np.float32)
@@ -187,27 +206,27 @@ def _emit(
     """`scales`, `totals`: of the weights of each output channel, and their sum; zero where the kernel takes the zero
     point away itself. `offsets`: what the weights lack."""
     builder, node = conv.builder, conv.node
-    x = builder.read_bytes(node.inputs[0])
+    x, first = _input(conv)
     residual = _residual(builder, node.input(3))
     y = _written(builder, node)
     y_step = y.steps.step if y.steps else 1.0
-    assert x.steps is not None
-    bias, of_sums = conv.bias_data().reshape(scales.shape).astype(np.float64), scales * x.steps.step
+    steps = builder.steps_of(node.inputs[0])
+    bias, of_sums = conv.bias_data().reshape(scales.shape).astype(np.float64), scales * steps.step
     residual_scale = residual.steps.step if residual and residual.steps else 1.0
     if residual and residual.steps:
         bias = bias - residual.steps.zero * residual.steps.step
-    rows = [bias - of_sums * totals * (x.steps.zero - shift) for shift in (0, 128)]
+    rows = [bias - of_sums * totals * (steps.zero - shift) for shift in (0, 128)]
     code, numbers = activation_code(node.attrs)
     numbers = byte_bounds(y.steps, "act_a act_b") if y.steps else numbers
     ends, found_bits = (_lanes(builder, of_sums / y_step), np.stack([_lanes(builder, row / y_step) for row in rows])), 0
-    if x.steps.is_found:
+    if steps.is_found:
         laid_rows = (_lanes(builder, row) for row in (bias / y_step, totals, offsets))
         biases, found_bits = found_ends(*laid_rows)
         ends = ends[0], biases
     found = fixed_point_of(builder.graph, node) if y.steps else None
     if found:
         given = builder.graph.constants[node.input(2)] if node.input(2) else None
-        both = fixed_ends(found, given, totals.reshape(-1), x.steps.zero)
+        both = fixed_ends(found, given, totals.reshape(-1), steps.zero)
         laid = ([_lanes(builder, row.reshape(scales.shape)) for row in each] for each in both)
         scale_row, bias_rows = (as_floats(np.stack(each)) for each in laid)
         ends = scale_row, bias_rows
@@ -223,11 +242,30 @@ def _emit(
         residual is not None and residual.steps is not None
     )
     defines = {"ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block}
-    in_bytes |= found_bits | (bits_of_fixed(found) if found else 0)
+    products = dims["k_h"] * dims["k_w"] * dims.get("in_c", 1)
+    may_bound = kernel is not INTEGER_WINOGRAD and not steps.is_found
+    in_bytes |= found_bits | (bits_of_fixed(found) if found else bounded(products, *ends) if may_bound else 0)
     in_bytes |= pairs(weights) if kernel is QUANTIZED_CONV2D else 0
-    defines |= {"BYTES": in_bytes, "ZERO": x.steps.zero}
-    numbers |= {"residual_scale": residual_scale / y_step}
-    builder.launch(kernel, node.name, kernel.operator, tensors, dims, numbers, defines, conv.shown, "eight bits")
+    defines |= {"BYTES": in_bytes, "ZERO": steps.zero}
+    numbers |= {"residual_scale": residual_scale / y_step} | (
+        {"step": steps.step} if kernel is QUANTIZED_CONV2D else {}
+    )
+    builder.launch(
+        kernel, node.name, kernel.operator, tensors, dims, numbers, defines | first, conv.shown, "eight bits"
+    )
+
+
+def _input(conv: Convolution) -> tuple[Value, dict[str, int]]:
+    """The bytes, or the image in floats where the convolution is to round it."""
+    builder, name = conv.builder, conv.node.inputs[0]
+    if name not in builder.joined:
+        return builder.read_bytes(name), {}
+    rounding = builder.graph.producer(name)
+    assert rounding is not None
+    return row_major_image(builder, rounding.inputs[0]) or (
+        builder.read(rounding.inputs[0], Storage.FLAT),
+        {"FIRST": 1},
+    )
 
 
 def _emit_winograd(conv: Convolution) -> None:
@@ -272,4 +310,6 @@ def _lanes(builder: Builder, values: Array) -> Array:
     return pack_rows(values[..., None], builder.block).reshape(-1)
 
 
-QUANTIZED_OPERATORS = {"Conv": QuantizedOperator(serves, lower_conv, pays, rounds=False, inputs=1)}
+QUANTIZED_OPERATORS = {
+    "Conv": QuantizedOperator(serves, lower_conv, pays, rounds=False, inputs=1, rounds_image=_rounds_image)
+}

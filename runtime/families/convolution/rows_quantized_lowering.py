@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from runtime.families.convolution.block_kernels import QUANTIZED_CONV2D
-from runtime.families.convolution.quantized_lowering import as_floats, pairs, quads
+from runtime.families.convolution.quantized_lowering import as_floats, bounded, pairs, quads
 from runtime.families.matrix.byte_products import MOST_PRODUCTS, bits_of_fixed, fixed_ends, found_ends
 from runtime.graph import Node
 from runtime.kernels.codes import OUTPUT_IN_BYTES
@@ -84,7 +84,8 @@ def _lower(builder: Builder, node: Node) -> None:
     code, numbers = activation_code(node.attrs)
     numbers = byte_bounds(y.steps, "act_a act_b") if y.steps else numbers
     packed = quads(weights.integers[..., None, None], builder.block)
-    ends, fixed = (scales / y_step, biases / y_step), 0
+    ends = scales / y_step, biases / y_step
+    fixed = bounded(in_c, *ends)
     if found := fixed_point_of(graph, node) if y.steps else None:
         given = graph.constants[node.input(2)] if node.input(2) else None
         multipliers, whole = fixed_ends(found, given, totals, x.steps.zero)
@@ -109,7 +110,7 @@ def _lower(builder: Builder, node: Node) -> None:
     dims = {**_WINDOW, "batch": rows, "in_c": in_c, "out_c": out_c, "groups": 1, "pad_t": 0, "pad_l": 0}
     defines = {"ACTIVATION": code, "RESIDUAL": int(residual is not None), "BLOCK": builder.block, "ZERO": x.steps.zero}
     defines["BYTES"] = OUTPUT_IN_BYTES * (y.steps is not None) | pairs(packed) | fixed
-    numbers |= {"residual_scale": 1.0}
+    numbers |= {"residual_scale": 1.0, "step": x.steps.step}
     shown = ProfileInfo(graph.shape(node.output), graph.shape(node.inputs[1]))
     builder.launch(QUANTIZED_CONV2D, node.name, "FullyConnected", tensors, dims, numbers, defines, shown, "eight bits")
     if result is not y:

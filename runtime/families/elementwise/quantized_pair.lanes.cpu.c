@@ -157,12 +157,12 @@ void NAME(rt_lanes_quantized_pair_)(const rt_quantized_pair *pair) {
     }
 }
 
+/* Steps, within the bounds of bytes. */
+INLINE lanes steps_of(lanes v, lanes low) { return clamp(choose(v > low, v, low), low, low + 255.0f); }
+
 INLINE void floats_quantize(const float *x, float by, bool divides, int32_t zero, int64_t count, uint8_t *y) {
-    const lanes low = (lanes){0} - (float)zero, high = low + 255.0f;
-    for (int64_t i = 0; i < count; i += LANES) {
-        lanes v = divides ? load(x + i) / by : load(x + i) * by;
-        bytes_store(y + i, clamp(choose(v > low, v, low), low, high), -zero);
-    }
+    const lanes low = (lanes){0} - (float)zero;
+    for (int64_t i = 0; i < count; i += LANES) bytes_store(y + i, steps_of(divides ? load(x + i) / by : load(x + i) * by, low), -zero);
 }
 
 void NAME(rt_lanes_quantize_)(const float *x, float per_step, int32_t zero, int64_t count, uint8_t *y) {
@@ -198,6 +198,63 @@ void NAME(rt_lanes_extend_)(const float *x, int64_t blocks, uint32_t count, floa
         if (most[lane] > range[1]) range[1] = most[lane];
     }
 }
+
+#if RT_BLOCK == 8 || LANES == 16 /* once for both blocks */
+/* Whole registers of pixels whose channels are planes. */
+APART void planes_quantize(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
+                           uint32_t *y) {
+    const lanes low = (lanes){0} - (float)zero;
+    for (int64_t i = 0; i < count; i += LANES) {
+        ints quads = {0};
+        for (int64_t c = 0; c < channels; c++) {
+            quads |= (rounded(steps_of(load(x + c * plane + i) * per_step, low)) + zero) << (int)(8 * c);
+        }
+        memcpy(y + i, &quads, sizeof quads);
+    }
+}
+
+/* Bytes of pixels that follow each other, a word for each; what lies behind the last ones is read, too. */
+INLINE void pixels_widen(const uint8_t *x, int64_t channels, uint32_t *y) {
+#if LANES == 16
+    if (channels == 3) {
+        const __m512i threes = _mm512_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11, 11);
+        const __m512i places = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1));
+        _mm512_storeu_si512(y, _mm512_shuffle_epi8(_mm512_permutexvar_epi32(threes, _mm512_loadu_si512(x)), places));
+        return;
+    }
+#endif
+    for (int64_t p = 0; p < LANES; p++) memcpy(y + p, x + p * channels, RT_QUAD);
+}
+
+/* Fewer pixels than a register has, whose channels are planes, or follow each other. */
+APART void rest_quantize(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
+                         uint32_t *y) {
+    float held[RT_QUAD * LANES] = {0};
+    uint32_t made[LANES];
+    for (int64_t c = 0; c < channels; c++) {
+        const float *source = plane > 0 ? x + c * plane : x + c;
+        for (int64_t p = 0; p < count; p++) held[c * LANES + p] = source[plane > 0 ? p : p * channels];
+    }
+    planes_quantize(held, LANES, channels, per_step, zero, LANES, made);
+    memcpy(y, made, (size_t)count * sizeof *y);
+}
+
+void QUADS(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
+           uint32_t *y) {
+    enum { TOGETHER = 4 * LANES }; /* stores are over before what they wrote is loaded */
+    const int64_t whole = count / LANES * LANES;
+    uint8_t made[RT_QUAD * TOGETHER + 4 * LANES] = {0};
+    if (plane > 0) planes_quantize(x, plane, channels, per_step, zero, whole, y);
+    for (int64_t i = 0; plane == 0 && i < whole; i += TOGETHER) {
+        const int64_t some = whole - i < TOGETHER ? whole - i : TOGETHER;
+        NAME(rt_lanes_quantize_)(x + i * channels, per_step, zero, some * channels, made);
+        for (int64_t p = 0; p < some; p += LANES) pixels_widen(made + p * channels, channels, y + i + p);
+    }
+    if (whole < count) {
+        rest_quantize(x + whole * (plane > 0 ? 1 : channels), plane, channels, per_step, zero, count - whole, y + whole);
+    }
+}
+#endif
 
 void NAME(rt_lanes_dequantize_)(const uint8_t *x, float step, int32_t zero, int64_t count, float *y) {
     for (int64_t i = 0; i < count; i += LANES) store(y + i, (bytes_load(x + i) - (float)zero) * step);

@@ -152,6 +152,9 @@ typedef struct {
     void (*quantize_by)(const float *x, float step, int32_t zero, int64_t count, uint8_t *y);
     /* makes a range from range[0] to range[1] hold the first `count` lanes of each block, too */
     void (*extend)(const float *x, int64_t blocks, uint32_t count, float *range);
+    /* the same of pixels of up to four channels, whose bytes are one word; those behind the last channel may be anything.
+     * `plane`: floats from one channel of all pixels to the next; 0: those of a pixel follow each other */
+    void (*quads)(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count, uint32_t *y);
     /* y = (x - zero) * step of whole registers of bytes */
     void (*dequantize)(const uint8_t *x, float step, int32_t zero, int64_t count, float *y);
 } rt_blocked_kernels;

@@ -252,14 +252,18 @@ INLINE void registers_pack(uint8_t *target, int64_t step, const ints *v, int cou
         UNROLLED for (int i = 0; i < 2; i++) {
             int a = first + 2 * i < count ? first + 2 * i : first, b = a + 1 < count ? a + 1 : a;
             pair[i] = words_of(v[a], v[b], are_upper);
-            if (!are_upper) pair[i] = _mm512_subs_epi16(pair[i], least);
+            if (!are_upper && low != 0) pair[i] = _mm512_subs_epi16(pair[i], least);
         }
         /* packed quarter by quarter: four lanes of each register */
         __m512i all = _mm512_packus_epi16(pair[0], pair[1]);
-        if (!are_upper) all = _mm512_min_epu8(all, most);
+        if (!are_upper && high - low < UINT8_MAX) all = _mm512_min_epu8(all, most);
         all = _mm512_permutexvar_epi32(order, all);
         if (step == LANES && first + 4 <= count) {
             _mm512_storeu_si512(target + first * step, all);
+            continue;
+        }
+        if (step == LANES && first + 2 == count) {
+            _mm256_storeu_si256((__m256i *)(void *)(target + first * step), _mm512_castsi512_si256(all));
             continue;
         }
         UNROLLED for (int i = 0; i < 4; i++) {

@@ -16,7 +16,8 @@
  * negative ones to -128 at least, so that 16 bits hold the sum of their products. FIXED: sums are multiplied by fixed
  * point, and rounded twice as TFLite does it, or ONCE; NEAR: all shifts are to the right, and scales in floats there.
  * FOUND: the steps of what lies in bytes of the input, or of a conversion, are found as the model runs; OFFSETS: and
- * weights have zero points. */
+ * weights have zero points. BOUNDED: no result in floats, a residual left out, is beyond 2^30, before it comes within its
+ * bounds. */
 enum {
     RT_QUAD = 4,
     RT_BYTES_OUTPUT = 1,
@@ -27,7 +28,8 @@ enum {
     RT_BYTES_ONCE = 32,
     RT_BYTES_NEAR = 64,
     RT_BYTES_FOUND = 128,
-    RT_BYTES_OFFSETS = 256
+    RT_BYTES_OFFSETS = 256,
+    RT_BYTES_BOUNDED = 512
 };
 
 /* The steps of a tensor that were found as the model runs, which follow its bytes: these stand for step * (u - zero). */

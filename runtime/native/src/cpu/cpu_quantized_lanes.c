@@ -405,6 +405,8 @@ INLINE void words_add(ints sum[PIXELS][REGISTERS], const element (*x)[ROW], cons
 INLINE void sums_part(ints sum[PIXELS][REGISTERS], int pixels, int registers) { (void)sum, (void)pixels, (void)registers; }
 #endif
 
+/* --- results --- */
+
 /* The sums of LANES lanes, from their parts on. */
 INLINE ints totals(const ints *sum) {
 #if PARTIALS == 1
@@ -421,8 +423,7 @@ INLINE ints totals(const ints *sum) {
 #endif
 }
 
-/* --- results --- */
-
+#if LANES < 16
 /* Completes the sums of a group of blocks, the first of which is `block`. */
 INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels,
                         int blocks) {
@@ -447,6 +448,7 @@ INLINE void sums_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTER
         }
     }
 }
+#endif
 
 /* --- tiles --- */
 
@@ -477,6 +479,46 @@ INLINE ints sums_start(const rt_quantized_tile *tile, uint32_t block) {
     return is_bias ? (ints)load(tile->end.bias + block * RT_BLOCK) : (ints){0};
 }
 
+/* sums_finish to bytes, with nothing to be added. */
+INLINE void bytes_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels, int blocks) {
+    const float *scales = tile->end.scales + block * RT_BLOCK, *bias = tile->end.bias + block * RT_BLOCK;
+    const int64_t y_plane = tile->y_plane, y_pixel = tile->y_pixel;
+    uint8_t *y = (uint8_t *)tile->end.y + block * y_plane;
+    const lanes high = (lanes){0} + tile->end.b;
+    const int32_t least_byte = (int32_t)tile->end.a, most_byte = (int32_t)tile->end.b;
+    const bool is_bounded = tile->end.bytes & RT_BYTES_BOUNDED;
+    UNROLLED for (int b = 0; b < blocks; b++, y += y_plane) {
+        const lanes scale = load(scales + b * RT_BLOCK), start = load(bias + b * RT_BLOCK);
+        lanes v[PIXELS];
+        ints whole[PIXELS];
+        UNROLLED for (int p = 0; p < pixels; p++) whole[p] = sum[p][b];
+        if (tile->starts != NULL) {
+            UNROLLED for (int p = 0; p < pixels; p++) whole[p] += tile->starts[p];
+        }
+        UNROLLED for (int p = 0; p < pixels; p++) v[p] = __builtin_convertvector(whole[p], lanes) * scale + start;
+        if (!is_bounded) {
+            UNROLLED for (int p = 0; p < pixels; p++) v[p] = lanes_min(high, v[p]);
+        }
+        UNROLLED for (int p = 0; p < pixels; p++) whole[p] = rounded(v[p]);
+        registers_pack(y, y_pixel, whole, pixels, least_byte, most_byte, false, false);
+    }
+}
+
+/* sums_finish to floats, with nothing to be added. */
+INLINE void floats_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels, int blocks) {
+    const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
+    const int64_t y_plane = tile->y_plane, y_pixel = tile->y_pixel;
+    const lanes low = least(&end), high = most(&end);
+    UNROLLED for (int b = 0; b < blocks; b++) {
+        const int64_t at = block + (uint32_t)b;
+        const lanes scale = load(end.scales + at * RT_BLOCK), start = load(end.bias + at * RT_BLOCK);
+        float *y = (float *)end.y + at * y_plane;
+        UNROLLED for (int p = 0; p < pixels; p++) {
+            store(y + p * y_pixel, clamp(__builtin_convertvector(sum[p][b], lanes) * scale + start, low, high));
+        }
+    }
+}
+
 /* sums_finish by fixed point. */
 INLINE void fixed_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels, int blocks) {
     const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
@@ -490,6 +532,24 @@ INLINE void fixed_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTE
         some_store(&by, own, 1, pixels, (uint8_t *)end.y + plane, y_pixel);
     }
 }
+
+#if LANES == 16
+/* Completes the sums of a group that are held, whatever becomes of them: code that all sizes of groups share. */
+APART void others_finish(const group *own, int pixels, int blocks) {
+    const rt_quantized_tile *tile = own->tile;
+    const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
+    const lanes low = least(&end), high = most(&end);
+    for (int b = 0; b < blocks; b++) {
+        const int64_t block = own->block + (uint32_t)b;
+        const lanes scale = load(end.scales + block * RT_BLOCK), start = load(end.bias + block * RT_BLOCK);
+        for (int p = 0; p < pixels; p++) {
+            const int32_t more = tile->starts != NULL ? tile->starts[p] : 0;
+            lanes v = __builtin_convertvector(own->held[p * REGISTERS + b] + more, lanes) * scale + start;
+            results_store(&end, &v, 1, block * tile->y_plane + p * tile->y_pixel, RT_BLOCK, low, high, false);
+        }
+    }
+}
+#endif
 
 /* Completes the sums of a group that are held, by fixed point. */
 APART void held_finish(const group *own, int pixels, int rows, int blocks) {
@@ -560,15 +620,29 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
     } else {
         quads_add(sum, own->x, own->weights, own->tile->weights_stride, own->channels, pixels, blocks);
     }
-    const uint32_t bytes = own->tile->end.bytes;
-    if (own->is_last && !(bytes & (RT_BYTES_FIXED | RT_BYTES_FOUND))) {
-        sums_finish(own->tile, sum, own->block, pixels, blocks);
-        return;
-    }
+    const rt_quantized_end *end = &own->tile->end;
+    const uint32_t bytes = end->bytes;
+    const bool is_known = !(bytes & (RT_BYTES_FIXED | RT_BYTES_FOUND));
     if (own->is_last && (bytes & RT_BYTES_FIXED) && pixels >= IN_REGISTERS) {
         fixed_finish(own->tile, sum, own->block, pixels, blocks);
         return;
     }
+#if LANES == 16
+    const bool is_plain = is_known && end->residual == NULL;
+    if (own->is_last && is_plain && (bytes & RT_BYTES_OUTPUT)) {
+        bytes_finish(own->tile, sum, own->block, pixels, blocks);
+        return;
+    }
+    if (own->is_last && is_plain && own->tile->starts == NULL) {
+        floats_finish(own->tile, sum, own->block, pixels, blocks);
+        return;
+    }
+#else
+    if (own->is_last && is_known) {
+        sums_finish(own->tile, sum, own->block, pixels, blocks);
+        return;
+    }
+#endif
     UNROLLED for (int p = 0; p < rows; p++) {
         UNROLLED for (int i = 0; i < blocks * PARTS_OF_SUMS; i++) own->held[p * REGISTERS + i] = sum[p][i];
     }
@@ -577,6 +651,12 @@ INLINE void group_compute(const group *own, int pixels, int blocks) {
         held_finish(own, pixels, rows, blocks);
         return;
     }
+#if LANES == 16
+    if (is_known) {
+        others_finish(own, pixels, blocks);
+        return;
+    }
+#endif
     found_finish(own, pixels, rows, blocks);
 }
 

@@ -150,24 +150,13 @@ static void elements_quantize(const rounding *to_bytes, const float *x, int64_t 
 /* Up to four channels of a line whose pixels or channels are neighbours, four bytes at once for each pixel. */
 static void quads_quantize(const rounding *to_bytes, const float *x, const line *from, uint8_t *y, const line *to,
                            int64_t width, int64_t count) {
-    const bool by_pixel = from->channel == 1;
-    const int64_t runs = by_pixel ? 1 : count, each = by_pixel ? count : 1; /* elements of a pixel in a run */
-    float given[QUAD * TOGETHER] = {0};
-    uint8_t made[QUAD * TOGETHER + QUAD] = {0};
+    const int64_t plane = from->channel == 1 ? 0 : from->channel;
     uint32_t quads[TOGETHER];
     for (int64_t done = 0; done < width; done += TOGETHER) {
         const int64_t some = width - done < TOGETHER ? width - done : TOGETHER;
-        for (int64_t c = 0; c < runs; c++) {
-            const float *source = x + done * from->pixel + c * from->channel;
-            if (some < TOGETHER) source = memcpy(given, source, (size_t)(some * each) * sizeof *given);
-            floats_quantize(to_bytes, source, TOGETHER * each, made + c * TOGETHER);
-        }
-        for (int i = 0; i < TOGETHER && !by_pixel; i++) {
-            quads[i] = made[i] | made[TOGETHER + i] << 8 | made[2 * TOGETHER + i] << 16 | (uint32_t)made[3 * TOGETHER + i] << 24;
-        }
-        const void *source = by_pixel ? (const void *)made : quads;
-        const int64_t step = by_pixel ? count : QUAD;
-        for (int64_t i = 0; i < some; i++) memcpy(y + (done + i) * to->pixel, (const char *)source + i * step, QUAD);
+        const rt_found_steps by = to_bytes->steps;
+        to_bytes->kernels->quads(x + done * from->pixel, plane, count, 1.0f / by.step, by.zero, some, quads);
+        for (int64_t i = 0; i < some; i++) memcpy(y + (done + i) * to->pixel, quads + i, sizeof *quads);
     }
 }
 
@@ -175,7 +164,7 @@ static void quads_quantize(const rounding *to_bytes, const float *x, const line 
 static void block_quantize(const rounding *to_bytes, const float *x, const line *from, uint8_t *y, const line *to,
                            int64_t width, int64_t count) {
     const bool are_neighbours = from->pixel == 1 || (from->channel == 1 && from->pixel == count);
-    if (count <= QUAD && to->channel == 1 && to->pixel > QUAD && are_neighbours) {
+    if (!to_bytes->divides && count <= QUAD && to->channel == 1 && to->pixel > QUAD && are_neighbours) {
         quads_quantize(to_bytes, x, from, y, to, width, count);
         return;
     }
