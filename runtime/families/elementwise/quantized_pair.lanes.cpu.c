@@ -239,7 +239,7 @@ APART void rest_quantize(const float *x, int64_t plane, int64_t channels, float 
     memcpy(y, made, (size_t)count * sizeof *y);
 }
 
-void QUADS(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
+void rt_lanes_quads(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count,
            uint32_t *y) {
     enum { TOGETHER = 4 * LANES }; /* stores are over before what they wrote is loaded */
     const int64_t whole = count / LANES * LANES;

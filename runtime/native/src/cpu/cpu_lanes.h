@@ -67,7 +67,7 @@ void NAME(rt_lanes_quantize_)(const float *x, float per_step, int32_t zero, int6
 void NAME(rt_lanes_quantize_by_)(const float *x, float step, int32_t zero, int64_t count, uint8_t *y);
 void NAME(rt_lanes_extend_)(const float *x, int64_t blocks, uint32_t count, float *range);
 /* whatever the block */
-#define QUADS NAME_JOIN(rt_lanes_quads_, RT_ISA, LANES)
-void QUADS(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count, uint32_t *y);
+#define rt_lanes_quads NAME_JOIN(rt_lanes_quads_, RT_ISA, LANES)
+void rt_lanes_quads(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count, uint32_t *y);
 
 #endif

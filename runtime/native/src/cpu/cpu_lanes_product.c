@@ -280,6 +280,6 @@ const rt_blocked_kernels NAME(rt_blocked_kernels_) = {
     .quantize = NAME(rt_lanes_quantize_),
     .quantize_by = NAME(rt_lanes_quantize_by_),
     .extend = NAME(rt_lanes_extend_),
-    .quads = QUADS,
+    .quads = rt_lanes_quads,
     .dequantize = NAME(rt_lanes_dequantize_),
 };

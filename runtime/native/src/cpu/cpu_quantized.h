@@ -32,7 +32,8 @@ enum {
     RT_BYTES_BOUNDED = 512
 };
 
-/* The steps of a tensor that were found as the model runs, which follow its bytes: these stand for step * (u - zero). */
+/* The steps of a tensor that were found as the model runs, which follow its bytes: these stand for step * (u - zero).
+ * A value. */
 typedef struct {
     float step;
     int32_t zero;

@@ -920,8 +920,8 @@ bool NAME(rt_quantized_depthwise_)(const rt_quantized_rows *rows) {
     return true;
 }
 #elif defined(__AVXVNNI__) && RT_BLOCK == 8
+bool rt_quantized_depthwise_avx2_8(const rt_quantized_rows *rows);
 #define depthwise rt_quantized_depthwise_avx2_8
-bool depthwise(const rt_quantized_rows *rows);
 #else
 #define depthwise NULL
 #endif
