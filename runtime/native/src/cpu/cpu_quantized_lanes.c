@@ -479,6 +479,21 @@ INLINE ints sums_start(const rt_quantized_tile *tile, uint32_t block) {
     return is_bias ? (ints)load(tile->end.bias + block * RT_BLOCK) : (ints){0};
 }
 
+/* sums_finish by fixed point. */
+INLINE void fixed_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels, int blocks) {
+    const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
+    const int64_t y_plane = tile->y_plane, y_pixel = tile->y_pixel;
+    UNROLLED for (int b = 0; b < blocks; b++) {
+        const int64_t channel = (block + (uint32_t)b) * RT_BLOCK, plane = (block + (uint32_t)b) * y_plane;
+        fixed_lanes by = fixed_lanes_of(&end, end.bias, channel, CROSSED);
+        ints own[PIXELS];
+        if (BEGIN_WITH_BIAS) by.start = (ints){0};
+        UNROLLED for (int p = 0; p < pixels; p++) own[p] = totals(sum[p] + b * PARTS_OF_SUMS);
+        some_store(&by, own, 1, pixels, (uint8_t *)end.y + plane, y_pixel);
+    }
+}
+
+#if LANES == 16
 /* sums_finish to bytes, with nothing to be added. */
 INLINE void bytes_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels, int blocks) {
     const float *scales = tile->end.scales + block * RT_BLOCK, *bias = tile->end.bias + block * RT_BLOCK;
@@ -519,21 +534,6 @@ INLINE void floats_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGIST
     }
 }
 
-/* sums_finish by fixed point. */
-INLINE void fixed_finish(const rt_quantized_tile *tile, ints sum[PIXELS][REGISTERS], uint32_t block, int pixels, int blocks) {
-    const rt_quantized_end end = tile->end; /* stores could change the tile, for all that the compiler knows */
-    const int64_t y_plane = tile->y_plane, y_pixel = tile->y_pixel;
-    UNROLLED for (int b = 0; b < blocks; b++) {
-        const int64_t channel = (block + (uint32_t)b) * RT_BLOCK, plane = (block + (uint32_t)b) * y_plane;
-        fixed_lanes by = fixed_lanes_of(&end, end.bias, channel, CROSSED);
-        ints own[PIXELS];
-        if (BEGIN_WITH_BIAS) by.start = (ints){0};
-        UNROLLED for (int p = 0; p < pixels; p++) own[p] = totals(sum[p] + b * PARTS_OF_SUMS);
-        some_store(&by, own, 1, pixels, (uint8_t *)end.y + plane, y_pixel);
-    }
-}
-
-#if LANES == 16
 /* Completes the sums of a group that are held, whatever becomes of them: code that all sizes of groups share. */
 APART void others_finish(const group *own, int pixels, int blocks) {
     const rt_quantized_tile *tile = own->tile;
