@@ -15,7 +15,7 @@ ENGINES = ("opencl", "cpu")
 
 FAMILIES = Path(__file__).parents[1] / "families"
 _SOURCES = Path(__file__).parent / "src"
-PROGRAM = tuple(_SOURCES / "serve" / name for name in ("main.c", "driver_threads.c"))  # all others are the library
+PROGRAM = tuple(_SOURCES / "serve" / name for name in ("main.c", "pocl_threads.c"))  # all others are the library
 _OPERATOR_LIST = "cpu_call.c"  # the one file that reads it
 
 

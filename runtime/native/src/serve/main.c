@@ -9,7 +9,7 @@
 #include "../system/digest.h"
 #include "../system/exit_status.h"
 #include "../system/log.h"
-#include "driver_threads.h"
+#include "pocl_threads.h"
 #include "serve.h"
 
 static const char usage[] = "farmrt " RT_VERSION " (" RT_ABI
@@ -55,7 +55,7 @@ int main(int count, char **words) {
         return usage_print(STDOUT_FILENO, RT_EXIT_DONE);
     int answers = answers_open();
     if (answers < 0) return RT_EXIT_FAILED;
-    rt_driver_threads_place();
+    rt_pocl_threads_place();
     if (strcmp(words[1], "serve") == 0 && count == 2) return rt_serve(answers);
     if (strcmp(words[1], "sha256") == 0) return rt_digest(answers, words + 2, count - 2);
     if (strcmp(words[1], "arriving") == 0) {

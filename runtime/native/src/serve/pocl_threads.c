@@ -1,18 +1,11 @@
-/* Drivers for CPUs let the kernel place their threads, so that two share a core now and then, and launches of some 50 us
- * end before it sees that. So each thread has a core of its own.
- *
- * Intel's driver lets threads take work groups from each other: one that woke late in a kernel's first launches takes
- * none in the later ones either, which then last twice as long, in this process and not in the next. Equal shares have
- * to be taken.
- *
- * Launches follow each other within microseconds, and a thread of PoCL's that has no work group left sleeps until the
+/* Launches follow each other within microseconds, and a thread of PoCL's that has no work group left sleeps until the
  * next: it then comes some 5 to 10 us late, when launches of 10 us are over. So it looks on for a while.
  *
  * PoCL's threads wait for work by pthread_cond_wait, which the program defines: libraries that are loaded take that one.
  * POSIX lets it return for no reason, so it lets go of the mutex for a moment and returns, which makes its caller look
  * whether there is work, and only sleeps when that has gone on for too long.
  */
-#include "driver_threads.h"
+#include "pocl_threads.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -40,20 +33,12 @@ static bool has_all_cores(void) {
     return cores == (uint32_t)CPU_COUNT(&allowed) && cores == rt_topology_cores();
 }
 
-static bool is_said(const char *first, const char *second) {
-    return getenv(first) != NULL || getenv(second) != NULL;
-}
-
-void rt_driver_threads_place(void) {
-    if (!has_all_cores()) return;
-    if (!is_said("CL_CONFIG_CPU_TBB_NUM_WORKERS", "DPCPP_CPU_NUM_CUS")) {
-        setenv("DPCPP_CPU_CU_AFFINITY", "spread", 0);
-        setenv("DPCPP_CPU_SCHEDULE", "static", 0);
-    }
-    if (!is_said("POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT")) {
-        setenv("POCL_AFFINITY", "1", 0);
-        atomic_store(&looking_on, getenv("POCL_AFFINITY")[0] == '1');
-    }
+/* Where the kernel places PoCL's threads, two share a core now and then, and launches of some 50 us end before it sees
+ * that. What the user says of them counts. */
+void rt_pocl_threads_place(void) {
+    if (getenv("POCL_MAX_PTHREAD_COUNT") != NULL || getenv("POCL_CPU_MAX_CU_COUNT") != NULL || !has_all_cores()) return;
+    setenv("POCL_AFFINITY", "1", 0);
+    atomic_store(&looking_on, getenv("POCL_AFFINITY")[0] == '1');
 }
 
 #ifdef __GLIBC__ /* no library of a phone or of a static program would take it */
