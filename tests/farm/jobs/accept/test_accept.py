@@ -256,16 +256,16 @@ def test_a_phone_that_keeps_no_files_is_tried_no_further(phone: Phone, fault: st
 def test_a_phone_that_becomes_slow_under_load_rests_until_it_is_fast(
     phone: Phone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is slowed down after some looks at the sensors, and let go when it rests."""
+    """It is slowed down behind the first readings, however few there are, and let go when it rests."""
     read, looks = load.read_sensors, iter(range(100))
 
     def look(transport: Transport) -> Sensors:
-        if next(looks) == 5:
+        if next(looks) == load.FEW:
             phone.emulated.inject("slow:factor=8")
         return read(transport)
 
     monkeypatch.setattr(load, "read_sensors", look)
-    monkeypatch.setattr(load, "LONG_S", 3.0)  # further readings behind the fault
+    monkeypatch.setattr(load, "LONG_S", 3.0)
     monkeypatch.setattr(load, "AS_BEFORE", 3.0)  # this machine has other work
     with open_unit(phone.unit) as opened:
         monkeypatch.setattr(opened, "sleep", lambda _: phone.emulated.clear_faults())
