@@ -266,6 +266,7 @@ def test_a_phone_that_becomes_slow_under_load_rests_until_it_is_fast(
 
     monkeypatch.setattr(load, "read_sensors", look)
     monkeypatch.setattr(load, "LONG_S", 3.0)
+    monkeypatch.setattr(load, "BATCH_S", 0.4)  # more than the pauses by which a phone is slowed down
     monkeypatch.setattr(load, "AS_BEFORE", 3.0)  # this machine has other work
     with open_unit(phone.unit) as opened:
         monkeypatch.setattr(opened, "sleep", lambda _: phone.emulated.clear_faults())
