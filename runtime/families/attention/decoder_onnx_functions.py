@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from onnx import NodeProto
 
-from runtime.families.attention.onnx_functions import EPSILON, bias_of_mask, later_keys, sum_of_skip
+from runtime.families.attention.onnx_functions import EPSILON, LOWEST, bias_of_mask, later_keys, sum_of_skip
 from runtime.importers.function_text import (
     DOMAIN,
     Shape,
@@ -192,7 +192,7 @@ def _places(proto: NodeProto, places: int, before: int) -> str:
         body = constant("column", [-1, 1]) + "begins = Constant <value = int64[1, 1] {0}> () "
     body += _counted("steps", places) + "found = Add (begins, steps) "
     body += "key_ids = Concat <axis = 1> (old_ids, found) " if before else "key_ids = Identity (found) "
-    body += constant("apart", [1, 3]) + constant("across", [1, 2]) + "low = Constant <value_float = -3.4028e38> () "
+    body += constant("apart", [1, 3]) + constant("across", [1, 2]) + constant("low", LOWEST)
     body += "query_at = Unsqueeze (found, apart) key_at = Unsqueeze (key_ids, across) "
     body += "seen = LessOrEqual (key_at, query_at) "
     window = given(proto, "local_window_size", -1)

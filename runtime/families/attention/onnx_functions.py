@@ -22,7 +22,7 @@ from runtime.importers.function_text import (
     without_shapes,
 )
 
-_LOWEST = float(np.finfo(np.float32).min)
+LOWEST = float(np.finfo(np.float32).min)
 _MASKED = -10000.0  # what ONNX Runtime adds to scores that do not count
 EPSILON = 1e-12
 
@@ -52,7 +52,7 @@ def later_keys(queries: int, keys: int) -> str:
     """`later`: what hides the keys behind each query, the last of which stands at the last key."""
     past = keys - queries
     places = ", ".join(
-        "0" if key <= query + past else f"{_LOWEST:.9g}" for query in range(queries) for key in range(keys)
+        "0" if key <= query + past else f"{LOWEST:.9g}" for query in range(queries) for key in range(keys)
     )
     return f"later = Constant <value = float[{queries}, {keys}] {{{places}}}> () "
 

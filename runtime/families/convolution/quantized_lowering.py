@@ -48,11 +48,9 @@ _MOST_TAPS = 2**24 // (255 * 128)  # of a depthwise window, so that floats hold 
 _MIN_MACS = 64
 # The filters' transform of Winograd's F(4x4, 3x3) in integers, whose sums of products are known within 25 bits.
 _INTEGER_FILTERS = np.array([[6, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 6]], np.float64)
-_WIDE, _MOST_OF_A_SIGN = (
-    16,
-    2**25 // 255,
-)  # channels that are brought together (cpu_quantized.h); of a channel's weights
-_MOST_RESULT = 2**30
+_MOST_OF_A_SIGN = 2**25 // 255  # that the weights of a channel and a sign may sum to there
+_WIDE = 16  # channels that are brought together (cpu_quantized.h)
+_MOST_RESULT = 2**30  # that BYTES_BOUNDED tells of
 _MOST_OF_A_PAIR = 128  # that a pair of weights of one sign may sum to, so that 16 bits hold its products with bytes
 
 
