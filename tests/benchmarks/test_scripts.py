@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import instructions, ports, sizes
+from benchmarks import in_order, instructions, ports, sizes
 from benchmarks.reporting import fill, in_a_process, spent
 from benchmarks.scaling import durations, ideal_s
 from benchmarks.sizes import Choice
@@ -115,17 +115,82 @@ def test_loops_are_runs_that_end_where_they_began() -> None:
     assert ports.largest([loop, ports.Loop("first", loop.lines[:2])]) == [loop]
 
 
+def test_unrolled_runs_of_loops_with_branches_are_looked_at() -> None:
+    body = "\tfmla\tv0.4s, v4.4s, v5.4s\n" * ports.UNROLLED_PRODUCTS
+    (run,) = ports.loops(f"third:\n.LBB2_1:\n{body}\t//APP\n\tb.ne\t.LBB2_3\n\tb\t.LBB2_1\n")
+    assert (run.function, run.whole, len(run.lines)) == ("third", False, ports.UNROLLED_PRODUCTS + 1)
+
+
+ADD = "fadd v%d.4s, v%d.4s, v31.4s"
+MEASURED = {  # on a Cortex-A53: benchmarks/in_order.py
+    "ldr q0, [x1]": 2,
+    f"ldr q0, [x1]; {ADD % (2, 0)}": 5,
+    f"ldr q0, [x1]; ldr q1, [x1]; {ADD % (2, 0)}": 5,
+    f"ldr q0, [x1]; ldr q1, [x1]; {ADD % (2, 1)}": 7,
+    f"ldp q0, q1, [x1]; {ADD % (2, 1)}": 7,
+    f"ldp q0, q1, [x1]; ldp q2, q3, [x1]; {ADD % (4, 2)}": 9,
+    f"ldp q0, q1, [x1]; ldp q2, q3, [x1]; {ADD % (4, 3)}": 11,
+    f"ldr d0, [x1]; {ADD % (2, 0)}": 4,
+    f"ldr d0, [x1]; {ADD % (2, 2)}": 2,
+    f"{ADD % (2, 2)}; ldr d0, [x1]": 2,
+    "fadd v2.2s, v2.2s, v2.2s; ldr d0, [x1]": 1,
+    f"ldr x0, [x1]; {ADD % (2, 2)}": 2,
+    f"{ADD % (2, 2)}; ldr x0, [x1]": 1,
+    "ldr d0, [x1]; ins v1.d[1], x0": 1,
+    f"ins v0.d[1], x0; {ADD % (2, 0)}": 3,
+    "ldp d0, d1, [x1]": 2,
+    f"stp q0, q1, [x1]; {ADD % (2, 2)}": 3,
+    f"str q1, [x1]; {ADD % (2, 2)}": 2,
+}
+
+
+@pytest.mark.parametrize("code", MEASURED)
+def test_a_core_in_order_issues_as_was_measured(code: str) -> None:
+    assert in_order.issue([in_order.parse(line) for line in code.split("; ")]) == MEASURED[code]
+
+
+def test_a_compiled_loop_takes_as_long_as_was_measured() -> None:
+    """An iteration of y = a x + b in place, on eight floats."""
+    sums = [f"f{name} v{i}.4s, v{i}.4s, v{by}" for name, by in (("mul", "2.s[0]"), ("add", "3.4s")) for i in (0, 1)]
+    count = ["add x9, x8, x10", "add x10, x10, #32", "cmp x10, x11"]
+    loop = [*count, "ldp q0, q1, [x9]", *sums, "stp q0, q1, [x9]", "b.ne .L1"]
+    assert in_order.cycles(loop) == 16
+
+
+def test_the_share_of_waits_is_that_of_loads_used_at_once() -> None:
+    load, sums = "\tldr\tq0, [x1], #16", [f"\tfmla\tv{i}.4s, v0.4s, v9.s[0]" for i in range(1, 5)]
+    assert ports.rules(ports.Loop("early", (load, *sums))) == pytest.approx((4 / 8, 2 / 8))
+    assert ports.rules(ports.Loop("late", (*sums[:2], load, *sums[2:]))) == pytest.approx((4 / 8, 2 / 8))
+    assert ports.rules(ports.Loop("unread", (load, *(line.replace("v0", "v8") for line in sums)))) == (4 / 6, 0)
+
+
+def near_loads(loop: ports.Loop) -> int:
+    """Loads with fewer than four multiply-adds before what is loaded is read."""
+    found = 0
+    for place, line in enumerate(loop.lines):
+        load, products = in_order.parse(line), 0
+        for later in loop.lines[place + 1 :] if load.is_load else ():
+            if in_order.parse(later).reads & load.writes.keys():
+                found += products < 4
+                break
+            products += later in loop.products
+    return found
+
+
 @pytest.mark.slow
-def test_the_largest_tiles_fill_the_units_of_cortex_a76() -> None:
+def test_the_largest_tiles_fill_the_units_of_cortex_a76_and_load_ahead() -> None:
     require("llvm-mca", "" if shutil.which("llvm-mca") else "no llvm-mca: apt install llvm")
     found = {
-        unit: ports.use("llvm-mca", "neoverse-n1", loop)
+        unit: loop
         for unit, assembly in ports.assemblies("arm64")
         for loop in ports.largest(list(ports.loops(assembly)))
         if LARGEST.get(unit) == loop.function
     }
     assert found.keys() == LARGEST.keys()
-    assert min(found.values()) > 0.9, found
+    for unit, loop in found.items():
+        assert ports.use("llvm-mca", "neoverse-n1", loop) > 0.9, unit
+        assert ports.rules(loop) == (pytest.approx(0.63, abs=0.03), 0), unit
+        assert near_loads(loop) <= 4, (unit, loop.lines)
 
 
 ROWS = [

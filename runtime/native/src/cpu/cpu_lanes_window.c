@@ -156,6 +156,9 @@ INLINE void row_compute(const rt_blocked_rows *rows, const float *const *under, 
 INLINE void row_compute_any(const rt_blocked_rows *rows, const float *const *under, int64_t row, bool grouped) {
     int stride = (int)rows->window->stride_w, dil = (int)rows->window->dil_w;
     int64_t column = 0, width = rows->window->out_w, out = row * width;
+    for (; MOST_OF(0) > LEAST && column + MOST <= width; column += MOST) {
+        neighbours_compute(rows, under, column, out + column, MOST, 0, stride, dil, grouped);
+    }
     for (; column + LEAST <= width; column += LEAST) {
         neighbours_compute(rows, under, column, out + column, LEAST, 0, stride, dil, grouped);
     }

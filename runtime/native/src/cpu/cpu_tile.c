@@ -334,7 +334,8 @@ INLINE void product_compute(const rt_tile *tile, int pixels, int blocks) {
         for (int p = 0; p < pixels; p++) x[p] = tile->rows[tap * RT_TILE_PIXELS + (uint32_t)p];
         uint32_t c = 0;
 #if defined(__aarch64__)
-        for (; c + (uint32_t)ways * LANES <= tile->depth; c += (uint32_t)ways * LANES) {
+        const uint32_t depth = tile->depth; /* what orders loads would have it loaded each time */
+        for (; c + (uint32_t)ways * LANES <= depth; c += (uint32_t)ways * LANES) {
             UNROLLED for (uint32_t k = 0; k < (uint32_t)ways; k++, w += LANES * row) {
                 by_lane_add(&sum[k][0][0], BLOCKS * PARTS, x, c + k * LANES, w, row, tile->block_stride, PARTS, pixels, blocks);
             }

@@ -81,25 +81,38 @@ INLINE lanes lanes_min(lanes a, lanes b) {
 INLINE lanes clamp(lanes value, lanes low, lanes high) { return lanes_min(high, lanes_max(low, value)); }
 
 #if defined(__aarch64__)
+/* Keeps what computes a value, and loads, on their side of others of these. */
+#define ORDERED(value) __asm__ volatile("" : "+w"(value) : : "memory")
+
 /* Adds the products of LANES columns, from c on, to sums[pixels][registers], which are `stride` apart: one load of each
  * pixel's inputs x, multiplied by lane. Weights w, of column c, follow each other `row` apart from column to column; of
- * their registers, an even number, each `parts` are neighbours, and `block` apart from the next. */
+ * their registers, two or four, each `parts` are neighbours, and `block` apart from the next.
+ *
+ * A core that runs in order waits for a load that is used at once, and some for a load that follows a multiply-add: so all
+ * weights of a column are loaded together, before the last two of the column before are multiplied. A single pixel has
+ * registers enough for the compiler to load further ahead. */
 INLINE void by_lane_add(lanes *sums, int stride, const float *const *x, uint32_t c, const float *w, int64_t row,
                         int64_t block, int parts, int pixels, int blocks) {
     const int registers = blocks * parts;
-    lanes inputs[8], next[2] = {load(w), load(w + LANES)}; /* ahead of its use, for which a core that runs in order would wait */
+    lanes inputs[8], weight[4], next[4];
+    UNROLLED for (int i = 0; i < registers; i++) next[i] = load(w + i / parts * block + i % parts * LANES);
     UNROLLED for (int p = 0; p < pixels; p++) inputs[p] = load(x[p] + c);
     UNROLLED for (int n = 0; n < LANES * registers; n += 2) {
-        lanes weight[2] = {next[0], next[1]};
-        int k = (n + 2) / registers, i = (n + 2) % registers;
-        const float *following = w + k * row + i / parts * block + i % parts * LANES;
-        if (k < LANES) next[0] = load(following), next[1] = load(following + LANES);
+        const int k = n / registers, first = n % registers;
+        UNROLLED for (int i = 0; i < registers && first == 0; i++) weight[i] = next[i];
+        UNROLLED for (int i = 0; i < registers && first == registers - 2 && k + 1 < LANES; i++) {
+            next[i] = load(w + (k + 1) * row + i / parts * block + i % parts * LANES);
+        }
+        UNROLLED for (int i = first; i < first + 2 && pixels > 1; i++) ORDERED(weight[i]);
         UNROLLED for (int p = 0; p < 2 * pixels; p++) {
-            sums[p / 2 * stride + n % registers + p % 2] += weight[p % 2] * inputs[p / 2][n / registers];
+            lanes *sum = &sums[p / 2 * stride + first + p % 2];
+            *sum += weight[first + p % 2] * inputs[p / 2][k];
+            if (pixels > 1) ORDERED(*sum);
         }
         __asm__ volatile("" ::: "memory"); /* keeps further weights from being loaded before there are registers */
     }
 }
+#undef ORDERED
 #endif
 
 /* Of each `run` lanes of two registers the first half, a's before b's; with `more` run / 2 the second. */
