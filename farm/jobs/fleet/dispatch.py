@@ -12,7 +12,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Generic, Protocol, TypeVar
 
@@ -48,6 +48,7 @@ class FleetOptions:
         spread: a job may be done by whichever unit of its SoC is free, instead of by each.
         round_limit_s: how long a round may go without progress before its unit counts as hanging; None: what the
             deployment file says, else by the model's work.
+        environment: variables of the farmrt that a unit is opened with; others that run there beside it have their own.
     """
 
     purpose: str = "farm"
@@ -58,6 +59,7 @@ class FleetOptions:
     fail_fast: bool = False
     spread: bool = False
     round_limit_s: float | None = None
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 FLEET = FleetOptions()
@@ -96,8 +98,9 @@ class LocalExecutor:
         self, unit: Unit, options: FleetOptions, progress: UnitProgress, interruption: Interruption
     ) -> AbstractContextManager[OpenUnit]:
         """The unit with farmrt on it, its lease held."""
+        limit_s, environment = options.round_limit_s, options.environment
         return open_unit(
-            unit, options.opencl, progress, options.purpose, options.wait_s, interruption, options.round_limit_s
+            unit, options.opencl, progress, options.purpose, options.wait_s, interruption, limit_s, environment
         )
 
     def note_failure(self, unit: Unit, error: FarmError) -> None:

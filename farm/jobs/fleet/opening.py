@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from farm.condition import steadiness, task_profile
@@ -31,6 +31,7 @@ def open_unit(
     wait_s: float = 0.0,
     interruption: Interruption | None = None,
     round_limit_s: float | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[OpenUnit]:
     """Connects to a unit, takes its lease, brings farmrt there and starts it.
 
@@ -42,6 +43,7 @@ def open_unit(
         wait_s: how long to wait for a unit that somebody else holds.
         interruption: ends, from another thread, what waits for the unit.
         round_limit_s: how long a round of a model may go without progress; None: by deployment file or work.
+        environment: variables of this farmrt, not of its twins.
     """
     interruption = interruption or Interruption()
     known = facts_cache.read(unit).facts
@@ -65,7 +67,7 @@ def open_unit(
         connection = UnitConnection(
             unit, transport, held, store, progress, library, profile, conditions, interruption, round_limit_s
         )
-        with connection.session() as session:
+        with connection.session(environment=environment) as session:
             yield OpenUnit(connection, session)
 
 

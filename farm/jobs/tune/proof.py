@@ -10,6 +10,7 @@ from farm.artifacts import ModelRecord
 from farm.config.execution import Execution
 from farm.jobs.compare.interleaved import (
     DEFAULTS,
+    LEAST_LOOK,
     Effort,
     Pairs,
     PlanMeasurement,
@@ -28,12 +29,13 @@ from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome
-from runtime.statistics.ratios import Ratio
+from runtime.statistics.ratios import Ratio, chance_of_pairs
 from tuner.budget import Deadline
 
 ONE_EACH = Effort(processes=1, turns=4)  # where there is no gain to make sure of
 NOTHING_TO_PROVE_S = 5.0  # after which a model whose rounds take seconds is not run again for it
 LEAST_GAIN = 0.01  # of the time of what it replaces
+PLAIN_CHANCE = 0.0005  # below it a gain needs no second proof: chance makes a tuning look so good once in 2000
 TOO_LITTLE = "the launches that win save {:.1%} of the time, of which no proof would make sure"
 UNCONFIRMED = "a second proof did not confirm the gain"
 THE_SAME = "the search found what is in force"
@@ -66,6 +68,12 @@ class Proof:
     def gain_on_incumbent(self) -> Ratio | None:
         """New over what was in force."""
         return self.new.over(self.incumbent) if self.incumbent else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its pairs leave next to no doubt that the new way gains LEAST_GAIN and more over each other."""
+        others = [self.default, *([self.incumbent] if self.incumbent else [])]
+        return all(is_plain_gain(self.new.pairs_over(other)) for other in others)
 
     def evidence(self, tuned: ModelTuning) -> ModelRecord:
         """For the manifest."""
@@ -154,6 +162,11 @@ def is_hopeless(ratios: Sequence[Ratio], most_ratio: float = 1.0) -> bool:
     return any(ratio.value > most_ratio - LEAST_GAIN / 2 for ratio in ratios)
 
 
+def is_plain_gain(pairs: Pairs) -> bool:
+    """Whether chance hardly ever shows such pairs where no more than LEAST_GAIN is gained."""
+    return len(pairs) >= LEAST_LOOK and chance_of_pairs(pairs, [1.0 - LEAST_GAIN] * len(pairs)) <= PLAIN_CHANCE
+
+
 def gains(default: PlanMeasurement, incumbent: PlanMeasurement | None, new: PlanMeasurement) -> dict[str, Ratio | None]:
     """New over each that was measured, by its name in reasons; None where too few processes ran to tell."""
     others = {"the default": default} | ({"what is in force": incumbent} if incumbent else {})
@@ -234,11 +247,11 @@ def shortfall(ratio: Ratio, name: str, most_ratio: float = 1.0) -> str:
 
 
 def proved_again(first: Proof, prove_again: Callable[[], Proof]) -> Proof:
-    """A proof that found a gain, made once more: among many tunings chance makes one in fifty look better.
+    """A proof that found a gain, made once more unless that is plain: of many tunings chance makes one in fifty better.
 
     The second has its own processes, so that its figures owe nothing to having been chosen.
     """
-    if first.outcome != TuneOutcome.NEW:
+    if first.outcome != TuneOutcome.NEW or first.is_plain:
         return first
     second = prove_again()
     if second.outcome == TuneOutcome.NEW:

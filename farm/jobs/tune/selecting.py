@@ -57,7 +57,7 @@ from tuner.journal import Journal
 
 BUDGET_SHARE = 0.25  # of the device time for a model: the rest is for tuning the kernels of the chosen plan
 MOST_SHARES = 2  # of that size, one for each precision that is allowed
-BATCH = 8  # launches of one trial plan: all of its programs are built before the first is timed
+BATCH = 8  # launches timed before the next look for the cheapest plan, at the least: half of those that it lacks
 DOUBT = 3.0  # what nobody has timed may take so much longer than modelled, or so much less
 PLANS = 2  # a budget that may grow covers the launches of the plan in force, and as many others
 LEAST_PEAKS_S = 0.1  # device time in which it is worth beginning with the peaks
@@ -343,9 +343,10 @@ class Selecting:
                 precisions, new = self._needed(candidates, known, asked)
                 if not new or trials[precisions].is_over():
                     break
-                self.opened.progress.stage(f"{self.prepared.name}: measuring {len(new[:BATCH])} of {len(new)} launches")
-                asked |= set(new[:BATCH])
-                trials[precisions].time(nodes_with(new[:BATCH], candidates[precisions]))
+                batch = new[: max(BATCH, len(new) // 2)]
+                self.opened.progress.stage(f"{self.prepared.name}: measuring {len(batch)} of {len(new)} launches")
+                asked |= set(batch)
+                trials[precisions].time(nodes_with(batch, candidates[precisions]))
                 known = known.with_measured(trials[precisions].ms)
             in_force = self._now
             unknown = [key for key in map(cost_key, before) if key not in known.measured and key not in asked]

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from farm.config import deployment, inventory
+from farm.farmrt.session import Session
 from farm.jobs.fleet.opening import open_unit
 from farm.jobs.models.prepare import prepare
 from farm.jobs.tune import proof, search
+from farm.jobs.tune.job import SEARCH_ENVIRONMENT
 from farm.jobs.tune.trials import UnitTrials, trials_on
 from farm.model import fetch
 from farm.rows.tune import TuneRow
@@ -72,6 +74,23 @@ def test_tuning_leaves_two_files_that_are_used(farm: CallFarm, monkeypatch: pyte
     assert len(known["launches"]) == row["launches"] and all(each["reason"] for each in known["launches"])
     _check_run_uses(farm)
     _check_artifact_commands(farm, tuned_file, kernels_file)
+
+
+def test_candidates_are_timed_with_equal_shares_and_the_proof_runs_as_models_do(
+    farm: CallFarm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PlayedTuning(monkeypatch, trial_s=0.2)
+    environments: list[dict[str, str]] = []
+    begin = Session.__init__
+
+    def noted(session: Session, *given: Any, **more: Any) -> None:
+        begin(session, *given, **more)
+        environments.append(dict(given[2]))
+
+    monkeypatch.setattr(Session, "__init__", noted)
+    tuned_row(farm, "--budget", "3", "--no-selection")
+    assert [each for each in environments if each] == [SEARCH_ENVIRONMENT]
+    assert {} in environments, "the processes of the proof"
 
 
 def _check_run_uses(farm: CallFarm) -> None:

@@ -1,5 +1,6 @@
 """The proof of a tuning on equals: how often its intervals cover 1, and how often chance alone publishes a table."""
 
+import dataclasses
 import operator
 
 import numpy as np
@@ -7,7 +8,17 @@ import pytest
 
 from farm.farmrt.answers import LoadAnswer
 from farm.jobs.compare.interleaved import LEAST_LOOK, Effort, PlanMeasurement
-from farm.jobs.tune.proof import gains, is_decided, is_hopeless, tuning_outcome
+from farm.jobs.tune.proof import (
+    LEAST_GAIN,
+    Proof,
+    gains,
+    is_decided,
+    is_hopeless,
+    is_plain_gain,
+    proved_again,
+    tuning_outcome,
+)
+from farm.jobs.validate import Validation
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome
@@ -114,3 +125,33 @@ def test_what_is_in_force_and_was_measured_too_seldom_is_not_replaced() -> None:
     outcome, reason = decided(enough, None)
     assert outcome == TuneOutcome.KEPT and reason.startswith("the budget was spent")
     assert is_new(enough)
+
+
+@pytest.mark.parametrize("kind", ["normal", "heavy tails"])
+@pytest.mark.parametrize("size", [0.002, 0.01])
+def test_a_gain_that_needs_no_second_proof_is_hardly_ever_chance(kind: str, size: float) -> None:
+    """Looked at after each process from the sixth on; of 5 % that are gained most are plain."""
+    random = np.random.default_rng(int(1000 * size))
+
+    def share_of_plain(gain: float, tries: int) -> float:
+        shape = (tries, PROCESSES)
+        effects = random.normal(0, 1, shape) if kind == "normal" else random.standard_t(3, shape) / 3**0.5
+        drawn = np.exp(2**0.5 * size * effects) * (1 - gain)
+        looks = range(LEAST_LOOK, PROCESSES + 1)
+        return sum(any(is_plain_gain(pairs[:count]) for count in looks) for pairs in drawn.tolist()) / tries
+
+    assert share_of_plain(LEAST_GAIN, TRIES) < 0.005
+    assert share_of_plain(0.05, TRIES // 10) > 0.6
+    assert not is_plain_gain([0.9] * (LEAST_LOOK - 1))
+
+
+def test_only_a_gain_in_doubt_is_proved_again() -> None:
+    slow, fast, hardly = (((ms,) for ms in times) for times in ([100.0] * 6, [95.0, 94.0] * 3, [98.0, 97.0, 99.5] * 2))
+    default, plain, doubtful = (
+        PlanMeasurement(LoadAnswer.model_construct(), 1.0, {}, tuple(times)) for times in (slow, fast, hardly)
+    )
+    validation = Validation(WELL)
+    proofs = [Proof(TuneOutcome.NEW, "", WELL, validation, default, None, new, COOL) for new in (plain, doubtful)]
+    again = dataclasses.replace(proofs[1], outcome=TuneOutcome.KEPT, reason="no gain")
+    assert proved_again(proofs[0], lambda: again) is proofs[0]
+    assert proved_again(proofs[1], lambda: again).outcome == TuneOutcome.KEPT

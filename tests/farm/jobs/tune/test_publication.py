@@ -37,6 +37,7 @@ class Planted:
         self.new_ms = self.in_force_ms = DEFAULT_MS
         self.promised_ns = 900.0  # of each launch, instead of 1000 by default
         self.second_ms = 0.0  # what the new takes in a second proof, if not the same
+        self.jitter = 0.0  # by what share every other process of the new is slower, and the others faster
         self.throttled, self.wrong, self.error = "", False, None
         self.local_size = OTHER_SIZE
         self.ways: list[int] = []
@@ -67,12 +68,12 @@ class Planted:
         between = [self.in_force_ms] if len(measured) == 3 else []
         times = [DEFAULT_MS, *between, self.new_ms][-len(measured) :]
         assert not each.ways[0].tuned or len(measured) == 1
-        return [self.planted(*planted) for planted in zip(measured, times, strict=True)], Throttling(
-            throttled=self.throttled
-        )
+        jitters = [0.0] * (len(measured) - 1) + [self.jitter]
+        planted = [self.planted(*each) for each in zip(measured, times, jitters, strict=True)]
+        return planted, Throttling(throttled=self.throttled)
 
-    def planted(self, measured: PlanMeasurement, time_ms: float) -> PlanMeasurement:
-        processes = tuple((time_ms * (1 + number / 1000),) for number in range(12))
+    def planted(self, measured: PlanMeasurement, time_ms: float, jitter: float) -> PlanMeasurement:
+        processes = tuple((time_ms * (1 + number / 1000 + jitter * (-1) ** number),) for number in range(12))
         outputs = {name: value + float(self.wrong) for name, value in measured.outputs.items()}
         return dataclasses.replace(measured, processes_ms=processes, outputs=outputs)
 
@@ -129,7 +130,7 @@ def test_programs_are_built_once_at_the_first_start_of_the_default(
     first, *others = answers
     assert first.kernels and first.kernels.built > 0 and row["default_init_ms"] == first.init_ms
     used = [each.kernels for each in others if each.kernels]
-    assert len(used) > 4, "of the trials, the artifacts, and the processes of both proofs"
+    assert len(used) > 4, "of the trials, the artifacts, and the processes of the proof"
     assert all(each.built == 0 for each in used) and sum(each.loaded > 0 for each in used) > 4
 
 
@@ -153,11 +154,11 @@ def test_what_promises_next_to_nothing_runs_once(planted: Planted, capsys: pytes
 def test_a_gain_that_a_second_proof_does_not_find_is_not_published(
     planted: Planted, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    planted.new_ms, planted.second_ms = 8.0, 9.99
+    planted.new_ms, planted.second_ms, planted.jitter = 9.6, 9.99, 0.025
     row = tune(capsys)
     assert (planted.ways, row["outcome"]) == ([2, 2], "kept") and OTHER_SIZE not in local_sizes()
-    assert row["outcome_reason"].startswith("a second proof did not confirm the gain: faster than the default by less")
-    assert row["gain_percent"] == pytest.approx(0.1), "the gain that was not chosen for its size"
+    assert row["outcome_reason"].startswith("a second proof did not confirm the gain: not faster than the default")
+    assert row["gain_percent"] == pytest.approx(0.1, abs=0.1), "the gain that was not chosen for its size"
 
 
 def test_a_table_must_beat_the_one_in_force(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,7 +174,7 @@ def test_a_table_must_beat_the_one_in_force(planted: Planted, capsys: pytest.Cap
     planted.new_ms = 7.0
     assert tune(capsys)["outcome"] == "new"
     assert local_sizes() == {(2, 1, 1)}
-    assert planted.ways == [2, 2, 3, 3, 3]
+    assert planted.ways == [2, 3, 3], "what is plain is proved once"
 
 
 def test_the_same_table_again_is_kept(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,7 +183,7 @@ def test_the_same_table_again_is_kept(planted: Planted, capsys: pytest.CaptureFi
     before = files()
     row = tune(capsys)
     assert (row["outcome"], row["outcome_reason"]) == ("kept", proof.THE_SAME)
-    assert files() == before and planted.ways == [2, 2, 2], "nothing is proved again"
+    assert files() == before and planted.ways == [2, 2], "nothing is proved again"
 
 
 def test_a_search_that_tunes_nothing_loses_nothing(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
