@@ -101,19 +101,25 @@ static rt_blocked_tile chunk_tile(const division *all, const rt_blocked_tile *wh
     return rt_conv_without_function(tile);
 }
 
-/* Lets a chunk of the weights pass over all tiles of a share, each of the first of which brings a block of those after it. */
+/* Computes tile number i of a share and moves to the next. */
+static inline void tile_run(const division *all, const rt_conv_share *own, rt_blocked_tile *tile, int64_t i) {
+    int64_t block = all->turns.block;
+    tile->pixels = (uint32_t)(own->width + (i < own->wider));
+    all->product(tile);
+    tile->y += tile->pixels * block;
+    if (tile->residual != NULL) tile->residual += tile->pixels * block;
+    tile->rows += all->turns.taps * RT_BLOCKED_PIXELS;
+}
+
+/* Lets a chunk of the weights pass over all tiles of a share; the first of them each ask for a block of what follows. */
 static void chunk_run(const division *all, const rt_conv_share *own, rt_blocked_tile tile) {
-    int64_t block = all->turns.block, ahead = tile.ahead;
+    int64_t block = all->turns.block, i = 0;
+    int64_t asking = tile.ahead == 0 ? 0 : own->tiles < tile.blocks ? own->tiles : tile.blocks;
     tile.rows = own->rows;
     tile.y += own->first_pixel * block;
     if (tile.residual != NULL) tile.residual += own->first_pixel * block;
-    for (int64_t i = 0; i < own->tiles; i++, tile.rows += all->turns.taps * RT_BLOCKED_PIXELS) {
-        tile.pixels = (uint32_t)(own->width + (i < own->wider));
-        tile.ahead = ahead != 0 && i < tile.blocks ? ahead + i * tile.weights_stride : 0;
-        all->product(&tile);
-        tile.y += tile.pixels * block;
-        if (tile.residual != NULL) tile.residual += tile.pixels * block;
-    }
+    for (; i < asking; i++, tile.ahead += tile.weights_stride) tile_run(all, own, &tile, i);
+    for (tile.ahead = 0; i < own->tiles; i++) tile_run(all, own, &tile, i);
 }
 
 /* Every block of the share over all its tiles, some at a time: as many each time, or one less. */
