@@ -145,6 +145,10 @@ CONVOLUTIONS = {
     "groups": Convolution((64, 96), (6, 7), pads=SAME, groups=2, batch=2, residual=True),
     "first 3x3 stride 2": Convolution((3, 34), (21, 19), stride=(2, 2), pads=SAME, first=1, activation=RELU6),
     "first 3x3 stride 2, NHWC": Convolution((3, 34), (21, 19), stride=(2, 2), pads=SAME, first=2, activation=RELU6),
+    "first of few outputs, NHWC": Convolution(
+        (3, 24), (9, 40), stride=(2, 2), pads=(0, 0, 1, 1), first=2, activation=RELU6
+    ),
+    "first of few outputs, wide": Convolution((2, 7), (6, 27), pads=SAME, first=1, residual=True),
     "first 5x3 dilated, NHWC": Convolution(
         (4, 20), (11, 9), (5, 3), pads=(2, 1, 0, 3), dilation=(1, 2), first=2, batch=2
     ),
@@ -164,6 +168,10 @@ CONVOLUTIONS = {
     "depthwise narrow": Convolution((16, 16), (3, 2), pads=SAME, depthwise=True),
     "depthwise column": Convolution((16, 16), (6, 1), pads=SAME, depthwise=True),
     "depthwise wide": Convolution((16, 16), (24, 29), pads=SAME, depthwise=True, residual=True),
+    "depthwise of sevens": Convolution((24, 24), (5, 14), pads=SAME, depthwise=True, residual=True, activation=RELU6),
+    "depthwise of sevens, stride 2": Convolution((8, 8), (9, 28), stride=(2, 2), pads=(0, 0, 1, 1), depthwise=True),
+    "depthwise 5x5 of sevens": Convolution((16, 16), (6, 21), (5, 5), pads=(2, 3, 2, 1), depthwise=True, batch=2),
+    "depthwise 5x5 of sevens, stride 2": Convolution((8, 8), (9, 27), (5, 5), (2, 2), (1, 2, 2, 2), depthwise=True),
     "depthwise wide stride 2": Convolution((8, 8), (41, 43), stride=(2, 2), pads=(0, 1, 1, 0), depthwise=True),
     "depthwise 5x5 stride 2": Convolution((8, 8), (9, 21), (5, 5), (2, 2), (1, 2, 2, 1), depthwise=True),
     "depthwise 7x3 stride 3": Convolution((8, 8), (13, 17), (7, 3), (1, 3), (3, 0, 3, 2), (1, 2), depthwise=True),

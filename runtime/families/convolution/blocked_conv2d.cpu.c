@@ -14,8 +14,6 @@
 #include "../../native/src/cpu/cpu_half.h"
 #include "blocked_convolution.h"
 
-enum { WEIGHT_BYTES = 48 << 10 };
-
 static const float zeros[16];
 
 /* A call with its division into turns. */
@@ -32,7 +30,7 @@ typedef struct {
 static uint64_t floats_bytes(const rt_cpu_call *call, const rt_conv_dims *d) {
     uint64_t block = call->codes.block, taps = rt_product3(d->k_h, d->k_w, 1);
     uint64_t bytes = rt_product(taps, RT_BLOCKED_BLOCKS * block * block * sizeof(float));
-    return bytes > WEIGHT_BYTES ? bytes : WEIGHT_BYTES;
+    return bytes > RT_BLOCKED_WEIGHT_BYTES ? bytes : RT_BLOCKED_WEIGHT_BYTES;
 }
 
 /* The loops in half that a call asks for; NULL: none, or the CPU has no such arithmetic. */
@@ -91,7 +89,10 @@ static rt_blocked_tile chunk_tile(const division *all, const rt_blocked_tile *wh
     tile.offset = first / block * all->turns.x_plane;
     if (tile.halves == NULL) {
         tile.weights += first * block;
+        if (rest > all->chunk) tile.ahead = all->chunk * block;
+        else if (tile.ahead != 0) tile.ahead -= first * block;
     } else {
+        tile.ahead = 0;
         tile.halves += first * block;
         if (!all->in_half) weights_widen(&tile, block, floats);
     }
@@ -100,18 +101,25 @@ static rt_blocked_tile chunk_tile(const division *all, const rt_blocked_tile *wh
     return rt_conv_without_function(tile);
 }
 
-/* Lets a chunk of the weights pass over all tiles of a share. */
-static void chunk_run(const division *all, const rt_conv_share *own, rt_blocked_tile tile) {
+/* Computes tile number i of a share and moves to the next. */
+static inline void tile_run(const division *all, const rt_conv_share *own, rt_blocked_tile *tile, int64_t i) {
     int64_t block = all->turns.block;
+    tile->pixels = (uint32_t)(own->width + (i < own->wider));
+    all->product(tile);
+    tile->y += tile->pixels * block;
+    if (tile->residual != NULL) tile->residual += tile->pixels * block;
+    tile->rows += all->turns.taps * RT_BLOCKED_PIXELS;
+}
+
+/* Lets a chunk of the weights pass over all tiles of a share; the first of them each ask for a block of what follows. */
+static void chunk_run(const division *all, const rt_conv_share *own, rt_blocked_tile tile) {
+    int64_t block = all->turns.block, i = 0;
+    int64_t asking = tile.ahead == 0 ? 0 : own->tiles < tile.blocks ? own->tiles : tile.blocks;
     tile.rows = own->rows;
     tile.y += own->first_pixel * block;
     if (tile.residual != NULL) tile.residual += own->first_pixel * block;
-    for (int64_t i = 0; i < own->tiles; i++, tile.rows += all->turns.taps * RT_BLOCKED_PIXELS) {
-        tile.pixels = (uint32_t)(own->width + (i < own->wider));
-        all->product(&tile);
-        tile.y += tile.pixels * block;
-        if (tile.residual != NULL) tile.residual += tile.pixels * block;
-    }
+    for (; i < asking; i++, tile.ahead += tile.weights_stride) tile_run(all, own, &tile, i);
+    for (tile.ahead = 0; i < own->tiles; i++) tile_run(all, own, &tile, i);
 }
 
 /* Every block of the share over all its tiles, some at a time: as many each time, or one less. */
@@ -131,6 +139,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
         whole.tap_stride = all->tap_stride;
         whole.weights_stride = turns->taps * all->tap_stride;
         whole.blocks = (uint32_t)(blocks / passes + (pass < blocks % passes));
+        if (block + whole.blocks < turns->d.groups * turns->out_blocks) whole.ahead = whole.blocks * whole.weights_stride;
         for (int64_t channel = 0; channel < turns->d.in_c; channel += all->chunk) {
             chunk_run(all, &own, chunk_tile(all, &whole, channel, floats));
         }
@@ -155,7 +164,8 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
     uint32_t tile_pixels = all.in_half ? half->pixels : is_few ? kernels->few_pixels : kernels->pixels;
     all.turns = rt_conv_turns_divide(call, workers, x, tile_pixels, (uint32_t)all.tile_blocks);
     int64_t block = all.turns.block, bytes = all.turns.taps * all.tile_blocks * block * block * (int64_t)sizeof(float);
-    all.chunk = (WEIGHT_BYTES / bytes > 1 ? WEIGHT_BYTES / bytes : 1) * block;
+    int64_t most = (int64_t)kernels->weight_bytes;
+    all.chunk = (most / bytes > 1 ? most / bytes : 1) * block;
     if (all.in_half) all.chunk = (int64_t)rt_ceil_div(RT_HALF_PRODUCTS, (uint64_t)(all.turns.taps * block)) * block;
     all.tap_stride = is_few ? all.turns.in_blocks * block : d.in_c * block;
     if (is_few) all.chunk = d.in_c;

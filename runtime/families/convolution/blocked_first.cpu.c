@@ -113,7 +113,7 @@ static void offsets_fill(const division *all, int32_t *offsets) {
 
 /* One tile of a row of outputs. `whole` is at the first pixel of the image. */
 static void tile_run(const division *all, const share *own, const rt_blocked_tile *whole, int64_t row, int64_t column) {
-    const void *rows[RT_BLOCKED_PIXELS];
+    const void *rows[2 * RT_BLOCKED_PIXELS];
     rt_blocked_tile tile = *whole;
     int64_t offset = (row * all->d.out_w + column) * all->call->codes.block;
     const float *x = own->copy + (row - own->first_row) * all->d.stride_h * (int64_t)all->turns.columns * all->pixel;
@@ -124,13 +124,19 @@ static void tile_run(const division *all, const share *own, const rt_blocked_til
     all->kernels->first(&tile);
 }
 
+/* Pixels of the next tile of a row, of which `left` are to be computed. */
+static int64_t tile_pixels(const division *all, uint32_t blocks, int64_t left) {
+    int64_t width = all->d.out_w, least = all->kernels->pixels;
+    int64_t most = 2 * blocks <= all->kernels->blocks ? all->kernels->first_pixels : least;
+    return width >= most && left > least ? most : width >= least ? least : 1;
+}
+
 /* One row of outputs in whole tiles, of which the last may overlap the one before; a short row pixel by pixel. */
 static void row_run(const division *all, const share *own, rt_blocked_tile *tile, int64_t row) {
-    int64_t width = all->d.out_w, step = all->kernels->pixels;
-    if (width < step) step = 1;
-    tile->pixels = (uint32_t)step;
-    for (int64_t column = 0; column < width; column += step) {
-        tile_run(all, own, tile, row, column + step <= width ? column : width - step);
+    int64_t width = all->d.out_w;
+    for (int64_t column = 0; column < width; column += tile->pixels) {
+        tile->pixels = (uint32_t)tile_pixels(all, tile->blocks, width - column);
+        tile_run(all, own, tile, row, column + tile->pixels <= width ? column : width - tile->pixels);
     }
 }
 

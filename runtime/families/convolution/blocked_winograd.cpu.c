@@ -185,8 +185,10 @@ static void point_products(const division *all, const share *own, int64_t point,
                             .a = -INFINITY,
                             .b = INFINITY};
     const void *rows[RT_BLOCKED_PIXELS];
+    bool foresees = !all->call->codes.weight_bits && point + 1 < all->points;
     tile.rows = rows;
-    for (int64_t first = 0; first < own->tiles; first += width) {
+    for (int64_t first = 0, i = 0; first < own->tiles; first += width, i++) {
+        tile.ahead = foresees && i < blocks ? (all->out_blocks + i) * depth : 0; /* the next point's */
         tile.pixels = (uint32_t)smaller((uint64_t)width, (uint64_t)(own->tiles - first));
         for (uint32_t p = 0; p < tile.pixels; p++) rows[p] = inputs + (first + p) * all->block;
         tile.y = sums + first * all->block;

@@ -23,6 +23,7 @@ struct rt_winograd_product;
 struct rt_winograd_sums;
 
 enum { RT_BLOCKED_PIXELS = 6, RT_BLOCKED_BLOCKS = 4, RT_WINOGRAD_ALPHA = 6 };
+enum { RT_BLOCKED_WEIGHT_BYTES = 128 << 10 }; /* the most weight_bytes */
 enum { RT_FEW_CHANNELS = 4 }; /* outputs of a convolution whose lanes are better filled with inputs */
 
 /* A window that slides over planes. A value. */
@@ -44,6 +45,7 @@ typedef struct {
     const uint16_t *halves;             /* weights in half, of which the caller makes floats first, unless the loops
                                          * compute in half; NULL: none */
     int64_t tap_stride, weights_stride; /* elements from one t, and one b, to the next */
+    int64_t ahead;                      /* elements from a weight to one that a later tile needs; 0: of none is known */
     uint32_t pixels, blocks;            /* at least 1, at most what the kernels say */
     const float *bias, *residual;       /* NULL: none; the residual lies like y */
     float *y;
@@ -120,12 +122,15 @@ typedef struct {
 /* The loops for one instruction set and block. A value, of which all are constants. */
 typedef struct {
     uint32_t pixels, blocks; /* the best size of a tile, at most RT_BLOCKED_PIXELS and RT_BLOCKED_BLOCKS */
+    uint32_t weight_bytes;   /* so many of a tile's stay in the cache while it goes over an image */
     void (*product)(const rt_blocked_tile *tile);
     /* a tile of one block and up to `few_pixels` pixels, of RT_FEW_CHANNELS channels at most, whose weights are
      * [output][t][c], c filled up to whole blocks; inputs behind the last one are multiplied by zeros */
     uint32_t few_pixels;
     void (*few)(const rt_blocked_tile *tile);
-    /* a tile of 1 or `pixels` pixels whose inputs lie anywhere: rows[p][offsets[i]] * weights[b][i][lane], i < taps */
+    /* a tile of 1 or `pixels` pixels, or `first_pixels` where it has no more than half the `blocks`, whose inputs lie
+     * anywhere, those of a pixel equally far from those of the next: rows[p][offsets[i]] * weights[b][i][lane], i < taps */
+    uint32_t first_pixels; /* at most twice RT_BLOCKED_PIXELS */
     void (*first)(const rt_blocked_tile *tile);
     void (*depthwise)(const rt_blocked_rows *rows);
     void (*pool)(const rt_blocked_rows *rows);

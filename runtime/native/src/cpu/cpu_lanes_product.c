@@ -16,6 +16,13 @@
 #define REGISTERS 4
 #endif
 #define BLOCKS (REGISTERS * LANES / RT_BLOCK)
+/* Those of a first layer's tile of half the blocks. */
+enum { FIRST_PIXELS = BLOCKS == 4 ? 2 * PIXELS : PIXELS };
+
+/* CPUs with the widest registers have an L2 of half a MB and more, whose loads are as fast as products need weights that are
+ * there. All of x86's ask for those that are needed next: that is free while products wait for multiplications, as they
+ * do not where there are FEW pixels. */
+enum { WEIGHT_BYTES = LANES == 16 ? RT_BLOCKED_WEIGHT_BYTES : 48 << 10, FEW = 3, IN_L2 = 2, LINE = 16 };
 
 /* Where a register of a tile is stored, from its first element on. */
 INLINE int64_t place(int64_t plane, int pixel, int i) {
@@ -81,6 +88,11 @@ INLINE void tap_add(lanes (*sum)[PIXELS][BLOCKS * PARTS], const float *const *x,
     for (; c < count; c++) channel_add(sum[0], x, w, stride, c, pixels, blocks);
 }
 
+/* Asks for the weights of a block of outputs and one of inputs. */
+INLINE void block_ask(const float *w) {
+    _Pragma("GCC unroll 1") for (int i = 0; i < RT_BLOCK * RT_BLOCK; i += LINE) __builtin_prefetch(w + i, 0, IN_L2);
+}
+
 /* Whether all pixels of a tap lie in the padding. */
 INLINE bool tap_is_outside(const rt_blocked_tile *tile, const void *const *rows, int pixels) {
     bool outside = true;
@@ -104,6 +116,7 @@ INLINE void tile_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
         for (uint32_t c = 0; c < tile->channels; c += RT_BLOCK, offset += tile->plane, w += RT_BLOCK * RT_BLOCK) {
             const float *x[PIXELS];
             uint32_t count = tile->channels - c < RT_BLOCK ? tile->channels - c : RT_BLOCK;
+            if (LANES >= 8 && pixels > FEW && (blocks > 1 || BLOCKS == 1) && tile->ahead != 0) block_ask(w + tile->ahead);
             UNROLLED for (int p = 0; p < pixels; p++) x[p] = rows[p] == tile->zeros ? rows[p] : (const float *)rows[p] + offset;
             tap_add(sum, x, w, tile->weights_stride, count, pixels, blocks, (uint32_t)ways);
         }
@@ -114,19 +127,23 @@ INLINE void tile_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
     sums_store(tile, sum[0], pixels, blocks);
 }
 
-/* The same of inputs that lie anywhere, at the same offsets from each pixel. */
+/* The same of inputs that lie anywhere, at the same offsets from each pixel; more pixels than PIXELS are equally far apart,
+ * since there are no registers for a pointer to each. */
 INLINE void first_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
-    lanes sum[PIXELS][BLOCKS * PARTS];
+    lanes sum[FIRST_PIXELS][BLOCKS * PARTS];
     const float *x[PIXELS], *w = tile->weights;
+    const int64_t step = pixels > 1 ? (const float *)tile->rows[1] - (const float *)tile->rows[0] : 0;
     sums_start(tile, sum, pixels, blocks);
-    UNROLLED for (int p = 0; p < pixels; p++) x[p] = tile->rows[p];
+    UNROLLED for (int p = 0; p < PIXELS && p < pixels; p++) x[p] = tile->rows[p];
     for (uint32_t t = 0; t < tile->taps; t++, w += RT_BLOCK) {
         lanes weight[BLOCKS * PARTS];
         UNROLLED for (int i = 0; i < blocks * PARTS; i++) {
             weight[i] = load(w + i / PARTS * tile->weights_stride + i % PARTS * LANES);
         }
+        const float *at = x[0] + tile->offsets[t];
         UNROLLED for (int p = 0; p < pixels; p++) {
-            UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[p][i] += weight[i] * x[p][tile->offsets[t]];
+            float input = pixels > PIXELS ? at[p * step] : x[p][tile->offsets[t]];
+            UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[p][i] += weight[i] * input;
         }
     }
     sums_store(tile, sum, pixels, blocks);
@@ -149,6 +166,8 @@ INLINE void first_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
 #define FIRSTS(blocks)                                                                                                 \
     static void first_1_##blocks(const rt_blocked_tile *tile) { first_compute(tile, 1, blocks); }                      \
     static void first_all_##blocks(const rt_blocked_tile *tile) { first_compute(tile, PIXELS, blocks); }
+#define WIDER(blocks)                                                                                                  \
+    static void first_wider_##blocks(const rt_blocked_tile *tile) { first_compute(tile, FIRST_PIXELS, blocks); }
 
 VARIANTS(1)
 FIRSTS(1)
@@ -161,6 +180,8 @@ VARIANTS(3)
 VARIANTS(4)
 FIRSTS(3)
 FIRSTS(4)
+WIDER(1)
+WIDER(2)
 #endif
 
 static void (*const variants[BLOCKS][PIXELS])(const rt_blocked_tile *tile) = {
@@ -173,13 +194,15 @@ static void (*const variants[BLOCKS][PIXELS])(const rt_blocked_tile *tile) = {
 #endif
 };
 
-static void (*const firsts[BLOCKS][2])(const rt_blocked_tile *tile) = {
+static void (*const firsts[BLOCKS][3])(const rt_blocked_tile *tile) = {
+#if BLOCKS == 4
+    {first_1_1, first_all_1, first_wider_1}, {first_1_2, first_all_2, first_wider_2},
+    {first_1_3, first_all_3}, {first_1_4, first_all_4},
+#else
     {first_1_1, first_all_1},
-#if BLOCKS >= 2
+#if BLOCKS == 2
     {first_1_2, first_all_2},
 #endif
-#if BLOCKS == 4
-    {first_1_3, first_all_3}, {first_1_4, first_all_4},
 #endif
 };
 
@@ -200,7 +223,7 @@ static void product(const rt_blocked_tile *tile) {
 
 /* rt_blocked_kernels.first */
 static void first(const rt_blocked_tile *tile) {
-    firsts[tile->blocks - 1][tile->pixels == PIXELS](tile);
+    firsts[tile->blocks - 1][tile->pixels == 1 ? 0 : tile->pixels == PIXELS ? 1 : 2](tile);
     activate(tile);
 }
 
@@ -256,7 +279,9 @@ extern const rt_blocked_kernels NAME(rt_blocked_kernels_);
 const rt_blocked_kernels NAME(rt_blocked_kernels_) = {
     .pixels = PIXELS,
     .blocks = BLOCKS,
+    .weight_bytes = WEIGHT_BYTES,
     .product = product,
+    .first_pixels = FIRST_PIXELS,
     .few_pixels = FEW_PIXELS,
     .few = few,
     .first = first,

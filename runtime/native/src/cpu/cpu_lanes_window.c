@@ -1,7 +1,7 @@
 /* Depthwise convolution and pools: each lane for itself.
  *
- * A depthwise convolution brings each row of inputs, with its padding, to memory that stays in the cache, so that all
- * outputs of a row are alike; bytes become floats on the way. Pools leave taps outside out, pixel by pixel. */
+ * A depthwise convolution whose loop knows no padding brings each row of inputs, with its own, to memory that stays in the
+ * cache, so that all outputs of a row are alike; bytes become floats on the way. Pools leave taps outside out, pixel by pixel. */
 #include "cpu_lanes_window.h"
 #include "cpu_lanes_bytes.h"
 
@@ -9,25 +9,40 @@
  * both of which may overlap those before. */
 enum { MOST = 8, LEAST = 4 };
 
+#define ROLLED _Pragma("GCC unroll 1")
+
 /* Of a window of k x k taps: larger ones have products enough for cores that look some hundred instructions ahead. */
 #if defined(__aarch64__)
 #define MOST_OF(k) MOST
 #else
-#define MOST_OF(k) ((k) == 3 ? MOST : LEAST)
+#define MOST_OF(k) ((k) == 3 || (k) <= SLIDING ? MOST : LEAST)
 #endif
 
-#define ROLLED _Pragma("GCC unroll 1")
+/* Outputs of a row that are computed at once where rows are multiples of them, as those of many networks are. */
+enum { FITTING = 7 };
+
+/* The most taps of an axis whose inputs are loaded once for all outputs; 0: each product loads its own. */
+enum { WIDEST = 5, SLIDING = LANES >= 8 && LANES == RT_BLOCK ? WIDEST : 0 };
+
+/* Keeps the compiler from loading a value for each product. */
+#if LANES >= 8
+#define KEEP(x) __asm__("" : "+v"(x))
+#else
+#define KEEP(x)
+#endif
 
 /* The rows under the window, from the first output's first column on. */
 typedef struct {
     const float **under;
-    float *zeros, *ring; /* row r of the input is number r % slots of the ring */
+    float *zeros, *ring; /* the last rows of the input, with their padding */
     int64_t slots, step; /* rows, and elements from one to the next */
     int64_t next;        /* the first row that is not there yet */
-    bool in_place;       /* rows need no padding, and are read where they lie */
+    int64_t slot;        /* its place in the ring */
+    bool in_place;       /* rows are read where they lie */
 } padded_rows;
 
-static padded_rows padded_start(const rt_blocked_rows *rows) {
+/* `bare`: rows need no padding. */
+static padded_rows padded_start(const rt_blocked_rows *rows, bool bare) {
     const rt_blocked_window *w = rows->window;
     rt_padded_rows size = rt_padded_rows_of(w);
     padded_rows in = {.under = rows->padded, .slots = (int64_t)size.rows, .step = (int64_t)size.width * RT_BLOCK};
@@ -35,9 +50,15 @@ static padded_rows padded_start(const rt_blocked_rows *rows) {
     in.ring = in.zeros + in.step;
     int64_t top = rows->first_row * w->stride_h - w->pad_t;
     in.next = top < 0 ? 0 : top;
-    in.in_place = rows->x_bytes == NULL && w->pad_l == 0 && size.width <= (uint64_t)w->in_w;
+    in.in_place = rows->x_bytes == NULL && (bare || (w->pad_l == 0 && size.width <= (uint64_t)w->in_w));
     memset(in.zeros, 0, (size_t)((in.in_place ? 1 : in.slots + 1) * in.step) * sizeof(float));
     return in;
+}
+
+/* One of the last rows that were brought to the ring. */
+INLINE const float *ring_row(const padded_rows *in, int64_t row) {
+    int64_t slot = in->slot - (in->next - row);
+    return in->ring + (slot < 0 ? slot + in->slots : slot) * in->step;
 }
 
 /* Brings the rows under an output row that are not there yet. */
@@ -46,7 +67,7 @@ static void padded_move(const rt_blocked_rows *rows, int64_t row, padded_rows *i
     int64_t top = row * w->stride_h - w->pad_t, end = top + (w->k_h - 1) * w->dil_h + 1;
     int64_t room = in->step / RT_BLOCK - w->pad_l, columns = w->in_w < room ? w->in_w : room;
     for (; !in->in_place && in->next < end && in->next < w->in_h; in->next++) {
-        float *target = in->ring + in->next % in->slots * in->step + w->pad_l * RT_BLOCK;
+        float *target = in->ring + in->slot * in->step + w->pad_l * RT_BLOCK;
         int64_t count = columns * RT_BLOCK, source = in->next * w->in_w * RT_BLOCK;
         if (rows->x_bytes != NULL) {
             const uint8_t *bytes = rows->x_bytes + source, zero = rows->zero;
@@ -54,10 +75,11 @@ static void padded_move(const rt_blocked_rows *rows, int64_t row, padded_rows *i
         } else {
             for (int64_t i = 0; i < count; i += LANES) store(target + i, load(rows->x + source + i));
         }
+        in->slot = in->slot + 1 < in->slots ? in->slot + 1 : 0;
     }
     for (int64_t i = 0; i < w->k_h; i++) {
         int64_t at = top + i * w->dil_h;
-        const float *inside = in->in_place ? rows->x + at * w->in_w * RT_BLOCK : in->ring + at % in->slots * in->step;
+        const float *inside = in->in_place ? rows->x + (at * w->in_w - w->pad_l) * RT_BLOCK : ring_row(in, at);
         in->under[i] = at < 0 || at >= w->in_h ? in->zeros : inside;
     }
 }
@@ -115,10 +137,45 @@ INLINE void window_add(const rt_blocked_rows *rows, const float *const *under, l
     if (k == 0) taps_add(rows, under, sum, first, w, pixels, stride, dil, at);
 }
 
+/* Whether an element of a row is there, of the `count` under a tile from `first` on: only those at its ends may be missing. */
+INLINE bool is_there(rt_tap_range there, int64_t first, int q, int count, int k) {
+    return (q >= k - 1 || first + q >= there.first) && (q < count - (k - 1) || first + q < there.end);
+}
+
+/* Adds those of a row of k taps, whose inputs are loaded once each: from column `first` on, of which `there` exist. */
+INLINE void row_slide(const float *row, rt_tap_range there, lanes *sum, int64_t first, int part, const float *w, int pixels,
+                      int k, int stride) {
+    static const float zeros[RT_BLOCK];
+    const int count = (pixels - 1) * stride + k;
+    lanes weight[WIDEST];
+    UNROLLED for (int j = 0; j < k; j++) weight[j] = load(w + j * RT_BLOCK);
+    UNROLLED for (int q = 0; q < count; q++) {
+        lanes x = load(is_there(there, first, q, count, k) ? row + (first + q) * RT_BLOCK + part : zeros);
+        KEEP(x);
+        UNROLLED for (int j = 0; j < k; j++) {
+            if (q >= j && (q - j) % stride == 0 && (q - j) / stride < pixels) sum[(q - j) / stride] += weight[j] * x;
+        }
+    }
+}
+
+/* The same of k rows; unrolled where that is worth its bytes. */
+INLINE void window_slide(const float *const *under, rt_tap_range there, lanes *sum, int64_t first, int part, const float *w,
+                         int pixels, int k, int stride) {
+    if (LANES == 16 && k == 3) {
+        UNROLLED for (int i = 0; i < k; i++) {
+            row_slide(under[i], there, sum, first, part, w + i * k * RT_BLOCK, pixels, k, stride);
+        }
+        return;
+    }
+    ROLLED for (int i = 0; i < k; i++) {
+        row_slide(under[i], there, sum, first, part, w + i * k * RT_BLOCK, pixels, k, stride);
+    }
+}
+
 /* `pixels` neighbours of a row from `column` on, the first of which is output `out` of the plane. `k`: taps of either
  * axis, a constant; 0: any numbers, those of a row `dil` apart. `grouped`, a constant: lanes sum their groups' inputs. */
-INLINE void neighbours_compute(const rt_blocked_rows *rows, const float *const *under, int64_t column, int64_t out,
-                               int pixels, int k, int stride, int dil, bool grouped) {
+INLINE void neighbours_compute(const rt_blocked_rows *rows, const float *const *under, rt_tap_range there, int64_t column,
+                               int64_t out, int pixels, int k, int stride, int dil, bool grouped) {
     int64_t first = column * stride * RT_BLOCK, taps = rows->window->k_h * rows->window->k_w;
     lanes low = lower_bound(rows->activation, rows->a), high = upper_bound(rows->activation, rows->b);
     ROLLED for (int part = 0; part < RT_BLOCK; part += LANES) {
@@ -132,51 +189,63 @@ INLINE void neighbours_compute(const rt_blocked_rows *rows, const float *const *
             const group_inputs at = group_inputs_of(rows->group, index, part);
             window_add(rows, under, sum, first + at.from, w, pixels, k, stride, dil, &at);
         }
-        if (!grouped) window_add(rows, under, sum, first + part, w, pixels, k, stride, dil, NULL);
+        if (!grouped && k > 0 && k <= SLIDING) window_slide(under, there, sum, column * stride, part, w, pixels, k, stride);
+        else if (!grouped) window_add(rows, under, sum, first + part, w, pixels, k, stride, dil, NULL);
         float *y = rows->y + out * RT_BLOCK + part;
         UNROLLED for (int p = 0; p < pixels; p++) store(y + p * RT_BLOCK, clamp(sum[p], low, high));
     }
 }
 
 /* A row of at least LEAST outputs. */
-INLINE void row_compute(const rt_blocked_rows *rows, const float *const *under, int64_t row, int k, int stride, bool grouped) {
+INLINE void row_compute(const rt_blocked_rows *rows, const float *const *under, rt_tap_range there, int64_t row, int k,
+                        int stride, bool grouped) {
     const int most = MOST_OF(k);
     int64_t width = rows->window->out_w, out = row * width, column = 0;
+    if (k <= SLIDING && !grouped && width % FITTING == 0 && width % most != 0) {
+        for (; column < width; column += FITTING) {
+            neighbours_compute(rows, under, there, column, out + column, FITTING, k, stride, 1, grouped);
+        }
+        return;
+    }
     for (; most > LEAST && width >= most && width - column > LEAST; column += most) {
         if (column + most > width) column = width - most;
-        neighbours_compute(rows, under, column, out + column, most, k, stride, 1, grouped);
+        neighbours_compute(rows, under, there, column, out + column, most, k, stride, 1, grouped);
     }
     for (; column < width; column += LEAST) {
         if (column + LEAST > width) column = width - LEAST;
-        neighbours_compute(rows, under, column, out + column, LEAST, k, stride, 1, grouped);
+        neighbours_compute(rows, under, there, column, out + column, LEAST, k, stride, 1, grouped);
     }
 }
 
 /* Any row of any window. */
-INLINE void row_compute_any(const rt_blocked_rows *rows, const float *const *under, int64_t row, bool grouped) {
+INLINE void row_compute_any(const rt_blocked_rows *rows, const float *const *under, rt_tap_range there, int64_t row,
+                            bool grouped) {
     int stride = (int)rows->window->stride_w, dil = (int)rows->window->dil_w;
     int64_t column = 0, width = rows->window->out_w, out = row * width;
     for (; MOST_OF(0) > LEAST && column + MOST <= width; column += MOST) {
         neighbours_compute(rows, under, column, out + column, MOST, 0, stride, dil, grouped);
     }
     for (; column + LEAST <= width; column += LEAST) {
-        neighbours_compute(rows, under, column, out + column, LEAST, 0, stride, dil, grouped);
+        neighbours_compute(rows, under, there, column, out + column, LEAST, 0, stride, dil, grouped);
     }
-    for (; column < width; column++) neighbours_compute(rows, under, column, out + column, 1, 0, stride, dil, grouped);
+    for (; column < width; column++) neighbours_compute(rows, under, there, column, out + column, 1, 0, stride, dil, grouped);
 }
 
-typedef void row_of(const rt_blocked_rows *rows, const float *const *under, int64_t row);
+/* Of rows that have their padding. */
+static const rt_tap_range EVERYWHERE = {0, INT64_MAX};
+
+typedef void row_of(const rt_blocked_rows *rows, const float *const *under, rt_tap_range there, int64_t row);
 
 #define ROW(name, compute)                                                                                             \
-    static void name(const rt_blocked_rows *rows, const float *const *under, int64_t row) { compute; }
-ROW(row_any, row_compute_any(rows, under, row, false))
-ROW(row_3_1, row_compute(rows, under, row, 3, 1, false))
-ROW(row_3_2, row_compute(rows, under, row, 3, 2, false))
-ROW(row_5_1, row_compute(rows, under, row, 5, 1, false))
-ROW(row_5_2, row_compute(rows, under, row, 5, 2, false))
-ROW(grouped_any, row_compute_any(rows, under, row, true))
-ROW(grouped_3_1, row_compute(rows, under, row, 3, 1, true))
-ROW(grouped_3_2, row_compute(rows, under, row, 3, 2, true))
+    static void name(const rt_blocked_rows *rows, const float *const *under, rt_tap_range there, int64_t row) { compute; }
+ROW(row_any, row_compute_any(rows, under, there, row, false))
+ROW(row_3_1, row_compute(rows, under, there, row, 3, 1, false))
+ROW(row_3_2, row_compute(rows, under, there, row, 3, 2, false))
+ROW(row_5_1, row_compute(rows, under, there, row, 5, 1, false))
+ROW(row_5_2, row_compute(rows, under, there, row, 5, 2, false))
+ROW(grouped_any, row_compute_any(rows, under, there, row, true))
+ROW(grouped_3_1, row_compute(rows, under, there, row, 3, 1, true))
+ROW(grouped_3_2, row_compute(rows, under, there, row, 3, 2, true))
 
 static row_of *row_choose(const rt_blocked_window *w, bool grouped) {
     bool is_dense = w->dil_w == 1 && w->k_h == w->k_w && w->stride_w <= 2 && w->out_w >= LEAST;
@@ -187,15 +256,24 @@ static row_of *row_choose(const rt_blocked_window *w, bool grouped) {
     return row_any;
 }
 
+/* Whether a row's function knows by itself which columns are padding. */
+static bool pads_itself(const rt_blocked_window *w, row_of *compute) {
+    bool knows = compute == row_3_1 || compute == row_3_2 || compute == row_5_1 || compute == row_5_2;
+    int64_t width = (w->out_w - 1) * w->stride_w + w->k_w;
+    return knows && w->k_w <= SLIDING && w->pad_l < w->k_w && width - w->pad_l - w->in_w < w->k_w;
+}
+
 void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows) {
-    row_of *compute = row_choose(rows->window, rows->group > 1);
+    const rt_blocked_window *w = rows->window;
+    row_of *compute = row_choose(w, rows->group > 1);
     if (rows->under != NULL) {
-        compute(rows, rows->under, 0);
+        compute(rows, rows->under, EVERYWHERE, 0);
     } else {
-        padded_rows in = padded_start(rows);
+        padded_rows in = padded_start(rows, pads_itself(w, compute));
+        rt_tap_range there = in.in_place ? (rt_tap_range){w->pad_l, w->pad_l + w->in_w} : EVERYWHERE;
         for (int64_t row = rows->first_row; row < rows->end_row; row++) {
             padded_move(rows, row, &in);
-            compute(rows, in.under, row);
+            compute(rows, in.under, there, row);
         }
     }
     if (rows->activation == RT_UNARY_CLAMP) return;
@@ -251,11 +329,11 @@ void NAME(rt_lanes_quantized_depthwise_)(const rt_quantized_rows *rows) {
     sums.a = -INFINITY;
     sums.b = INFINITY;
     row_of *compute = row_choose(rows->window, false);
-    padded_rows in = padded_start(&sums);
+    padded_rows in = padded_start(&sums, false);
     int64_t width = rows->window->out_w * RT_BLOCK;
     for (int64_t row = rows->first_row; row < rows->end_row; row++) {
         padded_move(&sums, row, &in);
-        compute(&sums, in.under, 0);
+        compute(&sums, in.under, EVERYWHERE, 0);
         if (rows->end.bytes & RT_BYTES_FIXED) fixed_finish(rows, row * width);
         else row_finish(rows, row * width);
     }
