@@ -15,7 +15,7 @@ enum { MOST = 8, LEAST = 4 };
 #if defined(__aarch64__)
 #define MOST_OF(k) MOST
 #else
-#define MOST_OF(k) ((k) == 3 || (k) <= SLIDING ? MOST : LEAST)
+#define MOST_OF(k) ((k) == 3 || ((k) > 0 && (k) <= SLIDING) ? MOST : LEAST)
 #endif
 
 /* Outputs of a row that are computed at once where rows are multiples of them, as those of many networks are. */
@@ -223,7 +223,7 @@ INLINE void row_compute_any(const rt_blocked_rows *rows, const float *const *und
     int stride = (int)rows->window->stride_w, dil = (int)rows->window->dil_w;
     int64_t column = 0, width = rows->window->out_w, out = row * width;
     for (; MOST_OF(0) > LEAST && column + MOST <= width; column += MOST) {
-        neighbours_compute(rows, under, column, out + column, MOST, 0, stride, dil, grouped);
+        neighbours_compute(rows, under, there, column, out + column, MOST, 0, stride, dil, grouped);
     }
     for (; column + LEAST <= width; column += LEAST) {
         neighbours_compute(rows, under, there, column, out + column, LEAST, 0, stride, dil, grouped);

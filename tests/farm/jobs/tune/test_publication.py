@@ -72,7 +72,7 @@ class Planted:
         planted = [self.planted(*each) for each in zip(measured, times, jitters, strict=True)]
         return planted, Throttling(throttled=self.throttled)
 
-    def planted(self, measured: PlanMeasurement, time_ms: float, jitter: float) -> PlanMeasurement:
+    def planted(self, measured: PlanMeasurement, time_ms: float, jitter: float = 0.0) -> PlanMeasurement:
         processes = tuple((time_ms * (1 + number / 1000 + jitter * (-1) ** number),) for number in range(12))
         outputs = {name: value + float(self.wrong) for name, value in measured.outputs.items()}
         return dataclasses.replace(measured, processes_ms=processes, outputs=outputs)
