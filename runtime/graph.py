@@ -34,6 +34,7 @@ empty name, and never the last one. Weights of Conv and FullyConnected, scale an
 other types than float32 are read by the generic operators (runtime/semantics/generic.py), quantised and users' ones.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Container, Iterable, Iterator
 from typing import Any
@@ -189,15 +190,23 @@ def in_element_type(array: Array, dtype: DTypeLike) -> Array:
 
     So a mask of -3e38 still hides, and times 0 is 0.
     """
-    with np.errstate(over="ignore"):
-        converted = np.asarray(array, dtype, order="C")
-    if converted.dtype != np.float16 or array.dtype == np.float16:
-        return converted
-    beyond = np.isinf(converted)
-    if beyond.any():
-        beyond &= np.isfinite(array)
-        converted[beyond] = np.copysign(np.finfo(np.float16).max, array[beyond])
+    if array.dtype == dtype and array.flags.c_contiguous:
+        return array
+    converted = np.empty(array.shape, dtype)
+    fill(converted, array)
     return converted
+
+
+def fill(target: Array, source: Array) -> None:
+    """Writes the elements of one array into another of the same shape, as `in_element_type` has them."""
+    with np.errstate(over="raise"), contextlib.suppress(FloatingPointError):
+        np.copyto(target, source, casting="unsafe")
+        return
+    with np.errstate(over="ignore"):
+        np.copyto(target, source, casting="unsafe")
+    if target.dtype == np.float16:
+        beyond = np.isinf(target) & np.isfinite(source)
+        target[beyond] = np.copysign(np.finfo(np.float16).max, source[beyond])
 
 
 def contiguous_parts(array: Array, dtype: DTypeLike) -> Iterator[Array]:

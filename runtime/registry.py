@@ -50,12 +50,17 @@ TABLES = {
 @functools.cache
 def files(kind: str) -> tuple[ModuleType, ...]:
     """The modules of a kind in all rooms, by room and name."""
-    found = []
-    for room in pkgutil.iter_modules(importlib.import_module(ROOMS).__path__, f"{ROOMS}."):
-        for file in pkgutil.iter_modules(importlib.import_module(room.name).__path__):
-            if file.name == kind or file.name.endswith(f"_{kind}"):
-                found.append(importlib.import_module(f"{room.name}.{file.name}"))
-    return tuple(found)
+    found = (name for name in _names() if name.rpartition(".")[2] == kind or name.endswith(f"_{kind}"))
+    return tuple(map(importlib.import_module, found))
+
+
+@functools.cache
+def _names() -> tuple[str, ...]:
+    """Every file of all rooms."""
+    rooms = (room.name for room in pkgutil.iter_modules(importlib.import_module(ROOMS).__path__, f"{ROOMS}."))
+    return tuple(
+        file.name for room in rooms for file in pkgutil.iter_modules(importlib.import_module(room).__path__, f"{room}.")
+    )
 
 
 def collect(table: str) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from runtime.host.onnx_runtime import onnxruntime
 from runtime.host.process_limits import bound_memory
 
 ERRORS_ONLY = 3
-# Quantised operators as the model has them, and products of u8 and s8 that do not saturate where a CPU lacks VNNI.
-SETTINGS = {"session.disable_quant_qdq": "1", "session.x64quantprecision": "1"}
+# Quantised operators as the model has them, products of u8 and s8 that do not saturate where a CPU lacks VNNI, and
+# threads that sleep while they wait for each other: others need the cores.
+SETTINGS = {"session.disable_quant_qdq": "1", "session.x64quantprecision": "1", "session.intra_op.allow_spinning": "0"}
 BASIC = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
 ALL = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
 Sessions = dict[str, Any]

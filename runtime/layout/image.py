@@ -27,7 +27,9 @@ import dataclasses
 import enum
 import math
 
-from runtime.graph import Array
+import numpy as np
+
+from runtime.graph import Array, fill
 from runtime.layout.arrangement import Arrangement, Shape
 
 LANES = 4  # components of an RGBA pixel
@@ -72,7 +74,11 @@ def image_size(layout: ImageLayout, shape: Shape) -> tuple[int, int]:
     return PIXELS[layout].size(shape)
 
 
-def to_image(array: Array, layout: ImageLayout) -> Array:
-    """The pixels [height, width, 4] of a tensor in origin order; its element type is kept, gaps are zero."""
+def to_image(array: Array, layout: ImageLayout, pixels: Array | None = None) -> Array:
+    """The pixels [height, width, 4] of a tensor in origin order, gaps are zero; `pixels`: an array to write them
+    into, in its element type."""
     width, height = image_size(layout, array.shape)
-    return PIXELS[layout].arrangement.pack(array).reshape(height, width, LANES)
+    made = np.empty((height, width, LANES), array.dtype) if pixels is None else pixels
+    packed = PIXELS[layout].arrangement.view(array)
+    fill(made.reshape(packed.shape), packed)
+    return made

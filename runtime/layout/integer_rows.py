@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import TypeVar, cast
 
 import numpy as np
 
 from runtime.graph import Array
 
+Found = TypeVar("Found")
 LEAST = 1024  # weights, of which integers are worth a kernel of their own
 GROUPS = (128, 64, 32, 16)  # columns that share a scale, where a row has several
 _LARGEST = (127, 7, 128, 8, *range(126, 8, -1), *range(6, 0, -1))  # most rows' one is their bits'
 _SAMPLE = 16  # columns by which most candidates are refused
 _SIGNED, _ANY_ZERO = (-128, 127), (-255, 255)  # integers of eight bits without a zero point, and less one of these
 _AT_A_TIME = 2**16  # weights
-_found: dict[int, dict[Any, IntegerRows]] = {}  # by the identity of an array, and the view of it
+_found: dict[int, dict[Hashable, object]] = {}  # by the identity of an array, and what is asked of which view of it
 _ROUNDING = 2.0**-21  # of a product, and of a scale that is found again
 _WORD_BITS = 32
 _OFFSET = 8  # what is added to integers of four bits, so that they are not negative
@@ -78,22 +80,26 @@ def _in_blocks(rows: Array, block: int) -> Array:
 def integer_rows(weights: Array, has_offsets: bool = False) -> IntegerRows | None:
     """Floats [groups, rows, cols] as integers of eight bits or four; None where they are no such multiples.
 
-    `has_offsets`: they may be few, and integers of rows that do not begin at -128, as of weights with zero points. What
-    was found is kept as long as the array that `weights` is a view of, which cannot be written to any more.
+    `has_offsets`: they may be few, and integers of rows that do not begin at -128, as of weights with zero points.
     """
     if weights.dtype != np.float32 or (weights.size < LEAST and not has_offsets):
         return None
-    owner = weights.base if isinstance(weights.base, np.ndarray) else weights
-    view = weights.ctypes.data, weights.shape, weights.strides, has_offsets
+    return kept(weights, has_offsets, lambda: (_offset_integers_of if has_offsets else _integers_of)(weights))
+
+
+def kept(values: Array, key: Hashable, find: Callable[[], Found | None]) -> Found | None:
+    """What `find` tells of values; it is asked once as long as the array is there that they are a view of, which cannot
+    be written to any more, and again where it found nothing. `key`: the question."""
+    owner = values.base if isinstance(values.base, np.ndarray) else values
+    question = key, values.ctypes.data, values.shape, values.strides
     known = _found.get(id(owner), {})
-    find = _offset_integers_of if has_offsets else _integers_of
-    if view not in known and (integers := find(weights)):
+    if question not in known and (found := find()) is not None:
         if not known:
             weakref.finalize(owner, _found.pop, id(owner), None)
         owner.flags.writeable = False
-        _found[id(owner)] = known | {view: integers}
-        return integers
-    return known.get(view)
+        _found[id(owner)] = known | {question: found}
+        return found
+    return cast("Found | None", known.get(question))
 
 
 def _integers_of(weights: Array) -> IntegerRows | None:

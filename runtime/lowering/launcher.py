@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from runtime.errors import UnsupportedError
-from runtime.graph import Array, in_element_type
+from runtime.graph import Array, fill
 from runtime.kernels import table
 from runtime.kernels.blocked import QUANTIZED_REORDER, REORDER
 from runtime.kernels.codes import BYTES_FOUND, INPUT_IN_BYTES, OUTPUT_IN_BYTES, Order
@@ -17,7 +17,7 @@ from runtime.kernels.spec import CPU_BLOCK, ArgumentForm, Kernel, MemoryType, Va
 from runtime.kernels.strided import LOOPS, strides_of, type_of
 from runtime.layout.blocked import to_blocked
 from runtime.layout.buffer import pack_rows, packed_rows
-from runtime.layout.image import ImageLayout, to_image
+from runtime.layout.image import LANES, ImageLayout, image_size, to_image
 from runtime.layout.integer_rows import IntegerRows, integer_rows
 from runtime.lowering.choice import NodeChoice, Place
 from runtime.lowering.iteration import loop_nest, padded
@@ -79,9 +79,14 @@ class Launcher:
     def constant(self, name: str, data: Array, element: ElementType | None = None) -> Value:
         """Returns a constant, row-major with WEIGHT_SLACK zeros behind it; by default in the plan's element type."""
         element = self.element if element is None else element
-        flat = np.zeros(data.size + WEIGHT_SLACK, ELEMENT_NAMES[element])
-        flat[: data.size].reshape(data.shape)[...] = in_element_type(data, flat.dtype)
-        return Value(name, tuple(data.shape), Storage.FLAT, element, data=self._spool.keep(flat))
+        with self._spool.made((data.size + WEIGHT_SLACK,), ELEMENT_NAMES[element]) as flat:
+            fill(flat[: data.size].reshape(data.shape), data)
+        return Value(name, tuple(data.shape), Storage.FLAT, element, data=flat)
+
+    def constant_rows(self, name: str, weights: Array, block: int, element: ElementType | None = None) -> Value:
+        """Weights [groups, rows, cols] in `packed_rows`, as a constant."""
+        value = self.constant(name, packed_rows(block).view(weights), element)
+        return dataclasses.replace(value, shape=(math.prod(value.shape),))
 
     def constant_later(
         self, name: str, view: Array, shape: tuple[int, ...], element: ElementType | None = None
@@ -105,7 +110,7 @@ class Launcher:
         view = packed_rows(block).view(rows.weights)
         if np.may_share_memory(view, rows.weights):
             return self.constant_later(rows.name, view, (view.size,), element)
-        return self.constant(rows.name, view.reshape(-1), element)
+        return self.constant_rows(rows.name, rows.weights, block, element)
 
     def constant_bytes(self, name: str, data: Array) -> Value:
         """A constant of whole numbers in signed eight bits, row-major, with WEIGHT_SLACK zeros behind it."""
@@ -122,15 +127,17 @@ class Launcher:
 
     def constant_image(self, name: str, data: Array, layout: ImageLayout) -> Value:
         """Weights as an image in the plan's element type."""
-        pixels = in_element_type(to_image(data, layout), ELEMENT_NAMES[self.element])
-        return Value(name, tuple(data.shape), Storage.IMAGE, self.element, data=self._spool.keep(pixels), layout=layout)
+        return self._image(name, data, layout, self.element)
 
     def constant_image_bytes(self, name: str, data: Array, layout: ImageLayout) -> Value:
         """Whole numbers in signed eight bits as an image."""
-        pixels = np.ascontiguousarray(to_image(data, layout).astype(np.int8))
-        return Value(
-            name, tuple(data.shape), Storage.IMAGE, ElementType.I8, data=self._spool.keep(pixels), layout=layout
-        )
+        return self._image(name, data, layout, ElementType.I8)
+
+    def _image(self, name: str, data: Array, layout: ImageLayout, element: ElementType) -> Value:
+        width, height = image_size(layout, data.shape)
+        with self._spool.made((height, width, LANES), ELEMENT_NAMES[element]) as pixels:
+            to_image(data, layout, pixels)
+        return Value(name, tuple(data.shape), Storage.IMAGE, element, data=pixels, layout=layout)
 
     def constant_blocked(self, name: str, data: Array) -> Value:
         """A constant (n, c, h, w) in blocks of channels, zeros behind the last."""

@@ -47,6 +47,8 @@ _EXACT = ".exact.cpu.c"  # ends the names of files where a rounding more or less
 _PER_SET = "cpu_tile.c"  # compiled once for each instruction set
 _PER_BLOCK = ("cpu_lanes_*.c", "*.lanes.cpu.c")  # and these once for each instruction set and block
 _QUANTIZED = "cpu_quantized_lanes.c"  # and this for those that differ in integers, too
+_QUANTIZED_WINDOWS = "cpu_quantized_depthwise.c"  # and this for those of them that sum neighbouring pixels at once
+_SUMMING_PIXELS = {("avx2", 8), ("avx512vnni", 16)}
 _HALVES = "cpu_half_lanes.c"  # in place of it, for one that computes in half
 _BLOCKS = (8, 16)
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")
@@ -115,7 +117,7 @@ def default_output_dir() -> Path:
 
 def sources(features: Features = EVERYTHING) -> list[TranslationUnit]:
     """Lists the sources of the library without its innermost loops, which are compiled once per instruction set."""
-    repeated = (_PER_SET, *_PER_BLOCK, _QUANTIZED, _HALVES)
+    repeated = (_PER_SET, *_PER_BLOCK, _QUANTIZED, _QUANTIZED_WINDOWS, _HALVES)
     paths = (path for path in features.sources() if not any(map(path.match, repeated)))
     return [_unit(path, flags=features.flags(path)) for path in paths]
 
@@ -245,9 +247,9 @@ def _tile_units(target: Abi) -> list[TranslationUnit]:
         is_rare = block == 16 and "avx512" in sets and not name.startswith("avx512")  # of plans made for a better CPU
         told = (f"-DRT_ISA={name}", f"-DRT_BLOCK={block}", *flags, *(("-Os",) if is_rare else ()))
         paths = [] if name in (*_EXTENDED, *_X86_PAIRS) else floats
-        own = _HALVES if name == "fp16" else _QUANTIZED
-        paths = paths if name == "avx512" else [*paths, folder / own]
-        units += [_unit(path, f"{name}_{block}", told) for path in paths]
+        own = [_HALVES if name == "fp16" else _QUANTIZED] if name != "avx512" else []
+        own += [_QUANTIZED_WINDOWS] if (name, block) in _SUMMING_PIXELS else []
+        units += [_unit(path, f"{name}_{block}", told) for path in (*paths, *(folder / each for each in own))]
     return units
 
 

@@ -93,12 +93,15 @@ def _scaled_inputs(editor: GraphEditor, target: Node, affine: Affine) -> list[st
 
 def _scaled(weights: Array, scale: Array, target: Node) -> Array:
     """Weights times the scale of their output: the first axis, but of a transposed convolution the second."""
-    if target.op != "ConvTranspose":
-        return np.asarray(weights * scale.reshape(-1, *(1,) * (weights.ndim - 1)))
-    group = target.attrs["group"]
-    inputs, outputs, *kernel = weights.shape
-    split = weights.reshape(group, inputs // group, outputs, *kernel)
-    return np.asarray(split * scale.reshape(group, 1, outputs, 1, 1)).reshape(weights.shape)
+    split, factor = weights, scale.reshape(-1, *(1,) * (weights.ndim - 1))
+    if target.op == "ConvTranspose":
+        group = target.attrs["group"]
+        inputs, outputs, *kernel = weights.shape
+        split = weights.reshape(group, inputs // group, outputs, *kernel)
+        factor = scale.reshape(group, 1, outputs, 1, 1)
+    scaled = np.empty(split.shape, np.float32)
+    np.multiply(split, factor, out=scaled, casting="same_kind")  # in the scale's type, some elements at a time
+    return scaled.reshape(weights.shape)
 
 
 fold_batch_norms = pass_over("BatchNormalization", "Mul", "Div")(fold_affine)

@@ -3,6 +3,8 @@ graph's when they are written, or lie in mapped files without a name, so that a 
 
 from __future__ import annotations
 
+import contextlib
+import math
 import mmap
 import os
 import tempfile
@@ -128,19 +130,25 @@ class ConstantSpool:
         """Whether a further constant of so many bytes stays in memory."""
         return self._kept + size <= MOST_IN_MEMORY or size < LEAST_KEPT
 
-    def keep(self, content: Array) -> Array:
-        """The same array, or an equal one that takes no memory until it is read; NoRoomError on a full disk."""
-        is_kept = self.is_in_memory(content.nbytes)
-        self._kept += content.nbytes
+    @contextlib.contextmanager
+    def made(self, shape: tuple[int, ...], dtype: DTypeLike) -> Iterator[Array]:
+        """Zeros to be written within the context; behind it they may take no memory until they are read.
+
+        Raises NoRoomError on a full disk.
+        """
+        count = math.prod(shape)
+        size = count * np.dtype(dtype).itemsize
+        is_kept = self.is_in_memory(size)
+        self._kept += size
         if is_kept:
-            return content
-        if self._segment is None or self._used + content.nbytes > len(self._segment):
-            self._segment, self._used = _new_segment(max(content.nbytes, SEGMENT)), 0
-        kept = np.frombuffer(self._segment, content.dtype, content.size, self._used).reshape(content.shape)
-        kept[...] = content
-        self._used += -(-content.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-        release_memory(kept)
-        return kept
+            yield np.zeros(shape, dtype)
+            return
+        if self._segment is None or self._used + size > len(self._segment):
+            self._segment, self._used = _new_segment(max(size, SEGMENT)), 0
+        made = np.frombuffer(self._segment, dtype, count, self._used).reshape(shape)
+        self._used += -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        yield made
+        release_memory(made)
 
 
 def release_memory(content: Array | None) -> None:

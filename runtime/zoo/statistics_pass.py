@@ -106,7 +106,7 @@ class StatisticsPass:
         model = onnx_model(self._skeleton, self._nodes, shapes, self._constants, infos)
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.enable_cpu_mem_arena = False
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # which takes as long as the work
         options.log_severity_level = 3
         return onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
 

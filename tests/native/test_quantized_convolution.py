@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from runtime.families.convolution import quantized_lowering
 from runtime.graph import Array, Graph
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.options import CPU_WINOGRAD, CpuOptions
@@ -234,6 +235,15 @@ def test_what_winograds_algorithm_serves_better_multiplies_floats(name: str) -> 
 def test_direct_convolutions_of_bytes_serve_better_with_vnni(name: str) -> None:
     graph, _ = network(CASES[name])
     assert quantized_steps(lower(graph, dataclasses.replace(CPU, cpu_vnni=True))) == 2
+
+
+def test_weights_are_looked_at_once_for_all_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, _ = network(CASES["3x3"])
+    judge, asked = quantized_lowering._whole_scales, list[int]()
+    monkeypatch.setattr(quantized_lowering, "_whole_scales", lambda *given: asked.append(id(given[0])) or judge(*given))
+    for _ in range(2):
+        lower(graph, dataclasses.replace(CPU, cpu_pairs=True))
+    assert len(asked) == len(set(asked)) == 2
 
 
 def test_weights_that_are_no_whole_steps_stay_in_floats() -> None:

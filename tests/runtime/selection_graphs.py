@@ -17,7 +17,7 @@ from runtime.lowering.launch import Launch
 from runtime.lowering.options import Options
 from runtime.operators.table import infer_shape
 from runtime.selection.candidates import Candidates
-from runtime.selection.costs import CostOrigin, cost_key
+from runtime.selection.costs import CostOrigin, LaunchCosts, cost_key
 from runtime.selection.evaluation import Evaluation
 from runtime.selection.problem import ChoiceProblem
 from runtime.target import Target
@@ -154,6 +154,19 @@ class DrawnCosts:
         digest = hashlib.sha256(f"{self.seed} {cost_key(launch)}".encode()).digest()
         drawn = 1.0 + int.from_bytes(digest[:4], "little") % 100
         return drawn * (self.conversion if "Image" in launch.op or launch.op == "Transpose" else 1.0)
+
+    def origin(self, launch: Launch) -> CostOrigin:
+        return CostOrigin.MODELLED
+
+
+@dataclasses.dataclass(frozen=True)
+class Halved:
+    """A bound: half of what launches cost."""
+
+    costs: LaunchCosts
+
+    def milliseconds(self, launch: Launch) -> float:
+        return self.costs.milliseconds(launch) / 2
 
     def origin(self, launch: Launch) -> CostOrigin:
         return CostOrigin.MODELLED

@@ -45,6 +45,7 @@ from tests.runtime.selection_graphs import (
     GPU,
     GPU_AND_CPU,
     DrawnCosts,
+    Halved,
     all_choices,
     any_graphs,
     joining_graphs,
@@ -203,19 +204,6 @@ def test_half_in_one_stretch_takes_two_casts(place: Place) -> None:
     ]
     assert {each.source for each in casts} == {each.storage for each in casts}
     assert selection.milliseconds < min(found[FP32,].milliseconds, found[HALF,].milliseconds)
-
-
-@dataclasses.dataclass(frozen=True)
-class Halved:
-    """A bound: half of what launches cost."""
-
-    costs: PlantedCosts
-
-    def milliseconds(self, launch: Launch) -> float:
-        return self.costs.milliseconds(launch) / 2
-
-    def origin(self, launch: Launch) -> CostOrigin:
-        return CostOrigin.MODELLED
 
 
 def test_plans_of_one_precision_are_measured_first() -> None:

@@ -93,8 +93,13 @@ def test_constants_beyond_the_first_lie_in_files_and_stay_what_they_are(monkeypa
     given = [
         drawn.standard_normal(shape).astype(np.float32) for shape in ((32, 32), (3, 700), (200,), (5000,), (2000,))
     ]
-    kept = [spool.keep(array) for array in given]
-    assert [array is other for array, other in zip(given, kept, strict=True)] == [True, False, True, False, False]
+    kept = []
+    for array in given:
+        with spool.made(array.shape, array.dtype) as made:
+            assert not made.any()
+            made[...] = array
+        kept.append(made)
+    assert [made.flags.owndata for made in kept] == [True, False, True, False, False]
     for _ in range(2):  # after the memory was let go, too
         for array, other in zip(given, kept, strict=True):
             np.testing.assert_array_equal(array, other)
@@ -107,8 +112,9 @@ def test_a_full_folder_of_constants_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(plan_data, "MOST_IN_MEMORY", 4096)
     monkeypatch.setattr(plan_data.os, "posix_fallocate", full)
-    with pytest.raises(NoRoomError, match="no room for a plan's weights: No space left on device"):
-        ConstantSpool().keep(np.zeros(plan_data.LEAST_KEPT, np.uint8))
+    said = pytest.raises(NoRoomError, match="no room for a plan's weights: No space left on device")
+    with said, ConstantSpool().made((plan_data.LEAST_KEPT,), np.uint8):
+        pass
 
 
 def test_a_plan_whose_weights_are_packed_later_is_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,6 +208,16 @@ def test_two_heads_of_a_backbone_have_its_weights_once(memory: str, tmp_path: Pa
 def test_plans_with_little_in_common_keep_their_own_files() -> None:
     plans = [lowered(headed(5, seed)[0], TARGETS["cpu"]) for seed in (1, 2)]
     assert with_shared_data(plans) == plans
+
+
+def test_constants_share_a_place_where_all_elements_are_equal() -> None:
+    """Whichever element differs: most are not among those by which constants are told apart at first."""
+    weights = np.random.default_rng(3).standard_normal((16, 16, 1, 1)).astype(np.float32)
+    alike = len(lowered(pointwise(weights, weights.copy()), TARGETS["cpu"]).data)
+    for index in range(0, weights.size, 17):
+        other = weights.copy()
+        other.reshape(-1)[index] += 1
+        assert len(lowered(pointwise(weights, other), TARGETS["cpu"]).data) == alike + align(weights.nbytes + 4 * 64)
 
 
 def test_a_plan_joins_two_that_have_nothing_in_common() -> None:

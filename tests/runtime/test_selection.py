@@ -16,7 +16,6 @@ from runtime.errors import ModelError
 from runtime.graph import Graph
 from runtime.lowering.builder import Builder
 from runtime.lowering.choice import NodeChoice, Place, graph_choice, graph_hash
-from runtime.lowering.launch import Launch
 from runtime.lowering.lower import emit_launches, lower
 from runtime.lowering.options import Options
 from runtime.oracle.evaluate import evaluate
@@ -25,15 +24,7 @@ from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.selection.candidates import Candidates, Merger, NodeCandidate
-from runtime.selection.costs import (
-    AnalyticCosts,
-    CostOrigin,
-    LaunchCosts,
-    MeasuredCosts,
-    cost_key,
-    moved_bytes,
-    total_ms,
-)
+from runtime.selection.costs import AnalyticCosts, LaunchCosts, MeasuredCosts, cost_key, moved_bytes, total_ms
 from runtime.selection.evaluation import Evaluation
 from runtime.selection.listing import find_candidates
 from runtime.selection.memory import MemoryGoal, least_memory, solutions, solve_within
@@ -52,6 +43,7 @@ from tests.runtime.selection_graphs import (
     GPU,
     GPU_AND_CPU,
     DrawnCosts,
+    Halved,
     all_choices,
     any_graphs,
     everywhere,
@@ -165,19 +157,6 @@ def stem(make: GraphMaker) -> Graph:
     return make.finish(y)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Halved:
-    """A bound: half of what launches cost."""
-
-    costs: DrawnCosts
-
-    def milliseconds(self, launch: Launch) -> float:
-        return self.costs.milliseconds(launch) / 2
-
-    def origin(self, launch: Launch) -> CostOrigin:
-        return self.costs.origin(launch)
-
-
 def measure_needed(
     candidates: Candidates, bound: LaunchCosts, measure: Callable[[NeededLaunch], float]
 ) -> dict[str, float]:
@@ -193,9 +172,9 @@ def measure_needed(
 @given(joining_graphs(), st.integers(0, 99))
 def test_what_is_measured_suffices(graph: Graph, seed: int) -> None:
     candidates, costs = find_candidates(graph, GPU, AUTO), DrawnCosts(seed)
-    measured = measure_needed(candidates, _Halved(costs), lambda needed: costs.milliseconds(needed.launch))
+    measured = measure_needed(candidates, Halved(costs), lambda needed: costs.milliseconds(needed.launch))
     everything = {cost_key(launch) for launch in candidates.launches()}
-    found = select_among(candidates, MeasuredCosts(measured, _Halved(costs)))
+    found = select_among(candidates, MeasuredCosts(measured, Halved(costs)))
     assert found.milliseconds == pytest.approx(select_among(candidates, costs).milliseconds)
     assert set(measured) <= everything
 

@@ -247,7 +247,7 @@ static void scores_to_weights(const turn_state *turn) {
     const uint8_t *table = all->call->tensors[TABLE].data;
     for (int64_t p = 0; p < turn->count; p++) {
         uint8_t *row = turn->scores + p * turn->keys.columns;
-        if (all->d.looks_up) all->kernels->lookup(row, table, turn->keys.columns, row);
+        if (all->d.looks_up) all->loops->lookup(row, table, turn->keys.columns, row);
         const int32_t sum = all->loops->quantized_softmax(row, all->d.keys, all->exponentials, all->d.per_weight, all->d.w_zero);
         turn->starts[p] = (MIDDLE - all->d.v_zero) * sum;
     }

@@ -11,7 +11,6 @@ from runtime.families.convolution.node import Convolution, gains_by_winograd, ta
 from runtime.families.convolution.separable import lower_separable, separable_nodes
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.spec import Kernel, ceil_div
-from runtime.layout.buffer import pack_rows
 from runtime.layout.winograd import transform_filter
 from runtime.lowering.activation import activation_code
 from runtime.lowering.blocks import BlockedOperator, is_image
@@ -153,8 +152,7 @@ def _emit(
     residual = builder.read(node.inputs[3], Storage.BLOCKED) if node.input(3) else None
     are_floats = kernel is BLOCKED_DEPTHWISE or first or "FEW" in defines
     in_half = not are_floats and builder.holds_in_half(rows)
-    packed = pack_rows(rows, builder.block)
-    weights = builder.constant(node.inputs[1], packed, ElementType.F16 if in_half else None)
+    weights = builder.constant_rows(node.inputs[1], rows, builder.block, ElementType.F16 if in_half else None)
     bias = builder.constant(node.input(2) or f"{node.name}:bias", conv.bias_data())
     code, numbers = activation_code(node.attrs)
     tensors: Tensors = {"x": x, "w": weights, "b": bias, "residual": residual or x}

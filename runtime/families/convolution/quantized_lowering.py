@@ -31,7 +31,7 @@ from runtime.graph import Array, Graph, Node
 from runtime.kernels.codes import BYTES_BOUNDED, BYTES_PAIRS, INPUT_IN_BYTES, OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES
 from runtime.kernels.spec import Kernel, ceil_div
 from runtime.layout.buffer import pack_rows
-from runtime.layout.integer_rows import integer_rows
+from runtime.layout.integer_rows import integer_rows, kept
 from runtime.lowering.activation import activation_code
 from runtime.lowering.blocks import QuantizedOperator
 from runtime.lowering.builder import Builder
@@ -100,10 +100,12 @@ def _is_integer_winograd(builder: Builder, node: Node) -> bool:
         return False
     if algorithm(builder, node, is_exact=True) != CPU_WINOGRAD:
         return False
-    scales = whole_weights(builder.graph, node)
-    if scales is None:
-        return False
-    whole = np.rint(builder.graph.constants[node.inputs[1]] / scales[:, None, None, None])
+    scales, weights = whole_weights(builder.graph, node), builder.graph.constants[node.inputs[1]]
+    return scales is not None and bool(kept(weights, "sums", lambda: _sums_fit(weights, scales)))
+
+
+def _sums_fit(weights: Array, scales: Array) -> bool:
+    whole = np.rint(weights / scales[:, None, None, None])
     return all((whole * sign).clip(0).sum(axis=(1, 2, 3)).max() <= _MOST_OF_A_SIGN for sign in (1, -1))
 
 
@@ -112,7 +114,11 @@ def whole_weights(graph: Graph, node: Node) -> Array | None:
     weights, known = graph.constants[node.inputs[1]], graph.tensors[node.inputs[1]].quantization
     if known is None or known.axis not in (None, 0) or any(known.zero_point):
         return None
-    scales = np.broadcast_to(np.array(known.scale, np.float64), weights.shape[:1])
+    return kept(weights, known.scale, lambda: _whole_scales(weights, known.scale))
+
+
+def _whole_scales(weights: Array, scale: tuple[float, ...]) -> Array | None:
+    scales = np.broadcast_to(np.array(scale, np.float64), weights.shape[:1])
     steps = weights / scales[:, None, None, None]
     whole = np.abs(steps - np.rint(steps)).max() < 1e-2 and steps.min() > -128.5 and steps.max() < 127.5
     return scales if whole else None
@@ -277,7 +283,7 @@ def _emit_winograd(conv: Convolution) -> None:
     code, numbers = activation_code(node.attrs)
     tensors: Tensors = {
         "x": x,
-        "w": builder.constant(node.inputs[1], pack_rows(rows, builder.block)),
+        "w": builder.constant_rows(node.inputs[1], rows, builder.block),
         "b": builder.constant(node.input(2) or f"{node.name}:bias", conv.bias_data() / y_step),
         "residual": x,
         "y": y,

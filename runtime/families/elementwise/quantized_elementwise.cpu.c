@@ -104,7 +104,7 @@ static void lookup_turn(const void *context, uint32_t turn, uint32_t worker) {
     const uint8_t *x = (const uint8_t *)call->tensors[X].data + own.plane * d.x_stride + own.first_row * block;
     uint8_t *y = (uint8_t *)call->tensors[Y].data + own.plane * d.y_stride + own.first_row * block;
     (void)worker;
-    rt_quantized_kernels_of(call->tiles, call->codes.block, 0)->lookup(x, table, count, y);
+    rt_blocked_kernels_of(call->tiles, call->codes.block)->lookup(x, table, count, y);
 }
 
 static void lookup_run(const rt_cpu_call *call, rt_workers *workers) {

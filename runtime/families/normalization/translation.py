@@ -9,7 +9,6 @@ from runtime.families.convolution.block_kernels import BLOCKED_DEPTHWISE
 from runtime.families.normalization.definition import BLOCKED_NORMALIZATION, QUANTIZED_NORMALIZATION
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.spec import MemoryType
-from runtime.layout.buffer import pack_rows
 from runtime.layout.image import ImageLayout
 from runtime.lowering.activation import activation_code
 from runtime.lowering.blocks import BlockedOperator, QuantizedOperator, any_image
@@ -201,7 +200,7 @@ def _scale_shift_on_blocks(builder: Builder, node: Node) -> None:
     scale, shift = (builder.graph.constants[name].reshape(-1) for name in node.inputs[1:3])
     batch, channels, height, width = x.shape
     tensors: Tensors = {"x": x, "residual": x, "y": y}
-    tensors["w"] = builder.constant(node.inputs[1], pack_rows(scale[None, :, None], builder.block))
+    tensors["w"] = builder.constant_rows(node.inputs[1], scale[None, :, None], builder.block)
     tensors["b"] = builder.constant(node.inputs[2], shift)
     dims = {"batch": batch, "in_h": height, "in_w": width, "out_h": height, "out_w": width, "channels": channels}
     code, numbers = activation_code(node.attrs)

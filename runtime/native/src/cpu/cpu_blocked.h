@@ -160,6 +160,8 @@ typedef struct {
     /* the same of pixels of up to four channels, whose bytes are one word; those behind the last channel may be anything.
      * `plane`: floats from one channel of all pixels to the next; 0: those of a pixel follow each other */
     void (*quads)(const float *x, int64_t plane, int64_t channels, float per_step, int32_t zero, int64_t count, uint32_t *y);
+    /* y = table[x] of `count` bytes, of a table of 256; y may be x */
+    void (*lookup)(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y);
     /* y = (x - zero) * step of whole registers of bytes */
     void (*dequantize)(const uint8_t *x, float step, int32_t zero, int64_t count, float *y);
 } rt_blocked_kernels;

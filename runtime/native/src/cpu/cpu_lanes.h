@@ -62,6 +62,7 @@ void NAME(rt_lanes_quantized_pair_)(const struct rt_quantized_pair *pair);
 void NAME(rt_lanes_quantized_normalize_)(const struct rt_quantized_norm *row);
 int32_t NAME(rt_lanes_quantized_softmax_)(uint8_t *row, int64_t count, const float *exponentials, float per_weight,
                                           int32_t zero);
+void NAME(rt_lanes_lookup_)(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y);
 void NAME(rt_lanes_dequantize_)(const uint8_t *x, float step, int32_t zero, int64_t count, float *y);
 void NAME(rt_lanes_quantize_)(const float *x, float per_step, int32_t zero, int64_t count, uint8_t *y);
 void NAME(rt_lanes_quantize_by_)(const float *x, float step, int32_t zero, int64_t count, uint8_t *y);

@@ -306,5 +306,6 @@ const rt_blocked_kernels NAME(rt_blocked_kernels_) = {
     .quantize_by = NAME(rt_lanes_quantize_by_),
     .extend = NAME(rt_lanes_extend_),
     .quads = rt_lanes_quads,
+    .lookup = NAME(rt_lanes_lookup_),
     .dequantize = NAME(rt_lanes_dequantize_),
 };

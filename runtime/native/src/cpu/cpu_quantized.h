@@ -185,8 +185,6 @@ typedef struct {
     /* weights in 16 bits, with which many tiles are multiplied in fewer steps; NULL: they are multiplied as bytes */
     void (*widen)(const int8_t *weights, int64_t count, int16_t *words);
     bool (*depthwise)(const rt_quantized_rows *rows); /* returns whether it serves such windows; NULL: none */
-    /* y = table[x] of `count` bytes, of a table of 256; y may be x */
-    void (*lookup)(const uint8_t *x, const uint8_t *table, int64_t count, uint8_t *y);
 } rt_quantized_kernels;
 
 /* Those for the instruction set of `tiles`, a block of 8 or 16, and weights of which BYTES tells. */
