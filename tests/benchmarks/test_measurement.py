@@ -172,6 +172,12 @@ def test_a_network_of_another_size_has_its_shapes() -> None:
     assert [each.shape for each in model.subgraph.inputs[:2]] == [(1, 1), (1, 8, 16)]
 
 
+def test_a_transformer_takes_a_batch() -> None:
+    with zoo_networks(["llama_small_decode?size=8&width=0.1"], batch=3) as (network,):
+        (model,) = network.deployment().models.values()
+    assert [each.shape for each in model.subgraph.inputs[:2]] == [(3, 1), (3, 8, 16)]
+
+
 @pytest.mark.slow
 def test_a_network_of_images_takes_a_batch() -> None:
     with zoo_networks(["squeezenet_v11?size=64"], batch=8) as (network,):
