@@ -243,6 +243,12 @@ def test_a_batch_is_fixed(name, shape):
     assert graph.output[0].type.tensor_type.shape.dim[0].dim_value == 3
 
 
+def test_a_text_may_be_longer_than_the_published_ones():
+    model = onnx.shape_inference.infer_shapes(zoo.build("bert_mini", width=0.1, size=600), strict_mode=True)
+    shapes = {value.name: value.type.tensor_type.shape.dim for value in model.graph.value_info}
+    assert [dim.dim_value for dim in shapes["placed"]] == [1, 600, 32]
+
+
 @pytest.mark.slow
 def test_options_default_to_the_published_network():
     model = zoo.from_url("zoo://squeezenet_v11?size=32")

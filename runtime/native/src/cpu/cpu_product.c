@@ -204,8 +204,7 @@ static rt_tile block_tile(const division *all, const share *own, uint64_t block)
     bool in_rows = job->packed || job->column_stride == 1;
     uint64_t there = job->packed ? own->end_block - block : smaller(own->end_block - block, rest / RT_CPU_BLOCK);
     rt_tile tile = {.taps = (uint32_t)job->taps, .depth = (uint32_t)job->depth, .first_channel = channel};
-    bool is_stream = job->packed && job->pixels == 1; /* one run of memory is read faster than several by turns */
-    tile.blocks = in_rows && there > 0 && !is_direct(job) && !is_stream ? rt_tile_blocks(job->tiles, there) : 1;
+    tile.blocks = in_rows && there > 0 && !is_direct(job) ? rt_tile_blocks(job->tiles, there) : 1;
     tile.channels = smaller(rest, (uint64_t)tile.blocks * RT_CPU_BLOCK);
     tile.weights_stride = job->weights_stride;
     if (job->weights == NULL) {

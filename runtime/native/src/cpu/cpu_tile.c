@@ -320,9 +320,6 @@ INLINE void column_add(const rt_tile *tile, lanes sum[PIXELS][BLOCKS * PARTS], c
     }
 }
 
-/* How far ahead a single pixel's weights are asked for, in floats: it reads each once, and pages may lie anywhere. */
-enum { WEIGHTS_AHEAD = 1024 };
-
 /* All sums of a tile of constant size, in registers. */
 INLINE void product_compute(const rt_tile *tile, int pixels, int blocks) {
     const int ways = pixels == 1 ? WAYS : 1;
@@ -345,7 +342,6 @@ INLINE void product_compute(const rt_tile *tile, int pixels, int blocks) {
 #endif
         for (; ways > 1 && c + (uint32_t)ways <= tile->depth; c += (uint32_t)ways) {
             UNROLLED for (uint32_t k = 0; k < (uint32_t)ways; k++, w += row) {
-                __builtin_prefetch(w + WEIGHTS_AHEAD);
                 column_add(tile, sum[k], x, c + k, w, pixels, blocks);
             }
         }
