@@ -123,7 +123,7 @@ def _lines(
             Farmrt(way.name, stack.enter_context(_farmrt(opened, way.opencl)), given, inputs, way.options, way.runtime)
             for way in ways
         ]
-        memory = [Reading(_bytes_read(prepared.source), threads)] if reading else []
+        memory = [Reading(bytes_read(prepared.source), threads)] if reading else []
         others = [reference, *memory]
         measured = measure_interleaved([*others, *loaded], turns, LIMIT_S)
         lanes = measured[len(others) :]
@@ -139,7 +139,7 @@ def _wrong(own: Farmrt, reference: OnnxRuntime) -> str:
     return "" if status == Status.OK else f"; {status}: {reason}"
 
 
-def _bytes_read(model: onnx.ModelProto) -> int:
+def bytes_read(model: onnx.ModelProto) -> int:
     """Bytes of weights and inputs, all of which a round reads; but a few rows of tables that are gathered from."""
     tables = {node.input[0] for node in model.graph.node if node.op_type == "Gather"}
     shapes = [tensor.dims for tensor in model.graph.initializer if tensor.name not in tables]
