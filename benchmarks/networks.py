@@ -60,7 +60,7 @@ def zoo_names() -> list[str]:
 def zoo_networks(names: Sequence[str], runtime: str = "", batch: int = 1) -> Iterator[list[Network]]:
     """Networks of the zoo by name, perhaps with a URL's options (`bert_mini?size=8`).
 
-    `runtime`: in place of that of their samples; `batch`: where it is open.
+    `runtime`: in place of that of their samples.
     """
     with TemporaryDirectory(prefix="farm-benchmark.") as folder:
         found = [_zoo_network(name, batch, Path(folder)) for name in names]
@@ -74,16 +74,17 @@ def _zoo_network(spec: str, batch: int, folder: Path) -> Network:
     name, _, options = spec.partition("?")
     content = yaml.safe_load((samples.FOLDER / f"{name}.yml").read_text())
     if options or batch > 1:
-        label, url = re.sub(r"\W+", "_", f"{spec}_batch_{batch}"), f"zoo://{spec}"
+        label = re.sub(r"\W+", "_", f"{spec}_batch_{batch}")
+        url = f"zoo://{spec}{'&' if options else '?'}batch={batch}"
         settings = content["models"][name] | {"model_file_path": url}
-        settings["subgraphs"] = [settings["subgraphs"][0] | _shapes(zoo.from_url(url), batch)]
+        settings["subgraphs"] = [settings["subgraphs"][0] | _shapes(zoo.from_url(url))]
         name, content = label, content | {"library_name": label, "models": {label: settings}}
     return Network(name, content, folder)
 
 
-def _shapes(model: onnx.ModelProto, batch: int) -> dict[str, list[str]]:
+def _shapes(model: onnx.ModelProto) -> dict[str, list[str]]:
     sides = {"input_shapes": model.graph.input, "output_shapes": model.graph.output}
-    return {key: [",".join(map(str, _shape(value, batch))) for value in values] for key, values in sides.items()}
+    return {key: [",".join(map(str, _shape(value))) for value in values] for key, values in sides.items()}
 
 
 @contextlib.contextmanager
@@ -115,6 +116,6 @@ def _content(name: str, model: onnx.ModelProto) -> dict[str, Any]:
     return {"library_name": name, "target_abis": ["host"], "models": {name: settings}}
 
 
-def _shape(value: onnx.ValueInfoProto, batch: int = 1) -> list[int]:
-    """The shape for a batch."""
-    return [axis.dim_value or batch for axis in value.type.tensor_type.shape.dim]
+def _shape(value: onnx.ValueInfoProto) -> list[int]:
+    """The shape for a batch of one where it is open."""
+    return [axis.dim_value or 1 for axis in value.type.tensor_type.shape.dim]

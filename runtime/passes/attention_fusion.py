@@ -52,6 +52,7 @@ def fuse_attention(editor: GraphEditor, node: Node) -> str:
         "offsets": (q.offset, k.offset, v.offset),
         "shape": y_shape,
         "y_strides": y_strides,
+        "members": 1,
         "scale": float(scores.factor * q.factor * k.factor),
         "causal": causal,
         "safe": safe and not _leaves_a_key(editor, mask[0]),

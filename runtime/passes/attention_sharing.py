@@ -1,6 +1,7 @@
 """What attention shares: Q, K and V become one product; heads read the keys and values they share where they lie."""
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from runtime.passes.views import SourceView, view_of
 from runtime.semantics.generic import row_major_strides
 
 _MOVES = ("Transpose", "Slice", "Reshape", "Strided")
-_HEAD = 1  # the axis of strides
 _K, _V = 1, 2  # inputs
 
 
@@ -19,42 +19,41 @@ _K, _V = 1, 2  # inputs
 def share_heads(editor: GraphEditor, node: Node) -> str:
     """Passes over Reshape(Expand(Unsqueeze(x))) before keys and values, which repeats each head for those of a group.
 
-    Of one image or sequence: the groups take the place of the batch. Where each head has one query, a group is a head
-    with a query for each of its heads, so that keys and values are read once.
+    Where each head has one query, a group is a head with a query for each of its heads, so that keys and values are
+    read once.
     """
     batch, heads, queries, keys, depth, values = node.attrs["extents"]
-    views = [_repeated(editor, node, index, heads) for index in (_K, _V)]
-    k, v = views
-    if batch != 1 or k is None or v is None or k.shape[:3] != v.shape[:3]:
+    k, v = (_repeated(editor, node, index, (batch, heads)) for index in (_K, _V))
+    if k is None or v is None or k.shape[:3] != v.shape[:3]:
         return ""
     groups, members = k.shape[1:3]
-    as_queries = queries == 1 and not node.attrs["causal"]
-    changed: dict[str, Any] = {"offsets": (node.attrs["offsets"][0], k.offset, v.offset)}
-    for name in ("q", "mask", "y"):
-        _, head, query, element = node.attrs[f"{name}_strides"]
-        inner = (0, head * members, head, element) if as_queries else (head * members, head, query, element)
-        changed[f"{name}_strides"] = inner
+    changed: dict[str, Any] = {"offsets": (node.attrs["offsets"][0], k.offset, v.offset), "members": members}
     for name, view in (("k", k), ("v", v)):
-        group, place, element = view.strides[1], *view.strides[3:]
-        changed[f"{name}_strides"] = (0, group, place, element) if as_queries else (group, 0, place, element)
-    leading = (1, groups, members) if as_queries else (groups, members, queries)
-    changed["extents"] = (*leading, keys, depth, values)
+        changed[f"{name}_strides"] = (*view.strides[:2], *view.strides[3:])
+    if queries == 1 and not node.attrs["causal"]:
+        changed |= {"extents": (batch, groups, members, keys, depth, values), "members": 1}
+        for name in ("q", "mask", "y"):
+            sequence, head, _, element = node.attrs[f"{name}_strides"]
+            changed[f"{name}_strides"] = (sequence, head * members, head, element)
     inputs = [node.inputs[0], k.source, v.source, *node.inputs[3:]]
     editor.rewrite(node, "Attention", inputs, {**node.attrs, **changed})
     return node.name
 
 
-def _repeated(editor: GraphEditor, node: Node, index: int, heads: int) -> SourceView | None:
-    """Keys or values by (1, group, head of it, place, element) where all heads of a group are the same."""
+def _repeated(editor: GraphEditor, node: Node, index: int, leading: tuple[int, int]) -> SourceView | None:
+    """Keys or values by (sequence, group, head of it, place, element) where all heads of a group are the same.
+
+    `leading`: sequences and heads.
+    """
     tensor, letter = node.inputs[index], "qkv"[index]
     join = editor.producer(tensor, "Reshape")
     shape = editor.graph.shape(tensor)
-    strides = tuple(node.attrs[f"{letter}_strides"])
-    if join is None or shape not in ((1, heads, *shape[-2:]), (heads, *shape[-2:])) or node.attrs["offsets"][index]:
+    if join is None or shape[:-2] not in (leading, (math.prod(leading),)) or node.attrs["offsets"][index]:
         return None
-    apart = editor.graph.shape(join.inputs[0])
-    whole = strides[_HEAD:] == row_major_strides(shape)[-3:]
-    if not whole or len(apart) != 5 or (apart[0], *apart[3:]) != (1, *shape[-2:]):
+    apart, dense = editor.graph.shape(join.inputs[0]), row_major_strides((*leading, *shape[-2:]))
+    strides = zip((*leading, *shape[-2:]), node.attrs[f"{letter}_strides"], dense, strict=True)
+    whole = all(stride == own for size, stride, own in strides if size > 1)
+    if not whole or len(apart) != 5 or (apart[0], *apart[3:]) != (leading[0], *shape[-2:]):
         return None
     view = view_of(editor, join.inputs[0], *_MOVES)
     return view if apart[2] > 1 and view.strides[2] == 0 else None
@@ -106,11 +105,12 @@ def _reads_by_rows(editor: GraphEditor, reader: Node, tensor: str) -> bool:
         return False
     width = editor.graph.shape(tensor)[-1]
     batch, heads, queries, keys, depth, values = reader.attrs["extents"]
-    extents = {"q": (queries, depth), "k": (keys, depth), "v": (keys, values)}
+    groups = heads // reader.attrs["members"]
+    extents = {"q": (heads, queries, depth), "k": (groups, keys, depth), "v": (groups, keys, values)}
     for index, letter in enumerate(_LETTERS):
         if reader.inputs[index] != tensor:
             continue
-        steps = zip((batch, heads, *extents[letter]), reader.attrs[f"{letter}_strides"], strict=True)
+        steps = zip((batch, *extents[letter]), reader.attrs[f"{letter}_strides"], strict=True)
         reach = sum((size - 1) * (step % width) for size, step in steps)
         if reader.attrs["offsets"][index] % width + reach >= width:
             return False

@@ -30,6 +30,7 @@ def _embedded(net: Transformer, channels: int) -> str:
     """What words, places and the first kind of sentence add up to."""
     words = net.text(VOCABULARY, channels, net.size)
     kind = net.slice(net.parameter("kinds.weight", (2, channels)), "kind", 0, 1, axis=0)
-    places = net.slice(net.parameter("places.weight", (MOST_PLACES, channels)), "places", 0, net.size, axis=0)
+    table = net.parameter("places.weight", (max(MOST_PLACES, net.size), channels))
+    places = net.slice(table, "places", 0, net.size, axis=0)
     x = net.op("Add", "placed", net.op("Add", "kinds", words, kind), places)
     return net.layer_norm(x, "norm", channels, EPSILON)

@@ -22,11 +22,12 @@ from runtime.zoo import (
     vit_tiny,
 )
 from runtime.zoo.network import INPUT, Architecture, Layers, Network
+from runtime.zoo.skeleton import Shapes
 from runtime.zoo.transformer import Transformer
 
 SCHEME = "zoo"
 MAX_WIDTH = 4.0
-MAX_SIZE = 1024
+MAX_SIZE = MAX_BATCH = 1024
 MAX_CLASSES = 100_000
 MAX_PARAMETERS = 500_000_000  # a protobuf message holds at most 2 GiB
 
@@ -47,7 +48,7 @@ _ARCHITECTURES: dict[str, Architecture[Any]] = {
         ("llama_small_decode", Transformer, llama_small.assembler(decodes=True), 512, 1, 4096, "arXiv:2307.09288"),
     )
 }
-_OPTIONS: dict[str, type[float] | type[int]] = {"width": float, "size": int, "classes": int, "seed": int}
+_OPTIONS: dict[str, type[float] | type[int]] = {"width": float, "size": int, "classes": int, "seed": int, "batch": int}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,15 +69,22 @@ def names() -> list[str]:
 
 
 def build(
-    name: str, *, width: float = 1.0, size: int | None = None, classes: int | None = None, seed: int = 0
+    name: str,
+    *,
+    width: float = 1.0,
+    size: int | None = None,
+    classes: int | None = None,
+    seed: int = 0,
+    batch: int | None = None,
 ) -> ModelProto:
     """A network as ONNX: float32, input `input` (N, 3, size, size) in about -1..1, output `prob` (N, classes).
 
     Networks of text read numbers of words instead, int64, and their module says what else. `width` multiplies the
-    channels; size and classes default to the published ones. The same arguments give the same bytes. Raises ConfigError
+    channels; size and classes default to the published ones. Without `batch`, that of a transformer is 1, and other
+    networks have it open. The same arguments give the same bytes. Raises ConfigError
     for a name that is not there or an argument out of range.
     """
-    architecture, net, classes = _assemble(name, width, size, classes)
+    architecture, net, classes = _assemble(name, width, size, classes, batch)
     if seed < 0:
         raise ConfigError(f"{name}: seed: {seed} is negative, give 0 or more")
     skeleton = net.skeleton(name)
@@ -86,13 +94,13 @@ def build(
 
 def describe(name: str, *, width: float = 1.0, size: int | None = None, classes: int | None = None) -> Description:
     """What `build` with these arguments would give, without building it."""
-    architecture, net, classes = _assemble(name, width, size, classes)
+    architecture, net, classes = _assemble(name, width, size, classes, None)
     shape = tuple(extent if isinstance(extent, int) else 1 for extent in net.inputs[INPUT])
     return Description(name, shape, classes, net.parameter_count(), net.macs, architecture.paper)
 
 
 def from_url(url: str) -> ModelProto:
-    """The network that `zoo://NAME?width=0.25&size=64&classes=10&seed=1` names; each option may be absent."""
+    """The network that `zoo://NAME?width=0.25&size=64&classes=10&seed=1&batch=8` names; options may be absent."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -120,7 +128,9 @@ def _option(url: str, key: str, text: str) -> float | int:
         raise ConfigError(f"{url}: {key}: '{text}' is not {kind}") from None
 
 
-def _assemble(name: str, width: float, size: int | None, classes: int | None) -> tuple[Architecture[Any], Layers, int]:
+def _assemble(
+    name: str, width: float, size: int | None, classes: int | None, batch: int | None
+) -> tuple[Architecture[Any], Layers, int]:
     if name not in _ARCHITECTURES:
         raise ConfigError(f"unknown zoo model '{name}', {_suggestion(name, _ARCHITECTURES)}")
     architecture = _ARCHITECTURES[name]
@@ -131,11 +141,20 @@ def _assemble(name: str, width: float, size: int | None, classes: int | None) ->
     _check_range(name, "size", size, architecture.min_size, MAX_SIZE)
     _check_range(name, "classes", classes, 2, MAX_CLASSES)
     net: Layers = architecture.network(size)
+    net.batch = batch or 1
     architecture.assemble(net, width, classes)
+    if batch is not None:
+        _check_range(name, "batch", batch, 1, MAX_BATCH)
+        net.inputs, net.outputs = (_of_batch(shapes, batch) for shapes in (net.inputs, net.outputs))
     if net.parameter_count() > MAX_PARAMETERS:
         problem = f"{net.parameter_count()} parameters do not fit into an ONNX file"
         raise ConfigError(f"{name}: {problem}, reduce width or classes")
     return architecture, net, classes
+
+
+def _of_batch(shapes: Shapes, batch: int) -> dict[str, tuple[int | str, ...]]:
+    """Shapes whose first axis is the batch."""
+    return {name: (batch, *shape[1:]) for name, shape in shapes.items()}
 
 
 def _check_range(name: str, option: str, value: int, low: int, high: int) -> None:

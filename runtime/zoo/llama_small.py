@@ -46,9 +46,9 @@ def _attention(net: Transformer, x: str, index: int, extents: tuple[int, int, in
     k = net.linear(x, f"{name}/key", places, channels, shared, bias=False, gain=SELECTIVE)
     v = net.linear(x, f"values.{index}", places, channels, shared, bias=False)
     q = _rotated(net, net.split_heads(q, f"{q}/heads", HEADS, depth), f"{q}/rotated", depth)
-    k = _rotated(net, net.reshape(k, f"{k}/heads", 1, -1, SHARED_HEADS, depth), f"{k}/rotated", depth, "places")
-    k = net.reshape(k, f"keys.{index}", 1, -1, shared)
-    net.outputs |= dict.fromkeys((k, v), (1, places, shared))
+    k = _rotated(net, net.reshape(k, f"{k}/heads", net.batch, -1, SHARED_HEADS, depth), f"{k}/rotated", depth, "places")
+    k = net.reshape(k, f"keys.{index}", net.batch, -1, shared)
+    net.outputs |= dict.fromkeys((k, v), (net.batch, places, shared))
     parts = (_shared(net, _with_past(net, part, past, shared), f"{name}/{part}", depth) for part in (k, v))
     mask = "" if places == 1 else net.constant("mask", np.triu(np.full((places, places), -1e38), 1))
     joined = net.attend((q, *parts), f"{name}/joined", (HEADS, places, past + places, depth), mask)
@@ -59,17 +59,17 @@ def _with_past(net: Transformer, x: str, past: int, width: int) -> str:
     """What the cache has, and x behind it."""
     if not past:
         return x
-    net.inputs[f"past_{x}"] = (1, past, width)
+    net.inputs[f"past_{x}"] = (net.batch, past, width)
     return net.op("Concat", f"all_{x}", f"past_{x}", x, axis=1)
 
 
 def _shared(net: Transformer, x: str, name: str, depth: int) -> str:
-    """Every head of (1, places, heads * depth) as often as heads of queries share it: (1, HEADS, places, depth)."""
+    """Every head of (batch, places, heads * depth) as often as heads of queries share it."""
     group = HEADS // SHARED_HEADS
     heads = net.split_heads(x, f"{name}/heads", SHARED_HEADS, depth)
-    single = net.reshape(heads, f"{name}/single", 1, SHARED_HEADS, 1, -1, depth)
+    single = net.reshape(heads, f"{name}/single", net.batch, SHARED_HEADS, 1, -1, depth)
     repeated = net.op("Expand", f"{name}/repeated", single, net.constant("group", (1, 1, group, 1, 1)))
-    return net.reshape(repeated, f"{name}/shared", 1, HEADS, -1, depth)
+    return net.reshape(repeated, f"{name}/shared", net.batch, HEADS, -1, depth)
 
 
 def _rotary_constants(net: Transformer, first: int, places: int, depth: int) -> None:

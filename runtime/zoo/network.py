@@ -46,6 +46,7 @@ class Layers:
         self.parameters: dict[str, tuple[int, ...]] = {}
         self.constants: dict[str, Array] = {}
         self.macs = 0
+        self.batch = 1  # of a network in which it is not open
 
     def parameter_count(self) -> int:
         """Counts the trained parameters as papers do: without the running statistics of batch normalization."""

@@ -1,4 +1,4 @@
-"""Builds the layers of a transformer as ONNX nodes, as PyTorch exports them, with a batch of one.
+"""Builds the layers of a transformer as ONNX nodes, as PyTorch exports them, with a fixed batch.
 
 Every method returns the name of the tensor that it made. Weights of a layer are drawn so that its outputs have about
 the deviation of its inputs; queries and keys get a larger one, so that attention prefers some places and outputs tell
@@ -55,8 +55,8 @@ class Transformer(Layers):
         return name
 
     def text(self, vocabulary: int, width: int, places: int) -> str:
-        """The embeddings (1, places, width) of the input, which numbers words of the vocabulary."""
-        self.inputs[INPUT], self.integers = (1, places), frozenset((INPUT,))
+        """The embeddings (batch, places, width) of the input, which numbers words of the vocabulary."""
+        self.inputs[INPUT], self.integers = (self.batch, places), frozenset((INPUT,))
         return self.op("Gather", "words", self.parameter("words.weight", (vocabulary, width)), INPUT, axis=0)
 
     def reshape(self, x: str, name: str, *shape: int) -> str:
@@ -74,7 +74,7 @@ class Transformer(Layers):
     def linear(
         self, x: str, name: str, rows: int, inputs: int, outputs: int, bias: bool = True, gain: float = 1.0
     ) -> str:
-        """The product of rows (1, rows, inputs) with weights (inputs, outputs), plus a bias."""
+        """The product of rows (batch, rows, inputs) with weights (inputs, outputs), plus a bias."""
         self.macs += rows * inputs * outputs
         weights = self.parameter(f"{name}.weight", (inputs, outputs), factor=gain * math.sqrt(3 / inputs))
         if not bias:
@@ -97,11 +97,13 @@ class Transformer(Layers):
         return self.op("Mul", name, self.parameter(f"{name}.weight", (width,), (0.75, 1.25)), scaled)
 
     def split_heads(self, x: str, name: str, heads: int, depth: int) -> str:
-        """(1, heads, places, depth) of (1, places, heads * depth)."""
-        return self.op("Transpose", name, self.reshape(x, f"{name}/split", 1, -1, heads, depth), perm=[0, 2, 1, 3])
+        """(batch, heads, places, depth) of (batch, places, heads * depth)."""
+        return self.op(
+            "Transpose", name, self.reshape(x, f"{name}/split", self.batch, -1, heads, depth), perm=[0, 2, 1, 3]
+        )
 
     def attend(self, parts: Sequence[str], name: str, extents: tuple[int, int, int, int], mask: str = "") -> str:
-        """(1, queries, heads * depth) of queries, keys and values with their heads apart; the mask is added to scores.
+        """(batch, queries, heads * depth) of queries, keys and values with heads apart; the mask is added to scores.
 
         `extents` are heads, queries, keys and depth.
         """
@@ -113,7 +115,7 @@ class Transformer(Layers):
         scores = self.op("Add", f"{name}/masked", scores, mask) if mask else scores
         values = self.op("MatMul", f"{name}/values", self.op("Softmax", f"{name}/weights", scores, axis=-1), parts[2])
         return self.reshape(
-            self.op("Transpose", f"{name}/places", values, perm=[0, 2, 1, 3]), name, 1, -1, heads * depth
+            self.op("Transpose", f"{name}/places", values, perm=[0, 2, 1, 3]), name, self.batch, -1, heads * depth
         )
 
     def attention(self, x: str, name: str, places: int, heads: int, depth: int) -> str:
@@ -131,13 +133,13 @@ class Transformer(Layers):
         return self.linear(wide, f"{name}/narrow", places, 4 * width, width)
 
     def first_place(self, x: str, name: str) -> str:
-        """(1, width) of (1, places, width)."""
+        """(batch, width) of (batch, places, width)."""
         return self.op("Gather", name, x, self.constant("first", 0), axis=1)
 
     def softmax(self, x: str, classes: int) -> None:
-        """Ends the network with probabilities (1, classes)."""
+        """Ends the network with probabilities (batch, classes)."""
         self.op("Softmax", OUTPUT, x, axis=-1)
-        self.outputs = {OUTPUT: (1, classes)} | self.outputs
+        self.outputs = {OUTPUT: (self.batch, classes)} | self.outputs
 
 
 def head_depth(depth: int, width: float) -> int:

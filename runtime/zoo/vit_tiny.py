@@ -15,9 +15,10 @@ def assemble(net: Transformer, width: float, classes: int) -> None:
     """Adds all layers, from the image to the class probabilities."""
     depth = head_depth(DEPTH, width)
     channels, places = HEADS * depth, (net.size // PATCH) ** 2 + 1
-    x = net.op(
-        "Concat", "tokens", net.parameter("class", (1, 1, channels), factor=0.1), _patches(net, channels), axis=1
-    )
+    token = net.parameter("class", (1, 1, channels), factor=0.1)
+    if net.batch > 1:
+        token = net.op("Expand", "classes", token, net.constant("batch", (net.batch, 1, 1)))
+    x = net.op("Concat", "tokens", token, _patches(net, channels), axis=1)
     x = net.op("Add", "placed", x, net.parameter("places", (1, places, channels), factor=0.2))
     for index in range(BLOCKS):
         name = f"block{index}"
@@ -30,12 +31,12 @@ def assemble(net: Transformer, width: float, classes: int) -> None:
 
 
 def _patches(net: Transformer, channels: int) -> str:
-    """(1, patches, channels) of the image."""
+    """(batch, patches, channels) of the images."""
     inputs, patches = 3 * PATCH * PATCH, (net.size // PATCH) ** 2
-    net.inputs[INPUT] = (1, 3, net.size, net.size)
+    net.inputs[INPUT] = (net.batch, 3, net.size, net.size)
     net.macs += patches * inputs * channels
     weights = net.parameter("patches.weight", (channels, 3, PATCH, PATCH), factor=3 / inputs**0.5)
     image = net.op(
         "Conv", "patches", INPUT, weights, net.parameter("patches.bias", (channels,), factor=0.1), strides=[PATCH] * 2
     )
-    return net.op("Transpose", "rows", net.reshape(image, "columns", 1, channels, patches), perm=[0, 2, 1])
+    return net.op("Transpose", "rows", net.reshape(image, "columns", net.batch, channels, patches), perm=[0, 2, 1])

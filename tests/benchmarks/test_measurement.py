@@ -7,7 +7,9 @@ from pathlib import Path
 import onnx
 import pytest
 
+import benchmarks.cpu as cpu_benchmark
 from benchmarks.busy import Beside, BusyProcesses, slowdowns
+from benchmarks.engines import Reading
 from benchmarks.figures import ONNX_RUNTIME
 from benchmarks.interleaving import MOST_ROUNDS, Failures, measure_interleaved
 from benchmarks.machine import busy_ticks, machine
@@ -170,6 +172,25 @@ def test_a_network_of_another_size_has_its_shapes() -> None:
     with zoo_networks(["llama_small_decode?size=8&width=0.1"]) as (network,):
         (model,) = network.deployment().models.values()
     assert [each.shape for each in model.subgraph.inputs[:2]] == [(1, 1), (1, 8, 16)]
+
+
+def test_a_transformer_takes_a_batch() -> None:
+    with zoo_networks(["llama_small_decode?size=8&width=0.1"], batch=3) as (network,):
+        (model,) = network.deployment().models.values()
+    assert [each.shape for each in model.subgraph.inputs[:2]] == [(3, 1), (3, 8, 16)]
+
+
+def test_a_round_reads_weights_and_inputs_but_no_table_of_words() -> None:
+    options = {"width": 0.1, "size": 8, "classes": 10}
+    model, channels, cached = zoo.build("llama_small_decode", **options), 64, 16 * 8 * 16
+    wanted = 4 * (zoo.describe("llama_small_decode", **options).parameters - 10 * channels + cached)
+    assert wanted < cpu_benchmark.bytes_read(model) < 1.01 * wanted
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_memory_is_read_at_some_speed(threads: int) -> None:
+    times = Reading(1 << 20, threads).turn(3, 1)
+    assert len(times) == 3 and min(times) > 0
 
 
 @pytest.mark.slow

@@ -47,8 +47,8 @@ def outputs_of_onnxruntime(model: onnx.ModelProto, inputs: dict[str, Array]) -> 
     return dict(zip(names, session.run(names, inputs), strict=True))
 
 
-def check(farmrt: Farmrt, name: str, target: Target, tolerance: float = 1e-4) -> None:
-    model = zoo.build(name, width=0.25, size=SIZES[name], classes=WORDS)
+def check(farmrt: Farmrt, name: str, target: Target, tolerance: float = 1e-4, batch: int = 1) -> None:
+    model = zoo.build(name, width=0.25, size=SIZES[name], classes=WORDS, batch=batch)
     inputs = noise(model)
     graph, _ = convert(model)
     plan = lower(graph, target)
@@ -60,6 +60,11 @@ def check(farmrt: Farmrt, name: str, target: Target, tolerance: float = 1e-4) ->
 @networks
 def test_the_cpu_computes_the_network(cpu: Farmrt, name: str) -> None:
     check(cpu, name, CPU)
+
+
+@networks
+def test_the_cpu_computes_a_batch(cpu: Farmrt, name: str) -> None:
+    check(cpu, name, CPU, batch=3)
 
 
 @networks

@@ -179,7 +179,14 @@ def attended(m: GraphMaker) -> Graph:
     packed = m.add("FullyConnected", x, m.weights(72, 36), m.weights(72), activation="gelu")
     strides = dict.fromkeys(("q_strides", "k_strides", "v_strides"), (648, 8, 72, 1))
     attributes = {"extents": (2, 3, 9, 9, 8, 8), "offsets": (0, 24, 48), "mask_strides": (9, 0, 0, 1)}
-    attributes |= {"shape": (2, 9, 24), "y_strides": (216, 8, 24, 1), "scale": 0.5, "causal": True, "safe": False}
+    attributes |= {
+        "shape": (2, 9, 24),
+        "y_strides": (216, 8, 24, 1),
+        "members": 1,
+        "scale": 0.5,
+        "causal": True,
+        "safe": False,
+    }
     values = m.add("Attention", packed, packed, packed, m.input(2, 1, 1, 9), **strides, **attributes)
     a, b = m.input(2, 1, 3, 9, 8), m.input(5, 1, 7, 8)
     product = {"shape": (2, 5, 3, 9, 7), "summed": (8,)}
@@ -197,7 +204,14 @@ def hidden_keys(m: GraphMaker) -> Graph:
     mask[3], mask[5, 2:] = -np.inf, -np.inf
     strides = dict.fromkeys(("q_strides", "k_strides", "v_strides"), (324, 12, 36, 1))
     attributes = {"extents": (2, 3, 9, 9, 12, 12), "offsets": (0, 0, 0), "mask_strides": (0, 0, 9, 1)}
-    attributes |= {"shape": (2, 9, 36), "y_strides": (324, 12, 36, 1), "scale": 0.5, "causal": False, "safe": True}
+    attributes |= {
+        "shape": (2, 9, 36),
+        "y_strides": (324, 12, 36, 1),
+        "members": 1,
+        "scale": 0.5,
+        "causal": False,
+        "safe": True,
+    }
     hidden, finite = m.graph.add_constant("hidden", mask), np.maximum(mask, np.float32(-3e38))
     finite[3] = 0
     lowered = m.graph.add_constant("lowered", finite)

@@ -267,36 +267,36 @@ GROUPS, MEMBERS, HEAD_DEPTH, KEYS = 2, 3, 4, 7
 SIZE = Size(KEYS, GROUPS * MEMBERS * HEAD_DEPTH, GROUPS * MEMBERS)
 
 
-def repeated(writer: Writer, name: str, repeats: int = MEMBERS) -> str:
-    """Every head of an input (1, KEYS, GROUPS * DEPTH) `repeats` times, as frameworks write it."""
-    split = writer.op("Transpose", writer.reshape(name, 1, KEYS, GROUPS, HEAD_DEPTH), perm=[0, 2, 1, 3])
-    single = writer.reshape(split, 1, GROUPS, 1, KEYS, HEAD_DEPTH)
+def repeated(writer: Writer, name: str, batch: int, repeats: int = MEMBERS) -> str:
+    """Every head of an input (batch, KEYS, GROUPS * DEPTH) `repeats` times, as frameworks write it."""
+    split = writer.op("Transpose", writer.reshape(name, batch, KEYS, GROUPS, HEAD_DEPTH), perm=[0, 2, 1, 3])
+    single = writer.reshape(split, batch, GROUPS, 1, KEYS, HEAD_DEPTH)
     expanded = writer.op("Expand", single, writer.constant(np.array([1, 1, repeats, 1, 1])))
-    return writer.reshape(expanded, 1, GROUPS * repeats, KEYS, HEAD_DEPTH)
+    return writer.reshape(expanded, batch, GROUPS * repeats, KEYS, HEAD_DEPTH)
 
 
-def converted(queries: int, mask: str = "", matrices: bool = False) -> Graph:
+def converted(queries: int, mask: str = "", matrices: bool = False, batch: int = 1) -> Graph:
     """The graph of such attention, which computes what ONNX Runtime does.
 
     `matrices`: keys are transposed as a batch of matrices, as PyTorch writes it.
     """
     writer = Writer("operators", SIZE)
-    q = writer.op("Transpose", writer.reshape("q", 1, queries, SIZE.heads, HEAD_DEPTH), perm=[0, 2, 1, 3])
-    k = repeated(writer, "k")
+    q = writer.op("Transpose", writer.reshape("q", batch, queries, SIZE.heads, HEAD_DEPTH), perm=[0, 2, 1, 3])
+    k = repeated(writer, "k", batch)
     if matrices:
-        k = writer.op("Transpose", writer.reshape(k, SIZE.heads, KEYS, HEAD_DEPTH), perm=[0, 2, 1])
-        k = writer.reshape(k, 1, SIZE.heads, HEAD_DEPTH, KEYS)
+        k = writer.op("Transpose", writer.reshape(k, batch * SIZE.heads, KEYS, HEAD_DEPTH), perm=[0, 2, 1])
+        k = writer.reshape(k, batch, SIZE.heads, HEAD_DEPTH, KEYS)
     else:
         k = writer.op("Transpose", k, perm=[0, 1, 3, 2])
     scores = writer.scaled(writer.op("MatMul", q, k), 0.5)
-    inputs = {"q": (1, queries, SIZE.width), "k": (1, KEYS, GROUPS * HEAD_DEPTH), "v": (1, KEYS, GROUPS * HEAD_DEPTH)}
+    inputs = {"q": (batch, queries, SIZE.width), **dict.fromkeys("kv", (batch, KEYS, GROUPS * HEAD_DEPTH))}
     if mask == "input":
-        inputs["mask"] = (1, SIZE.heads, queries, KEYS)
+        inputs["mask"] = (batch, SIZE.heads, queries, KEYS)
         scores = writer.op("Add", scores, "mask")
     elif mask == "causal":
         hidden = np.where(np.tri(queries, KEYS, dtype=bool), 0.0, np.finfo(np.float32).min)
         scores = writer.op("Add", scores, writer.constant(hidden))
-    values = writer.op("MatMul", writer.op("Softmax", scores, axis=-1), repeated(writer, "v"))
+    values = writer.op("MatMul", writer.op("Softmax", scores, axis=-1), repeated(writer, "v", batch))
     y = writer.op("Transpose", values, perm=[0, 2, 1, 3])
     model = writer.model(inputs, y)
     graph, _ = convert(model)
@@ -309,8 +309,9 @@ def converted(queries: int, mask: str = "", matrices: bool = False) -> Graph:
 @pytest.mark.parametrize("mask", ["", "input", "causal"])
 @pytest.mark.parametrize("queries", [1, 5])
 @pytest.mark.parametrize("matrices", [False, True])
-def test_nothing_is_copied_for_shared_heads(queries: int, mask: str, matrices: bool) -> None:
-    graph = converted(queries, mask, matrices)
+@pytest.mark.parametrize("batch", [1, 2])
+def test_nothing_is_copied_for_shared_heads(queries: int, mask: str, matrices: bool, batch: int) -> None:
+    graph = converted(queries, mask, matrices, batch)
     (node,) = graph.nodes
     assert (node.op, node.inputs[:3]) == ("Attention", ["q", "k", "v"])
 
@@ -322,5 +323,5 @@ def test_heads_of_one_query_are_queries_of_one_head() -> None:
 
 def test_heads_of_several_queries_stay_heads_of_their_group() -> None:
     (node,) = converted(5).nodes
-    assert node.attrs["extents"] == (GROUPS, MEMBERS, 5, KEYS, HEAD_DEPTH, HEAD_DEPTH)
-    assert node.attrs["k_strides"][1] == 0
+    assert node.attrs["extents"] == (1, GROUPS * MEMBERS, 5, KEYS, HEAD_DEPTH, HEAD_DEPTH)
+    assert node.attrs["members"] == MEMBERS

@@ -34,7 +34,7 @@ SHAPE = (2, 4, 6, 5)
 ATTENTION = {
     **{"extents": (2, 4, 6, 6, 5, 5), "offsets": (0, 0, 0), "mask_strides": (0, 0, 0, 0), "shape": SHAPE},
     **dict.fromkeys(("q_strides", "k_strides", "v_strides", "y_strides"), (120, 30, 5, 1)),
-    **{"scale": 0.5, "causal": False, "safe": False},
+    **{"members": 1, "scale": 0.5, "causal": False, "safe": False},
 }
 
 # Operator -> attributes, with inputs after the first as shapes of constants.

@@ -602,7 +602,7 @@ def test_layer_on_a_matrix_stays(make: GraphMaker) -> None:
 
 SEPARATE = {"extents": (2, 2, 3, 3, 4, 4), "offsets": (0, 0, 0), "mask_strides": (0, 0, 0, 0), "shape": (2, 3, 8)}
 SEPARATE |= dict.fromkeys(("q_strides", "k_strides", "v_strides", "y_strides"), (24, 4, 8, 1))
-SEPARATE |= {"scale": 0.5, "causal": False, "safe": False}
+SEPARATE |= {"members": 1, "scale": 0.5, "causal": False, "safe": False}
 
 
 @pytest.mark.parametrize("biases", [0, 1, 3])

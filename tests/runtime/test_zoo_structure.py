@@ -236,6 +236,19 @@ def test_url_options_reach_the_model():
     assert "weights are random numbers from seed 2" in built.graph.doc_string
 
 
+@pytest.mark.parametrize(("name", "shape"), [("bert_mini", [3, 128]), ("squeezenet_v11", [3, 3, 227, 227])])
+def test_a_batch_is_fixed(name, shape):
+    graph = zoo.from_url(f"zoo://{name}?width=0.1&batch=3").graph
+    assert [dim.dim_value for dim in graph.input[0].type.tensor_type.shape.dim] == shape
+    assert graph.output[0].type.tensor_type.shape.dim[0].dim_value == 3
+
+
+def test_a_text_may_be_longer_than_the_published_ones():
+    model = onnx.shape_inference.infer_shapes(zoo.build("bert_mini", width=0.1, size=600), strict_mode=True)
+    shapes = {value.name: value.type.tensor_type.shape.dim for value in model.graph.value_info}
+    assert [dim.dim_value for dim in shapes["placed"]] == [1, 600, 32]
+
+
 @pytest.mark.slow
 def test_options_default_to_the_published_network():
     model = zoo.from_url("zoo://squeezenet_v11?size=32")
@@ -272,6 +285,7 @@ def test_options_default_to_the_published_network():
             "zoo://resnet50?classes=1",
             "zoo://resnet50?classes=1: resnet50: classes: 1 is out of range, give 2 to 100000",
         ),
+        ("zoo://resnet50?batch=0", "zoo://resnet50?batch=0: resnet50: batch: 0 is out of range, give 1 to 1024"),
         ("zoo://resnet50?seed=-1", "zoo://resnet50?seed=-1: resnet50: seed: -1 is negative, give 0 or more"),
         (
             "zoo://resnet50?width=4&classes=100000",

@@ -1,6 +1,6 @@
 // Scaled dot-product attention: y[b][h][l] = sum over s of p[s] * v[b][h][s], where p is the softmax over s of
 // scale * (q[b][h][l] . k[b][h][s]) + mask[b][h][l][s]; masked 0: there is no mask, 2: a query of which it hides all
-// keys has 0, not NaN; causal 1: only keys s <= l count.
+// keys has 0, not NaN; causal 1: only keys s <= l count. So many members of a group of heads share keys and values.
 // Every loop has its stride in each tensor, in the order batch, head, place, element. DEPTH and VALUES are the elements
 // of a query and of a value, as the arguments depth and values.
 // The keys are passed over once: the greatest score so far divides the weights, and what was summed is scaled anew.
@@ -132,14 +132,14 @@ kernel void attention(global const storage *q, int q_offset, global const storag
                       global storage *y, int y_offset, int batch, int heads, int queries, int keys, int depth,
                       int values, int qs0, int qs1, int qs2, int qs3, int ks0, int ks1, int ks2, int ks3, int vs0,
                       int vs1, int vs2, int vs3, int ms0, int ms1, int ms2, int ms3, int ys0, int ys1, int ys2,
-                      int ys3, int masked, int causal, float scale)
+                      int ys3, int masked, int causal, int members, float scale)
 {
 #ifdef KEYS
     const int first = get_global_id(1) * QUERIES, pair = get_global_id(2), b = pair / heads, h = pair % heads;
     if (get_global_id(0) > 0 || first >= queries || pair >= batch * heads)
         return;
-    k += k_offset + b * ks0 + h * ks1;
-    v += v_offset + b * vs0 + h * vs1;
+    k += k_offset + b * ks0 + h / members * ks1;
+    v += v_offset + b * vs0 + h / members * vs1;
     global const storage *query[QUERIES];
     floats sum[QUERIES][VALUE_VECTORS];
     float greatest[QUERIES], total[QUERIES], factor[QUERIES];
@@ -180,8 +180,8 @@ kernel void attention(global const storage *q, int q_offset, global const storag
     const int l = min((int)get_global_id(1), queries - 1), pair = min((int)get_global_id(2), batch * heads - 1);
     const int b = pair / heads, h = pair % heads;
     q += q_offset + b * qs0 + h * qs1 + l * qs2;
-    k += k_offset + b * ks0 + h * ks1;
-    v += v_offset + b * vs0 + h * vs1;
+    k += k_offset + b * ks0 + h / members * ks1;
+    v += v_offset + b * vs0 + h / members * vs1;
     mask += mask_offset + b * ms0 + h * ms1 + l * ms2;
     y += y_offset + b * ys0 + h * ys1 + l * ys2;
     floats query[QUERY_VECTORS], sum[VALUE_VECTORS];

@@ -65,11 +65,13 @@ static uint64_t packed_elements(const dims *d) {
 static const char *attention_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     dims d = rt_attention_args_of(call);
     const rt_cpu_tensor *tensors = call->tensors;
-    const int32_t q_extents[] = {d.batch, d.heads, d.queries, d.depth}, k_extents[] = {d.batch, d.heads, d.keys, d.depth};
-    const int32_t v_extents[] = {d.batch, d.heads, d.keys, d.values}, m_extents[] = {d.batch, d.heads, d.queries, d.keys};
+    const int32_t groups = d.heads / d.members; /* of heads that share keys and values */
+    const int32_t q_extents[] = {d.batch, d.heads, d.queries, d.depth}, k_extents[] = {d.batch, groups, d.keys, d.depth};
+    const int32_t v_extents[] = {d.batch, groups, d.keys, d.values}, m_extents[] = {d.batch, d.heads, d.queries, d.keys};
     const int32_t y_extents[] = {d.batch, d.heads, d.queries, d.values};
     uint64_t turns = rt_product3(d.batch, d.heads, d.queries);
     if (turns > UINT32_MAX) return "too many queries";
+    if (d.heads % d.members != 0) return "its heads are no whole groups";
     if (!rt_nest_fits(&tensors[Q], q_extents, d.qs, 4)) return "q exceeds its pool";
     if (!rt_nest_fits(&tensors[K], k_extents, d.ks, 4)) return "k exceeds its pool";
     if (!rt_nest_fits(&tensors[V], v_extents, d.vs, 4)) return "v exceeds its pool";
@@ -240,12 +242,12 @@ static void scaled_copy(const float *restrict from, int64_t from_step, float fac
 static turn_state turn_start(const job *all, uint32_t turn, uint32_t worker) {
     const dims *d = &all->d;
     const rt_cpu_tensor *tensors = all->call->tensors;
-    int64_t pair = turn / all->turns, b = pair / d->heads, h = pair % d->heads;
+    int64_t pair = turn / all->turns, b = pair / d->heads, h = pair % d->heads, group = h / d->members;
     int64_t mask = d->masked ? b * d->ms[0] + h * d->ms[1] : 0;
     turn_state own = {.all = all,
                       .first = turn % all->turns * all->queries_per_turn,
-                      .k = {rt_floats(&tensors[K]) + b * d->ks[0] + h * d->ks[1], d->ks[2], d->ks[3]},
-                      .v = {rt_floats(&tensors[V]) + b * d->vs[0] + h * d->vs[1], d->vs[2], d->vs[3]},
+                      .k = {rt_floats(&tensors[K]) + b * d->ks[0] + group * d->ks[1], d->ks[2], d->ks[3]},
+                      .v = {rt_floats(&tensors[V]) + b * d->vs[0] + group * d->vs[1], d->vs[2], d->vs[3]},
                       .mask = {rt_floats(&tensors[MASK]) + mask, d->ms[2], d->ms[3]},
                       .packed = (float *)(void *)rt_workers_scratch(all->workers, worker)};
     int64_t rest = d->queries - own.first;

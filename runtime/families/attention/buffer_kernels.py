@@ -12,14 +12,15 @@ MOST_ELEMENTS = 256  # of a query or a value: a work item holds them in register
 _EXTENTS = "batch heads queries keys depth values"
 _LOOPS = {
     "q": ("batch", "heads", "queries", "depth"),
-    "k": ("batch", "heads", "keys", "depth"),
-    "v": ("batch", "heads", "keys", "values"),
+    "k": ("batch", "groups", "keys", "depth"),
+    "v": ("batch", "groups", "keys", "values"),
     "m": ("batch", "heads", "queries", "keys"),
     "y": ("batch", "heads", "queries", "values"),
 }
 
 
 def _shapes(dims: Dims, defines: Defines) -> Shapes:
+    dims = {**dims, "groups": dims["heads"] // dims["members"]}
     spans = {
         tensor: (1 + sum((dims[extent] - 1) * dims[f"{tensor}s{axis}"] for axis, extent in enumerate(loops)),)
         for tensor, loops in _LOOPS.items()
@@ -71,7 +72,7 @@ BUFFER_KERNELS = (
         "attention",
         "Attention",
         "q:flat k:flat v:flat mask:flat y:flat",
-        f"{_EXTENTS} {' '.join(indexed(f'{tensor}s', 4, ':any') for tensor in _LOOPS)} masked:0-2 causal:0-1",
+        f"{_EXTENTS} {' '.join(indexed(f'{tensor}s', 4, ':any') for tensor in _LOOPS)} masked:0-2 causal:0-1 members",
         _shapes,
         _work_items,
         floats="scale",

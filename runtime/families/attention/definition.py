@@ -23,6 +23,7 @@ def compute_attention(arguments: Sequence[Array | None], attributes: Mapping[str
         for name, value, start in named
         if value is not None
     }
+    views |= {name: views[name].repeat(attributes["members"], axis=1) for name in "kv"}
     scores = views["q"] @ views["k"].swapaxes(2, 3) * attributes["scale"]
     if "mask" in views:
         scores = scores + views["mask"]

@@ -10,6 +10,7 @@ other, or in one tensor with queries, keys and values. Attributes:
     q_strides, k_strides, v_strides  (batch, head, place, element); offsets: where q, k and v begin
     mask_strides                     (batch, head, query, key), 0 where the mask repeats or is absent
     shape, y_strides                 the output's shape, and its strides (batch, head, query, element)
+    members                          heads of q that share a head of k and v, and follow each other
     scale, causal                    causal: a key behind the query's place counts nothing
     safe                             a query of which all keys are hidden (whose weights are NaN) gives 0, not NaN
 """
@@ -22,19 +23,20 @@ from runtime.errors import ModelError
 from runtime.semantics.generic import row_major_strides
 
 Shape = tuple[int, ...]
-ATTRIBUTES: Mapping[str, Literal["ints", "float", "bool"]] = {
+ATTRIBUTES: Mapping[str, Literal["ints", "count", "float", "bool"]] = {
     **dict.fromkeys(("extents", "q_strides", "k_strides", "v_strides", "mask_strides", "y_strides"), "ints"),
-    **{"offsets": "ints", "shape": "ints", "scale": "float", "causal": "bool", "safe": "bool"},
+    **{"offsets": "ints", "shape": "ints", "members": "count", "scale": "float", "causal": "bool", "safe": "bool"},
 }
 
 
 def loops(attributes: Mapping[str, Any]) -> dict[str, Shape]:
     """Extents of the loops of q, k, v, mask and y, in the order of their strides."""
     batch, heads, queries, keys, depth, values = attributes["extents"]
+    groups = heads // attributes["members"]
     return {
         "q": (batch, heads, queries, depth),
-        "k": (batch, heads, keys, depth),
-        "v": (batch, heads, keys, values),
+        "k": (batch, groups, keys, depth),
+        "v": (batch, groups, keys, values),
         "mask": (batch, heads, queries, keys),
         "y": (batch, heads, queries, values),
     }
@@ -44,6 +46,8 @@ def attention_shape(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> S
     """Shape of the output; ModelError where a loop leaves its tensor, or the output has gaps."""
     if len(attributes["extents"]) != 6 or min(attributes["extents"]) < 1 or len(attributes["offsets"]) != 3:
         raise ModelError(f"extents {attributes['extents']} and offsets {attributes['offsets']}; 6 and 3 are needed")
+    if attributes["extents"][1] % attributes["members"]:
+        raise ModelError(f"{attributes['extents'][1]} heads are no groups of {attributes['members']}")
     all_loops, starts = loops(attributes), (*attributes["offsets"], 0)
     for name, shape, start in zip(("q", "k", "v", "mask"), shapes, starts, strict=False):
         _check_reach(name, shape, all_loops[name], attributes[f"{name}_strides"], start)

@@ -174,6 +174,7 @@ def _loops(graph: Graph, product: Node, values: Node, behind: Sequence[Node]) ->
         "offsets": (0, 0, 0),
         "shape": out,
         "y_strides": (0, *y)[-4:],
+        "members": 1,
         "scale": 1.0,
         "causal": False,
         "safe": False,

@@ -22,7 +22,7 @@ def lower_attention(builder: Builder, node: Node) -> None:
     for name in ("q", "k", "v", "mask", "y"):
         dims |= {f"{name[0]}s{axis}": step for axis, step in enumerate(node.attrs[f"{name}_strides"])}
     masked = (1 + node.attrs["safe"]) * (len(values) > 3)
-    dims |= {"masked": masked, "causal": int(node.attrs["causal"])}
+    dims |= {"masked": masked, "causal": int(node.attrs["causal"]), "members": node.attrs["members"]}
     floats, shown = {"scale": node.attrs["scale"]}, ProfileInfo(y.shape)
     defines = {"DEPTH": dims["depth"], "VALUES": dims["values"]}
     builder.launch("attention", node.name, "Attention", tensors, dims, floats, defines, shown)
@@ -38,7 +38,7 @@ def _decoding(keys: int, groups: int, members: int, depth: int) -> OperatorCase:
     attrs: dict[str, Any] = {"extents": (1, groups, members, keys, depth, depth), "shape": x, "offsets": (0, 0, 0)}
     attrs |= dict.fromkeys(("q_strides", "y_strides"), (0, members * depth, depth, 1))
     attrs |= dict.fromkeys(("k_strides", "v_strides"), (0, depth, row, 1))
-    attrs |= {"mask_strides": (0, 0, 0, 0), "scale": depth**-0.5, "causal": False, "safe": False}
+    attrs |= {"mask_strides": (0, 0, 0, 0), "scale": depth**-0.5, "members": 1, "causal": False, "safe": False}
     return sized("Attention", x, kept, kept, detail=f"{members * groups}_decode", **attrs)
 
 
@@ -47,7 +47,7 @@ def attention_case(places: int, heads: int, depth: int, causal: bool = False) ->
     x, row = (1, places, heads * depth), heads * depth
     attrs: dict[str, Any] = {"extents": (1, heads, places, places, depth, depth), "shape": x, "offsets": (0, 0, 0)}
     attrs |= dict.fromkeys(("q_strides", "k_strides", "v_strides", "y_strides"), (places * row, depth, row, 1))
-    attrs |= {"mask_strides": (0, 0, 0, 0), "scale": depth**-0.5, "causal": causal, "safe": False}
+    attrs |= {"mask_strides": (0, 0, 0, 0), "scale": depth**-0.5, "members": 1, "causal": causal, "safe": False}
     return sized("Attention", x, x, x, detail=f"{heads}{'_causal' if causal else ''}", **attrs)
 
 

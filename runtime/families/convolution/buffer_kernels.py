@@ -62,6 +62,12 @@ def window_shapes(dims: Dims, defines: Defines) -> Shapes:
     }
 
 
+def _conv1x1_rule(dims: Dims, chosen: Variant, target: Target) -> str:
+    if chosen == tile.PAIR and dims["pixels"] not in (2, 3):
+        return "only for two or three rows"
+    return tile.tile_constraint(dims["pixels"], dims["out_c"], chosen)
+
+
 def _conv2d_work_items(dims: Dims, chosen: Variant) -> WorkItems:
     pixels = dims["batch"] * dims["out_h"] * dims["out_w"]
     return *tile.tile_grid(pixels, dims["out_c"], chosen), dims["groups"]
@@ -212,10 +218,12 @@ BUFFER_KERNELS = (
         _conv1x1_shapes,
         lambda dims, chosen: tile.tile_grid(dims["pixels"], dims["out_c"], chosen),
         floats="act_a act_b",
-        variants=tile.GROUP_VARIANTS,
-        defaults=tile.DEFAULTS,
+        variants=(*tile.GROUP_VARIANTS, tile.PAIR),
+        defaults={
+            family: (*tiles, tile.PAIR) if "avx512" in family else tiles for family, tiles in tile.DEFAULTS.items()
+        },
         cost=lambda dims, chosen: tile.tile_cost(dims["pixels"], dims["out_c"], dims["in_c"], chosen),
-        rule=lambda dims, chosen, target: tile.tile_constraint(dims["pixels"], dims["out_c"], chosen),
+        rule=_conv1x1_rule,
         macs=lambda dims: dims["pixels"] * dims["in_c"] * dims["out_c"],
         packed=True,
         integer_weights=True,

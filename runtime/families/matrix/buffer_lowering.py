@@ -22,7 +22,7 @@ from runtime.plan.plan import ProfileInfo
 from runtime.semantics.generic_forms import generic_form
 from runtime.types import Storage
 
-MANY_ROWS = 4  # fewer fill no tile
+MANY_ROWS, AVX512_ROWS = 4, 2  # fewer fill no tile; with AVX-512 there is one of two rows
 
 
 def lower_fully_connected(builder: Builder, node: Node) -> None:
@@ -76,7 +76,7 @@ def emit_fully_connected(
     if product:
         defines, numbers = defines | product.defines, numbers | product.numbers
     tensors = {"residual": tensors["x"]} | tensors
-    if dims["rows"] >= MANY_ROWS:
+    if dims["rows"] >= (AVX512_ROWS if "avx512" in builder.target.gpu_family else MANY_ROWS):
         kernel, widths = "conv1x1", {"x": "in_c", "residual": "out_c" if joined else "in_c", "y": "out_c"}
         tensors |= {name: _as_pixels(tensors[name], dims["rows"], dims[width]) for name, width in widths.items()}
         dims = {**dims, "pixels": dims["rows"]}

@@ -12,17 +12,20 @@ def attention(
     mask: tuple[int, ...] = (),
     causal: bool = False,
     hidden: bool = False,
+    members: int = 1,
 ) -> Case:
     """Heads side by side in each place, with queries, keys and values in one row where they are packed.
 
     `hidden`: the mask hides all keys of the first query, which then has 0.
     """
     _, heads, queries, keys, depth, values = extents
-    width = heads * (2 * depth + values)
+    groups = heads // members
+    width = heads * depth + groups * (depth + values)
     dims = dict(zip(("batch", "heads", "queries", "keys", "depth", "values"), extents, strict=True))
-    loops = {"q": (queries, depth), "k": (keys, depth), "v": (keys, values), "y": (queries, values)}
-    for tensor, (places, size) in loops.items():
-        row = width if packed and tensor != "y" else heads * size
+    dims["members"] = members
+    loops = {"q": (heads, queries, depth), "k": (groups, keys, depth), "v": (groups, keys, values)}
+    for tensor, (count, places, size) in {**loops, "y": (heads, queries, values)}.items():
+        row = width if packed and tensor != "y" else count * size
         dims |= {f"{tensor}s{axis}": step for axis, step in enumerate((places * row, size, row, 1))}
     dims |= {f"ms{axis}": step for axis, step in enumerate(mask or (0, 0, 0, 0))}
     dims |= {"masked": int(bool(mask)) + hidden, "causal": int(causal)}
@@ -35,8 +38,9 @@ def compute_attention(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats)
         dims[name] for name in ("batch", "heads", "queries", "keys", "depth", "values")
     )
     q = nest(arrays["q"], [batch, heads, queries, depth], indexed(dims, "qs", 4))
-    k = nest(arrays["k"], [batch, heads, keys, depth], indexed(dims, "ks", 4))
-    v = nest(arrays["v"], [batch, heads, keys, values], indexed(dims, "vs", 4))
+    groups, members = heads // dims["members"], dims["members"]
+    k = nest(arrays["k"], [batch, groups, keys, depth], indexed(dims, "ks", 4)).repeat(members, axis=1)
+    v = nest(arrays["v"], [batch, groups, keys, values], indexed(dims, "vs", 4)).repeat(members, axis=1)
     scores = np.einsum("bhld,bhsd->bhls", q, k) * floats["scale"]
     if dims["masked"]:
         scores = scores + nest(arrays["mask"], [batch, heads, queries, keys], indexed(dims, "ms", 4))
@@ -60,6 +64,8 @@ CASES: dict[str, Case] = {
     "attention of many keys": attention((1, 1, 9, 300, 20, 18), mask=(0, 0, 300, 1)),
     "attention of hidden keys": attention((2, 2, 9, 300, 20, 18), mask=(0, 0, 300, 1), hidden=True),
     "attention of few hidden keys": attention((1, 2, 1, 5, 16, 24), mask=(0, 0, 5, 1), hidden=True),
+    "attention of groups": attention((2, 6, 9, 11, 16, 16), packed=True, causal=True, members=3),
+    "attention of groups of one query": attention((2, 4, 1, 270, 19, 16), members=2),
     "attention longer causal": attention((1, 1, 300, 300, 8, 5), causal=True),
 }
 ORACLES = {"attention": compute_attention}
