@@ -52,7 +52,11 @@ def cases() -> Sequence[OperatorCase]:
     Some with heads as narrow as a vector, since PoCL compiles each barrier between the sums of a head's values.
     """
     heads = [attention_case(5, 2, elements) for elements in (4, 8, 16)]
-    return sorted((*small_cases(), *CASES, *heads), key=lambda case: plan.macs if (plan := lowered(case, WIDE)) else 0)
+    plain = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "group": 1}
+    pair = OperatorCase("two pixels", "Conv", ((1, 8, 1, 2),), ((64, 8, 1, 1), (64,)), plain)
+    return sorted(
+        (*small_cases(), *CASES, *heads, pair), key=lambda case: plan.macs if (plan := lowered(case, WIDE)) else 0
+    )
 
 
 def lowered(case: OperatorCase, target: Target) -> Plan | None:
