@@ -84,10 +84,10 @@ def integer_rows(weights: Array, has_offsets: bool = False) -> IntegerRows | Non
     """
     if weights.dtype != np.float32 or (weights.size < LEAST and not has_offsets):
         return None
-    return kept(weights, has_offsets, lambda: (_offset_integers_of if has_offsets else _integers_of)(weights))
+    return judged_once(weights, has_offsets, lambda: (_offset_integers_of if has_offsets else _integers_of)(weights))
 
 
-def kept(values: Array, key: Hashable, find: Callable[[], Found | None]) -> Found | None:
+def judged_once(values: Array, key: Hashable, find: Callable[[], Found | None]) -> Found | None:
     """What `find` tells of values; it is asked once as long as the array is there that they are a view of, which cannot
     be written to any more, and again where it found nothing. `key`: the question."""
     owner = values.base if isinstance(values.base, np.ndarray) else values

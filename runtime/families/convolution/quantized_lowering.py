@@ -31,7 +31,7 @@ from runtime.graph import Array, Graph, Node
 from runtime.kernels.codes import BYTES_BOUNDED, BYTES_PAIRS, INPUT_IN_BYTES, OUTPUT_IN_BYTES, RESIDUAL_IN_BYTES
 from runtime.kernels.spec import Kernel, ceil_div
 from runtime.layout.buffer import pack_rows
-from runtime.layout.integer_rows import integer_rows, kept
+from runtime.layout.integer_rows import integer_rows, judged_once
 from runtime.lowering.activation import activation_code
 from runtime.lowering.blocks import QuantizedOperator
 from runtime.lowering.builder import Builder
@@ -101,7 +101,7 @@ def _is_integer_winograd(builder: Builder, node: Node) -> bool:
     if algorithm(builder, node, is_exact=True) != CPU_WINOGRAD:
         return False
     scales, weights = whole_weights(builder.graph, node), builder.graph.constants[node.inputs[1]]
-    return scales is not None and bool(kept(weights, "sums", lambda: _sums_fit(weights, scales)))
+    return scales is not None and bool(judged_once(weights, "sums", lambda: _sums_fit(weights, scales)))
 
 
 def _sums_fit(weights: Array, scales: Array) -> bool:
@@ -114,7 +114,7 @@ def whole_weights(graph: Graph, node: Node) -> Array | None:
     weights, known = graph.constants[node.inputs[1]], graph.tensors[node.inputs[1]].quantization
     if known is None or known.axis not in (None, 0) or any(known.zero_point):
         return None
-    return kept(weights, known.scale, lambda: _whole_scales(weights, known.scale))
+    return judged_once(weights, known.scale, lambda: _whole_scales(weights, known.scale))
 
 
 def _whole_scales(weights: Array, scale: tuple[float, ...]) -> Array | None:
