@@ -61,6 +61,11 @@ class Way:
     runtime: Runtime = "cpu"
     opencl: str = ""
 
+    @property
+    def library(self) -> str | None:
+        """Path of the driver; None without one."""
+        return find_opencl(HOST, self.opencl) if self.opencl else None
+
 
 NOT_TUNED = LoadOptions(NO_ARTIFACT, NO_ARTIFACT)
 
@@ -120,7 +125,9 @@ def _lines(
     with contextlib.ExitStack() as stack:
         reference = engine(inputs, threads)
         loaded = [
-            Farmrt(way.name, stack.enter_context(_farmrt(opened, way.opencl)), given, inputs, way.options, way.runtime)
+            Farmrt(
+                way.name, stack.enter_context(opened.twin(opencl=way.library)), given, inputs, way.options, way.runtime
+            )
             for way in ways
         ]
         memory = [Reading(bytes_read(prepared.source), threads)] if reading else []
@@ -142,20 +149,9 @@ def _wrong(own: Farmrt, reference: OnnxRuntime) -> str:
 def bytes_read(model: onnx.ModelProto) -> int:
     """Bytes of weights and inputs, all of which a round reads; but a few rows of tables that are gathered from."""
     tables = {node.input[0] for node in model.graph.node if node.op_type == "Gather"}
-    shapes = [tensor.dims for tensor in model.graph.initializer if tensor.name not in tables]
-    for value in model.graph.input:
-        shapes.append([axis.dim_value or 1 for axis in value.type.tensor_type.shape.dim])
+    shapes: list[Sequence[int]] = [tensor.dims for tensor in model.graph.initializer if tensor.name not in tables]
+    shapes += map(networks.closed_shape, model.graph.input)
     return FLOAT_BYTES * sum(map(math.prod, shapes))
-
-
-@contextlib.contextmanager
-def _farmrt(opened: OpenUnit, opencl: str) -> Iterator[OpenUnit]:
-    """Another farmrt, perhaps with a driver of its own."""
-    connection = opened.connection
-    if opencl:
-        connection = dataclasses.replace(connection, opencl=find_opencl(HOST, opencl))
-    with connection.session() as session:
-        yield OpenUnit(connection, session)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def _zoo_network(spec: str, batch: int, folder: Path) -> Network:
 
 def _shapes(model: onnx.ModelProto) -> dict[str, list[str]]:
     sides = {"input_shapes": model.graph.input, "output_shapes": model.graph.output}
-    return {key: [",".join(map(str, _shape(value))) for value in values] for key, values in sides.items()}
+    return {key: [",".join(map(str, closed_shape(value))) for value in values] for key, values in sides.items()}
 
 
 @contextlib.contextmanager
@@ -106,7 +106,7 @@ def _content(name: str, model: onnx.ModelProto) -> dict[str, Any]:
         "subgraphs": [
             {
                 "input_tensors": [value.name for value in inputs],
-                "input_shapes": [",".join(map(str, _shape(value))) for value in inputs],
+                "input_shapes": [",".join(map(str, closed_shape(value))) for value in inputs],
                 "output_tensors": [value.name for value in model.graph.output],
             }
         ],
@@ -116,6 +116,6 @@ def _content(name: str, model: onnx.ModelProto) -> dict[str, Any]:
     return {"library_name": name, "target_abis": ["host"], "models": {name: settings}}
 
 
-def _shape(value: onnx.ValueInfoProto) -> list[int]:
+def closed_shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
     """The shape for a batch of one where it is open."""
-    return [axis.dim_value or 1 for axis in value.type.tensor_type.shape.dim]
+    return tuple(axis.dim_value or 1 for axis in value.type.tensor_type.shape.dim)

@@ -23,6 +23,7 @@ from benchmarks.framework_networks import make_apart
 from benchmarks.instructions import MILLION, of_a_round
 from benchmarks.interleaving import ContenderTimes, Late, measure_interleaved
 from benchmarks.machine import Others, machine
+from benchmarks.networks import closed_shape
 from benchmarks.scratch import scratch
 from farm.config import deployment
 from farm.config.execution import Execution
@@ -128,10 +129,8 @@ def zoo_models(network: str, folder: Path) -> Models:
 
 def _prepared(model: onnx.ModelProto, path: Path) -> Prepared:
     path.write_bytes(model.SerializeToString())
-    shapes = (
-        (each.name, tuple(dim.dim_value or 1 for dim in each.type.tensor_type.shape.dim)) for each in model.graph.input
-    )
-    source = deployments.load(GivenModel(path, tuple(shapes), None, False))
+    shapes = tuple((each.name, closed_shape(each)) for each in model.graph.input)
+    source = deployments.load(GivenModel(path, shapes, None, False))
     (name,) = source.models
     return prepare(source, name, fetch.Fetcher(source))
 

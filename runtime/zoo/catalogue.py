@@ -140,11 +140,12 @@ def _assemble(
         raise ConfigError(f"{name}: width: {width:g} is out of range, give more than 0 and at most {MAX_WIDTH:g}")
     _check_range(name, "size", size, architecture.min_size, MAX_SIZE)
     _check_range(name, "classes", classes, 2, MAX_CLASSES)
+    if batch is not None:
+        _check_range(name, "batch", batch, 1, MAX_BATCH)
     net: Layers = architecture.network(size)
     net.batch = batch or 1
     architecture.assemble(net, width, classes)
     if batch is not None:
-        _check_range(name, "batch", batch, 1, MAX_BATCH)
         net.inputs, net.outputs = (_of_batch(shapes, batch) for shapes in (net.inputs, net.outputs))
     if net.parameter_count() > MAX_PARAMETERS:
         problem = f"{net.parameter_count()} parameters do not fit into an ONNX file"

@@ -126,11 +126,15 @@ class OpenUnit:
 
     @contextlib.contextmanager
     def twin(
-        self, environment: Mapping[str, str] | None = None, round_limit_s: float | None = None
+        self,
+        environment: Mapping[str, str] | None = None,
+        round_limit_s: float | None = None,
+        opencl: str | None = None,
     ) -> Iterator[OpenUnit]:
-        """A second farmrt on the same unit, with variables and a limit for rounds of its own where they are given."""
+        """A second farmrt on the same unit, with variables, limit for rounds and OpenCL library of its own if given."""
         limit_s = self.connection.round_limit_s if round_limit_s is None else round_limit_s
-        connection = dataclasses.replace(self.connection, round_limit_s=limit_s)
+        library = self.connection.opencl if opencl is None else opencl
+        connection = dataclasses.replace(self.connection, round_limit_s=limit_s, opencl=library)
         with connection.session(environment=environment) as session:
             yield OpenUnit(connection, session)
 
