@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import selectors
 import shutil
@@ -18,7 +17,7 @@ from typing import IO, BinaryIO
 from farm import atomic_file, toolchain
 from farm.config.inventory import Unit
 from farm.host_system import why_no_linux
-from farm.transport import base, storage
+from farm.transport import base, file_digest, storage
 from farm.transport.base import CompletedProgram
 from farm.transport.interruption import Interruption
 from farm.transport.program import LineProcess, ProgramStreams, Sink, run_to_end
@@ -211,15 +210,15 @@ class LocalTransport:
         """Copies a file unless the unit has the same content and mode; returns whether it was copied."""
         target = self._path(remote)
         mode = 0o755 if os.access(local, os.X_OK) else 0o644
-        digest = _sha256(local)
-        if target.is_file() and target.stat().st_mode & 0o777 == mode and _sha256(target) == digest:
+        digest = file_digest.sha256(local)
+        if target.is_file() and target.stat().st_mode & 0o777 == mode and file_digest.sha256(target) == digest:
             return False
         try:
             _copy(local, target, mode)
         except FarmError as error:
             needed, free = storage.space_needed([local.stat().st_size]), shutil.disk_usage(self._folder).free
             raise storage.no_space_error(str(self._folder), needed, free) or storage.refusal_error(str(error)) from None
-        if _sha256(target) != digest:
+        if file_digest.sha256(target) != digest:
             raise DeviceError(f"{remote}: arrived with another content than {local} has")
         return True
 
@@ -253,10 +252,3 @@ def _copy(source: Path, target: Path, mode: int) -> None:
         while chunk := file.read(CHUNK_BYTES):
             copy.write(chunk)
 
-
-def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise JobError(f"{path}: cannot be read: {error.strerror}") from None

@@ -40,9 +40,8 @@ def blocked_filters(weights: Floats, groups: int, block: int) -> Floats:
 
 def winograd_filters(weights: Floats, tile: int, block: int) -> Floats:
     """[o, i, 3, 3] as [(tile + 2)^2][ceil(o/block)][i][block], transformed."""
-    transformed = transform_filter(weights, tile)
-    points = transformed.reshape(*weights.shape[:2], 1, -1).transpose(3, 0, 1, 2)
-    return np.stack([blocked_filters(point[..., None], 1, block)[0, :, 0, 0] for point in points])
+    points = transform_filter(weights, tile)[..., None, None]
+    return np.stack([blocked_filters(point, 1, block)[0, :, 0, 0] for point in points])
 
 
 def blocked_values(values: Floats, groups: int, block: int) -> Floats:

@@ -76,7 +76,7 @@ def test_all_steps_are_a_convolution(tile, pad):
     x, w, b = random(1, 2, 6, 5, 7), random(2, 5, 6, 3, 3), random(3, 5)
     (out_h, out_w), _ = tiles_of(tile, case)
     residual = random(4, 2, 5, out_h, out_w)
-    u = transform_filter(w, tile).reshape(5, 6, -1, 1)
+    u = transform_filter(w, tile).transpose(1, 2, 0)[..., None]
     m = multiply(transform_input(tile, case, x), u)
     attributes = {"strides": (1, 1), "pads": (*pad, *pad), "dilations": (1, 1), "group": 1, "activation": "relu"}
     expected = oracle("Conv", [x, w, b, residual], attributes)

@@ -98,8 +98,7 @@ def group_within_block(conv: Convolution) -> int:
 
 def winograd_rows(filters: Array) -> tuple[Array, dict[str, int]]:
     """Filters [out_c, in_c, 3, 3] as Winograd's kernels read them, and the option that says so."""
-    wide = transform_filter(filters, CPU_WINOGRAD.tile).transpose(2, 3, 0, 1)
-    return wide.reshape(-1, *filters.shape[:2]), {"WINO": CPU_WINOGRAD.tile}
+    return transform_filter(filters, CPU_WINOGRAD.tile), {"WINO": CPU_WINOGRAD.tile}
 
 
 def has_few_outputs(builder: Builder, node: Node) -> bool:

@@ -227,7 +227,7 @@ def _winograd(conv: Convolution) -> str:
     m = builder.scratch(f"{node.name}:m", points * tiles * out_c)
     wino = {"WINO": tile}
     builder.launch("winograd_input", f"{node.name}:input", "WinogradTransform", {"x": x, "v": v}, before, defines=wino)
-    gemm: Tensors = {"v": v, "u": _winograd_rows(node.inputs[1], conv.filter, tile), "m": m}
+    gemm: Tensors = {"v": v, "u": Rows(node.inputs[1], transform_filter(conv.filter, tile)), "m": m}
     builder.launch("winograd_gemm", node.name, "Conv2D", gemm, products, defines=wino, shown=conv.shown)
     residual, has_residual = _residual(conv, x)
     code, numbers = activation_code(node.attrs)
@@ -237,12 +237,6 @@ def _winograd(conv: Convolution) -> str:
     defines = wino | {"ACTIVATION": code, "RESIDUAL": has_residual}
     builder.launch("winograd_output", f"{node.name}:output", "WinogradInverse", tensors, after, numbers, defines)
     return ""
-
-
-def _winograd_rows(name: str, weights: Array, tile: int) -> Rows:
-    """Returns the transformed filters as rows to pack: [(tile + 2)^2, output channels, input channels]."""
-    out_c, in_c = weights.shape[:2]
-    return Rows(name, transform_filter(weights, tile).transpose(2, 3, 0, 1).reshape(-1, out_c, in_c))
 
 
 BUFFER_LOWERINGS = {"Conv": lower_conv}

@@ -93,7 +93,7 @@ def _winograd(conv: Convolution) -> str:
     x = builder.read(node.inputs[0], Storage.IMAGE)
     op = "WinogradTransform"
     builder.launch("winograd_input", f"{name}:input", op, {"x": x, "v": v}, before, defines=wino, memory=memory)
-    transformed = transform_filter(conv.filter, tile).reshape(out_c, in_c, points, 1)
+    transformed = transform_filter(conv.filter, tile).transpose(1, 2, 0)[..., None]
     u = builder.constant_image(node.inputs[1], transformed, ImageLayout.CONV_FILTER)
     gemm: Tensors = {"v": v, "u": u, "m": m}
     builder.launch("winograd_gemm", name, "Conv2D", gemm, products, shown=conv.shown, memory=memory)
