@@ -21,7 +21,7 @@ from farm.transport import base, file_digest, storage
 from farm.transport.base import CompletedProgram
 from farm.transport.interruption import Interruption
 from farm.transport.program import LineProcess, ProgramStreams, Sink, run_to_end
-from runtime.errors import DeviceError, FarmError, JobError
+from runtime.errors import DeviceError, FarmError
 
 CHUNK_BYTES = 256 * 1024
 DRAIN_S = 1.0
@@ -251,4 +251,3 @@ def _copy(source: Path, target: Path, mode: int) -> None:
     with source.open("rb") as file, atomic_file.replacing(target, mode) as copy:
         while chunk := file.read(CHUNK_BYTES):
             copy.write(chunk)
-

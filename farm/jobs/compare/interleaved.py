@@ -54,15 +54,13 @@ class TunedFiles:
     """The artifacts that a plan is loaded with; none stand for the default of every launch.
 
     `plan`: the plan itself, where that is another one than most ways have. `built`: compiled programs that the first
-    process may load, where there are no `kernels`; what it lacks is built. `gives`: the programs that it has then are
-    asked for, also of a driver that remembers them.
+    process may load, where there are no `kernels`; what it lacks is built.
     """
 
     tuned: Path | None = None
     kernels: Path | None = None
     plan: PlanFile | None = None
     built: Path | None = None
-    gives: bool = False
 
 
 DEFAULTS = TunedFiles()
@@ -118,16 +116,12 @@ class Effort:
 
 @dataclasses.dataclass(frozen=True)
 class PlanMeasurement:
-    """One way to load a model: farmrt's answer, the very first round, all rounds of each process, the outputs.
-
-    `kernels` is the compiled-kernels file of what the first process gave away; empty where it had nothing to give.
-    """
+    """One way to load a model: farmrt's answer, the very first round, all rounds of each process, the outputs."""
 
     load: LoadAnswer
     first_ms: float
     outputs: Mapping[str, Array]
     processes_ms: tuple[tuple[float, ...], ...]
-    kernels: bytes = b""
 
     @property
     def latency_ms(self) -> Latency:
@@ -173,7 +167,6 @@ class _Rehearsal:
     files: TunedFiles
     start: _Start
     round_ms: float
-    kernels: bytes = b""
 
 
 class Rehearsed:
@@ -207,11 +200,8 @@ class Rehearsed:
             return processes or [[(rehearsal.round_ms,) for rehearsal in self._rehearsals]]
 
         processes, throttling = self._opened.cool(all_processes, rest)
-        of_ways = zip(self._rehearsals, starts, zip(*processes, strict=True), strict=True)
-        measured = [
-            PlanMeasurement(start.load, start.first_ms, start.outputs, times, rehearsal.kernels)
-            for rehearsal, start, times in of_ways
-        ]
+        of_ways = zip(starts, zip(*processes, strict=True), strict=True)
+        measured = [PlanMeasurement(start.load, start.first_ms, start.outputs, times) for start, times in of_ways]
         return measured, throttling
 
     def _rehearse(self, files: TunedFiles, kernels: Path) -> _Rehearsal:
@@ -219,11 +209,11 @@ class Rehearsed:
         with _loaded(self._opened, self._plan_file, given) as (own, load):
             first_ms, round_ms = first_rounds(own, self._data.inputs)
             plan = (files.plan or self._plan_file).plan
-            if not files.kernels and (files.gives or not remembers_programs(plan.target.gpu_family)):
+            if not files.kernels and not remembers_programs(plan.target.gpu_family):
                 own.save_kernels(kernels)
                 files = dataclasses.replace(files, kernels=kernels)
             start = _Start(load, first_ms, own.read_outputs(plan))
-        return _Rehearsal(files, start, round_ms, kernels.read_bytes() if files.kernels == kernels else b"")
+        return _Rehearsal(files, start, round_ms)
 
     def _one_process_each(self, effort: Effort, number: int, starts: list[_Start]) -> list[tuple[float, ...]]:
         """The rounds of a fresh process of each way, loaded and run in an order that changes with `number`.

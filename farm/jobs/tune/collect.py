@@ -130,15 +130,12 @@ class Draft:
         return is_known and self.destination.kernels_file.is_file() and not any(map(self.changes, self.models))
 
     def files(self, opened: OpenUnit, folder: Path) -> TunedFiles:
-        """What a proof loads: the proposed table, written into a folder; what is in force where that is the same.
-
-        The first process with a new table gives its programs away, to be published.
-        """
+        """What a proof loads: the proposed table, written into a folder; what is in force where that is the same."""
         if self.is_in_force:
             return self.destination.files
         tuned_file = folder / "tuned.bin"
         tuned_file.write_bytes(encode_tuned([self.destination.tuned_set(self.table)]))
-        return TunedFiles(tuned_file, built=BUILT_PROGRAMS.of(opened).file, gives=True)
+        return TunedFiles(tuned_file, built=BUILT_PROGRAMS.of(opened).file)
 
 
 def draft(opened: OpenUnit, library: str, models: Sequence[ModelTuning]) -> Draft:
@@ -153,12 +150,8 @@ def publish_draft(
     accepted: Sequence[ModelTuning],
     evidence: Iterable[ModelRecord],
     settings: Mapping[str, Any],
-    compiled: Mapping[str, bytes],
 ) -> None:
-    """Publishes the table for the accepted models. Where that changes nothing, the files stay as they are.
-
-    `compiled` are the kernels of models that run as was proposed, by their names; those of others are compiled.
-    """
+    """Publishes the table for the accepted models. Where that changes nothing, the files stay as they are."""
     destination, table = proposed.destination, proposed.accepting(accepted)
     has_new_plan = any(model.is_new_plan for model in accepted)
     if table == proposed.in_force and destination.kernels_file.is_file() and not has_new_plan:
@@ -167,8 +160,8 @@ def publish_draft(
     with TemporaryDirectory() as folder:
         tuned_file = Path(folder, "tuned.bin")
         tuned_file.write_bytes(encode_tuned([tuned]))
-        used = {model.prepared.name: model if model in accepted else model.incumbent for model in proposed.models}
-        files = [compiled.get(name) or _compiled(opened, model, tuned_file) for name, model in used.items()]
+        used = [model if model in accepted else model.incumbent for model in proposed.models]
+        files = [_compiled(opened, model, tuned_file) for model in used]
     (kernels,), _ = merge_kernels(one for file in files for one in decode_kernels(file, "compiled kernels"))
     kernels = dataclasses.replace(kernels, device_model=tuned.device_model)
     record = _record(opened, proposed, accepted, evidence, settings)

@@ -67,12 +67,7 @@ def prove_and_publish(
     proved = [(tuned, proof) for tuned in models if isinstance(proof := proofs[tuned.prepared.name], Proof)]
     accepted = [tuned for tuned, proof in proved if proof.outcome == TuneOutcome.NEW]
     evidence = [proof.evidence(tuned) for tuned, proof in proved if tuned in accepted or not proposed.in_force]
-    compiled = {
-        tuned.prepared.name: proof.new.kernels
-        for tuned, proof in proved
-        if (tuned in accepted or not tuned.has_news) and proof.new.kernels
-    }
-    publish_draft(opened, proposed, accepted, evidence, settings, compiled)
+    publish_draft(opened, proposed, accepted, evidence, settings)
     for tuned, proof in proved:
         if tuned in accepted and tuned.is_new_plan:
             keep_choice(opened, tuned, proof)
