@@ -48,7 +48,7 @@ def benchmark(
     with clusters.place_of(cluster) as place:
         units = place.units_for(source, choice)
         remote = clusters.RemoteJob(BenchmarkRow, sent_jobs.each_model(source, benchmark_settings(wanted)))
-        with store_options.keeping(store) as keeper, view.shown(only_slow=True) as progress:
+        with view.shown(only_slow=True) as progress, store_options.keeping(store) as keeper:
             job = functools.partial(benchmark_job, source, units, wanted, fleet, progress)
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
     write_files(rows, trace, html)

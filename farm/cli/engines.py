@@ -45,7 +45,7 @@ def engines(
     units = lookup.units_for(source, choice)
     rows: list[EnginesRow] = []
     try:
-        with store_options.keeping(store) as keeper, view.shown(interrupted=GOES_ON) as progress:
+        with view.shown(interrupted=GOES_ON) as progress, store_options.keeping(store) as keeper:
             for row in keeper.recorded(engines_job(source, units, wanted, fleet, progress)):
                 rows.append(row)
     except KeyboardInterrupt:

@@ -63,7 +63,7 @@ def tune(
         units = place.units_for(None, choice)
         how_to_go_on = _how_to_go_on(units, bool(cluster))
         try:
-            with store_options.keeping(store) as keeper, view.shown(interrupted=how_to_go_on) as progress:
+            with view.shown(interrupted=how_to_go_on) as progress, store_options.keeping(store) as keeper:
                 job = functools.partial(tune_job, sources, units, wanted, fleet, progress)
                 rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
         except KeyboardInterrupt:
