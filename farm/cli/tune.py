@@ -52,7 +52,7 @@ def tune(
     """`farm tune`; returns the exit status."""
     if repeat > 1 and not fresh:
         raise ConfigError("--repeat: a second search would find what is in the journal of the first; give --fresh too")
-    sources = [work.load(model) for model in models or _all_models()]
+    sources = work.load_all(models or _all_models())
     searched = SearchOptions(level, budget_s, memory, fresh, selection, shared, BuildAhead(build_ahead))
     wanted = TuneOptions(searched, execution, repeat)
     works = sent_jobs.all_models("tune", sources, wanted.settings)

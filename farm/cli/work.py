@@ -20,10 +20,15 @@ RowType = TypeVar("RowType", bound=Row)
 
 def load(model: GivenModel) -> Deployment:
     """The deployment of a model; what its file says without effect is told on stderr."""
-    source = deployments.load(model)
-    for note in source.notes:
+    return load_all([model])[0]
+
+
+def load_all(models: Iterable[GivenModel]) -> list[Deployment]:
+    """The same of several, whose results are kept side by side."""
+    sources = deployments.load_all(models)
+    for note in (note for source in sources for note in source.notes):
         click.echo(f"note: {safe_text.one_line(note)}", err=True)
-    return source
+    return sources
 
 
 def finish(
