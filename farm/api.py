@@ -453,16 +453,20 @@ def report(
 
 
 def _load(model: File, given: ModelKeywords) -> Deployment:
+    return deployments.load(_given(model, given))
+
+
+def _given(model: File, given: ModelKeywords) -> GivenModel:
     path, weights = samples.deployment_file(str(model)), _path(given["weights"])
     runtimes = tuple(given["runtimes"] or ())
-    return deployments.load(GivenModel(path, given_shapes(given["shapes"]), weights, given["trust_models"], runtimes))
+    return GivenModel(path, given_shapes(given["shapes"]), weights, given["trust_models"], runtimes)
 
 
 def _load_all(models: File | Sequence[File], given: ModelKeywords) -> list[Deployment]:
     named = [models] if isinstance(models, str | Path) else models
     if len(named) != 1 and (given["shapes"] or given["weights"]):
         raise ConfigError("shapes and weights are of one model file: name it alone")
-    return [_load(model, given) for model in named]
+    return deployments.load_all(_given(model, given) for model in named)
 
 
 def _loading(given: RunKeywords) -> LoadOptions:

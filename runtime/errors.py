@@ -120,6 +120,13 @@ class LeaseLostError(JobError):
     """The lease ran out or was ended, and somebody else may use the unit: nothing may be written there any more."""
 
 
+def out_of_memory(error: MemoryError) -> FarmError:
+    """What a model that this machine's memory does not hold is told by; NumPy says how much it lacked."""
+    return FarmError(
+        f"this machine has too little memory: {error}" if str(error) else "this machine has too little memory"
+    )
+
+
 def unwritten(text: str, error: OSError, otherwise: type[FarmError]) -> FarmError:
     """The error of a file that could not be written: NoRoomError where the disk is full, else of another class.
 

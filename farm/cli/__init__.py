@@ -20,7 +20,7 @@ from farm.cli.envelope import Document, Problem
 from farm.cli.lazy_group import LazyGroup
 from farm.cli.standard_streams import OutputError, ensure_utf8
 from farm.safe_text import one_line
-from runtime.errors import FarmError
+from runtime.errors import FarmError, out_of_memory
 
 FAILED = 1
 INTERRUPTED = 130
@@ -105,6 +105,9 @@ def call(arguments: Sequence[str]) -> int:
         return _complain(error, "interrupted", INTERRUPTED, arguments)
     except OutputError as error:
         return _without_output(error)
+    except MemoryError as error:
+        lacked = out_of_memory(error)
+        return _complain(lacked, str(lacked), lacked.exit_status, arguments)
     except OSError as error:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
         return _complain(error, text, FAILED, arguments)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from farm import atomic_file
 from farm.cli import clusters, store_options, view, work
 from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
@@ -48,21 +47,20 @@ def benchmark(
     with clusters.place_of(cluster) as place:
         units = place.units_for(source, choice)
         remote = clusters.RemoteJob(BenchmarkRow, sent_jobs.each_model(source, benchmark_settings(wanted)))
-        with store_options.keeping(store) as keeper, view.shown(only_slow=True) as progress:
+        with view.shown(only_slow=True) as progress, store_options.keeping(store) as keeper:
             job = functools.partial(benchmark_job, source, units, wanted, fleet, progress)
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
-    write_files(rows, trace, html)
-    return work.finish(rows, as_json, show, keeper)
+    return work.finish(rows, as_json, show, keeper, write_files(rows, trace, html))
 
 
-def write_files(rows: Sequence[BenchmarkRow], trace: Path | None, html: Path | None) -> None:
-    """The files that were asked for beside the rows."""
-    if trace:
-        atomic_file.write(trace, trace_json(rows).encode())
+def write_files(rows: Sequence[BenchmarkRow], trace: Path | None, html: Path | None) -> int:
+    """The files that were asked for beside the rows; 1 where one cannot be written, which is told."""
+    status = work.written(trace, trace_json(rows)) if trace else 0
     if html:
         from farm.report.benchmark_page import benchmark_page
 
-        atomic_file.write(html, benchmark_page(rows).encode())
+        status = max(status, work.written(html, benchmark_page(rows)))
+    return status
 
 
 def show(rows: Sequence[BenchmarkRow]) -> None:

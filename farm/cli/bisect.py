@@ -59,7 +59,7 @@ def bisect(
         unit = _unit(place.units_for(source, choice))
         rows: list[CompareRow] = []
         try:
-            with store_options.keeping(store) as keeper, view.shown(interrupted=HOW_TO_GO_ON) as progress:
+            with view.shown(interrupted=HOW_TO_GO_ON) as progress, store_options.keeping(store) as keeper:
                 bisector = Bisector(commits, hashes, unit, wanted, fleet, progress, place.compare)
                 if fresh:
                     bisector.forget()

@@ -86,7 +86,7 @@ def compare(
     with clusters.place_of(cluster) as place:
         units = place.units_for(source, choice)
         try:
-            with store_options.keeping(store) as keeper, view.shown(interrupted=how_to_go_on) as progress:
+            with view.shown(interrupted=how_to_go_on) as progress, store_options.keeping(store) as keeper:
                 job = functools.partial(compare_job, both, units, wanted, fleet, progress)
                 rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
         except KeyboardInterrupt:

@@ -53,7 +53,7 @@ def _main_job(quick: bool, opencl: str | None, store: str | None, as_json: bool)
     """Runs, profiles and tunes the samples on this machine, tunes on a played GPU, and writes the report of it."""
     models = [deployment.load(samples.find(MODEL))]
     units = lookup.chosen_units(Selection(devices=("host",)))
-    with store_options.keeping(store) as keeper, view.shown() as progress:
+    with view.shown() as progress, store_options.keeping(store) as keeper:
         demo = demonstrate(models, units, progress, keeper, QUICK_S if quick else TUNE_S, opencl, store_options.tell)
     write_report(demo, REPORT)
     if not as_json:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 
-from farm import atomic_file
 from farm.cli import store_options, view, work
 from farm.cli.envelope import CommandResult
 from farm.config.given_model import GivenModel
@@ -45,21 +44,21 @@ def engines(
     units = lookup.units_for(source, choice)
     rows: list[EnginesRow] = []
     try:
-        with store_options.keeping(store) as keeper, view.shown(interrupted=GOES_ON) as progress:
+        with view.shown(interrupted=GOES_ON) as progress, store_options.keeping(store) as keeper:
             for row in keeper.recorded(engines_job(source, units, wanted, fleet, progress)):
                 rows.append(row)
     except KeyboardInterrupt:
         _write_page(rows, html)
         return work.interrupted(GOES_ON, as_json, rows, show)
-    _write_page(rows, html)
-    return work.finish(rows, as_json, show, keeper)
+    return work.finish(rows, as_json, show, keeper, _write_page(rows, html))
 
 
-def _write_page(rows: Sequence[EnginesRow], html: Path | None) -> None:
-    if html:
-        from farm.report.engines_page import engines_page
+def _write_page(rows: Sequence[EnginesRow], html: Path | None) -> int:
+    if not html:
+        return 0
+    from farm.report.engines_page import engines_page
 
-        atomic_file.write(html, engines_page(rows).encode())
+    return work.written(html, engines_page(rows))
 
 
 def show(rows: Sequence[EnginesRow]) -> None:

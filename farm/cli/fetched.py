@@ -49,5 +49,5 @@ def finish(
     if problem := result.document["error"]:
         kinds: dict[str, type[FarmError]] = {**USERS_MISTAKES, "no_unit": NoUnitError}
         raise kinds.get(problem["kind"], JobError)(problem["message"])
-    benchmark.write_files([row for row in rows if isinstance(row, BenchmarkRow)], trace, html)
-    return work.finish(rows, as_json, show, keeper, result.document["exit_status"])
+    unwritten = benchmark.write_files([row for row in rows if isinstance(row, BenchmarkRow)], trace, html)
+    return work.finish(rows, as_json, show, keeper, max(result.document["exit_status"], unwritten))

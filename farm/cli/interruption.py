@@ -3,8 +3,8 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 import click
@@ -30,13 +30,11 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 @contextmanager
 def announced(text: str = INTERRUPTED) -> Iterator[None]:
     """Says `text` on stderr as soon as the user interrupts the block; from then on a second Ctrl-C kills."""
-    said = heard = False
+    unsaid, heard = [text], False
 
     def say_once() -> None:
-        nonlocal said
-        if not said:
-            said = True
-            click.echo(text, err=True)
+        with suppress(IndexError):
+            click.echo(unsaid.pop(), err=True)
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         nonlocal heard
@@ -51,7 +49,7 @@ def announced(text: str = INTERRUPTED) -> Iterator[None]:
         return
     signal.signal(signal.SIGINT, on_signal)
     try:
-        with _killed_by_second():
+        with _killed_by_second(say_once):
             yield
     except KeyboardInterrupt:
         say_once()
@@ -62,7 +60,7 @@ def announced(text: str = INTERRUPTED) -> Iterator[None]:
 
 
 @contextmanager
-def _killed_by_second() -> Iterator[None]:
+def _killed_by_second(say_once: Callable[[], None]) -> Iterator[None]:
     """Ends the process at a second Ctrl-C where the first is not heard, since a library waits, as SQLite for a lock."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -74,6 +72,7 @@ def _killed_by_second() -> Iterator[None]:
                 if number[0] in numbers:
                     os._exit(cli.INTERRUPTED)
                 numbers.add(number[0])
+                say_once()
 
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=watch, daemon=True).start()

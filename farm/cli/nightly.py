@@ -12,7 +12,7 @@ from farm.jobs.commit import working_commit
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.nightly import run as nightly_run
 from farm.jobs.nightly.matrix import Places, cases_of
-from farm.jobs.nightly.places import places_of
+from farm.jobs.nightly.places import left_out, places_of
 from farm.nightly import configuration, notification
 from farm.nightly.block_order import expected_duration_s
 from farm.nightly.configuration import NightlyConfiguration
@@ -48,6 +48,8 @@ def nightly(
     shared = SharedPlace(share) if share else None
     with clusters.place_of(cluster) as place:
         places = places_of(nightly, trust_models, place.candidates)
+        for line in left_out(nightly, places):
+            store_options.tell(f"note: {line}")
         if dry_run:
             return _show_plan(nightly, places, store, as_json)
         run = nightly_run.resumed(store, nightly) if resume else _begun(nightly)

@@ -59,7 +59,7 @@ def opbench(
             return _list(list_benchmarks(units, wanted, fleet), as_json)
         rows: list[OpbenchRow] = []
         try:
-            with store_options.keeping(store) as keeper, view.shown(only_slow=True) as progress:
+            with view.shown(only_slow=True) as progress, store_options.keeping(store) as keeper:
                 job = functools.partial(opbench_job, units, wanted, fleet, progress)
                 for row in keeper.recorded(place.rows(job, remote, units, fleet, progress)):
                     rows.append(row)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 
-from farm import atomic_file
 from farm.cli import verbosity, view, work
 from farm.cli.envelope import CommandResult
 from farm.cli.next_step import next_command
@@ -55,11 +54,11 @@ def quantize(
         click.echo(one_line(line), err=True)
     from farm.report.quantize_page import quantize_page
 
-    atomic_file.write(html, quantize_page(rows).encode())
-    return work.finish(rows, as_json, lambda rows: _show(rows, html))
+    status = work.written(html, quantize_page(rows))
+    return work.finish(rows, as_json, lambda rows: _show(rows, "none" if status else str(html)), least_status=status)
 
 
-def _show(rows: Sequence[QuantizeRow], page: Path) -> None:
+def _show(rows: Sequence[QuantizeRow], page: str) -> None:
     table.show(quantize_tables(rows, verbosity.is_wanted()))
     for line in (*quantize_lines(rows), f"page: {page}"):
         click.echo(one_line(line))

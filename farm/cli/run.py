@@ -57,7 +57,7 @@ def run(
         remote = clusters.RemoteJob(
             RunRow, sent_jobs.each_model(source, run_settings(wanted), wanted.lanes), output_dir
         )
-        with store_options.keeping(store) as keeper, view.shown(only_slow=True, interrupted=said) as progress:
+        with view.shown(only_slow=True, interrupted=said) as progress, store_options.keeping(store) as keeper:
             job = functools.partial(run_job, source, units, wanted, fleet, progress)
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
     return work.finish(rows, as_json, show, keeper)

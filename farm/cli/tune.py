@@ -52,7 +52,7 @@ def tune(
     """`farm tune`; returns the exit status."""
     if repeat > 1 and not fresh:
         raise ConfigError("--repeat: a second search would find what is in the journal of the first; give --fresh too")
-    sources = [work.load(model) for model in models or _all_models()]
+    sources = work.load_all(models or _all_models())
     searched = SearchOptions(level, budget_s, memory, fresh, selection, shared, BuildAhead(build_ahead))
     wanted = TuneOptions(searched, execution, repeat)
     works = sent_jobs.all_models("tune", sources, wanted.settings)
@@ -63,7 +63,7 @@ def tune(
         units = place.units_for(None, choice)
         how_to_go_on = _how_to_go_on(units, bool(cluster))
         try:
-            with store_options.keeping(store) as keeper, view.shown(interrupted=how_to_go_on) as progress:
+            with view.shown(interrupted=how_to_go_on) as progress, store_options.keeping(store) as keeper:
                 job = functools.partial(tune_job, sources, units, wanted, fleet, progress)
                 rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
         except KeyboardInterrupt:

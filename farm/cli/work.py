@@ -1,12 +1,13 @@
 """Before and after a command's work: its deployment is loaded; its rows are printed, and told as an exit status."""
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import click
 
-from farm import safe_text
-from farm.cli import INTERRUPTED
+from farm import atomic_file, safe_text
+from farm.cli import FAILED, INTERRUPTED
 from farm.cli.envelope import INTERRUPTION, Document, Problem
 from farm.config.deployment import Deployment
 from farm.config.given_model import GivenModel
@@ -14,16 +15,22 @@ from farm.model import deployments
 from farm.rows.row import Row, exit_status
 from farm.rows.status import Status
 from farm.store.recorder import Recorder
+from runtime.errors import FarmError
 
 RowType = TypeVar("RowType", bound=Row)
 
 
 def load(model: GivenModel) -> Deployment:
     """The deployment of a model; what its file says without effect is told on stderr."""
-    source = deployments.load(model)
-    for note in source.notes:
+    return load_all([model])[0]
+
+
+def load_all(models: Iterable[GivenModel]) -> list[Deployment]:
+    """The same of several, whose results are kept side by side."""
+    sources = deployments.load_all(models)
+    for note in (note for source in sources for note in source.notes):
         click.echo(f"note: {safe_text.one_line(note)}", err=True)
-    return source
+    return sources
 
 
 def finish(
@@ -43,6 +50,16 @@ def finish(
     tell_failures(shown)
     status = max(exit_status(shown), keeper.exit_status if keeper else 0, least_status)
     return Document(status, shown) if as_json else status
+
+
+def written(path: Path, text: str) -> int:
+    """Writes a file that shows rows; 1 where it cannot be written, which is told on stderr and hides no row."""
+    try:
+        atomic_file.write(path, text.encode())
+    except FarmError as error:
+        click.echo(safe_text.one_line(str(error)), err=True)
+        return FAILED
+    return 0
 
 
 def interrupted(

@@ -24,6 +24,7 @@ folder that farm is called in.
 
 from __future__ import annotations
 
+import os
 import re
 import string
 from pathlib import Path
@@ -150,4 +151,4 @@ class EngineFile(YamlSection):
 
 def load_engine_file(path: Path = DEFAULT_FILE) -> EngineFile:
     """What the file names, by paths that start here; nothing without the file. ConfigError names the first mistake."""
-    return yaml_source.load(path).validate(EngineFile) if path.exists() else EngineFile()
+    return yaml_source.load(path).validate(EngineFile) if os.path.lexists(path) else EngineFile()

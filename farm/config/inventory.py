@@ -18,6 +18,7 @@ docs/devices.md lists all keys. Without the file the machine itself is the only 
 import contextlib
 import dataclasses
 import functools
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -246,7 +247,7 @@ def read_from(path: Path) -> Iterator[None]:
 def load_inventory(path: Path | None = None) -> Inventory:
     """Reads the file at `path`, by default `./devices.yml`; without either the inventory holds only the host."""
     named = path or (_read[-1] if _read else None)
-    if named is None and not DEFAULT_FILE.exists():
+    if named is None and not os.path.lexists(DEFAULT_FILE):  # a link into nowhere is a mistake
         return Inventory((HOST,))
     source = yaml_source.load(named or DEFAULT_FILE)
     file = source.validate(_DevicesFile)

@@ -12,6 +12,8 @@ def missing(path: Path, otherwise: str = "") -> str:
     """That no file is there, and the name of one that is nearly the same, `otherwise` where none is."""
     if not path.parent.is_dir():
         return f"no such file; there is no folder {path.parent}"
+    if path.is_symlink():
+        return f"a link to {path.readlink()}, where no file is"
     there = [entry.name for entry in path.parent.iterdir()] if path.name else []
     near = difflib.get_close_matches(path.name, there, n=1, cutoff=LIKENESS)
     return f"no such file, did you mean {str(path.with_name(near[0]))!r}?" if near else f"no such file{otherwise}"

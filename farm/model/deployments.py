@@ -1,5 +1,6 @@
 """Opens what a user names as a model, a deployment file or a model file, as a deployment: the only place that does."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from farm.config import deployment
@@ -33,6 +34,32 @@ def _read(given: GivenModel) -> Deployment:
         if value:
             raise ConfigError(f"{given.path}: {option} is for model files; this deployment file says it in its keys")
     return deployment.load(given.path, given.trusted)
+
+
+def load_all(models: Iterable[GivenModel]) -> list[Deployment]:
+    """The deployments of models whose results are kept side by side; raises ConfigError also where two have one name.
+
+    A model file gives its own name alone: `v1/model.onnx` and `v2/model.onnx` have one.
+    """
+    sources = list(map(load, models))
+    known: dict[tuple[str, str], Deployment] = {}
+    for source in sources:
+        for name in source.models:
+            first = known.setdefault((source.library_name, name), source)
+            if first is not source:
+                raise same_name(source, first, name)
+    return sources
+
+
+def same_name(source: Deployment, first: Deployment, model: str) -> ConfigError:
+    """Why two deployments with a model of one name cannot keep their results side by side."""
+    if source.path == first.path:
+        return ConfigError(f"{source.path}: named twice; leave one out")
+    return ConfigError(
+        f"{source.path}: its model {model} has the name of that in {first.path}, library {source.library_name}, and "
+        "their results would be mixed; give one another library_name (of a model file: in what "
+        "`farm init FILE -o OTHER.yml` writes)"
+    )
 
 
 def of_path(path: Path, trust_models: bool = False) -> Deployment:

@@ -6,7 +6,9 @@ quarantine: jobs skip it until its next check is due. The first job after that t
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +23,7 @@ from farm.rows.status import Status
 from farm.workspace import BUILD_FOLDER, file_part
 from runtime.errors import DeviceError, FarmError
 
+LOG = logging.getLogger("farm.units")
 FOLDER = BUILD_FOLDER / "health"
 LOCK_TIMEOUT_S = 10.0
 MAX_REASON = 300
@@ -138,17 +141,11 @@ class HealthRecords:
         """Records how a job ended; a failure that is not the unit's fault counts as a success."""
         ok = status not in UNIT_FAULTS
         outcome = JobOutcome(time=_now(now), ok=ok, reason="" if ok else safe_text.word(reason, MAX_REASON))
-        with self._changing(unit):
-            history = after_job(self.read(unit), outcome, self._policy)
-            self._write(unit, history)
-        return history
+        return self._changed(unit, lambda history: after_job(history, outcome, self._policy))
 
     def record_check(self, unit: Unit, results: list[CheckResult], now: float | None = None) -> HealthHistory:
         """Records the results of a health check."""
-        with self._changing(unit):
-            history = after_check(self.read(unit), results, _now(now), self._policy)
-            self._write(unit, history)
-        return history
+        return self._changed(unit, lambda history: after_check(history, results, _now(now), self._policy))
 
     def admit(self, unit: Unit, check: Callable[[], list[CheckResult]], now: float | None = None) -> None:
         """Decides whether a job may use a unit; checks a unit in quarantine first when its check is due.
@@ -167,22 +164,36 @@ class HealthRecords:
         digest = hashlib.sha256(host_lock.connection_key(unit).encode()).hexdigest()[:8]
         return self._folder / f"{file_part(unit.name)}.{digest}.json"
 
-    def _write(self, unit: Unit, history: HealthHistory) -> None:
-        atomic_file.write(self._file(unit), history.model_dump_json(indent=1).encode())
+    def _changed(self, unit: Unit, change: Callable[[HealthHistory], HealthHistory]) -> HealthHistory:
+        """The history after a change. That it cannot be kept (a full disk) is told: no job or check fails by that."""
+        path = self._file(unit)
+        try:
+            with _locked(path.with_suffix(".lock")):
+                history = change(self.read(unit))
+                atomic_file.write(path, history.model_dump_json(indent=1).encode())
+                return history
+        except FarmError as error:
+            _tell_once(f"{unit.name}: how its jobs ended is not remembered: {error}")
+            return change(self.read(unit))
 
-    @contextlib.contextmanager
-    def _changing(self, unit: Unit) -> Iterator[None]:
-        path = self._file(unit).with_suffix(".lock")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock = filelock.FileLock(path)
-            lock.acquire(timeout=LOCK_TIMEOUT_S)
-        except (filelock.Timeout, OSError) as error:
-            raise FarmError(f"{path}: cannot be locked: {error.strerror or error}") from None
-        try:
-            yield
-        finally:
-            lock.release()
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(path)
+        lock.acquire(timeout=LOCK_TIMEOUT_S)
+    except (filelock.Timeout, OSError) as error:
+        raise FarmError(f"{path}: cannot be locked: {error.strerror or error}") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@functools.cache
+def _tell_once(line: str) -> None:
+    LOG.warning(line)
 
 
 def _now(now: float | None) -> float:

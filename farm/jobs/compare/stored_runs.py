@@ -23,6 +23,8 @@ def find_run(store: Store, text: str) -> RunInfo:
     """The run of a number, or the newest finished one with nightly cases; ConfigError where there is none."""
     if text == LATEST:
         run = next(_with_cases(store), None)
+        if run is None:
+            raise ConfigError(f"{store.address}: no night has ended there yet; `farm nightly` makes nights")
     else:
         run = next((run for run in store.runs() if str(run.id) == text), None)
     if run is None:

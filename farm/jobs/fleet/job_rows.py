@@ -27,6 +27,7 @@ from runtime.errors import (
     ProcessEndedError,
     ProcessKilledError,
     UnsupportedError,
+    out_of_memory,
 )
 
 RowType = TypeVar("RowType", bound=Row)
@@ -234,10 +235,13 @@ def again_where_killed(opened: OpenUnit, retries: int, measure: Callable[[], Val
 def again_in_fresh_farmrt(opened: OpenUnit, measure: Callable[[], Value]) -> Value:
     """What `measure` gives; where OpenCL fails it is done once more in a fresh farmrt.
 
-    A GPU that was reset takes all that the process had there, and its queue refuses whatever comes.
+    A GPU that was reset takes all that the process had there, and its queue refuses whatever comes. What this machine
+    has no memory for fails alone.
     """
     try:
         return measure()
+    except MemoryError as error:
+        raise out_of_memory(error) from None
     except DeviceError as error:
         if error.kind != "opencl":
             raise

@@ -106,6 +106,13 @@ def test_without_any_run(say: CallFarm) -> None:
     )
 
 
+def test_the_latest_night_before_the_first_one(farm: CallFarm) -> None:
+    with Store.open() as store:
+        store.end(store.begin("run", "farm run tiny.yml"))
+    said = (2, "", "error: reports/farm.db: no night has ended there yet; `farm nightly` makes nights\n")
+    assert farm("report") == farm("compare", "run:latest", "run:1") == said
+
+
 def test_another_store(say: CallFarm, tmp_path: Path) -> None:
     status, _, err = say("run:1", "run:2", "--store", "elsewhere.db")
     assert status == 2 and "not in elsewhere.db" in err

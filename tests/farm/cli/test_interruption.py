@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from farm import cli
+from farm.cli import interruption
+from farm.store import Store
+from tests.farm.model.tiny_model import write_deployment
 
 WORK = """
 import time
@@ -84,6 +87,7 @@ def test_a_second_ctrl_c_ends_a_command_within_a_second(program: str) -> None:
             process.wait(10)
         killed = process.poll() is not None
         process.kill()
+        assert process.stderr and process.stderr.read() == b"told\n"
     assert killed and process.returncode in (-INT, cli.INTERRUPTED)
 
 
@@ -103,3 +107,26 @@ def test_every_command_ends_in_order(number: signal.Signals) -> None:
         assert process.communicate(timeout=120) == ("", "")
     assert process.returncode == 0
     assert not root.exists()
+
+
+# Command -> what an interruption tells of it.
+TOLD = {
+    ("tune", "tiny.yml"): "trials are kept in build/tuning/host.jsonl",
+    ("run", "tiny.yml"): interruption.INTERRUPTED,
+    ("benchmark", "tiny.yml"): interruption.INTERRUPTED,
+    ("engines", "tiny.yml"): "interrupted",
+    ("opbench",): "interrupted",
+}
+
+
+@pytest.mark.parametrize("command", TOLD, ids=lambda command: command[0])
+def test_an_interruption_is_told_while_a_store_is_being_opened(
+    command: tuple[str, ...], own_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_url: str | None) -> Store:
+        raise KeyboardInterrupt
+
+    write_deployment(own_folder)
+    monkeypatch.setattr(Store, "open", interrupted)
+    assert cli.call([*command, "--device", "host"]) == cli.INTERRUPTED
+    assert TOLD[command] in capsys.readouterr().err.splitlines()[0]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.config import inventory
+from farm.config import engine_file, inventory
 from farm.config.adb_address import LOCAL, AdbAddress, parse_adb_address
 from farm.config.inventory import HOST, Limits, Unit
 from runtime.errors import ConfigError
@@ -70,6 +70,15 @@ def test_without_the_file_the_inventory_holds_the_host(tmp_path: Path, monkeypat
     assert inventory.load_inventory().units == (HOST,)
     write(tmp_path, "devices: {box: {transport: local, target_abis: host, target_socs: host}}")
     assert [unit.name for unit in inventory.load_inventory().units] == ["box"]
+
+
+def test_a_link_into_nowhere_is_no_missing_file(own_folder: Path) -> None:
+    """The lab's file on a share that is away: all phones and this machine would be measured instead."""
+    Path("devices.yml").symlink_to("/lab/devices.yml")
+    Path("engines.yml").symlink_to("/lab/engines.yml")
+    for load in (inventory.load_inventory, engine_file.load_engine_file):
+        with pytest.raises(ConfigError, match=r"^(devices|engines).yml: a link to /lab/\1.yml, where no file is$"):
+            load()
 
 
 def test_a_file_that_was_named_must_exist(tmp_path: Path) -> None:

@@ -120,6 +120,15 @@ def test_units_are_told_apart_and_damaged_files_are_passed_over(tmp_path: Path) 
     assert records.record_check(UNIT, BAD).quarantine
 
 
+def test_what_cannot_be_kept_fails_neither_job_nor_check(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "health").write_text("no folder")
+    records = HealthRecords(tmp_path / "health" / "below", POLICY)
+    assert [each.ok for each in records.record_job(UNIT, Status.TIMEOUT, "hangs").outcomes] == [False]
+    assert records.record_check(UNIT, BAD).quarantine and not records.record_check(UNIT, GOOD).quarantine
+    (line,) = caplog.messages
+    assert line.startswith("pixel: how its jobs ended is not remembered: ") and line.endswith("Not a directory")
+
+
 @pytest.mark.slow
 def test_many_jobs_at_once_lose_no_outcome(tmp_path: Path) -> None:
     records = HealthRecords(tmp_path, QuarantinePolicy(failures=100, of_last=100))
