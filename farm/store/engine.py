@@ -204,7 +204,7 @@ def _damaged(address: Address, error: Exception) -> FormatError:
 
 
 _SQLITE = {
-    "SQLITE_FULL": ("cannot be written: the disk is full", "make room, or `farm store prune`"),
+    "SQLITE_FULL": ("cannot be written: the disk is full", "make room, then `farm store prune` makes more"),
     "SQLITE_READONLY": ("cannot be written: read-only", "look at the rights of the file and its folder"),
     "SQLITE_CANTOPEN": ("cannot be opened", "look at the rights of the file and its folder"),
     "SQLITE_IOERR": ("cannot be read or written: input/output error", "look at the disk"),
@@ -223,7 +223,7 @@ def _of_postgresql(address: Address, state: str, error: BaseException | None) ->
 
 _POSTGRESQL = {
     "57014": f"no answer for {ANSWER_S:g} s; look what else the server does",
-    "53100": "cannot be written: the server's disk is full; make room, or `farm store prune`",
+    "53100": "cannot be written: the server's disk is full; make room, then `farm store prune` makes more",
     "25006": "cannot be written: the server is read-only",
     "42501": "the role may not do that; it must own the schema's tables or be allowed to make some",
 }

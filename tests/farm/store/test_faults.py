@@ -88,7 +88,7 @@ def test_a_full_disk_leaves_whole_rows(path: Path) -> None:
             pages = connection.execute("PRAGMA page_count").fetchone()[0]
             connection.execute(f"PRAGMA max_page_count = {pages + 3}")
         with pytest.raises(
-            StoreError, match=r"farm.db: cannot be written: the disk is full; make room, or `farm store"
+            StoreError, match=r"farm.db: cannot be written: the disk is full; make room, then `farm store"
         ):
             for number in range(1000):
                 store.add(run, [a_row(unit=f"a{number}"), a_row(unit=f"b{number}")])
