@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from farm.jobs.compare.interleaved import Effort, TunedFiles, measure_in_turns
+from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
 from farm.jobs.tune.collect import draft
@@ -32,7 +33,7 @@ def _measured(opened: OpenUnit, tunings: Sequence[ModelTuning], data: TestData) 
     opened.progress.stage(f"{first.prepared.name}: the tables of {len(tunings)} tunings in turns")
     with TemporaryDirectory() as folder:
         files = [_files(opened, tuned, Path(folder, str(number))) for number, tuned in enumerate(tunings)]
-        plan_file = first.version.file(first.prepared)
+        plan_file = files[0].plan or first.version.file(first.prepared)
         (of_first, *of_others), throttling = measure_in_turns(opened, plan_file, files, data, PROCESSES)
     ratios = [measured.over(of_first) for measured in of_others]
     return [
@@ -48,9 +49,12 @@ def _measured(opened: OpenUnit, tunings: Sequence[ModelTuning], data: TestData) 
 
 
 def _files(opened: OpenUnit, tuned: ModelTuning, folder: Path) -> TunedFiles:
+    """Its table and its plan, in files of their own: a later tuning that chose another plan wrote over the model's."""
     folder.mkdir()
     files = draft(opened, tuned.prepared.deployment.library_name, [tuned]).files(opened, folder)
-    return dataclasses.replace(files, plan=tuned.version.file(tuned.prepared))
+    plan_file = folder / tuned.plan_file.name
+    write_plan(tuned.plan, plan_file)
+    return dataclasses.replace(files, plan=dataclasses.replace(tuned.version.file(tuned.prepared), path=plan_file))
 
 
 def agreed(first: ModelTuning, other: ModelTuning) -> TuningAgreement:
