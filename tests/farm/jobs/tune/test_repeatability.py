@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from farm import cli
@@ -65,13 +67,13 @@ class TwoWinners(Planted):
         return super().verdict(default)
 
     def measure(self, each: Rehearsed) -> tuple[list[PlanMeasurement], Throttling]:
-        first, *others = each.ways
-        if not (first.tuned and others):
+        *others, first = each.ways
+        if not (first.tuned and others and others[0].tuned):
             return super().measure(each)
         (second,) = others
         assert second.tuned and first.tuned.read_bytes() != second.tuned.read_bytes()
         measured, throttling = self.measured(each, LITTLE)
-        return [self.planted(*planted) for planted in zip(measured, (10.0, 10.3), strict=True)], throttling
+        return [self.planted(*planted) for planted in zip(measured, (10.3, 10.0), strict=True)], throttling
 
 
 def test_tables_that_differ_run_in_turns(
@@ -128,6 +130,22 @@ def test_a_proof_has_time_for_the_processes_that_it_needs(
 def test_further_searches_need_a_journal_that_is_not_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.call(["tune", "--soc", "host", "tiny.yml", "--repeat", "2"]) == 2
     assert "give --fresh too" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("noise", "ratios", "tells"),
+    [
+        (0.01, (1.0, 1.005), True),
+        (0.01, (1.0, 1.05), True),
+        (0.01, (1.005, 1.02), False),  # on the border
+        (0.1, (1.0, 1.0), False),
+    ],
+)
+def test_tables_run_until_it_is_told_whether_tunings_agree(noise: float, ratios: Sequence[float], tells: bool) -> None:
+    random = np.random.default_rng(3)
+    of_others = [ratio * np.exp(noise * random.normal(size=24)) for ratio in ratios]
+    assert repeatability.PROCESSES.is_settled(of_others) == tells
+    assert not repeatability.PROCESSES.is_settled([of_others[0], of_others[1][:4]])
 
 
 def test_the_agreement_in_words() -> None:
