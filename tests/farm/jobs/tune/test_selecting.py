@@ -275,6 +275,30 @@ def test_an_interrupted_selection_goes_on_where_it_stopped(
     assert len(set(of_selection)) == len(of_selection), "no launch is measured twice"
 
 
+def test_what_disturbs_a_launch_once_is_no_part_of_its_cost(
+    planted: Planted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed: set[str] = set()
+
+    def disturbed(_: Any, launch: Any, candidate: Any, reps: int) -> Trial:
+        ns = NS_PER_MS if launch.key in timed else 1.8 * NS_PER_MS
+        timed.add(launch.key)
+        return Trial(TrialStatus.OK, (ns,) * reps, max_abs_error=0.0)
+
+    monkeypatch.setattr(candidate_trials.UnitTrials, "__call__", disturbed)
+    times = {}
+
+    def noted(self: Any, kernel: str, key: str, candidate: Candidate, trial: Trial, is_new: bool = True) -> None:
+        times[key] = trial.typical_ns
+        note(self, kernel, key, candidate, trial, is_new)
+
+    note = candidate_trials.CandidateTrials._note
+    monkeypatch.setattr(candidate_trials.CandidateTrials, "_note", noted)
+    assert tune(capsys, "--budget", "30")["choice"]["trials"] > 0
+    chosen = set(times) & timed
+    assert chosen and {times[key] for key in chosen} == {NS_PER_MS}
+
+
 def test_a_candidate_that_the_driver_fails_on_is_never_chosen(
     planted: Planted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
