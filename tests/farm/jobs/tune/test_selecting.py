@@ -21,7 +21,7 @@ from farm.jobs.compare.bundle import UnitProbe, make_bundle
 from farm.jobs.compare.interleaved import Effort, PlanMeasurement, Rehearsed
 from farm.jobs.fleet.opening import open_unit
 from farm.jobs.models.prepare import prepare
-from farm.jobs.tune import candidate_trials
+from farm.jobs.tune import candidate_trials, selecting
 from farm.jobs.tune.accuracy import MOST_LIMITS
 from farm.model import fetch
 from farm.rows.row import Throttling
@@ -150,6 +150,14 @@ def test_a_cheaper_plan_that_is_faster_is_kept_and_used(planted: Planted, capsys
     assert used["tuned"]["match"] == "exact" and used["kernels"]["built"] == 0, "compiled for the plan that is used"
     assert run(capsys, "--selection", "none")["selection"] == {}
     assert run(capsys, "--memory", "buffer")["selection"] == {}, "one memory type throughout leaves no choice"
+
+
+def test_a_plan_that_promises_little_is_not_even_tried(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
+    plant_costs(image_ms=0.98, buffer_ms=1.0)
+    choice = tune(capsys)["choice"]
+    gain = 1.0 - choice["predicted_ms"] / choice["predicted_before_ms"]
+    assert selecting.LEAST_GAIN < gain < selecting.PLAIN_GAIN
+    assert (choice["outcome"], choice["time_ratio"]) == ("same", None)
 
 
 def test_every_command_has_the_kept_plan(planted: Planted, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
