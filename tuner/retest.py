@@ -37,12 +37,14 @@ _MORE_FINALISTS, _MORE_GROWTH = 3, 2.0
 class Retest:
     """Settings: how many candidates take part, and how many rounds confirm the winner before the first look.
 
-    `growth`: how many times as many each later look has as the one before it.
+    `growth`: how many times as many each later look has as the one before it. `least_gain`: the share of its time for
+    which a launch leaves its default.
     """
 
     finalists: int
     rounds: int
     growth: float = 1.0
+    least_gain: float = 0.0
 
     @property
     def looks(self) -> list[int]:
@@ -58,7 +60,8 @@ class Retest:
             share: 0 to 1.
         """
         weight = min(share / _HEAVY_SHARE, 1.0)
-        return Retest(self.finalists + int(_MORE_FINALISTS * weight), self.rounds, 1.0 + _MORE_GROWTH * weight)
+        finalists, growth = self.finalists + int(_MORE_FINALISTS * weight), 1.0 + _MORE_GROWTH * weight
+        return dataclasses.replace(self, finalists=finalists, growth=growth)
 
     def begin(
         self, launch: TrialLaunch, finalists: Sequence[Candidate], default_ns: float, runner: TrialRunner
@@ -70,7 +73,7 @@ class Retest:
         """
         reps = runner.repetitions(launch, default_ns, _ROUND_NS, _LEAST_REPS, _MOST_REPS)
         choosing, confirming = (_InterleavedSamples(launch, runner, reps) for _ in range(2))
-        return RunningRetest(launch, list(finalists), default_ns, self.looks, choosing, confirming)
+        return RunningRetest(launch, list(finalists), default_ns, self, choosing, confirming)
 
     def decide(
         self, launch: TrialLaunch, finalists: Sequence[Candidate], default_ns: float, runner: TrialRunner
@@ -97,12 +100,13 @@ class RunningRetest:
         launch: TrialLaunch,
         finalists: list[Candidate],
         default_ns: float,
-        looks: Sequence[int],
+        settings: Retest,
         choosing: _InterleavedSamples,
         confirming: _InterleavedSamples,
     ) -> None:
         self._launch, self._finalists, self._default = launch, finalists, default_candidate(launch)
-        self._looks = list(zip(_ALPHA_SPENT, looks, strict=True))
+        self._looks = list(zip(_ALPHA_SPENT, settings.looks, strict=True))
+        self._least_gain = settings.least_gain
         self._choosing, self._confirming = choosing, confirming
         self._best = finalists[0] if len(finalists) == 1 and math.isfinite(default_ns) else None
         self.verdict = default_kept(launch, default_ns, "the budget was spent before the re-test ended")
@@ -142,9 +146,9 @@ class RunningRetest:
             return default_kept(self._launch, samples.default_ns(), f"{best} did not come through the re-test")
         chance = chance_of_pairs(*samples.medians(best))
         gain = 1.0 - samples.median_ns(best) / samples.default_ns(best)
-        is_in_doubt = alpha < chance <= _FUTILE and gain > _WORTH_MORE_ROUNDS
+        is_in_doubt = alpha < chance <= _FUTILE and gain > max(_WORTH_MORE_ROUNDS, self._least_gain)
         self.is_undecided = is_in_doubt and bool(self._looks)
-        return _verdict_on(self._launch, best, samples, chance if chance <= alpha else None)
+        return _verdict_on(self._launch, best, samples, chance if chance <= alpha else None, self._least_gain)
 
 
 class _InterleavedSamples:
@@ -219,7 +223,7 @@ def _without_default(launch: TrialLaunch, best: Candidate | None, samples: _Inte
 
 
 def _verdict_on(
-    launch: TrialLaunch, best: Candidate, samples: _InterleavedSamples, chance: float | None
+    launch: TrialLaunch, best: Candidate, samples: _InterleavedSamples, chance: float | None, least_gain: float
 ) -> LaunchVerdict:
     """The verdict on a candidate that came through; `chance` is None where no look confirmed it."""
     default_ns = samples.default_ns(best)
@@ -232,4 +236,6 @@ def _verdict_on(
         return default_kept(launch, default_ns, f"{best} is {-ratio.gain_percent:.1f} % slower", ratio)
     if chance is None:
         return default_kept(launch, default_ns, f"{gain}, which is within the noise", ratio)
+    if 1.0 - ratio.value < least_gain:
+        return default_kept(launch, default_ns, f"{gain}, too little to leave a default that was chosen here", ratio)
     return LaunchVerdict(launch, best, default_ns, samples.median_ns(best), gain, ratio, chance=chance)

@@ -35,6 +35,7 @@ _SIZES_A_BUILD = 3  # are tried where the driver builds a program once for all o
 _RETEST_TRIALS = 12  # of a launch that has something to confirm
 _UNEXPLORED = "too small a part of the time, or of the budget, to try others"
 _CONTENDING = math.log(1.05)  # behind a launch's best: a candidate that may still be the fastest
+_PLAIN_GAIN = 0.03  # of a launch's time: where two tunings find less, one mostly chooses what the other does not
 _RETEST_UNITS = 2.0  # work of a launch's re-test, in programs tried
 
 
@@ -60,8 +61,12 @@ class SearchLevel:
 
     @property
     def of_chosen_defaults(self) -> SearchLevel:
-        """The level on drivers on which the kernels' defaults were chosen: less is left to find there."""
-        return dataclasses.replace(self, patience=self.patience / 2, returns=False)
+        """The level on drivers on which the kernels' defaults were chosen: less is left to find there.
+
+        A launch leaves its default for a plain gain only: what is less, alone, tells little of the launch in its model.
+        """
+        retest = dataclasses.replace(self.retest, least_gain=_PLAIN_GAIN)
+        return dataclasses.replace(self, retest=retest, patience=self.patience / 2, returns=False)
 
 
 _QUICK = Halving(keep=0.34, first=1, last=8)
@@ -153,15 +158,35 @@ class _Search:
         tasks = self._time_defaults()
         self._defaults_s = self._runner.spent_s
         self._cover(tasks)
-        self._weight = sum(task.weight for task in tasks)
         self._explore(tasks)
         self._learn_from_journal(own=True)
+        self._weigh(tasks)
+        self._weight = sum(task.weight for task in tasks)
         self._runner.limit_s = self._runner.budget_s
         verdicts = self._retested(sorted(tasks, key=self._promised_ns, reverse=True))
         untimed = "the budget was spent before it was timed"
         return without_false_discoveries(
-            [verdicts.get(launch.key) or default_kept(launch, math.nan, untimed) for launch in self._launches]
+            [
+                self._in_usual_time(verdicts[launch.key])
+                if launch.key in verdicts
+                else default_kept(launch, math.nan, untimed)
+                for launch in self._launches
+            ]
         )
+
+    def _in_usual_time(self, verdict: LaunchVerdict) -> LaunchVerdict:
+        """The verdict with times of a unit that nothing disturbs: they were relative to the default's first time."""
+        scale = self._runner.usual_ns(verdict.launch) / self._runner.default_ns(verdict.launch)
+        if not math.isfinite(scale):
+            return verdict
+        return dataclasses.replace(verdict, default_ns=scale * verdict.default_ns, tuned_ns=scale * verdict.tuned_ns)
+
+    def _weigh(self, tasks: Iterable[TuningTask]) -> None:
+        """Weighs each task by what is known of its default by now."""
+        for task in tasks:
+            usual_ns = self._runner.usual_ns(task.launch)
+            if math.isfinite(usual_ns):
+                task.weight = usual_ns * max(len(task.launch.uses), 1)
 
     def tried(self) -> dict[str, int]:
         """Candidates beside the default whose times are known, by tuning key."""
@@ -221,6 +246,7 @@ class _Search:
         self._advance(max(explored - self._done, 0.0))
 
     def _on_program(self, tasks: Sequence[TuningTask], begun_s: float) -> None:
+        self._weigh(tasks)
         self._cover(tasks)
         budget_s = self._runner.budget_s
         self._runner.limit_s = budget_s - self._kept_back_s(tasks, budget_s - begun_s)

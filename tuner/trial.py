@@ -105,6 +105,13 @@ class Trial:
         """The fastest repetition; infinite without one."""
         return min(self.ns, default=math.inf) if self.status == TrialStatus.OK else math.inf
 
+    def followed_by(self, later: Trial) -> Trial:
+        """This good trial and a later one of the same candidate as one; the later one where that is not good."""
+        if later.status != TrialStatus.OK:
+            return later
+        ns, own_ns = self.ns + later.ns, self.own_ns + later.own_ns
+        return dataclasses.replace(self, ns=ns, own_ns=own_ns, device_s=self.device_s + later.device_s)
+
     def relative_to(self, default_ns: float) -> Trial:
         """This trial in the state in which the default takes so long: each time is its ratio to the default beside it.
 

@@ -22,6 +22,7 @@ class BudgetSpent(Exception):
 
 
 _ENOUGH = 4  # trials of both kinds, until it is known whether a local size costs a build
+_FAST_SHARE = 10  # one in so many of the default's times is as fast as the usual one: other work only makes it slower
 _CHEAP = 0.3  # of a trial with new options: what one with a new local size alone takes where it costs none
 
 Option = tuple[str, int]
@@ -66,6 +67,7 @@ class TrialRunner:
         self._timing_s: list[float] = []
         self._group_limit: dict[tuple[str, Variant], int] = {}
         self._default_ns: dict[str, float] = {}
+        self._beside_ns: dict[str, list[float]] = defaultdict(list)  # the default's median in each trial in pairs
         self._slowness: list[float] = []
         self._noise: list[float] = []
         self._good_options: dict[str, set[Option]] = defaultdict(set)
@@ -228,6 +230,14 @@ class TrialRunner:
         """The default's time, to which trials in pairs are relative; NaN where it is not known."""
         return self._default_ns.get(launch.key, math.nan)
 
+    def usual_ns(self, launch: TrialLaunch) -> float:
+        """The default's time where nothing disturbs the unit, by all trials in pairs so far; NaN where it is not known.
+
+        When it was first timed, other work may have had a core for as long as all defaults took.
+        """
+        times_ns = sorted([self.default_ns(launch), *self._beside_ns[launch.key]])
+        return times_ns[(len(times_ns) - 1) // _FAST_SHARE]
+
     @property
     def states(self) -> SpeedStates | None:
         """The unit's two speeds during this search, by what the defaults took beside the candidates; None for one."""
@@ -237,6 +247,8 @@ class TrialRunner:
         self.statuses[trial.status] += 1
         if trial.status == TrialStatus.OK and candidate == default_candidate(launch):
             self._default_ns.setdefault(launch.key, trial.typical_ns)
+        if trial.status == TrialStatus.OK and trial.own_ns:
+            self._beside_ns[launch.key].append(statistics.median(trial.own_ns))
         if trial.max_work_group_size:
             self._group_limit[launch.kernel.name, candidate.variant] = trial.max_work_group_size
         if trial.status == TrialStatus.OK:

@@ -66,6 +66,17 @@ class ChoiceFigures(Record):
     budget_s: Figure = None
 
 
+AGREE_PERCENT = 2.0  # two tunings agree where their times differ by no more
+
+
+def tunings_agree(low: float, high: float) -> bool | None:
+    """Whether tunings agree, by the interval of the one's time over the other's; None where that is too wide."""
+    least, most = 1.0 - AGREE_PERCENT / 100.0, 1.0 + AGREE_PERCENT / 100.0
+    if low >= least and high <= most:
+        return True
+    return False if low > most or high < least else None
+
+
 class TuningAgreement(Record):
     """A further tuning from scratch, beside the first: what it chose, and how long the model takes with its table.
 

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from farm.rows.forecast import MIXED
 from farm.rows.row import played_note
-from farm.rows.tune import ChoiceFigures, ChoiceOutcome, TuneOutcome, TuneRow, TuningAgreement
+from farm.rows.tune import (
+    AGREE_PERCENT,
+    ChoiceFigures,
+    ChoiceOutcome,
+    TuneOutcome,
+    TuneRow,
+    TuningAgreement,
+    tunings_agree,
+)
 from farm.tables.forecast import data_types_text
 from farm.tables.table import Table, milliseconds
 
@@ -156,7 +164,11 @@ def _because(choice: ChoiceFigures) -> str:
     return f" ({choice.reason})" if choice.reason else ""
 
 
-AGREE_PERCENT = 2.0  # two tunings agree where their times differ by no more
+_AGREE_TEXTS = {
+    True: f"within {AGREE_PERCENT:g} %",
+    False: f"NOT within {AGREE_PERCENT:g} %",
+    None: f"too noisy to tell whether within {AGREE_PERCENT:g} %",
+}
 
 
 def agreement_lines(rows: Sequence[TuneRow]) -> list[str]:
@@ -174,17 +186,10 @@ def _agreement_text(agreement: TuningAgreement) -> str:
         winners += f", for {agreement.tied_winners} others one as fast within the noise"
     if agreement.time_ratio is None:
         return f"{winners}; the times could not be compared"
-    low, high = (100.0 * (bound - 1.0) for bound in agreement.time_ratio_ci or (agreement.time_ratio,) * 2)
+    bounds = agreement.time_ratio_ci or (agreement.time_ratio,) * 2
+    low, high = (100.0 * (bound - 1.0) for bound in bounds)
     interval = f" ({low:+.1f} to {high:+.1f})" if agreement.time_ratio_ci else ""
     percent = 100.0 * (agreement.time_ratio - 1.0)
     heat = f"; heat spoiled the comparison: {agreement.throttled}" if agreement.throttled else ""
-    return f"{winners}; its table takes {percent:+.1f} %{interval} of the time more: {_agree_text(low, high)}{heat}"
-
-
-def _agree_text(low: float, high: float) -> str:
-    """What an interval of the difference, in percent, says; one that is wide says nothing."""
-    if low >= -AGREE_PERCENT and high <= AGREE_PERCENT:
-        return f"within {AGREE_PERCENT:g} %"
-    if low > AGREE_PERCENT or high < -AGREE_PERCENT:
-        return f"NOT within {AGREE_PERCENT:g} %"
-    return f"too noisy to tell whether within {AGREE_PERCENT:g} %"
+    agree = _AGREE_TEXTS[tunings_agree(*bounds)]
+    return f"{winners}; its table takes {percent:+.1f} %{interval} of the time more: {agree}{heat}"

@@ -74,6 +74,18 @@ def test_a_gain_of_five_percent_is_found_in_two_percent_of_noise() -> None:
     assert sum(verdict.chosen == OTHERS[0] for verdict in verdicts) >= 18
 
 
+@pytest.mark.parametrize(("gain", "leaves"), [(0.015, False), (0.06, True)])
+def test_a_default_that_was_chosen_here_is_left_for_a_plain_gain_only(gain: float, leaves: bool) -> None:
+    def calm(random: np.random.Generator, count: int) -> np.ndarray:
+        return 0.002 * random.normal(size=count)
+
+    elsewhere, here = (
+        decided(calm, 0, level.retest, gain) for level in (LEVELS["quick"], LEVELS["quick"].of_chosen_defaults)
+    )
+    assert (elsewhere.won, here.won) == (True, leaves)
+    assert leaves or here.reason.endswith("too little to leave a default that was chosen here")
+
+
 def two_state_unit(gain: float, random: np.random.Generator) -> Callable[[object, Candidate, int], Trial]:
     """A unit that takes 1.6 times as long for a while, and times the default in turns with a candidate."""
     slow = False

@@ -66,6 +66,31 @@ def test_every_level_finds_times_near_the_best(level: str, worst: float) -> None
     assert all(each.runs for outcome in outcomes for each in outcome.verdicts)
 
 
+def disturbed_defaults(slow: int) -> Measure:
+    """A device that times in pairs, and takes 1.8 times as long for its first trials."""
+    device, trials = SimulatedDevice(), 0
+
+    def measure(launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+        nonlocal trials
+        trials += 1
+        slowness = 1.8 if trials <= slow else 1.0
+        trial, own = (device(launch, each, reps) for each in (candidate, space.default_candidate(launch)))
+        ns, own_ns = (tuple(slowness * ns for ns in times) for times in (trial.ns, own.ns))
+        is_default = candidate == space.default_candidate(launch)
+        return dataclasses.replace(trial, ns=ns, own_ns=() if is_default else own_ns)
+
+    return measure
+
+
+@pytest.mark.parametrize("slow", [0, 1, 2])
+def test_what_disturbs_a_default_when_it_is_first_timed_weighs_no_launch(slow: int) -> None:
+    outcome = tune(disturbed_defaults(slow), FEW)
+    for verdict in outcome.verdicts:
+        true_ns = true_time_ns(verdict.launch, space.default_candidate(verdict.launch))
+        assert verdict.won and verdict.default_ns == pytest.approx(true_ns, rel=0.06)
+        assert verdict.tuned_ns == pytest.approx(true_time_ns(verdict.launch, verdict.chosen), rel=0.06)
+
+
 def test_exhaustive_tries_every_candidate() -> None:
     only = (launch(CONV, 30, 16, 16),)
     device = SimulatedDevice()

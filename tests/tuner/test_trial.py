@@ -64,6 +64,13 @@ def test_a_trials_time_is_the_lower_quartile_of_its_repetitions() -> None:
     assert changed(ns=(9.0, 1.0, 5.0, 3.0, 100.0)).typical_ns == 3.0
 
 
+def test_two_trials_of_a_candidate_are_one_unless_the_later_one_fails() -> None:
+    later = changed(ns=(9.0,), device_s=0.3)
+    assert GOOD.followed_by(later) == dataclasses.replace(GOOD, ns=(10.0, 11.0, 9.0), device_s=pytest.approx(0.4))
+    failed = Trial(TrialStatus.HANG, reason="hangs")
+    assert GOOD.followed_by(failed) == failed
+
+
 def test_times_in_pairs_are_relative_to_the_default_beside_them() -> None:
     paired = changed(ns=(8.0, 16.0, 9.0), own_ns=(10.0, 20.0, 10.0)).relative_to(100.0)
     assert paired.ns == (80.0, 80.0, 90.0)

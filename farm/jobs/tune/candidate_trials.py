@@ -12,6 +12,7 @@ from farm.jobs.tune.trials import MS_PER_S, UnitTrials
 from farm.workspace import TUNING
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError, UnsupportedError
 from runtime.lowering.options import Options
+from runtime.lowering.trials import TrialLaunch
 from runtime.selection.trials import CandidateNode, CandidatePlan, UntunedStep, candidate_plan
 from runtime.target import Target
 from tuner.journal import Journal
@@ -19,7 +20,8 @@ from tuner.space import default_candidate
 from tuner.trial import DRIVERS_CHOICE, Candidate, Trial, TrialStatus, validated
 
 NS_PER_MS = 1e6
-REPS, LONG_REPS = 5, 2
+REPS, LATER_REPS = 3, 2  # of a launch among all others of its plan, and again after them: other work comes and goes
+UNTUNED_REPS = 5
 TRIAL_DEADLINE_S = 60.0
 WATCHED = (DeviceError, DeadlineError, ProcessEndedError)  # what a candidate can do to farmrt
 
@@ -90,14 +92,25 @@ class CandidateTrials:
         plan_file = TUNING.plan_file(f"{self.name}.candidates", self.opened.unit.abi, self.opened.unit.soc, "gpu")
         write_plan(plan.trials.plan, plan_file)
         unit_trials = UnitTrials(self.opened, plan.trials, plan_file, self.clock, self.execution)
-        for launch in unit_trials.launches:
-            candidate = default_candidate(launch)
-            reps = LONG_REPS if unit_trials.is_long(launch) else REPS
-            if launch.key not in self.ms:  # whatever the time: its program is built, which is what takes long
-                trial = self.journal.find(launch.kernel.name, launch.key, candidate)
-                new = trial or validated(unit_trials(launch, candidate, reps), launch.tolerance)
-                self._note(launch.kernel.name, launch.key, candidate, new, is_new=trial is None)
+        unknown = [launch for launch in unit_trials.launches if launch.key not in self.ms]
+        known = {launch.key: self._journaled(launch) for launch in unknown}
+        # Whatever the time, all of them, and twice: their programs are built, which is what takes long.
+        first = {each.key: self._trial(unit_trials, each, REPS) for each in unknown if not known[each.key]}
+        for launch in reversed(unknown):
+            trial = known[launch.key] or first[launch.key]
+            is_new = launch.key in first
+            if is_new and trial.status == TrialStatus.OK:
+                trial = trial.followed_by(self._trial(unit_trials, launch, LATER_REPS))
+            self._note(launch.kernel.name, launch.key, default_candidate(launch), trial, is_new)
         self._time_untuned([step for step in plan.untuned if step.key not in self.ms])
+
+    def _journaled(self, launch: TrialLaunch) -> Trial | None:
+        return self.journal.find(launch.kernel.name, launch.key, default_candidate(launch))
+
+    @staticmethod
+    def _trial(unit_trials: UnitTrials, launch: TrialLaunch, reps: int) -> Trial:
+        reps = 1 if unit_trials.is_long(launch) else reps
+        return validated(unit_trials(launch, default_candidate(launch), reps), launch.tolerance)
 
     def _time_untuned(self, steps: Sequence[UntunedStep]) -> None:
         """Times launches that cannot be varied: one by one on the GPU, in rounds of the whole plan on the CPU."""
@@ -108,11 +121,11 @@ class CandidateTrials:
             self._note(step.kernel.name, step.key, Candidate(step.variant, DRIVERS_CHOICE), trial, is_new=True)
 
     def _repeat(self, step: int) -> Sequence[float]:
-        return self.opened.session.trial(TRIAL_DEADLINE_S, step=step, reps=REPS, warmup=1).ns
+        return self.opened.session.trial(TRIAL_DEADLINE_S, step=step, reps=UNTUNED_REPS, warmup=1).ns
 
     def _profile(self) -> Mapping[int, Sequence[float]]:
-        deadline_s = self.opened.round_limit_s * REPS
-        steps = self.opened.session.run(REPS, deadline_s, warmup=1, profile=True).steps
+        deadline_s = self.opened.round_limit_s * UNTUNED_REPS
+        steps = self.opened.session.run(UNTUNED_REPS, deadline_s, warmup=1, profile=True).steps
         return {index: step.ns for index, step in enumerate(steps)}
 
     def _condemn(self, plan: CandidatePlan, error: Exception) -> None:

@@ -8,15 +8,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from farm.jobs.compare.interleaved import Effort, TunedFiles, measure_in_turns
+from farm.jobs.compare.interleaved import Effort, Pairs, TunedFiles, measure_in_turns, ratio_of
+from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
 from farm.jobs.tune.collect import draft
 from farm.jobs.tune.search import ModelTuning
-from farm.rows.tune import TuningAgreement
+from farm.rows.tune import TuningAgreement, tunings_agree
 from tuner.verdict import LaunchVerdict
 
-PROCESSES = Effort(processes=24)  # more than for a proof: that two tables are the same takes a narrow interval
+
+def _tells(ways: Sequence[Pairs]) -> bool:
+    """Whether pairs tell of each tuning whether it agrees with the first."""
+    ratios = [ratio_of(pairs) for pairs in ways]
+    return all(ratio and tunings_agree(ratio.low, ratio.high) is not None for ratio in ratios)
+
+
+# More than for a proof: that two tables are the same takes a narrow interval, and beside other work so many more pairs.
+PROCESSES = Effort(processes=96, least=24, turns=16, is_settled=_tells)
 
 
 def agreements(opened: OpenUnit, tunings: Sequence[ModelTuning], data: TestData) -> tuple[TuningAgreement, ...]:
@@ -32,8 +41,9 @@ def _measured(opened: OpenUnit, tunings: Sequence[ModelTuning], data: TestData) 
     opened.progress.stage(f"{first.prepared.name}: the tables of {len(tunings)} tunings in turns")
     with TemporaryDirectory() as folder:
         files = [_files(opened, tuned, Path(folder, str(number))) for number, tuned in enumerate(tunings)]
-        plan_file = first.version.file(first.prepared)
-        (of_first, *of_others), throttling = measure_in_turns(opened, plan_file, files, data, PROCESSES)
+        ways = [*files[1:], files[0]]  # whether pairs tell enough is asked of the last one's
+        plan_file = files[0].plan or first.version.file(first.prepared)
+        (*of_others, of_first), throttling = measure_in_turns(opened, plan_file, ways, data, PROCESSES)
     ratios = [measured.over(of_first) for measured in of_others]
     return [
         agreed(first, other).model_copy(
@@ -48,9 +58,12 @@ def _measured(opened: OpenUnit, tunings: Sequence[ModelTuning], data: TestData) 
 
 
 def _files(opened: OpenUnit, tuned: ModelTuning, folder: Path) -> TunedFiles:
+    """Its table and its plan, in files of their own: a later tuning that chose another plan wrote over the model's."""
     folder.mkdir()
     files = draft(opened, tuned.prepared.deployment.library_name, [tuned]).files(opened, folder)
-    return dataclasses.replace(files, plan=tuned.version.file(tuned.prepared))
+    plan_file = folder / tuned.plan_file.name
+    write_plan(tuned.plan, plan_file)
+    return dataclasses.replace(files, plan=dataclasses.replace(tuned.version.file(tuned.prepared), path=plan_file))
 
 
 def agreed(first: ModelTuning, other: ModelTuning) -> TuningAgreement:

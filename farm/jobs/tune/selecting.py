@@ -50,7 +50,7 @@ from runtime.selection.precisions import (
 )
 from runtime.selection.selection import GraphSelection
 from runtime.selection.trials import nodes_with
-from runtime.target import Target
+from runtime.target import Target, runs_on_cpu
 from runtime.types import Precisions
 from tuner.budget import NO_DEADLINE, Budget, Deadline
 from tuner.journal import Journal
@@ -63,6 +63,7 @@ PLANS = 2  # a budget that may grow covers the launches of the plan in force, an
 LEAST_PEAKS_S = 0.1  # device time in which it is worth beginning with the peaks
 PEAKS_SHARE = 0.2  # of that time at most, for the peaks that the model is made with
 LEAST_GAIN = 0.005  # predicted: less is no reason to change the plan
+PLAIN_GAIN = 0.03  # the same on drivers for CPUs, where the model alone chooses within 1 % of the fastest algorithms
 LEAD = 3  # pairs of processes more for one plan than for the other: on which side a ratio is, not how large
 PROCESSES = Effort(processes=8, least=LEAD)
 
@@ -269,7 +270,8 @@ class Selecting:
     def _is_worth_it(self, precisions: Precisions, selection: GraphSelection, figures: ChoiceFigures) -> bool:
         """Whether the choice promises to be faster than the plan in force, or saves memory, or that one is wrong."""
         before_ms = figures.predicted_before_ms or 0.0
-        is_faster = selection.milliseconds <= before_ms * (1.0 - LEAST_GAIN)
+        least_gain = PLAIN_GAIN if runs_on_cpu(self.target.gpu_family) else LEAST_GAIN
+        is_faster = selection.milliseconds <= before_ms * (1.0 - least_gain)
         if is_faster or self._is_wrong_now:
             return True
         return self._most_ratio > 1.0 and self._saves_memory(precisions, selection)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from farm import cli
@@ -44,14 +46,20 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class TwoWinners(Planted):
-    """Every further search chooses another local size for one launch; its table takes 3 % longer."""
+    """Every further search chooses another local size for one launch, and writes over the plan that the first chose.
+
+    Its table takes 3 % longer.
+    """
 
     searches = 0
 
     def search(self, *arguments: Any) -> Any:
         self.searches += 1
         self.seen = 0
-        return super().search(*arguments)
+        found = super().search(*arguments)
+        if self.searches > 1:
+            found[0].plan_file.write_bytes(b"the plan of a further search")
+        return found
 
     def verdict(self, default: LaunchVerdict) -> LaunchVerdict:
         self.seen += 1
@@ -59,13 +67,13 @@ class TwoWinners(Planted):
         return super().verdict(default)
 
     def measure(self, each: Rehearsed) -> tuple[list[PlanMeasurement], Throttling]:
-        first, *others = each.ways
-        if not (first.tuned and others):
+        *others, first = each.ways
+        if not (first.tuned and others and others[0].tuned):
             return super().measure(each)
         (second,) = others
         assert second.tuned and first.tuned.read_bytes() != second.tuned.read_bytes()
         measured, throttling = self.measured(each, LITTLE)
-        return [self.planted(*planted) for planted in zip(measured, (10.0, 10.3), strict=True)], throttling
+        return [self.planted(*planted) for planted in zip(measured, (10.3, 10.0), strict=True)], throttling
 
 
 def test_tables_that_differ_run_in_turns(
@@ -122,6 +130,22 @@ def test_a_proof_has_time_for_the_processes_that_it_needs(
 def test_further_searches_need_a_journal_that_is_not_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.call(["tune", "--soc", "host", "tiny.yml", "--repeat", "2"]) == 2
     assert "give --fresh too" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("noise", "ratios", "tells"),
+    [
+        (0.01, (1.0, 1.005), True),
+        (0.01, (1.0, 1.05), True),
+        (0.01, (1.005, 1.02), False),  # on the border
+        (0.1, (1.0, 1.0), False),
+    ],
+)
+def test_tables_run_until_it_is_told_whether_tunings_agree(noise: float, ratios: Sequence[float], tells: bool) -> None:
+    random = np.random.default_rng(3)
+    of_others = [ratio * np.exp(noise * random.normal(size=24)) for ratio in ratios]
+    assert repeatability.PROCESSES.is_settled(of_others) == tells
+    assert not repeatability.PROCESSES.is_settled([of_others[0], of_others[1][:4]])
 
 
 def test_the_agreement_in_words() -> None:

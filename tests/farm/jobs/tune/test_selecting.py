@@ -21,7 +21,7 @@ from farm.jobs.compare.bundle import UnitProbe, make_bundle
 from farm.jobs.compare.interleaved import Effort, PlanMeasurement, Rehearsed
 from farm.jobs.fleet.opening import open_unit
 from farm.jobs.models.prepare import prepare
-from farm.jobs.tune import candidate_trials
+from farm.jobs.tune import candidate_trials, selecting
 from farm.jobs.tune.accuracy import MOST_LIMITS
 from farm.model import fetch
 from farm.rows.row import Throttling
@@ -152,6 +152,14 @@ def test_a_cheaper_plan_that_is_faster_is_kept_and_used(planted: Planted, capsys
     assert run(capsys, "--memory", "buffer")["selection"] == {}, "one memory type throughout leaves no choice"
 
 
+def test_a_plan_that_promises_little_is_not_even_tried(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
+    plant_costs(image_ms=0.98, buffer_ms=1.0)
+    choice = tune(capsys)["choice"]
+    gain = 1.0 - choice["predicted_ms"] / choice["predicted_before_ms"]
+    assert selecting.LEAST_GAIN < gain < selecting.PLAIN_GAIN
+    assert (choice["outcome"], choice["time_ratio"]) == ("same", None)
+
+
 def test_every_command_has_the_kept_plan(planted: Planted, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     plant_costs(image_ms=0.1, buffer_ms=1.0)
     tune(capsys)
@@ -273,6 +281,30 @@ def test_an_interrupted_selection_goes_on_where_it_stopped(
     assert keys[:3] == first and row["choice"]["trials"] > 0
     of_selection = keys[: 3 + row["choice"]["trials"]]
     assert len(set(of_selection)) == len(of_selection), "no launch is measured twice"
+
+
+def test_what_disturbs_a_launch_once_is_no_part_of_its_cost(
+    planted: Planted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed: set[str] = set()
+
+    def disturbed(_: Any, launch: Any, candidate: Any, reps: int) -> Trial:
+        ns = NS_PER_MS if launch.key in timed else 1.8 * NS_PER_MS
+        timed.add(launch.key)
+        return Trial(TrialStatus.OK, (ns,) * reps, max_abs_error=0.0)
+
+    monkeypatch.setattr(candidate_trials.UnitTrials, "__call__", disturbed)
+    times = {}
+
+    def noted(self: Any, kernel: str, key: str, candidate: Candidate, trial: Trial, is_new: bool = True) -> None:
+        times[key] = trial.typical_ns
+        note(self, kernel, key, candidate, trial, is_new)
+
+    note = candidate_trials.CandidateTrials._note
+    monkeypatch.setattr(candidate_trials.CandidateTrials, "_note", noted)
+    assert tune(capsys, "--budget", "30")["choice"]["trials"] > 0
+    chosen = set(times) & timed
+    assert chosen and {times[key] for key in chosen} == {NS_PER_MS}
 
 
 def test_a_candidate_that_the_driver_fails_on_is_never_chosen(
