@@ -86,9 +86,8 @@ INLINED void score_tile(weights score[QUERIES], global const storage *const q[QU
         score[first + p].four[s / COLUMNS] = sums_of_four(product[p]) * scale;
 }
 
-// Few queries wait for memory: keys are asked for AHEAD of their use, and values while their keys are scored.
-#if QUERIES <= 4
-#define AHEAD 8
+// AHEAD: keys are asked for so many before their use, and values while their keys are scored, as few queries wait for memory.
+#ifdef AHEAD
 #define LINE 16
 #ifdef POCL_DEVICE_ADDRESS_BITS
 #define ASK_FOR(p) __builtin_prefetch((const void *)(size_t)(p)) // its prefetch does nothing
@@ -172,7 +171,7 @@ kernel void attention(global const storage *q, int q_offset, global const storag
         const int count = min(KEYS, end - from), vectors = (count + VECTOR - 1) / VECTOR;
         weights weight[QUERIES];
         for (int s = 0; s < count; s += COLUMNS) {
-#if QUERIES <= 4
+#ifdef AHEAD
             ask_for_columns(k + (from + s + AHEAD) * ks2, ks2, DEPTH);
             ask_for_columns(v + (from + s) * vs2, vs2, VALUES);
 #endif
