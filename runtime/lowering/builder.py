@@ -38,18 +38,18 @@ class Builder(Launcher):
         self._homes: dict[str, Value] = {}
         self._planned: dict[str, tuple[str, int]] = {}
         self.byte_choice = InBytes()
+        # Tensor -> a wider one, of the same type, that it is a run of where an input is too, and the first element.
+        self.runs: Mapping[str, tuple[str, int]] = {}
         self.joined: Collection[str] = ()  # outputs of nodes that the step of one behind them computes too
 
-    def add_input(self, name: str, place: tuple[str, int] | None = None) -> None:
-        """Declares an input of the plan: row-major, of the element type that the graph says.
-
-        `place`: a wider tensor that it is a run of, and the first element; ignored where that is of another type.
-        """
+    def add_input(self, name: str) -> None:
+        """Declares an input of the plan: row-major, of the element type that the graph says."""
         shape, element = self.graph.shape(name), self._outer_element(name)
         value = Value(name, shape, Storage.FLAT, element, role=Role.INPUT)
-        if place is not None and self.element_of(place[0]) == element:
-            wider = self.known(place[0], Storage.FLAT) or self.write(place[0], Storage.FLAT)
-            value = Value(name, shape, Storage.FLAT, element, 0, wider, place[1], Role.INPUT)
+        whole, first = self.runs.get(name, ("", 0))
+        if whole and self.element_of(whole) == element:
+            wider = self.known(whole, Storage.FLAT) or self.write(whole, Storage.FLAT)
+            value = Value(name, shape, Storage.FLAT, element, 0, wider, first, Role.INPUT)
         self._enter(name, value)
         self.inputs.append(value)
 
@@ -221,8 +221,11 @@ class Builder(Launcher):
             return Value(tensor, shape, storage, base.element, base.stride, base, channel)
         if storage == Storage.BLOCKED:
             return self._new_blocked(tensor, shape)
-        stride = shape[1] if storage == Storage.NHWC else 0
-        return Value(tensor, shape, storage, self.element_of(tensor), stride)
+        element, (whole, first) = self.element_of(tensor), self.runs.get(tensor, ("", 0))
+        wider = self.known(whole, storage) if whole and storage == Storage.FLAT else None
+        if wider and wider.element == element:
+            return Value(tensor, shape, storage, element, 0, wider, first)
+        return Value(tensor, shape, storage, element, shape[1] if storage == Storage.NHWC else 0)
 
     def _new_blocked(self, tensor: str, shape: tuple[int, ...]) -> Value:
         container, channel = self._planned.get(tensor, ("", 0))
@@ -274,23 +277,24 @@ class Builder(Launcher):
         existing, form = self._tensor(tensor), (Storage.FLAT, ElementType.F32)
         source = self._homes[tensor]
         value = existing.get(form) or self._aliased(source, form)
-        if value is None or self._is_given(value.root):
+        if value is None or self._is_given(value):
             value = Value(tensor, self.graph.shape(tensor), Storage.FLAT, ElementType.F32)
             self.convert(f"{tensor}:output", source, value, f"{source.storage.name} -> output")
             self.conversions.append(Conversion(tensor, source.storage, None, ElementType.F32, self.launches[-1]))
         existing[form] = Value(tensor, value.shape, Storage.FLAT, ElementType.F32, 0, value, 0, Role.OUTPUT)
         self.outputs.append(existing[form])
 
-    def _is_given(self, root: Value) -> bool:
-        """Whether a root is an input, holds one, or is a constant: its memory cannot be an output's, too."""
-        holds_input = root.role == Role.INPUT or any(root is value.root for value in self.inputs)
-        return holds_input or root.data is not None
+    def _is_given(self, value: Value) -> bool:
+        """Whether a dense value is a constant, or has memory of an input: that cannot be an output's, too."""
+        start, root = value.root_offset, value.root
+        inputs = [each for each in self.inputs if each.root is root]
+        shared = any(start < each.root_offset + each.size and each.root_offset < start + value.size for each in inputs)
+        return shared or root.data is not None
 
     def _output_elements(self, tensor: str) -> None:
         """An output of another element type than float32; a copy where it is an input, a constant or a part."""
         value = self.read(tensor, Storage.FLAT)
-        root = value.root
-        if self._is_given(root) or value is not root:
+        if self._is_given(value) or value is not value.root:
             source, value = value, Value(tensor, value.shape, Storage.FLAT, value.element)
             self.cast(f"{tensor}:output", "Transpose", source, value)
             self.conversions.append(Conversion(tensor, source.storage, None, value.element, self.launches[-1]))

@@ -12,7 +12,7 @@ from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.choice import GraphChoice, NodeChoice, Place
 from runtime.lowering.large_weights import in_parts, too_large
 from runtime.lowering.options import Options
-from runtime.lowering.placement import BlockedNodes, place_inputs, plan_concats
+from runtime.lowering.placement import BlockedNodes, place_runs, plan_concats
 from runtime.lowering.quantized_choice import choose_quantized, fused_in_bytes
 from runtime.lowering.tables import BLOCKED_OPERATORS, IMAGE_LOWERINGS, LOWERINGS, STRIDED_LOWERINGS, byte_operators
 from runtime.plan.plan import Plan
@@ -106,9 +106,9 @@ def _place(builder: Builder, blocked: BlockedNodes) -> None:
     if choice or builder.target.memory != "image":
         placed = plan_concats(graph, blocked, choice)
         builder.plan_views({name: place for name, place in placed.items() if _is_alike(builder, name, place[0])})
-    placed = place_inputs(graph)
+    builder.runs = place_runs(graph)
     for name in graph.inputs:
-        builder.add_input(name, placed.get(name))
+        builder.add_input(name)
 
 
 def _lower(builder: Builder, node: Node, blocked: BlockedNodes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from runtime.graph import Graph, Node
 from runtime.lowering.choice import GraphChoice
@@ -16,6 +16,8 @@ _PIXEL_WRITERS = {
 }
 # Operators whose blocked output is memory of another tensor.
 _BLOCKED_ALIASES = {"Slice", "Identity"}
+# Operators whose row-major output is memory of another tensor.
+_SAME_RUN = {"Reshape", "Identity"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,22 +48,34 @@ def plan_concats(
     return {name: place for name, place in placed.items() if choice.nodes[place[0]].joins(choice.nodes[name])}
 
 
-def place_inputs(graph: Graph) -> dict[str, tuple[str, int]]:
-    """Inputs of the graph that can lie where a Concat joins them: name -> (wider tensor, first element).
+def place_runs(graph: Graph) -> dict[str, tuple[str, int]]:
+    """Tensors that can lie where a Concat joins them with inputs of the graph: name -> (wider tensor, first element).
 
-    So decoding copies no cache. Each is one run of the wider tensor, which is no output: a caller may keep that.
+    So decoding copies no cache, and nothing into one. Each is one run of the wider tensor, which is no output: a caller
+    may keep that. What the Concat joins may be another shape of the tensor.
     """
+    producers = {node.output: node for node in graph.nodes}
     placed: dict[str, tuple[str, int]] = {}
     for node in graph.nodes:
-        if node.op != "Concat" or node.output in graph.outputs:
+        axis, shape = node.attrs.get("axis", 0), graph.shape(node.output)
+        is_run = node.op == "Concat" and node.output not in graph.outputs and math.prod(shape[:axis]) == 1
+        if not is_run or set(graph.inputs).isdisjoint(node.inputs):
             continue
-        axis, shape = node.attrs["axis"], graph.shape(node.output)
         start, inner = 0, math.prod(shape[axis + 1 :])
-        for name in node.inputs if math.prod(shape[:axis]) == 1 else ():
-            if name in graph.inputs and name not in {*placed, *graph.outputs} and node.inputs.count(name) == 1:
-                placed[name] = (node.output, start * inner)
+        for name in node.inputs:
+            part = _written(name, producers)
+            is_free = name not in graph.outputs if name in graph.inputs else part in producers
+            if is_free and part not in placed and node.inputs.count(name) == 1:
+                placed[part] = (node.output, start * inner)
             start += graph.shape(name)[axis]
     return placed
+
+
+def _written(tensor: str, producers: Mapping[str, Node]) -> str:
+    """The tensor that a node wrote, where one is that in another shape."""
+    while tensor in producers and producers[tensor].op in _SAME_RUN:
+        tensor = producers[tensor].inputs[0]
+    return tensor
 
 
 def _place_parts(

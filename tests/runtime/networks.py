@@ -152,11 +152,11 @@ def matrices(m: GraphMaker) -> Graph:
 
 
 def cache_joined(m: GraphMaker) -> Graph:
-    """Inputs that lie where they are joined with new values, and outputs that are these inputs in another shape."""
-    cache, new = m.input(1, 5, 8), m.input(1, 2, 8)
-    joined = m.add("Concat", cache, m.add("Tanh", new), axis=1)
+    """Inputs that lie where they are joined with new values, and outputs that are either in another shape."""
+    cache, new = m.input(1, 5, 8), m.add("Reshape", m.add("Tanh", m.input(2, 8)), shape=(1, 2, 8))
+    joined = m.add("Concat", cache, new, axis=1)
     y = m.add("MatMul", joined, m.weights(8, 3))
-    return m.finish(y, m.add("Reshape", cache, shape=(5, 8)), m.add("Reshape", joined, shape=(7, 8)))
+    return m.finish(y, new, m.add("Reshape", cache, shape=(5, 8)), m.add("Reshape", joined, shape=(7, 8)))
 
 
 def group_normalised(m: GraphMaker) -> Graph:
@@ -193,6 +193,19 @@ def attended(m: GraphMaker) -> Graph:
     product |= {"a_strides": (216, 0, 72, 8, 0, 1), "b_strides": (0, 56, 0, 0, 8, 1)}
     repeated = m.add("MatMul", m.input(3, 1, 4, 5), m.input(1, 2, 5, 6))
     return m.finish(values, m.add("StridedProduct", a, b, **product), repeated)
+
+
+def attended_alone(m: GraphMaker) -> Graph:
+    """Attention of places to themselves alone: values as they lie, of one sequence, and of two that lie apart."""
+    outputs = []
+    for batch in (1, 2):
+        packed = m.add("FullyConnected", m.input(batch, 1, 36), m.weights(72, 36), m.weights(72))
+        strides = dict.fromkeys(("q_strides", "k_strides", "v_strides"), (72, 8, 72, 1))
+        attributes = {"extents": (batch, 3, 1, 1, 8, 8), "offsets": (0, 24, 48), "mask_strides": (0, 0, 0, 0)}
+        attributes |= {"shape": (batch, 1, 24), "y_strides": (24, 8, 24, 1), "members": 1, "scale": 0.5}
+        attended = m.add("Attention", packed, packed, packed, causal=False, safe=False, **strides, **attributes)
+        outputs += [attended, m.add("FullyConnected", attended, m.weights(5, 24), m.weights(5))]
+    return m.finish(*outputs)
 
 
 def hidden_keys(m: GraphMaker) -> Graph:
@@ -255,6 +268,7 @@ NETWORKS: list[Callable[[GraphMaker], Graph]] = [
     *(
         group_normalised,
         attended,
+        attended_alone,
         hidden_keys,
         gated,
         looked_up,

@@ -143,8 +143,8 @@ def test_defaults_are_variants(kernel: BufferKernel) -> None:
     assert {chosen for family in families for chosen in family} <= set(kernel.variants)
     assert "" in kernel.defaults
     assert len(set(kernel.variants)) == len(kernel.variants)
-    tried = [chosen for chosen in kernel.variants if not chosen.get("RUN") and chosen != tile.PAIR]
-    assert len(tried) <= 24, "what a search has to try in one precision; PAIR is for rows that most are too large for"
+    tried = [chosen for chosen in kernel.variants if not chosen.get("RUN") and chosen not in tile.FEW_ROWS]
+    assert len(tried) <= 24, "what a search has to try in one precision; FEW_ROWS are for what most are too large for"
 
 
 @each_kernel

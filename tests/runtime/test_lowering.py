@@ -27,7 +27,15 @@ from runtime.target import Target
 from runtime.types import Algorithm, ImageFormat, Precision, asked_algorithms
 from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
-from tests.runtime.networks import NETWORKS, cache_joined, concat_in_place, dense_chain, nhwc_boundary, residual_block
+from tests.runtime.networks import (
+    NETWORKS,
+    attended_alone,
+    cache_joined,
+    concat_in_place,
+    dense_chain,
+    nhwc_boundary,
+    residual_block,
+)
 
 BUFFER = target_of_device(default_device(), memory="buffer")
 IMAGE = dataclasses.replace(BUFFER, memory="image")
@@ -152,9 +160,18 @@ def test_concatenation_in_place_copies_only_what_it_must() -> None:
     assert copies == ["n_concat4:2"]  # the model's input; the rest is written in place
 
 
-def test_an_input_that_is_joined_is_not_copied() -> None:
-    plan = lower(cache_joined(GraphMaker()), BUFFER)
-    assert [step.name for step in plan.steps if step.op == "Concat"] == ["n_concat1:1"]
+@pytest.mark.parametrize("target", [BUFFER, dataclasses.replace(BUFFER, memory="cpu")], ids=["buffer", "cpu"])
+def test_an_input_and_what_is_joined_with_it_are_not_copied(target: Target) -> None:
+    plan = lower(cache_joined(GraphMaker()), target)
+    assert not [step.name for step in plan.steps if step.op == "Concat"]
+    cache, new = plan.inputs[0], plan.outputs[1]
+    assert (new.place, new.offset) == (cache.place, cache.offset + 5 * 8)
+    assert len({(output.place, output.offset) for output in plan.outputs}) == len(plan.outputs)
+
+
+def test_the_only_key_gives_its_value_where_it_lies() -> None:
+    plan = lower(attended_alone(GraphMaker()), BUFFER)
+    assert [step.shown.output_shape for step in plan.steps if step.op == "Attention"] == [(2, 1, 24)]
 
 
 def test_a_dense_chain_copies_nothing() -> None:

@@ -86,6 +86,22 @@ INLINED void score_tile(weights score[QUERIES], global const storage *const q[QU
         score[first + p].four[s / COLUMNS] = sums_of_four(product[p]) * scale;
 }
 
+// AHEAD: keys are asked for so many before their use, and values while their keys are scored, as few queries wait for memory.
+#ifdef AHEAD
+#define LINE 16
+#ifdef POCL_DEVICE_ADDRESS_BITS
+#define ASK_FOR(p) __builtin_prefetch((const void *)(size_t)(p)) // its prefetch does nothing
+#else
+#define ASK_FOR(p) prefetch(p, LINE)
+#endif
+INLINED void ask_for_columns(global const storage *row, int stride, const int elements)
+{
+    UNROLLED for (int i = 0; i < COLUMNS; i++)
+        UNROLLED for (int j = 0; j < elements; j += LINE)
+            ASK_FOR(row + i * stride + j);
+}
+#endif
+
 // Turns so many vectors of scores of a query into weights that are to be divided by their total; returns what the sums
 // so far are to be multiplied with.
 INLINED float weigh(weights *score, int vectors, float *greatest, float *total)
@@ -155,6 +171,10 @@ kernel void attention(global const storage *q, int q_offset, global const storag
         const int count = min(KEYS, end - from), vectors = (count + VECTOR - 1) / VECTOR;
         weights weight[QUERIES];
         for (int s = 0; s < count; s += COLUMNS) {
+#ifdef AHEAD
+            ask_for_columns(k + (from + s + AHEAD) * ks2, ks2, DEPTH);
+            ask_for_columns(v + (from + s) * vs2, vs2, VALUES);
+#endif
             score_tile(weight, query, k + from * ks2, ks2, 0, s, count, scale);
             score_tile(weight, query, k + from * ks2, ks2, ROWS, s, count, scale);
         }

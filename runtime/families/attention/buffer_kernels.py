@@ -47,6 +47,8 @@ def _rule(dims: Dims, chosen: Variant, target: Target) -> str:
         return "elements of a place that are no neighbours"
     if chosen.get("QUERIES", 1) >= 2 * dims["queries"]:
         return f"a tile of {chosen['QUERIES']} queries is too large for {dims['queries']}"
+    if chosen == _FEW and (dims["queries"] > chosen["QUERIES"] or dims["keys"] < _MANY_KEYS):
+        return "only for few queries of many keys"
     most = max(dims["depth"], dims["values"])
     if most > MOST_ELEMENTS:
         return f"heads of {most} elements; up to {MOST_ELEMENTS} are supported"
@@ -64,6 +66,8 @@ def _cost(dims: Dims, chosen: Variant) -> float:
 # PyPI's PoCL calls a function for each fma of a vector; Debian's joins no products and sums where it is not asked to.
 _TILES = {fma: (_tile(6, 256, 8, fma), _tile(4, 256, 8, fma)) for fma in (0, 1)}
 _WIDE_TILE, _ALONE = _tile(6, 256, 16, 1), [variant(LANES=1, VECTOR=vector) for vector in (16, 8, 4)]
+# Of a group that decodes: four queries read each key once.
+_FEW, _MANY_KEYS = variant(QUERIES=4, KEYS=256, VECTOR=16, FMA=1, AHEAD=8), 64
 # As many values are joined as a head has: played Adrenos take a fifth of the time where that needs no barrier.
 _IN_SUBGROUPS = tuple(variant(LANES=lanes, VECTOR=4, SUBGROUPS=1) for lanes in (16, 64))
 
@@ -78,14 +82,14 @@ BUFFER_KERNELS = (
         floats="scale",
         variants=(
             *(*shared_variants(4, 8, 16), *_IN_SUBGROUPS),
-            *(*_TILES[0], *_TILES[1], _tile(4, 32, 4, 0), _WIDE_TILE),
+            *(*_TILES[0], *_TILES[1], _tile(4, 32, 4, 0), _WIDE_TILE, _FEW),
         ),
         defaults={
             "": (variant(LANES=1, VECTOR=4),),
             "nvidia": (variant(LANES=16, VECTOR=8), variant(LANES=16, VECTOR=4)),
             "pocl": (*_TILES[0], *_ALONE[1:]),
             "pocl-3.1": (*_TILES[1], *_ALONE),
-            "avx512": (_WIDE_TILE, *_ALONE),
+            "avx512": (_WIDE_TILE, _FEW, *_ALONE),
         },
         cost=_cost,
         rule=_rule,

@@ -1,10 +1,12 @@
 """Attention as one launch, which reads heads and writes them wherever they lie; and the sizes to measure."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from runtime.graph import Node
 from runtime.lowering.builder import Builder
 from runtime.lowering.launch import Tensors
+from runtime.lowering.value import Value
 from runtime.operators.case import OperatorCase, sized
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
@@ -13,7 +15,11 @@ _EXTENTS = ("batch", "heads", "queries", "keys", "depth", "values")
 
 
 def lower_attention(builder: Builder, node: Node) -> None:
-    """Lowers Attention, on row-major tensors."""
+    """Lowers Attention, on row-major tensors; to nothing where a query's only key gives its value as it lies."""
+    if _is_value(node.attrs) and len(node.inputs) == 3:
+        v, shape, offset = builder.read(node.inputs[2], Storage.FLAT), node.attrs["shape"], node.attrs["offsets"][2]
+        builder.alias(node.output, Value(node.output, shape, Storage.FLAT, v.element, 0, v, offset))
+        return
     values = [builder.read(name, Storage.FLAT) for name in node.inputs]
     q, k, v = (value.from_element(offset) for value, offset in zip(values, node.attrs["offsets"], strict=False))
     y = builder.write(node.output, Storage.FLAT)
@@ -26,6 +32,14 @@ def lower_attention(builder: Builder, node: Node) -> None:
     floats, shown = {"scale": node.attrs["scale"]}, ProfileInfo(y.shape)
     defines = {"DEPTH": dims["depth"], "VALUES": dims["values"]}
     builder.launch("attention", node.name, "Attention", tensors, dims, floats, defines, shown)
+
+
+def _is_value(attrs: Mapping[str, Any]) -> bool:
+    """Whether the output is v, from its offset on: the only key of the only query has all weight."""
+    batch, heads, queries, keys, _, values = attrs["extents"]
+    strides = zip((batch, heads, 1, values), attrs["v_strides"], attrs["y_strides"], strict=True)
+    alike = all(size == 1 or own == out for size, own, out in strides)
+    return queries == keys == attrs["members"] == 1 and alike
 
 
 BUFFER_LOWERINGS = {"Attention": lower_attention}

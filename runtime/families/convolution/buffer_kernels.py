@@ -63,8 +63,8 @@ def window_shapes(dims: Dims, defines: Defines) -> Shapes:
 
 
 def _conv1x1_rule(dims: Dims, chosen: Variant, target: Target) -> str:
-    if chosen == tile.PAIR and dims["pixels"] not in (2, 3):
-        return "only for two or three rows"
+    if chosen in tile.FEW_ROWS and dims["pixels"] != chosen["PIXELS"]:
+        return f"only for {chosen['PIXELS']} rows"
     return tile.tile_constraint(dims["pixels"], dims["out_c"], chosen)
 
 
@@ -218,9 +218,9 @@ BUFFER_KERNELS = (
         _conv1x1_shapes,
         lambda dims, chosen: tile.tile_grid(dims["pixels"], dims["out_c"], chosen),
         floats="act_a act_b",
-        variants=(*tile.GROUP_VARIANTS, tile.PAIR),
+        variants=(*tile.GROUP_VARIANTS, *tile.FEW_ROWS),
         defaults={
-            family: (*tiles, tile.PAIR) if "avx512" in family else tiles for family, tiles in tile.DEFAULTS.items()
+            family: (*tiles, *tile.FEW_ROWS) if "avx512" in family else tiles for family, tiles in tile.DEFAULTS.items()
         },
         cost=lambda dims, chosen: tile.tile_cost(dims["pixels"], dims["out_c"], dims["in_c"], chosen),
         rule=_conv1x1_rule,

@@ -22,7 +22,7 @@ from runtime.plan.plan import ProfileInfo
 from runtime.semantics.generic_forms import generic_form
 from runtime.types import Storage
 
-MANY_ROWS, AVX512_ROWS = 4, 2  # fewer fill no tile; with AVX-512 there is one of two rows
+MANY_ROWS, AVX512_ROWS = 4, 2  # fewer fill no tile; with AVX-512 there are some of two and three rows
 
 
 def lower_fully_connected(builder: Builder, node: Node) -> None:

@@ -33,7 +33,8 @@ def _concat_on_buffers(builder: Builder, node: Node) -> None:
         offset = start * y.strides[axis]
         steps = zip(x.shape, x.strides, y.strides, strict=True)
         same = all(size == 1 or own == wider for size, own, wider in steps)
-        if not (x.base is y and x.offset == offset and same):
+        in_place = x.root is y.root and x.root_offset == y.root_offset + offset
+        if not (in_place and same):
             part = Value(name, x.shape, storage, y.element, y.stride, y, offset)
             builder.strided_copy(f"{node.name}:{index}", "Concat", x, part, x.shape, x.strides, y.strides)
         start += x.shape[axis]

@@ -58,8 +58,8 @@ DEFAULTS = {
 # What integers are turned into floats in takes registers, of which AVX2 has 16: on Zen 3 a tile of six pixels took 1.2
 # to 1.8 times as long as floats do, of five 0.98 to 1.05.
 INTEGER_DEFAULTS = {"pocl": tuple(_plain(*tile) for tile in ((16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 4, 0), (8, 8, 1, 0)))}
-# Of two or three rows, which would read the weights as often one by one.
-PAIR = _plain(64, 16, 2, 1)
+# Of so many rows, which would read the weights as often one by one.
+FEW_ROWS = tuple(_plain(64, 16, rows, 1) for rows in (2, 3))
 # In multiply-adds of a vector: how many must be under way at a time, the loop of a column, a pixel's value where it is
 # used by several vectors, and a pixel's address.
 _LATENCY, _LOOP, _BROADCAST, _ADDRESS = 4, 0.5, 0.1, 3

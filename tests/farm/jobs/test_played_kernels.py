@@ -53,9 +53,11 @@ def cases() -> Sequence[OperatorCase]:
     """
     heads = [attention_case(5, 2, elements) for elements in (4, 8, 16)]
     plain = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "group": 1}
-    pair = OperatorCase("two pixels", "Conv", ((1, 8, 1, 2),), ((64, 8, 1, 1), (64,)), plain)
+    few = [
+        OperatorCase(f"{count} pixels", "Conv", ((1, 8, 1, count),), ((64, 8, 1, 1), (64,)), plain) for count in (2, 3)
+    ]
     return sorted(
-        (*small_cases(), *CASES, *heads, pair), key=lambda case: plan.macs if (plan := lowered(case, WIDE)) else 0
+        (*small_cases(), *CASES, *heads, *few), key=lambda case: plan.macs if (plan := lowered(case, WIDE)) else 0
     )
 
 

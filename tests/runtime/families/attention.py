@@ -58,6 +58,7 @@ CASES: dict[str, Case] = {
     "attention causal": attention((1, 2, 5, 9, 8, 24), mask=(45, 0, 9, 1), causal=True),
     "attention of one query": attention((1, 2, 1, 270, 19, 16)),
     "attention of a few queries": attention((1, 2, 7, 37, 70, 16)),
+    "attention of four queries": attention((1, 2, 4, 270, 19, 37)),
     "attention narrow": attention((1, 1, 3, 70, 3, 5)),
     "attention long": attention((1, 1, 98, 260, 3, 5), mask=(0, 0, 260, 1)),
     "attention long causal": attention((1, 1, 70, 70, 16, 20), causal=True),

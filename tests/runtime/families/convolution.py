@@ -147,7 +147,7 @@ CASES: dict[str, Case] = {
     "conv1x1 one pixel": conv1x1(1, 33, 40),
     "conv1x1 one channel": conv1x1(5, 1, 1),
     "conv1x1 two rows": conv1x1(2, 33, 112, residual=1),
-    "conv1x1 three rows": conv1x1(3, 9, 130),
+    "conv1x1 three rows": conv1x1(3, 9, 120),
     "conv1x1 blocks": conv1x1(64, 32, 64),
     "conv1x1 7x7": conv1x1(49, 64, 70, residual=1),
     "conv1x1 gate": conv1x1(13, 9, 37, Unary.SWISH, residual=Residual.MULTIPLY),
