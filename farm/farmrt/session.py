@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -75,28 +76,50 @@ class Session:
             ProcessEndedError: the process ended; the text says how. See `respawn`.
             DeviceLostError: the unit is gone.
         """
-        if self._process is None:
-            raise ProcessEndedError(f"farmrt has ended, so it cannot take the command {name!r}")
+        return self.sent(name, deadline_s=deadline_s, **values)()
+
+    def sent(self, name: str, /, *, deadline_s: float | None = None, **values: object) -> Callable[[], Answer]:
+        """Sends a command; what it returns waits for the answer, before another command is sent. Both raise as above.
+
+        The deadline begins with the wait.
+        """
+        with self._forgetting(name):
+            self._running(name).write_line(encode_command(name, values))
+
+        def answered() -> Answer:
+            with self._forgetting(name):
+                answer = self._read_answer(name, deadline_s or self._deadline_s)
+            if answer["ok"]:
+                return self._parsed(name, answer)
+            raise self._failure(name, answer)
+
+        return answered
+
+    @contextlib.contextmanager
+    def _forgetting(self, name: str) -> Iterator[None]:
+        """Drops the process with the unit, and where no answer came in time."""
         try:
-            self._process.write_line(encode_command(name, values))
-            answer = self._read_answer(name, deadline_s or self._deadline_s)
+            yield
         except DeviceLostError as error:
             self._forget()
             raise type(error)(f"{name}: {error}") from None
         except DeadlineError:
             self._forget()
             raise
-        if answer["ok"]:
-            return self._parsed(name, answer)
-        raise self._failure(name, answer)
+
+    def _running(self, name: str) -> Process:
+        if self._process is None:
+            raise ProcessEndedError(f"farmrt has ended, so it cannot take the command {name!r}")
+        return self._process
 
     def probe(self, opencl: str | None, deadline_s: float) -> ProbeAnswer:
         """Asks what the unit is; `opencl` names the library, None leaves the search to farmrt."""
         return _of(ProbeAnswer, self.command("probe", opencl=opencl, deadline_s=deadline_s))
 
-    def load(self, deadline_s: float, **values: object) -> LoadAnswer:
-        """Loads a plan; the values are the words of the command (docs/farmrt.md)."""
-        return _of(LoadAnswer, self.command("load", deadline_s=deadline_s, **values))
+    def loading(self, deadline_s: float, **values: object) -> Callable[[], LoadAnswer]:
+        """Begins to load a plan, and returns what waits for it; the values are the command's words (docs/farmrt.md)."""
+        answered = self.sent("load", deadline_s=deadline_s, **values)
+        return lambda: _of(LoadAnswer, answered())
 
     def run(self, rounds: int, deadline_s: float, warmup: int | None = None, profile: bool = False) -> RunAnswer:
         """Runs the loaded plan; with `profile` the time of each step is measured too."""
@@ -142,7 +165,6 @@ class Session:
 
         A line that tells of progress lets the deadline begin anew.
         """
-        assert self._process is not None
         end = time.monotonic() + deadline_s
         while not (line := self._read_line(name, deadline_s, end)).startswith("{"):
             if line == PROGRESS:
@@ -157,9 +179,8 @@ class Session:
         raise DeviceError(f"{name}: farmrt's answer cannot be read: {line[:SHOWN_CHARACTERS]}", "bad_answer")
 
     def _read_line(self, name: str, deadline_s: float, end: float) -> str:
-        assert self._process is not None
         try:
-            return self._process.read_line(max(0.0, end - time.monotonic()))
+            return self._running(name).read_line(max(0.0, end - time.monotonic()))
         except DeadlineError:
             raise DeadlineError(f"{name}: farmrt did not answer within {deadline_s:g} s") from None
 

@@ -206,7 +206,8 @@ class Rehearsed:
 
     def _rehearse(self, files: TunedFiles, kernels: Path) -> _Rehearsal:
         given = dataclasses.replace(files, kernels=files.kernels or files.built)
-        with _loaded(self._opened, self._plan_file, given) as (own, load):
+        with _loading(self._opened, self._plan_file, given) as (own, loaded):
+            load = loaded()
             first_ms, round_ms = first_rounds(own, self._data.inputs)
             plan = (files.plan or self._plan_file).plan
             if not files.kernels and not remembers_programs(plan.target.gpu_family):
@@ -218,23 +219,33 @@ class Rehearsed:
     def _one_process_each(self, effort: Effort, number: int, starts: list[_Start]) -> list[tuple[float, ...]]:
         """The rounds of a fresh process of each way, loaded and run in an order that changes with `number`.
 
-        The first ones' starts take the place of the rehearsals', which had no compiled kernels yet.
+        They load at the same time, but for the first ones: what their starts take is told, in place of the rehearsals',
+        which had no compiled kernels yet.
         """
         count, round_ms = len(self.ways), self._slowest_ms
+        order = _rotated(count, number)
         with contextlib.ExitStack() as stack:
             runners: dict[int, OpenUnit] = {}
-            for index in _rotated(count, number):
-                runners[index], load = stack.enter_context(_loaded(self._opened, self._plan_file, self.ways[index]))
-                runners[index].write_inputs(self._data.inputs)
-                first_ms = runners[index].first_round().very_first_ms
-                if number == 0:
-                    plan = (self.ways[index].plan or self._plan_file).plan
-                    starts[index] = _Start(load, first_ms, runners[index].read_outputs(plan))
-                for _ in range(warmup_rounds(round_ms)):
-                    runners[index].first_round()
+            for together in [[index] for index in order] if number == 0 else [order]:
+                ways = [(self._opened, self._plan_file, self.ways[index]) for index in together]
+                loading = [stack.enter_context(_loading(*way)) for way in ways]
+                for index, (own, loaded) in zip(together, loading, strict=True):
+                    load, runners[index] = loaded(), own
+                    first_ms = self._first_ms(own, warmup_rounds(round_ms))
+                    if number == 0:
+                        plan = (self.ways[index].plan or self._plan_file).plan
+                        starts[index] = _Start(load, first_ms, own.read_outputs(plan))
             in_order = [runners[index] for index in range(count)]
             answers = in_turns(in_order, effort.turns_of(round_ms), effort.rounds(round_ms), round_ms, number)
         return [samples_ms(of_way) for of_way in answers]
+
+    def _first_ms(self, own: OpenUnit, warmup: int) -> float:
+        """Brings the inputs and runs the first rounds; the time of the very first."""
+        own.write_inputs(self._data.inputs)
+        first = own.first_round()
+        for _ in range(warmup):
+            own.first_round()
+        return first.very_first_ms
 
 
 @contextlib.contextmanager
@@ -263,11 +274,14 @@ def _last_over_others(processes: Sequence[Sequence[tuple[float, ...]]]) -> list[
 
 
 @contextlib.contextmanager
-def _loaded(opened: OpenUnit, plan_file: PlanFile, files: TunedFiles) -> Iterator[tuple[OpenUnit, LoadAnswer]]:
+def _loading(
+    opened: OpenUnit, plan_file: PlanFile, files: TunedFiles
+) -> Iterator[tuple[OpenUnit, Callable[[], LoadAnswer]]]:
+    """A process of its own that loads a plan, and what waits until it has."""
     with opened.twin() as own:
         plan_file = files.plan or plan_file
         artifacts, limited = (files.tuned, files.kernels), plan_file.limit_kernel_time
-        yield own, own.load(plan_file.path, *artifacts, limited, execution=plan_file.execution)
+        yield own, own.loading(plan_file.path, *artifacts, limited, execution=plan_file.execution)
 
 
 def first_rounds(opened: OpenUnit, inputs: Mapping[str, Array]) -> tuple[float, float]:

@@ -193,9 +193,25 @@ class OpenUnit:
         round_limit_s: float | None = None,
         execution: Execution = DEFAULT,
     ) -> LoadAnswer:
-        """Pushes and loads a plan, with tuned parameters and compiled kernels where they are given.
+        """Pushes and loads a plan, as `loading` does, and waits until it is loaded."""
+        files, limits = (plan_file, tuned, kernels), (deadline_s, round_limit_s)
+        return self.loading(*files, limit_kernel_time, lazy, *limits, execution)()
 
-        Tuned launches of kernels that the unit's driver was seen to refuse are left out.
+    def loading(
+        self,
+        plan_file: Path,
+        tuned: Path | None = None,
+        kernels: Path | None = None,
+        limit_kernel_time: bool = False,
+        lazy: bool = False,
+        deadline_s: float | None = None,
+        round_limit_s: float | None = None,
+        execution: Execution = DEFAULT,
+    ) -> Callable[[], LoadAnswer]:
+        """Pushes a plan, with tuned parameters and compiled kernels where they are given, and begins to load it.
+
+        What it returns waits until it is loaded. Tuned launches of kernels that the unit's driver was seen to refuse
+        are left out.
         `round_limit_s` is the model's own limit, for where the command line names none; None: by the plan's work.
         """
         files = {"plan": plan_file, "data": data_file(plan_file), "tuned": tuned, "kernels": kernels}
@@ -206,19 +222,24 @@ class OpenUnit:
             remotes = self.connection.store.put([path for path in files.values() if path])
         named_s = self.connection.round_limit_s or round_limit_s
         self.round_limit_s = named_s or round_limit.round_limit_s(plan_file)
-        try:
-            return self.session.load(
-                deadline_s or LOAD_DEADLINE_S,
-                **{role: remotes[path] for role, path in files.items() if path},
-                soc=self.unit.soc,
-                opencl=self.connection.opencl,
-                watchdog_ms=math.ceil(MS_PER_S * self.round_limit_s),
-                limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
-                lazy=lazy or None,
-                **_given(self.trust.load_words, execution.words),
-            )
-        except DeviceError as error:
-            raise DeviceError(_with_own_paths(str(error), remotes), error.kind) from None
+        loaded = self.session.loading(
+            deadline_s or LOAD_DEADLINE_S,
+            **{role: remotes[path] for role, path in files.items() if path},
+            soc=self.unit.soc,
+            opencl=self.connection.opencl,
+            watchdog_ms=math.ceil(MS_PER_S * self.round_limit_s),
+            limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
+            lazy=lazy or None,
+            **_given(self.trust.load_words, execution.words),
+        )
+
+        def answered() -> LoadAnswer:
+            try:
+                return loaded()
+            except DeviceError as error:
+                raise DeviceError(_with_own_paths(str(error), remotes), error.kind) from None
+
+        return answered
 
     def first_round(self, profile: bool = False) -> RunAnswer:
         """Runs the loaded plan once, with time for a driver that compiles only then."""

@@ -94,6 +94,13 @@ def test_what_an_answer_says_is_a_member(session: Session) -> None:
     assert answer.line == "echo name=input rounds=3 profile=1"
 
 
+def test_two_processes_work_on_what_both_were_sent(session: Session, transport: LocalTransport) -> None:
+    """The first one's answer is there before it is asked for, and the second one's is asked for first."""
+    with Session(transport, "farmrt", deadline_s=10) as other:
+        first, second = session.sent("echo", name="a"), other.sent("echo", name="b")
+        assert (second().line, first().line) == ("echo name=b", "echo name=a")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["a b", "100%", "line\nbreak", "größe", "-DA=1 -DB=2", "tab\there", "a+b&c;$(d)"])
 def test_values_survive_encoding_in_a_line(session: Session, text: str) -> None:

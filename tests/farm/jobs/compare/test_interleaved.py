@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from farm.farmrt.answers import LoadAnswer
+from farm.jobs.compare import interleaved
 from farm.jobs.compare.interleaved import DEFAULTS, LEAST_LOOK, Effort, PlanMeasurement, Rehearsed, measure_in_turns
 from farm.rows.row import Throttling
 
@@ -55,6 +57,33 @@ def test_too_few_processes_have_no_ratio() -> None:
     assert few.over(few) is None
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_processes_load_together_after_the_first_ones(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a start takes is told of the first ones, which load one after the other."""
+    log: list[str] = []
+
+    @contextlib.contextmanager
+    def loading(_: Any, __: Any, way: Any) -> Iterator[Any]:
+        log.append(f"begin {way.name}")
+        yield SimpleNamespace(name=way.name, read_outputs=lambda _: {}), lambda: log.append(f"loaded {way.name}")
+
+    def in_turns(units: Any, *_: Any) -> list[list[Any]]:
+        log.extend(each.name for each in units)
+        return [[], []]
+
+    monkeypatch.setattr(interleaved, "_loading", loading)
+    monkeypatch.setattr(interleaved, "in_turns", in_turns)
+    ways = [SimpleNamespace(name=name, plan=SimpleNamespace(plan=None)) for name in "ab"]
+    rehearsed = cast(Any, SimpleNamespace(_opened=None, _plan_file=None, ways=ways, _slowest_ms=1.0))
+    rehearsed._first_ms = lambda *_: 1.0
+    Rehearsed._one_process_each(rehearsed, Effort(), number, cast(Any, [None, None]))
+    one_by_one, together = (
+        ["begin a", "loaded a", "begin b", "loaded b"],
+        ["begin b", "begin a", "loaded b", "loaded a"],
+    )
+    assert log == [*(together if number else one_by_one), "a", "b"]
+
+
 @pytest.mark.parametrize(("settled_from", "count"), [(1, LEAST_LOOK), (LEAST_LOOK + 2, LEAST_LOOK + 2), (99, 12)])
 def test_no_process_is_started_after_the_ratios_have_settled_it(
     settled_from: int, count: int, monkeypatch: pytest.MonkeyPatch
@@ -69,7 +98,7 @@ def test_no_process_is_started_after_the_ratios_have_settled_it(
         return processes(), Throttling()
 
     start = SimpleNamespace(load=None, first_ms=1.0, outputs={})
-    rehearsal = SimpleNamespace(files=DEFAULTS, start=start, round_ms=1.0, kernels=b"")
+    rehearsal = SimpleNamespace(files=DEFAULTS, start=start, round_ms=1.0)
     monkeypatch.setattr(Rehearsed, "_rehearse", lambda *_: rehearsal)
     monkeypatch.setattr(Rehearsed, "_one_process_each", lambda *_: [(2.0,), (4.0,), (1.0,)])
     opened, effort = cast(Any, SimpleNamespace(cool=cool)), Effort(is_settled=is_settled)
