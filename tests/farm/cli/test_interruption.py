@@ -87,7 +87,7 @@ def test_a_second_ctrl_c_ends_a_command_within_a_second(program: str) -> None:
             process.wait(10)
         killed = process.poll() is not None
         process.kill()
-        assert process.stderr and process.stderr.read() == b"told\n"
+        assert process.stderr and process.stderr.read().splitlines()[:1] == [b"told"]
     assert killed and process.returncode in (-INT, cli.INTERRUPTED)
 
 
