@@ -165,11 +165,11 @@ def shorten_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def do_before_command(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], object], skip: int = 0) -> None:
     """Lets something happen once, just before farmrt gets a command for the first time (after `skip` others)."""
-    actions, send = [*[lambda: None] * skip, act], Session.command
+    actions, send = [*[lambda: None] * skip, act], Session.sent
 
-    def command(self: Session, asked: str, /, **values: Any) -> Any:
+    def sent(self: Session, asked: str, /, **values: Any) -> Any:
         if asked == name and actions:
             actions.pop(0)()
         return send(self, asked, **values)
 
-    monkeypatch.setattr(Session, "command", command)
+    monkeypatch.setattr(Session, "sent", sent)

@@ -24,12 +24,12 @@ class PlayedTuning:
         self, patch: pytest.MonkeyPatch, trial_s: float = 1.0, candidate_s: float = 0.1, load_s: float = 0.0
     ) -> None:
         self.trial_s, self.candidate_s, self.load_s, self._now_s = trial_s, candidate_s, load_s, time.monotonic()
-        self._attempt, self._trials_on, self._load = UnitTrials._attempt, search.trials_on, OpenUnit.load
+        self._attempt, self._trials_on, self._load = UnitTrials._attempt, search.trials_on, OpenUnit.loading
         self._of_search: list[UnitTrials] = []
         patch.setattr(UnitTrials.__init__, "__defaults__", (self, DEFAULT))
         patch.setattr(UnitTrials, "process_s", load_s)
         patch.setattr(UnitTrials, "_attempt", lambda *arguments: self._timed(*arguments))
-        patch.setattr(OpenUnit, "load", lambda *arguments, **more: self._loaded(*arguments, **more))
+        patch.setattr(OpenUnit, "loading", lambda *arguments, **more: self._loaded(*arguments, **more))
         patch.setattr(search, "trials_on", self._noted)
         patch.setattr(Deadline.__init__, "__defaults__", (math.inf, self))
 

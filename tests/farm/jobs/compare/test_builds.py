@@ -279,13 +279,13 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);\n    call->operator->run(call, workers);",
     )
     planes = folder / "runtime/families/convolution/conv2d_planes.buffer.cl"
-    slow_down(planes, "#if ROWS_AT_ONCE\n    if (!padded", "#if 0\n    if (!padded")
+    slow_down(planes, "#define ROWS_AT_ONCE (STRIDE && PRECISION != 2)", "#define ROWS_AT_ONCE 0")
     slow_down(
         planes,
-        "#endif\n    for (int c = 0; c < in_c; c++) {",
-        "#endif\n    for (int k = 0; k < 32 * in_c; k++) {\n        const int c = k % in_c;\n        if (c == 0) {\n"
-        "            start_tile(sum, b + b_offset + channel);\n"
-        "            weights = packed(w + w_offset, channel, in_c * k_h * k_w);\n        }",
+        "whole_rows ? k_w : 1;\n        for (int c = 0; c < in_c; c++) {",
+        "whole_rows ? k_w : 1;\n        for (int k = 0; k < 32 * in_c; k++) {\n            const int c = k % in_c;\n"
+        "            if (c == 0) {\n                start_tile(sum, b + b_offset + channel);\n"
+        "                weights = packed(w + w_offset, channel, in_c * k_h * k_w);\n            }",
     )
     commit(folder, "after")
     monkeypatch.setattr(checkout, "repository", lambda: folder)

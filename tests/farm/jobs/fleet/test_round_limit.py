@@ -56,9 +56,9 @@ def test_a_round_beyond_the_limit_is_a_row_that_names_it_and_its_option(
 ) -> None:
     (emulated.folder / "devices.yml").unlink()
     watched_ms: list[object] = []
-    load = Session.load
+    load = Session.loading
     monkeypatch.setattr(
-        Session, "load", lambda *given, **words: watched_ms.append(words["watchdog_ms"]) or load(*given, **words)
+        Session, "loading", lambda *given, **words: watched_ms.append(words["watchdog_ms"]) or load(*given, **words)
     )
     monkeypatch.setattr(unit, "COMPILE_S", 1.0)
     do_before_command(monkeypatch, "run", lambda: [each.suspend() for each in host_farmrt_processes(emulated)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +118,13 @@ def test_programs_are_built_once_at_the_first_start_of_the_default(
         monkeypatch.setattr(module, "remembers_programs", lambda family: False)
     answers: list[LoadAnswer] = []
 
-    def load(opened: OpenUnit, *files: Any, **options: Any) -> LoadAnswer:
-        answers.append(load_on_unit(opened, *files, **options))
-        return answers[-1]
+    def loading(opened: OpenUnit, *files: Any, **options: Any) -> Callable[[], LoadAnswer]:
+        answer = on_unit(opened, *files, **options)()
+        answers.append(answer)
+        return lambda: answer
 
-    load_on_unit = OpenUnit.load
-    monkeypatch.setattr(OpenUnit, "load", load)
+    on_unit = OpenUnit.loading
+    monkeypatch.setattr(OpenUnit, "loading", loading)
     planted.new_ms = 8.0
     row = tune(capsys)
     assert row["outcome"] == "new" and artifacts.find()
