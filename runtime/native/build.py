@@ -245,10 +245,12 @@ def _tile_units(target: Abi) -> list[TranslationUnit]:
         if name.startswith("avx512") and block == 8:
             continue  # a block fills half a register; avx2 serves it
         is_rare = block == 16 and "avx512" in sets and not name.startswith("avx512")  # of plans made for a better CPU
+        windows = (name, block) in _SUMMING_PIXELS
         told = (f"-DRT_ISA={name}", f"-DRT_BLOCK={block}", *flags, *(("-Os",) if is_rare else ()))
+        told += ("-DRT_SUMS_PIXELS",) if windows else ()
         paths = [] if name in (*_EXTENDED, *_X86_PAIRS) else floats
         own = [_HALVES if name == "fp16" else _QUANTIZED] if name != "avx512" else []
-        own += [_QUANTIZED_WINDOWS] if (name, block) in _SUMMING_PIXELS else []
+        own += [_QUANTIZED_WINDOWS] if windows else []
         units += [_unit(path, f"{name}_{block}", told) for path in (*paths, *(folder / each for each in own))]
     return units
 

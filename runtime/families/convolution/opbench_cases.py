@@ -14,10 +14,11 @@ def _conv(
     group: int = 1,
     algorithm: Algorithm = Algorithm.DIRECT,
     bits: int = 0,
+    height: int = 0,
 ) -> OperatorCase:
     """Padded to keep the size, but for a window as large as the image, which is a fully connected layer."""
     pad = dilation * (k // 2) if k < size else 0
-    x = (1, c, size, size)
+    x = (1, c, height or size, size)
     attrs = {"strides": (stride,) * 2, "pads": (pad,) * 4, "dilations": (dilation,) * 2, "group": group}
     window = f"K{k}x{k}S{stride}x{stride}D{dilation}x{dilation}G{group}{f'W{tile}' if (tile := algorithm.tile) else ''}"
     weights = ((out, c // group, k, k), (out,))
@@ -42,6 +43,7 @@ OPBENCH_CASES = (
     _conv(256, 14, 256, algorithm=Algorithm.WINOGRAD_4),
     *(_conv(c, size, out, k=1) for c, size, out in ((32, 112, 64), (64, 56, 128), (256, 28, 256), (512, 14, 512))),
     _conv(1024, 7, 1024, k=1),
+    *(_conv(256, pixels, 1024, k=1, height=1) for pixels in (2, 3)),
     *(_conv(c, size, c, group=c, stride=s) for c, size, s in ((32, 112, 1), (64, 112, 2), (128, 56, 1), (512, 14, 1))),
     _conv(240, 28, 240, k=5, group=240),
     _conv(72, 56, 72, k=5, stride=2, group=72),

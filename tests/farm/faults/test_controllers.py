@@ -144,7 +144,7 @@ def test_a_tuning_that_is_killed_in_its_proof_is_repeated(emulated: EmulatedUnit
     process.kill()
     process.communicate()
     done = emulated.tune("--wait", "0")
-    assert (done.status, done.row["status"], done.row["kernels"]["match"]) == (0, "ok", "exact"), done
+    assert (done.status, done.row["status"]) == (0, "ok"), done
     folder = Path(done.row["artifacts"][0]).parent
     assert len([path for path in folder.iterdir() if path.suffix == ".bin"]) == 2
     assert is_clean(phone)

@@ -270,7 +270,7 @@ static void widen(const int8_t *w, int64_t count, int16_t *words) {
 #if LANES == RT_BLOCK && defined(__AVXVNNI__)
 bool rt_quantized_depthwise_avx2_8(const rt_quantized_rows *rows);
 #define depthwise rt_quantized_depthwise_avx2_8
-#elif LANES == RT_BLOCK && defined(__AVX2__) && !defined(RT_PAIRS)
+#elif defined(RT_SUMS_PIXELS) /* told by the build: some compilers have all of their own CPU for the generic set */
 bool NAME(rt_quantized_depthwise_)(const rt_quantized_rows *rows);
 #define depthwise NAME(rt_quantized_depthwise_)
 #else
