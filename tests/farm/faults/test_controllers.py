@@ -144,7 +144,9 @@ def test_a_tuning_that_is_killed_in_its_proof_is_repeated(emulated: EmulatedUnit
     process.kill()
     process.communicate()
     done = emulated.tune("--wait", "0")
-    assert (done.status, done.row["status"]) == (0, "ok"), done
+    assert (done.status, done.row["status"], done.row["tuned"]["match"]) == (0, "ok", "exact"), done
+    ran = emulated.farm("run", "tiny.yml", "--soc", "sdm845", "--round", "1")
+    assert {row["kernels"]["match"] for row in ran.rows if row["kernels"]} == {"exact"}, ran
     folder = Path(done.row["artifacts"][0]).parent
     assert len([path for path in folder.iterdir() if path.suffix == ".bin"]) == 2
     assert is_clean(phone)
