@@ -35,7 +35,7 @@ Callback = Callable[[], None]
 
 @dataclasses.dataclass
 class TuningTask:
-    """A launch to tune: its candidates with guessed costs, and its time in all models by default, in ns."""
+    """A launch to tune: its candidates with guessed costs, and its weight, in ns (`coverage.model_weights`)."""
 
     launch: TrialLaunch
     guesses: dict[Candidate, float]

@@ -21,7 +21,7 @@ _NEXT_GAIN = 0.5  # of what the last rung saved, is what the next is expected to
 _LEAST_GAIN = 0.005  # of a family's time: what a rung may save that follows one without success
 _SIGN = 0.02  # of a family's time: a rung that saves less shows nothing
 _LATER = 3  # times the patience with the first rungs: so many in a row that gain nothing are the end
-_PROGRAM_S = 0.1  # a program's device time, as long as none is known
+PROGRAM_S = 0.1  # a program's device time, as long as none is known
 
 
 class Strategy(Protocol):
@@ -100,7 +100,7 @@ class _ScheduledFamily:
     def gain_per_device_second(self) -> float:
         """Time of the models, in ns, that the next rung is expected to save for each second of device time."""
         return min(self._expected_ns, self._savable_ns) / (
-            self._cost_s or self._programs * (self.family.build_s or _PROGRAM_S)
+            self._cost_s or self._programs * (self.family.build_s or PROGRAM_S)
         )
 
     def explore_rung(self) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from runtime.lowering.trials import TrialLaunch
 from runtime.peaks import NOT_MEASURED, MeasuredPeaks
 from tuner.build_ahead import BuildAheadUse
-from tuner.coverage import RETEST_SHARE, covering_s, of_weight
+from tuner.coverage import RETEST_SHARE, covering_s, model_weights, of_weight
 from tuner.family import Family, TuningTask, timed_trial
-from tuner.family_scheduler import Strategy, explore_families
+from tuner.family_scheduler import PROGRAM_S, Strategy, explore_families
 from tuner.floors import Floors
 from tuner.halving import Exhaustive, Halving
 from tuner.progress import Observer, Progress, ignore_progress
@@ -114,8 +114,8 @@ def search(
 ) -> SearchResult:
     """Finds the best candidate of every launch within the trial runner's budget; other devices may say where to begin.
 
-    A launch weighs by its uses in the models; one without a use weighs as if used once. `peaks` tell what is left to
-    save. Errors of `measure` pass through; all trials until then are in the journal.
+    A launch weighs by its share of each model's time, so that models count alike; one without a use weighs as if used
+    once. `peaks` tell what is left to save. Errors of `measure` pass through; all trials until then are in the journal.
     """
     run = _Search(launches, expand, runner, level, observe, relatives or Relatives(""), peaks)
     verdicts = run.verdicts()
@@ -181,12 +181,12 @@ class _Search:
             return verdict
         return dataclasses.replace(verdict, default_ns=scale * verdict.default_ns, tuned_ns=scale * verdict.tuned_ns)
 
-    def _weigh(self, tasks: Iterable[TuningTask]) -> None:
+    def _weigh(self, tasks: Sequence[TuningTask]) -> None:
         """Weighs each task by what is known of its default by now."""
-        for task in tasks:
-            usual_ns = self._runner.usual_ns(task.launch)
-            if math.isfinite(usual_ns):
-                task.weight = usual_ns * max(len(task.launch.uses), 1)
+        times = [(self._runner.usual_ns(task.launch), task.launch.uses) for task in tasks]
+        for task, weight in zip(tasks, model_weights(times), strict=True):
+            if math.isfinite(weight):
+                task.weight = weight
 
     def tried(self) -> dict[str, int]:
         """Candidates beside the default whose times are known, by tuning key."""
@@ -195,11 +195,10 @@ class _Search:
 
     def _cover(self, tasks: Sequence[TuningTask]) -> None:
         """Notes what LEAST_TRIALS of each launch of weight take here; a budget that may grow becomes so long."""
-        timed = [task for task in tasks if math.isfinite(task.weight)]
-        uses = [max(len(task.launch.uses), 1) for task in timed]
-        seconds = [task.weight / use / _NS_PER_S for task, use in zip(timed, uses, strict=True)]
+        times = [(self._runner.usual_ns(task.launch) / _NS_PER_S, task.weight) for task in tasks]
+        timed = [(seconds, weight) for seconds, weight in times if math.isfinite(seconds)]
         builds = 1 if self._runner.builds_each_size else _SIZES_A_BUILD
-        needed_s = covering_s(of_weight(zip(seconds, uses, strict=True)), self._runner.build_s / builds)
+        needed_s = covering_s(of_weight(timed), (self._runner.build_s or PROGRAM_S) / builds)
         self.needed_s = max(self.needed_s, self._defaults_s + needed_s)
         self._runner.cover(self.needed_s)
 
@@ -229,7 +228,7 @@ class _Search:
     def _time_default(self, launch: TrialLaunch, tasks: dict[str, TuningTask]) -> None:
         trial = timed_trial(launch, default_candidate(launch), self._runner, self._rankings[launch.kernel.name])
         guesses = dict(self._expand(launch, trial.preferred_multiple))
-        tasks[launch.key] = TuningTask(launch, guesses, trial.typical_ns * max(len(launch.uses), 1))
+        tasks[launch.key] = TuningTask(launch, guesses, trial.typical_ns)
         self._advance()
 
     def _explore(self, tasks: Sequence[TuningTask]) -> None:
@@ -256,11 +255,16 @@ class _Search:
         """Seconds kept back, of those left when exploring began, to confirm launches that seem faster."""
         if not math.isfinite(left_s):
             return 0.0
-        seconds = self._runner.timing_s * _RETEST_TRIALS * sum(map(self._has_finalists, tasks))
+        seconds = self._runner.timing_s * _RETEST_TRIALS * sum(bool(self._finalists(task)) for task in tasks)
         return min(max(seconds, _LEAST_RETEST * left_s), _MOST_RETEST * left_s)
 
-    def _has_finalists(self, task: TuningTask) -> bool:
-        return self._rankings[task.launch.kernel.name].best(task.key, 1) != [task.default]
+    def _finalists(self, task: TuningTask) -> list[Candidate]:
+        """What may be the fastest, and promises at least half of the gain that counts, as one time tells no more."""
+        ranking, settings = self._rankings[task.launch.kernel.name], self._retest_of(task)
+        promise = -math.log1p(-settings.least_gain) / 2
+        limit = min(ranking.gap(task.key, task.default) - promise, _CONTENDING)
+        ranked = (each for each in ranking.best(task.key, settings.finalists + 1) if each != task.default)
+        return [each for each in ranked if ranking.gap(task.key, each) <= limit][: settings.finalists]
 
     def _family(self, tasks: Sequence[TuningTask], minor_ns: float, on_program: Callable[[], None]) -> Family:
         ranking = self._rankings[tasks[0].launch.kernel.name]
@@ -280,9 +284,7 @@ class _Search:
     def _retest(self, task: TuningTask, verdicts: dict[str, LaunchVerdict]) -> RunningRetest | None:
         """The re-test of a task's best candidates; None, with a verdict, if none is as fast as the default."""
         ranking, settings = self._rankings[task.launch.kernel.name], self._retest_of(task)
-        ranked = [each for each in ranking.best(task.key, settings.finalists + 1) if each != task.default]
-        limit = min(ranking.gap(task.key, task.default), _CONTENDING)
-        finalists = [each for each in ranked if ranking.gap(task.key, each) <= limit][: settings.finalists]
+        finalists = self._finalists(task)
         if finalists:
             return settings.begin(task.launch, finalists, ranking.ns(task.key, task.default), self._runner)
         verdicts[task.key] = self._without_retest(task, ranking)
@@ -335,7 +337,9 @@ def _by_kernel(tasks: Sequence[TuningTask]) -> list[list[TuningTask]]:
 
 
 def _with_known_weights(tasks: list[TuningTask]) -> list[TuningTask]:
-    """Gives a task whose default does not run, and so has no time, the mean weight of the others."""
-    weights = [task.weight for task in tasks if math.isfinite(task.weight)]
-    mean = sum(weights) / len(weights) if weights else 1.0
-    return [task if math.isfinite(task.weight) else dataclasses.replace(task, weight=mean) for task in tasks]
+    """Weighs tasks by their times; one whose default does not run, and so has no time, gets the mean of the others."""
+    weights = model_weights([(task.weight, task.launch.uses) for task in tasks])
+    known = [weight for weight in weights if math.isfinite(weight)]
+    mean = sum(known) / len(known) if known else 1.0
+    known_or_mean = (weight if math.isfinite(weight) else mean for weight in weights)
+    return [dataclasses.replace(task, weight=weight) for task, weight in zip(tasks, known_or_mean, strict=True)]

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from runtime.kernels.spec import Variant, ceil_div, within_local_limit
 from runtime.lowering.trials import TrialLaunch
@@ -19,6 +19,7 @@ from tuner.trial import DRIVERS_CHOICE, Candidate, LocalSize
 _MOST_WASTE = 2.0  # work items launched, to those needed
 _GROUPS_A_UNIT = 4  # work groups that keep a compute unit busy to the end
 _DRIVERS_CHOICE = 0.3  # guessed cost: a driver knows the device, not the kernel, and PoCL builds for each launch anew
+_SHARES_AN_AXIS = "cpu"  # the family of drivers, such as Intel's, that share the axis of most groups among cores
 _LATER_VARIANT = 0.02  # guessed cost of each place in the kernel table behind the default
 
 
@@ -35,9 +36,26 @@ def candidate_costs(launch: TrialLaunch, target: Target, preferred_multiple: int
         costs = {} if limit else {DRIVERS_CHOICE: _DRIVERS_CHOICE}
         costs |= _size_costs(items, allowed, preferred_multiple)
         if launch.kernel.local_size:
-            costs[three_dimensional(launch.kernel.local_size(launch.dims, variant, target))] = 0.0
+            usual = three_dimensional(launch.kernel.local_size(launch.dims, variant, target))
+            costs = _shared_alike(costs, items, usual) if target.gpu_family == _SHARES_AN_AXIS else costs
+            costs[usual] = 0.0
         all_costs |= {Candidate(variant, size): cost + _LATER_VARIANT * order for size, cost in costs.items()}
     return all_costs | {default_candidate(launch): 0.0}
+
+
+def _shared_alike(costs: Mapping[LocalSize, float], items: LocalSize, usual: LocalSize) -> dict[LocalSize, float]:
+    """The sizes that share the axis of the usual one among cores: by another a core reads what others have written.
+
+    Alone such a launch may be faster; in its model the launches around it divide the work as the usual sizes do.
+    """
+    axis = _widest_axis(items, usual)
+    return {size: cost for size, cost in costs.items() if size != DRIVERS_CHOICE and _widest_axis(items, size) == axis}
+
+
+def _widest_axis(items: LocalSize, size: LocalSize) -> int:
+    """The axis of most work groups."""
+    groups = [ceil_div(count, side) for count, side in zip(items, size, strict=True)]
+    return groups.index(max(groups))
 
 
 def default_candidate(launch: TrialLaunch) -> Candidate:

@@ -1,16 +1,17 @@
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from runtime.errors import DeviceLostError
-from runtime.lowering.trials import TrialLaunch
+from runtime.lowering.trials import TrialLaunch, Use
 from tests.tuner.simulated_device import CONV, DEPTHWISE, LAUNCHES, TARGET, SimulatedDevice, launch, true_time_ns
 from tuner import space
 from tuner.budget import Budget
-from tuner.coverage import LEAST_TRIALS
+from tuner.coverage import LEAST_TRIALS, model_weights
 from tuner.device_pool import pool_of_one
 from tuner.journal import Journal
 from tuner.progress import Progress
@@ -297,3 +298,46 @@ def test_a_budget_that_may_grow_covers_ten_trials_of_each_launch_of_weight() -> 
     assert outcomes[False].needed_s >= LEAST_TRIALS * 2.0
     assert sum(outcomes[True].trials.values()) >= LEAST_TRIALS * len(FEW)
     assert sum(outcomes[True].device_s.values()) <= outcomes[True].needed_s + 2.0
+
+
+def test_a_light_model_is_searched_beside_a_heavy_one() -> None:
+    """Where each has its share of the time; by time alone the heavy one would take all of it."""
+    heavy, light = launch(CONV, 12544, 256, 256), launch(DEPTHWISE, 784, 9, 64)
+    light = dataclasses.replace(light, uses=tuple(dataclasses.replace(use, model="light") for use in light.uses))
+    outcome = tune(SimulatedDevice(), (light, heavy), budget_s=12.0)
+    assert min(outcome.tried[light.key], outcome.tried[heavy.key]) >= 5
+
+
+def test_models_weigh_alike_and_their_launches_by_their_time() -> None:
+    def uses(*models: str) -> list[Use]:
+        return [Use(model, "step") for model in models]
+
+    weights = model_weights(
+        [(6.0, uses("heavy")), (2.0, uses("heavy")), (math.inf, uses("light")), (1.0, uses("light", "light"))]
+    )
+    assert weights == pytest.approx([6 * 5 / 8, 2 * 5 / 8, math.inf, 2 * 5 / 2])
+
+
+def test_a_budget_that_may_grow_tries_something_where_nothing_is_left_of_it() -> None:
+    device = SimulatedDevice()
+    with Journal(None, "f") as journal:
+        runner = TrialRunner(pool_of_one(device), journal, Budget(0.01, grows=True))
+        outcome = search(LAUNCHES, expand, runner, LEVELS["quick"])
+    assert sum(outcome.tried.values()) >= LEAST_TRIALS
+    assert sum(outcome.device_s.values()) <= outcome.needed_s + 0.2
+
+
+@pytest.mark.parametrize(("gain", "again"), [(0.01, False), (0.06, True)])
+def test_what_promises_too_little_to_leave_a_chosen_default_is_not_timed_again(gain: float, again: bool) -> None:
+    calls = Counter[Candidate]()
+
+    def measure(one: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+        calls[candidate] += 1
+        is_default = candidate == space.default_candidate(one)
+        return Trial(TrialStatus.OK, (1e5 * (1.0 if is_default else 1.0 - gain),) * reps, 0.001, 0.0, 0.0, 1.0)
+
+    with Journal(None, "f") as journal:
+        level = LEVELS["quick"].of_chosen_defaults
+        verdict = search(FEW[:1], expand, TrialRunner(pool_of_one(measure), journal), level).verdicts[0]
+    assert verdict.won == again
+    assert (max(calls.values()) > 1) == again

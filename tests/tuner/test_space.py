@@ -35,6 +35,16 @@ def test_default_local_size_of_each_variant_is_a_candidate() -> None:
     assert all(Candidate(variant, (variant["PIXELS"], 3, 1)) in found for variant in CONV.variants)
 
 
+def test_where_a_driver_shares_one_axis_among_cores_it_stays_that_of_the_default() -> None:
+    rows = dataclasses.replace(CONV, local_size=lambda dims, variant, target: (1, 64), variants=CONV.variants[:1])
+    shared, free = (
+        {each.local_size for each in space.candidate_costs(launch(rows, 196, 64, 64), target)}
+        for target in (dataclasses.replace(TARGET, gpu_family="cpu"), TARGET)
+    )
+    assert {(1, 64, 1), (2, 8, 1)} <= shared and (64, 1, 1) in free - shared
+    assert len(shared) < 0.8 * len(free)
+
+
 def test_all_three_dimensions_vary() -> None:
     sizes = space.local_sizes((28, 28, 16), TARGET)
     for axis in range(3):

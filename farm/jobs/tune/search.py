@@ -361,8 +361,12 @@ def _led(
     wanted_s = needed_budget_s(needed_s, trials.round_s, options.selects, _turn_s(opened, group, trials)) / len(group)
     needs_s = wanted_s if options.budget_s is not None and wanted_s > options.budget_s else None
     untried = (
-        f"the budget of {budget_s:g} s was spent before any candidate was tried: building and running the defaults "
-        f"takes {trials.prepare_s:.2g} s here, a round {trials.round_s:.2g} s"
+        ""
+        if not outcome.budget_spent
+        else (
+            f"the budget of {budget_s:g} s was spent before any candidate was tried: building and running the defaults "
+            f"takes {trials.prepare_s:.2g} s here, a round {trials.round_s:.2g} s"
+        )
     )
     if needs_s:
         opened.progress.stage(f"ten trials of each launch of weight would take --budget {needs_s:g} here")
