@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from runtime.kernels.spec import Variant, ceil_div, within_local_limit
 from runtime.lowering.trials import TrialLaunch
-from runtime.target import Target
+from runtime.target import Target, wider_family
 from tuner.trial import DRIVERS_CHOICE, Candidate, LocalSize
 
 _MOST_WASTE = 2.0  # work items launched, to those needed
@@ -37,7 +37,7 @@ def candidate_costs(launch: TrialLaunch, target: Target, preferred_multiple: int
         costs |= _size_costs(items, allowed, preferred_multiple)
         if launch.kernel.local_size:
             usual = three_dimensional(launch.kernel.local_size(launch.dims, variant, target))
-            costs = _shared_alike(costs, items, usual) if target.gpu_family == _SHARES_AN_AXIS else costs
+            costs = _shared_alike(costs, items, usual) if wider_family(target.gpu_family) == _SHARES_AN_AXIS else costs
             costs[usual] = 0.0
         all_costs |= {Candidate(variant, size): cost + _LATER_VARIANT * order for size, cost in costs.items()}
     return all_costs | {default_candidate(launch): 0.0}

@@ -39,7 +39,7 @@ def test_where_a_driver_shares_one_axis_among_cores_it_stays_that_of_the_default
     rows = dataclasses.replace(CONV, local_size=lambda dims, variant, target: (1, 64), variants=CONV.variants[:1])
     shared, free = (
         {each.local_size for each in space.candidate_costs(launch(rows, 196, 64, 64), target)}
-        for target in (dataclasses.replace(TARGET, gpu_family="cpu"), TARGET)
+        for target in (dataclasses.replace(TARGET, gpu_family="cpu-avx512"), TARGET)
     )
     assert {(1, 64, 1), (2, 8, 1)} <= shared and (64, 1, 1) in free - shared
     assert len(shared) < 0.8 * len(free)
