@@ -103,7 +103,7 @@ class SearchOptions:
         return BuildAhead.OFF if is_left_out else self.build_ahead
 
 
-LEAST_PROMISE = 0.005  # of the time: half of the least gain that a proof accepts
+LEAST_PROMISE = 0.01  # of the time: the least gain that a proof accepts
 
 
 @dataclasses.dataclass(frozen=True)
