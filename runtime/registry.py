@@ -37,6 +37,7 @@ TABLES = {
     "ONNX_FUNCTIONS": ("onnx_functions", TRANSLATION),
     "FARM_HANDLERS": ("farm_domain", TRANSLATION),
     "BUFFER_LOWERINGS": ("buffer_lowering", TRANSLATION),
+    "ROW_JOINS": ("buffer_lowering",),
     "BYTE_OPERATORS": ("buffer_lowering", "quantized_lowering", TRANSLATION),
     "IMAGE_LOWERINGS": ("image_lowering", TRANSLATION),
     "BLOCKED_OPERATORS": ("block_lowering", TRANSLATION),

@@ -11,6 +11,7 @@ from runtime.layout.image import ImageLayout
 from runtime.lowering.launch import Conversion
 from runtime.lowering.launcher import Launcher
 from runtime.lowering.options import Options
+from runtime.lowering.placement import run_size
 from runtime.lowering.value import InBytes, Steps, Value
 from runtime.target import Target
 from runtime.types import ELEMENT_TYPES, ElementType, Role, Storage
@@ -38,7 +39,8 @@ class Builder(Launcher):
         self._homes: dict[str, Value] = {}
         self._planned: dict[str, tuple[str, int]] = {}
         self.byte_choice = InBytes()
-        # Tensor -> a wider one, of the same type, that it is a run of where an input is too, and the first element.
+        # Tensor -> a wider one, of the same type, that it is a run of where an input is too, and the first element; or
+        # begins there and ends behind it.
         self.runs: Mapping[str, tuple[str, int]] = {}
         self.joined: Collection[str] = ()  # outputs of nodes that the step of one behind them computes too
 
@@ -222,6 +224,10 @@ class Builder(Launcher):
         if storage == Storage.BLOCKED:
             return self._new_blocked(tensor, shape)
         element, (whole, first) = self.element_of(tensor), self.runs.get(tensor, ("", 0))
+        room = run_size(self.graph, tensor, self.runs)
+        if storage == Storage.FLAT and room > math.prod(shape):
+            behind = Value(f"{tensor}:run", (room,), storage, element)
+            return Value(tensor, shape, storage, element, 0, behind)
         wider = self.known(whole, storage) if whole and storage == Storage.FLAT else None
         if wider and wider.element == element:
             return Value(tensor, shape, storage, element, 0, wider, first)

@@ -213,7 +213,7 @@ class Launcher:
         arguments = (
             tuple(values),
             tuple(packed),
-            kernel.macs(ordered),
+            kernel.macs(ordered) * (1 + chosen.get("GATED", 0)),  # of two layers
             shown or ProfileInfo(),
             note or reason or self.note,
             key,

@@ -14,7 +14,14 @@ from runtime.lowering.large_weights import in_parts, too_large
 from runtime.lowering.options import Options
 from runtime.lowering.placement import BlockedNodes, place_runs, plan_concats
 from runtime.lowering.quantized_choice import choose_quantized, fused_in_bytes
-from runtime.lowering.tables import BLOCKED_OPERATORS, IMAGE_LOWERINGS, LOWERINGS, STRIDED_LOWERINGS, byte_operators
+from runtime.lowering.tables import (
+    BLOCKED_OPERATORS,
+    IMAGE_LOWERINGS,
+    LOWERINGS,
+    ROW_JOINS,
+    STRIDED_LOWERINGS,
+    byte_operators,
+)
 from runtime.plan.plan import Plan
 from runtime.plan.records import MAX_RANK
 from runtime.semantics.generic_forms import generic_form
@@ -54,6 +61,8 @@ def _emit(graph: Graph, target: Target, options: Options, in_bytes: bool) -> Bui
         blocked = _choose_blocked(builder, kept)
     elif in_bytes:
         builder.byte_choice = choose_quantized(builder, options.keep)
+    if target.memory != "cpu":
+        builder.joined = frozenset(output for joins in ROW_JOINS for output in joins(builder, kept))
     _place(builder, blocked)
     nodes = builder.byte_choice.nodes
     joined = {*builder.joined, *(set(nodes.values()) - nodes.keys())}

@@ -52,7 +52,8 @@ def place_runs(graph: Graph) -> dict[str, tuple[str, int]]:
     """Tensors that can lie where a Concat joins them with inputs of the graph: name -> (wider tensor, first element).
 
     So decoding copies no cache, and nothing into one. Each is one run of the wider tensor, which is no output: a caller
-    may keep that. What the Concat joins may be another shape of the tensor.
+    may keep that. What the Concat joins may be another shape of the tensor; or, where it comes last, the first run of
+    one, whose rest lies behind the wider tensor.
     """
     producers = {node.output: node for node in graph.nodes}
     placed: dict[str, tuple[str, int]] = {}
@@ -63,7 +64,7 @@ def place_runs(graph: Graph) -> dict[str, tuple[str, int]]:
             continue
         start, inner = 0, math.prod(shape[axis + 1 :])
         for name in node.inputs:
-            part = _written(name, producers)
+            part = _written(graph, name, producers, is_last=start + graph.shape(name)[axis] == shape[axis])
             is_free = name not in graph.outputs if name in graph.inputs else part in producers
             if is_free and part not in placed and node.inputs.count(name) == 1:
                 placed[part] = (node.output, start * inner)
@@ -71,11 +72,29 @@ def place_runs(graph: Graph) -> dict[str, tuple[str, int]]:
     return placed
 
 
-def _written(tensor: str, producers: Mapping[str, Node]) -> str:
-    """The tensor that a node wrote, where one is that in another shape."""
-    while tensor in producers and producers[tensor].op in _SAME_RUN:
-        tensor = producers[tensor].inputs[0]
+def run_size(graph: Graph, tensor: str, runs: Mapping[str, tuple[str, int]]) -> int:
+    """Elements from a tensor's first to the last of what lies in it, or begins there."""
+    ends = (first + graph.tensors[part].size for part, (whole, first) in runs.items() if whole == tensor)
+    return max(graph.tensors[tensor].size, *ends, 0)
+
+
+def _written(graph: Graph, tensor: str, producers: Mapping[str, Node], is_last: bool) -> str:
+    """The tensor that a node wrote, where one is that in another shape, or if nothing follows, its first run."""
+    while tensor in producers:
+        node = producers[tensor]
+        if node.op not in _SAME_RUN and not (is_last and _is_first_run(graph, node)):
+            break
+        tensor = node.inputs[0]
     return tensor
+
+
+def _is_first_run(graph: Graph, node: Node) -> bool:
+    """Whether a node gives the first elements of what it reads."""
+    if node.op != "Slice" or any(node.attrs["starts"]) or set(node.attrs["steps"]) != {1}:
+        return False
+    shape, whole = graph.shape(node.output), graph.shape(node.inputs[0])
+    cut = [axis for axis, size in enumerate(shape) if size != whole[axis]]
+    return len(cut) == 1 and math.prod(whole[: cut[0]]) == 1
 
 
 def _place_parts(

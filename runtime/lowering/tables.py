@@ -1,6 +1,6 @@
 """What lowers each operator, collected from the rooms of the families; users' operators are added by runtime/custom."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from runtime.graph import Graph, Node
 from runtime.lowering.blocks import BlockedOperator, QuantizedOperator
@@ -19,6 +19,8 @@ QUANTIZED_OPERATORS: Mapping[str, QuantizedOperator] = collect("QUANTIZED_OPERAT
 BYTE_OPERATORS: Mapping[str, QuantizedOperator] = collect("BYTE_OPERATORS")
 BYTE_FUSIONS: tuple[ByteFusion, ...] = collect_rows("BYTE_FUSIONS")
 STRIDED_LOWERINGS: Mapping[str, Lower] = collect("STRIDED_LOWERINGS")
+# Given the tensors that stay: outputs of nodes that the launch of one behind them computes too.
+ROW_JOINS: tuple[Callable[[Builder, Collection[str]], Iterable[str]], ...] = collect_rows("ROW_JOINS")
 
 
 def byte_operators(target: Target) -> Mapping[str, QuantizedOperator]:

@@ -14,6 +14,7 @@ from runtime.passes.gated_activations import fuse_gated_activations
 from runtime.passes.normalization_fusion import fold_normalization_scales, fuse_normalizations
 from runtime.passes.rotary_fusion import fuse_rotary
 from runtime.passes.rounds import repeated
+from runtime.passes.row_joining import join_rows
 from runtime.passes.simplification import (
     fold_constants,
     merge_equals,
@@ -51,6 +52,7 @@ PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
     "activation fusion": fuse_activations,
     "reshape to fully connected": convert_fully_connected,
     "shared products": join_products,
+    "joined rows": join_rows,
     "dead code": remove_dead_code,
 }
 

@@ -29,7 +29,12 @@ INLINED float sum_of_lanes(floats v)
 
 #ifdef KEYS
 #define WEIGHT_VECTORS (KEYS / VECTOR)
-#define ROWS (QUERIES / 2) // a register tile of scores is ROWS queries x COLUMNS keys
+// A register tile of scores is ROWS queries x COLUMNS keys; of few queries all, so that each key is loaded once.
+#ifdef AHEAD
+#define ROWS QUERIES
+#else
+#define ROWS (QUERIES / 2)
+#endif
 #define COLUMNS 4
 
 typedef union {
@@ -89,8 +94,10 @@ INLINED void score_tile(weights score[QUERIES], global const storage *const q[QU
 // AHEAD: keys are asked for so many before their use, and values while their keys are scored, as few queries wait for memory.
 #ifdef AHEAD
 #define LINE 16
-#ifdef POCL_DEVICE_ADDRESS_BITS
-#define ASK_FOR(p) __builtin_prefetch((const void *)(size_t)(p)) // its prefetch does nothing
+#if defined(POCL_DEVICE_ADDRESS_BITS) || defined(cl_intel_vec_len_hint)
+// On a CPU, into the second cache (2): more lines can be on their way there than to the first one. PoCL's prefetch does
+// nothing, and Intel's goes to the first.
+#define ASK_FOR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 #else
 #define ASK_FOR(p) prefetch(p, LINE)
 #endif
@@ -175,8 +182,8 @@ kernel void attention(global const storage *q, int q_offset, global const storag
             ask_for_columns(k + (from + s + AHEAD) * ks2, ks2, DEPTH);
             ask_for_columns(v + (from + s) * vs2, vs2, VALUES);
 #endif
-            score_tile(weight, query, k + from * ks2, ks2, 0, s, count, scale);
-            score_tile(weight, query, k + from * ks2, ks2, ROWS, s, count, scale);
+            UNROLLED for (int p = 0; p < QUERIES; p += ROWS)
+                score_tile(weight, query, k + from * ks2, ks2, p, s, count, scale);
         }
         for (int p = 0; p < QUERIES; p++) {
             const int l = min(first + p, queries - 1), seen = causal ? min(count, l + 1 - from) : count;

@@ -67,7 +67,7 @@ def _cost(dims: Dims, chosen: Variant) -> float:
 _TILES = {fma: (_tile(6, 256, 8, fma), _tile(4, 256, 8, fma)) for fma in (0, 1)}
 _WIDE_TILE, _ALONE = _tile(6, 256, 16, 1), [variant(LANES=1, VECTOR=vector) for vector in (16, 8, 4)]
 # Of a group that decodes: four queries read each key once.
-_FEW, _MANY_KEYS = variant(QUERIES=4, KEYS=256, VECTOR=16, FMA=1, AHEAD=8), 64
+_FEW, _MANY_KEYS = variant(QUERIES=4, KEYS=256, VECTOR=16, FMA=1, AHEAD=24), 64
 # As many values are joined as a head has: played Adrenos take a fifth of the time where that needs no barrier.
 _IN_SUBGROUPS = tuple(variant(LANES=lanes, VECTOR=4, SUBGROUPS=1) for lanes in (16, 64))
 

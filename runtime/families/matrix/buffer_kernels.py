@@ -25,10 +25,11 @@ _ROW_VARIANTS = (
 
 
 def _fully_connected_shapes(dims: Dims, defines: Defines) -> Shapes:
+    layers = 1 + defines.get("GATED", 0)
     return {
         "x": (dims["rows"] * dims["in_c"],),
-        "w": (1, dims["out_c"], dims["in_c"]),
-        "b": (dims["out_c"],),
+        "w": (layers, dims["out_c"], dims["in_c"]),
+        "b": (layers * dims["out_c"],),
         "residual": (dims["rows"] * dims["out_c"],),
         "y": (dims["rows"] * dims["out_c"],),
     }

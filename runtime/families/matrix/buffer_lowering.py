@@ -10,6 +10,7 @@ import numpy as np
 
 from runtime.families.matrix.byte_products import MOST_PRODUCTS, ByteProduct, bias_of, byte_product
 from runtime.families.matrix.loops import product_loops
+from runtime.families.matrix.row_buffer_lowering import RowProduct, row_product
 from runtime.graph import Node
 from runtime.kernels.codes import Residual
 from runtime.layout.integer_rows import integer_rows
@@ -27,25 +28,24 @@ MANY_ROWS, AVX512_ROWS = 4, 2  # fewer fill no tile; with AVX-512 there are some
 
 def lower_fully_connected(builder: Builder, node: Node) -> None:
     """Lowers FullyConnected: y[..., o] = activation(sum_k x[..., k] w[o, k] + b[o] (+ or * residual[..., o]))."""
-    addend, factor = node.input(3), node.input(4)
-    weights = builder.graph.constants[node.inputs[1]]
-    out_c, in_c = weights.shape
-    bias = builder.graph.constants[node.input(2)] if node.input(2) else np.zeros(out_c, np.float32)
-    product, rows = None, Rows(node.inputs[1], weights[None])
+    row = row_product(builder, node)
+    weights, bias = row.weights, row.bias
+    layers, out_c, in_c = weights.shape
+    product, rows = None, Rows(node.inputs[1], weights)
     if builder.reads_bytes(node):
-        found = integer_rows(weights[None])
+        found = integer_rows(weights)
         assert found
         product = byte_product(builder, node, found.integers, found.scales.reshape(-1), bias)
-        bias, rows = product.bias, Rows(node.inputs[1], weights[None], product.rows)
-    x = builder.read_bytes(node.inputs[0]) if product else builder.read(node.inputs[0], Storage.FLAT)
+        bias, rows = product.bias, Rows(node.inputs[1], weights, product.rows)
+    x = builder.read_bytes(row.x) if product else builder.read(row.x, Storage.FLAT)
     y = builder.write_bytes(node.output) if builder.in_bytes(node.output) else builder.write(node.output, Storage.FLAT)
     tensors: Tensors = {"x": x, "w": rows, "y": y}
-    if addend or factor:
-        tensors["residual"] = builder.read(addend or factor, Storage.FLAT)
+    if row.residual:
+        tensors["residual"] = builder.read(row.residual, Storage.FLAT)
     tensors["b"] = bias_of(builder, node, bias)
     dims = {"rows": math.prod(x.shape[:-1]), "in_c": in_c, "out_c": out_c}
-    joined = Residual.ADD if addend else Residual.MULTIPLY if factor else Residual.NONE
-    emit_fully_connected(builder, node, tensors, dims, ProfileInfo(y.shape, weights.shape), joined, product)
+    shown = ProfileInfo(y.shape, (layers * out_c, in_c))
+    emit_fully_connected(builder, node, tensors, dims, shown, row.joined, product, row)
 
 
 def takes_bytes(builder: Builder, node: Node) -> bool:
@@ -65,14 +65,16 @@ def emit_fully_connected(
     shown: ProfileInfo,
     joined: Residual = Residual.NONE,
     product: ByteProduct | None = None,
+    row: RowProduct | None = None,
 ) -> None:
-    """Emits the product of dense rows x with packed rows w, joined with a residual of its shape.
+    """Emits the product of dense rows x with packed rows w, joined with a residual of its shape; options and activation
+    are those of `row`.
 
     Many rows are the pixels of a 1x1 convolution, whose tiles use what they load for several; few have a kernel that
     reads the weights in long runs.
     """
-    code, numbers = activation_code(node.attrs)
-    kernel, defines = "fully_connected", {"ACTIVATION": code, "RESIDUAL": int(joined)}
+    code, numbers = activation_code(row.attrs if row else node.attrs)
+    kernel, defines = "fully_connected", {"ACTIVATION": code, "RESIDUAL": int(joined), **(row.defines if row else {})}
     if product:
         defines, numbers = defines | product.defines, numbers | product.numbers
     tensors = {"residual": tensors["x"]} | tensors

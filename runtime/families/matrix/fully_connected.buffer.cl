@@ -5,6 +5,28 @@
 // LANES: the work items of a work group share them, each with its columns, and join their sums in local memory: ids
 // (lane, output / BLOCK, row). Any number of lanes gives the same. A GPU has more work items at hand than a row has
 // outputs, and neighbours read neighbouring columns.
+// ROW_EPSILON, the bits of a float: x counts as divided by sqrt(mean of its row's squares + that), which each work item
+// finds for itself; of weights in floats.
+// GATED: w and b have the rows of two layers, one behind the other: y = act(first layer) * second layer, without residual.
+#ifdef ROW_EPSILON
+INLINED float inverse_deviation(global const input_storage *row, int columns)
+{
+    lanes squares;
+    squares.vector = 0.0f;
+    int c = 0;
+    for (; c + VECTOR <= columns; c += VECTOR) {
+        const floats v = LOAD_VECTOR(row + c);
+        squares.vector = MULTIPLY_ADD(v, v, squares.vector);
+    }
+    float sum = 0.0f;
+    UNROLLED for (int i = 0; i < VECTOR; i++)
+        sum += squares.element[i];
+    for (; c < columns; c++)
+        sum += LOAD(row + c) * LOAD(row + c);
+    return 1.0f / sqrt(sum / columns + as_float(ROW_EPSILON));
+}
+#endif
+
 #ifdef LANES
 #define MOST_ITEMS 256
 
@@ -28,20 +50,16 @@ INLINED void join_lanes(sums sum[1][VECTORS], local sums *shared)
 }
 #endif
 
-kernel void fully_connected(global const input_storage *x, int x_offset, global const packed_weights *w, int w_offset,
-                            global const bias_storage *b, int b_offset, global const storage *residual, int residual_offset,
-                            global output_storage *y, int y_offset, int rows, int in_c, int out_c, float act_a, float act_b)
+// A block of a layer's outputs before what follows it; in a work group of LANES only the first item's are right, and
+// every one must come here, those that are `idle` too.
+#ifdef LANES
+INLINED void multiply_block(floats result[1][VECTORS], global const input_storage *const pixel[1],
+                            global const packed_weights *weight, global const bias_storage *bias, int in_c, int out_c,
+                            bool idle, local sums *shared)
 {
     sums sum[1][VECTORS];
-    floats result[1][VECTORS];
-#ifdef LANES
-    const int channel = get_global_id(1) * BLOCK, row = get_global_id(2);
-    local sums shared[MOST_ITEMS * VECTORS];
     const bool alone = get_local_size(0) * get_local_size(1) * get_local_size(2) > MOST_ITEMS;
     const int first = alone ? 0 : get_local_id(0), step = alone ? 1 : get_local_size(0);
-    const bool idle = channel >= out_c || row >= rows;
-    global const input_storage *pixel[1] = {x + x_offset + row * in_c};
-    global const packed_weights *weight = packed(w + w_offset, channel, in_c);
     clear_tile(sum);
 #ifdef WEIGHT_BITS
     for (int c = first * 4; c < in_c && !idle; c += step * 4) {
@@ -65,21 +83,73 @@ kernel void fully_connected(global const input_storage *x, int x_offset, global 
         join_lanes(sum, shared);
     if (idle || get_local_id(0) > 0)
         return;
+#ifdef ROW_EPSILON
+    const float factor = inverse_deviation(pixel[0], in_c);
+    UNROLLED for (int k = 0; k < VECTORS; k++)
+        sum[0][k] *= factor;
+#endif
 #if !defined(WEIGHT_BITS) || WEIGHT_GROUP
     UNROLLED for (int k = 0; k < VECTORS; k++)
-        sum[0][k] += LOAD_N(VECTOR, b + b_offset + channel + k * VECTOR);
+        sum[0][k] += LOAD_N(VECTOR, bias + k * VECTOR);
 #endif
+    end_tile(result, sum, weight, bias, out_c);
+}
+#define MULTIPLY_BLOCK(result, weight, bias) multiply_block(result, pixel, weight, bias, in_c, out_c, idle, shared)
+#else
+INLINED void multiply_block(floats result[1][VECTORS], global const input_storage *const pixel[1],
+                            global const packed_weights *weight, global const bias_storage *bias, int in_c, int out_c)
+{
+    sums sum[1][VECTORS];
+#ifdef ROW_EPSILON
+    const float factor = inverse_deviation(pixel[0], in_c);
+    clear_tile(sum);
+    multiply_add_tile(sum, pixel, weight, in_c);
+    UNROLLED for (int k = 0; k < VECTORS; k++)
+        sum[0][k] = MULTIPLY_ADD(sum[0][k], (floats)(factor), LOAD_N(VECTOR, bias + k * VECTOR));
+#else
+    start_tile(sum, bias);
+    multiply_add_tile(sum, pixel, weight, in_c);
+#endif
+    end_tile(result, sum, weight, bias, out_c);
+}
+#define MULTIPLY_BLOCK(result, weight, bias) multiply_block(result, pixel, weight, bias, in_c, out_c)
+#endif
+
+kernel void fully_connected(global const input_storage *x, int x_offset, global const packed_weights *w, int w_offset,
+                            global const bias_storage *b, int b_offset, global const storage *residual, int residual_offset,
+                            global output_storage *y, int y_offset, int rows, int in_c, int out_c, float act_a, float act_b)
+{
+    floats result[1][VECTORS];
+#ifdef LANES
+    const int channel = get_global_id(1) * BLOCK, row = get_global_id(2);
+    local sums shared[MOST_ITEMS * VECTORS];
+    const bool idle = channel >= out_c || row >= rows;
 #else
     const int channel = get_global_id(0) * BLOCK, row = get_global_id(1);
     if (channel >= out_c || row >= rows)
         return;
+#endif
     global const input_storage *pixel[1] = {x + x_offset + row * in_c};
     global const packed_weights *weight = packed(w + w_offset, channel, in_c);
-    start_tile(sum, b + b_offset + channel);
-    multiply_add_tile(sum, pixel, weight, in_c);
+    b += b_offset + channel;
+    MULTIPLY_BLOCK(result, weight, b);
+#ifdef GATED
+    floats factor[1][VECTORS];
+#ifdef LANES
+    barrier(CLK_LOCAL_MEM_FENCE);
 #endif
-    end_tile(result, sum, weight, b + b_offset + channel, out_c);
-
+    MULTIPLY_BLOCK(factor, weight + (out_c + PACK - 1) / PACK * PACK * ROW_WORDS(in_c), b + out_c);
+#endif
+#ifdef LANES
+    if (idle || get_local_id(0) > 0)
+        return;
+#endif
     const int place = row * out_c + channel;
+#ifdef GATED
+    UNROLLED for (int k = 0; k < VECTORS; k++)
+        if (channel + k * VECTOR < out_c)
+            store_some(ACTIVATE(result[0][k], act_a, act_b) * factor[0][k], y + y_offset + place + k * VECTOR, out_c - channel - k * VECTOR);
+#else
     write_tile(result, residual + residual_offset + place, 0, y + y_offset + place, 0, 1, out_c - channel, act_a, act_b);
+#endif
 }

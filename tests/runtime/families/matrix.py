@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import numpy as np
+
 from runtime.kernels.codes import BYTES_ONCE, Residual
 from runtime.semantics.unary import Unary
 from runtime.types import Dot
-from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, finish, indexed, nest
+from tests.runtime.buffer_oracle import Array, Arrays, Dims, Floats, activate, finish, indexed, nest
 from tests.runtime.kernel_cases import TABLE, UNBOUNDED, Case, by_dots, by_fixed_point, fused, in_bytes, in_integers
 
 
 def fully_connected(rows: int, in_c: int, out_c: int, activation: int = 0, residual: int = 0) -> Case:
     return fused("fully_connected", {"rows": rows, "in_c": in_c, "out_c": out_c}, activation, residual)
+
+
+def with_row(case: Case, epsilon: float = 0.0, gated: bool = False) -> Case:
+    """The case of rows that are normalised with this epsilon, where it is not 0, or of a layer that another gates."""
+    defines = dict(case.defines) | ({"GATED": 1} if gated else {})
+    if epsilon:
+        defines["ROW_EPSILON"] = int(np.float32(epsilon).view(np.int32))
+    return dataclasses.replace(case, defines=defines)
 
 
 def matmul(batch: int, m: int, k: int, n: int, one_a: bool = False, one_b: bool = False) -> Case:
@@ -29,7 +41,14 @@ def strided_matmul(extents: tuple[int, ...], *strides: tuple[int, ...]) -> Case:
 
 def compute_fully_connected(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
     rows = {name: arrays[name].reshape(dims["rows"], -1) for name in ("x", "residual")}
-    return finish(rows["x"] @ arrays["w"][0].T, arrays | rows, defines, floats)
+    x = rows["x"]
+    if "ROW_EPSILON" in defines:
+        epsilon = np.array(defines["ROW_EPSILON"], np.int32).view(np.float32)
+        x = x / np.sqrt((x * x).mean(axis=1, keepdims=True) + epsilon)
+    if "GATED" in defines:
+        gate, factor = (x @ w.T + b for w, b in zip(arrays["w"], arrays["b"].reshape(2, -1), strict=True))
+        return activate(gate, defines, floats) * factor
+    return finish(x @ arrays["w"][0].T, arrays | rows, defines, floats)
 
 
 def compute_matmul(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
@@ -46,6 +65,9 @@ CASES: dict[str, Case] = {
     "fully_connected rows": fully_connected(6, 20, 33, Unary.TANH),
     "fully_connected sum": fully_connected(3, 20, 33, Unary.CLAMP, Residual.ADD),
     "fully_connected gate": fully_connected(2, 20, 39, Unary.TANH, Residual.MULTIPLY),
+    "fully_connected normalised": with_row(fully_connected(1, 37, 21, Unary.CLAMP, Residual.ADD), epsilon=0.25),
+    "fully_connected gated": with_row(fully_connected(1, 20, 75, Unary.SWISH), gated=True),
+    "fully_connected normalised, gated": with_row(fully_connected(2, 36, 43, Unary.SWISH), 1e-5, gated=True),
     "fully_connected one": fully_connected(1, 1, 1),
     "fully_connected 8 bits": in_integers(fully_connected(1, 68, 43), 8),
     "fully_connected 4 bits": in_integers(fully_connected(2, 72, 43, Unary.TANH), 4),
