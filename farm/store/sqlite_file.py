@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+INDEX_BYTES = 32 * 1024  # the least that an index takes
 LOCAL, SHARED = "WAL", "DELETE"
 # As /proc/self/mountinfo and mount(8) name them.
 NETWORK_TYPES = frozenset(
@@ -29,6 +30,24 @@ def _file_system(path: Path) -> str:
     folder = path.resolve().parent
     found = {Path(each.mountpoint): each.fstype for each in psutil.disk_partitions(all=True)}
     return next((found[each] for each in (folder, *folder.parents) if each in found), "").lower()
+
+
+def has_room(path: Path) -> bool:
+    """Whether the disk of a file has room for a log's index, without which SQLite reads nothing."""
+    try:
+        return shutil.disk_usage(path.parent).free >= INDEX_BYTES
+    except OSError:
+        return True
+
+
+def is_still(path: Path) -> bool:
+    """Whether nobody has a store open, nor can now: its disk has no room for an index, and no log has rows of it."""
+    wal, index, journal = (_size_bytes(path.with_name(path.name + suffix)) for suffix in ("-wal", "-shm", "-journal"))
+    return not wal and not journal and index < INDEX_BYTES and not has_room(path)
+
+
+def _size_bytes(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 REMEDY = "move it away to begin a new store, or try sqlite3's .recover on the copy"

@@ -27,6 +27,7 @@ from farm.store.lines import FINISHED, INTERRUPTED, RUNNING, RunData, new_run, n
 from farm.store.process import host_of, is_gone, own_process
 from farm.store.rows import NIGHTLY, column_text, json_value, nightly_row, row_data
 from farm.store.series import each_series, night_commits
+from farm.store.sqlite_file import is_still
 from farm.store.statements import insert_or_replace
 from runtime.errors import ConfigError, FormatError, StoreError
 
@@ -69,6 +70,17 @@ class Store:
             store.close()
             raise
         return store
+
+    @classmethod
+    def open_to_read(cls, url: str | None = None) -> Store:
+        """Opens a store that is there, to be read and soon closed: also one whose disk has no room for its index."""
+        try:
+            return cls.open(url, create=False)
+        except StoreError:
+            address = addresses.parse_address(url)
+            if not address.path or not is_still(address.path):
+                raise
+        return cls(address, sqlite_engine(addresses.read_only_url(address.path)))
 
     @classmethod
     def in_memory(cls) -> Store:
