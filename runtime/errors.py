@@ -120,13 +120,6 @@ class LeaseLostError(JobError):
     """The lease ran out or was ended, and somebody else may use the unit: nothing may be written there any more."""
 
 
-def out_of_memory(error: MemoryError) -> FarmError:
-    """What a model that this machine's memory does not hold is told by; NumPy says how much it lacked."""
-    return FarmError(
-        f"this machine has too little memory: {error}" if str(error) else "this machine has too little memory"
-    )
-
-
 def unwritten(text: str, error: OSError, otherwise: type[FarmError]) -> FarmError:
     """The error of a file that could not be written: NoRoomError where the disk is full, else of another class.
 
@@ -134,3 +127,14 @@ def unwritten(text: str, error: OSError, otherwise: type[FarmError]) -> FarmErro
     """
     kind = NoRoomError if error.errno in NO_ROOM else otherwise
     return kind(f"{text}: {error.strerror or error}")
+
+
+def farm_error(error: FarmError | MemoryError | OSError) -> FarmError:
+    """The error in words for the user: what this machine lacks (memory, open files, room), and which file that was."""
+    if isinstance(error, FarmError):
+        return error
+    if isinstance(error, MemoryError):  # NumPy says how much it lacked
+        return FarmError(f"this machine has too little memory{f': {error}' if str(error) else ''}")
+    text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+    remedy = "; `ulimit -n` says how many, and raises it" if error.errno == errno.EMFILE else ""
+    return (NoRoomError if error.errno in NO_ROOM else FarmError)(f"{text}{remedy}")

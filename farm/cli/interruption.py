@@ -11,7 +11,13 @@ import click
 
 from farm import cli
 
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = "interrupted; what runs on the units is being ended"
+
+
+def listen() -> None:
+    """Takes the signals that were held back until a command could be ended in a line (farm/__main__.py)."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
 
 
 def treat_termination_as_ctrl_c() -> None:

@@ -24,7 +24,15 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.rows.status import Status, status_of
 from farm.transport.interruption import Interruption
 from farm.units import health
-from runtime.errors import ConfigError, DeviceError, DeviceLostError, FarmError, ProcessEndedError, ProcessKilledError
+from runtime.errors import (
+    ConfigError,
+    DeviceError,
+    DeviceLostError,
+    FarmError,
+    ProcessEndedError,
+    ProcessKilledError,
+    farm_error,
+)
 
 Outcome = TypeVar("Outcome")
 
@@ -294,7 +302,8 @@ class _Worker(Generic[Outcome, Opened]):
                     self._serve(opened)
             except ConfigError:
                 raise
-            except FarmError as error:
+            except (FarmError, MemoryError, OSError) as raised:
+                error = farm_error(raised)
                 if math.isinf(self._lost_s):  # a unit that is away is one failure, however often it is asked for
                     self._fleet.note_failure(self._unit, error)
                 elif isinstance(error, DeviceError) and error.kind == health.QUARANTINED:  # which this loss began
@@ -312,7 +321,8 @@ class _Worker(Generic[Outcome, Opened]):
             try:
                 for outcome in task.work.run(opened):
                     self._fleet.publish(task.work, outcome)
-            except FarmError as error:
+            except (FarmError, MemoryError, OSError) as raised:
+                error = farm_error(raised)
                 again = not isinstance(error, ConfigError) and self._fleet.put_back(task)
                 if not again:
                     self._fleet.publish(task.work, task.work.failed(self._unit, error))

@@ -27,7 +27,7 @@ from runtime.errors import (
     ProcessEndedError,
     ProcessKilledError,
     UnsupportedError,
-    out_of_memory,
+    farm_error,
 )
 
 RowType = TypeVar("RowType", bound=Row)
@@ -236,12 +236,12 @@ def again_in_fresh_farmrt(opened: OpenUnit, measure: Callable[[], Value]) -> Val
     """What `measure` gives; where OpenCL fails it is done once more in a fresh farmrt.
 
     A GPU that was reset takes all that the process had there, and its queue refuses whatever comes. What this machine
-    has no memory for fails alone.
+    has no memory, room or open files for fails alone.
     """
     try:
         return measure()
-    except MemoryError as error:
-        raise out_of_memory(error) from None
+    except (MemoryError, OSError) as error:
+        raise farm_error(error) from None
     except DeviceError as error:
         if error.kind != "opencl":
             raise
