@@ -51,7 +51,11 @@ def announced(text: str = INTERRUPTED) -> Iterator[None]:
 
     before = signal.getsignal(signal.SIGINT)
     if before == signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
-        yield  # who ignores Ctrl-C, as `nohup` does, or runs beside the thread that gets it, is not interrupted
+        try:
+            yield  # who ignores Ctrl-C, as `farm ... &` of a script does, is interrupted by SIGTERM and SIGHUP alone
+        except KeyboardInterrupt:
+            say_once()
+            raise
         return
     signal.signal(signal.SIGINT, on_signal)
     try:

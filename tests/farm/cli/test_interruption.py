@@ -32,7 +32,7 @@ SIGNALS = {
     "SIGTERM": ("", [TERM], "told\n"),
     "SIGHUP": ("", [HUP], "told\n"),
     "SIGINT": ("", [INT], "told\n"),
-    "in the background of a script": ("trap '' INT;", [INT, TERM], ""),
+    "in the background of a script": ("trap '' INT;", [INT, TERM], "told\n"),
     "nohup": ("trap '' HUP;", [HUP, TERM], "told\n"),
 }
 
