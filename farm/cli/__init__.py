@@ -20,7 +20,7 @@ from farm.cli.envelope import Document, Problem
 from farm.cli.lazy_group import LazyGroup
 from farm.cli.standard_streams import OutputError, ensure_utf8
 from farm.safe_text import one_line
-from runtime.errors import FarmError, farm_error
+from runtime.errors import LACKS, FarmError, farm_error
 
 FAILED = 1
 INTERRUPTED = 130
@@ -106,8 +106,9 @@ def call(arguments: Sequence[str]) -> int:
         return _complain(error, "interrupted", INTERRUPTED, arguments)
     except OutputError as error:
         return _without_output(error)
-    except (MemoryError, OSError) as error:
-        return _complain(error, str(farm_error(error)), FAILED, arguments)
+    except LACKS as error:
+        lacked = farm_error(error)
+        return _complain(error if isinstance(error, OSError) else lacked, str(lacked), FAILED, arguments)
 
 
 def _usage_text(error: click.ClickException) -> str:

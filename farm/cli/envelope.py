@@ -74,7 +74,7 @@ def kind_of(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         return "no_room"
     if not isinstance(error, FarmError):
-        kinds = ((click.ClickException, USAGE), (OSError, SYSTEM), (MemoryError, FAILURE))
+        kinds = ((click.ClickException, USAGE), (OSError, SYSTEM))
         return next((kind for base, kind in kinds if isinstance(error, base)), INTERRUPTION)
     name = next(base.__name__ for base in type(error).__mro__ if base.__module__ == FarmError.__module__)
     if name == FarmError.__name__:

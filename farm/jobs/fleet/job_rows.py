@@ -18,6 +18,7 @@ from farm.rows.result import Conditions, Result, make_row
 from farm.rows.row import Failure, Identity, Row, UnitStates
 from farm.rows.status import Status
 from runtime.errors import (
+    LACKS,
     ConfigError,
     DeadlineError,
     DeviceError,
@@ -236,11 +237,11 @@ def again_in_fresh_farmrt(opened: OpenUnit, measure: Callable[[], Value]) -> Val
     """What `measure` gives; where OpenCL fails it is done once more in a fresh farmrt.
 
     A GPU that was reset takes all that the process had there, and its queue refuses whatever comes. What this machine
-    has no memory, room or open files for fails alone.
+    lacks for it fails alone.
     """
     try:
         return measure()
-    except (MemoryError, OSError) as error:
+    except LACKS as error:
         raise farm_error(error) from None
     except DeviceError as error:
         if error.kind != "opencl":

@@ -39,6 +39,16 @@ def test_a_job_without_room_is_an_error_of_its_own() -> None:
         again_in_fresh_farmrt(opened, full)
 
 
+def test_a_bug_is_no_lack() -> None:
+    opened: Any = None
+
+    def wrong() -> None:
+        raise RuntimeError("dictionary changed size during iteration")
+
+    with pytest.raises(RuntimeError, match="dictionary changed"):
+        again_in_fresh_farmrt(opened, wrong)
+
+
 def test_a_model_without_memory_keeps_no_other_from_running(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_deployment(own_folder)
     text = deployment_text()

@@ -177,6 +177,20 @@ def test_what_this_machine_lacks_fails_the_jobs_of_one_unit_only(units: Units) -
     assert sorted(outcomes) == [("1", "a", lacked), ("2", "b", "/tmp/plan: No space left on device"), ("3", "b", "ok")]
 
 
+def test_a_unit_without_a_thread_fails_its_own_jobs_only(units: Units, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, started = threading.Thread.start, []
+
+    def start_all_but_second(thread: threading.Thread) -> None:
+        started.append(thread)
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_all_but_second)
+    outcomes = sorted(done(nothing, {"1": ["a"], "2": ["b"], "3": ["c"]}))
+    assert [outcome[2].split(";")[0] for outcome in outcomes] == ["ok", "this machine starts no more threads", "ok"]
+
+
 def test_fail_fast_begins_nothing_new(units: Units) -> None:
     def act(opened: Any, name: str) -> None:
         if name == "1":
