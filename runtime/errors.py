@@ -149,7 +149,8 @@ def farm_error(error: Exception) -> FarmError:
         raise error
     text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
     remedy = "; `ulimit -n` says how many, and raises it" if error.errno == errno.EMFILE else ""
-    return (NoRoomError if error.errno in NO_ROOM else FarmError)(f"{text}{remedy}")
+    kind = NoRoomError if error.errno in NO_ROOM else ConfigError if error.errno == errno.ENAMETOOLONG else FarmError
+    return kind(f"{text}{remedy}")
 
 
 def _is_refused_thread(error: Exception) -> bool:

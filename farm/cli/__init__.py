@@ -108,7 +108,7 @@ def call(arguments: Sequence[str]) -> int:
         return _without_output(error)
     except LACKS as error:
         lacked = farm_error(error)
-        return _complain(error if isinstance(error, OSError) else lacked, str(lacked), FAILED, arguments)
+        return _complain(error if isinstance(error, OSError) else lacked, str(lacked), lacked.exit_status, arguments)
 
 
 def _usage_text(error: click.ClickException) -> str:
