@@ -77,6 +77,17 @@ def test_damage_inside_the_file_is_reported_when_it_is_read(path: Path) -> None:
     assert path.read_bytes() == bytes(content)
 
 
+def test_a_log_whose_store_was_deleted_spoils_no_new_one(path: Path) -> None:
+    with Store.open(str(path)) as store:
+        store.add(1, [a_row(unit=f"more{number}") for number in range(40)])
+        log = path.with_name("farm.db-wal").read_bytes()
+        path.unlink()
+        with Store.open(str(path)) as new:
+            assert summary.summary(new).rows == 0
+    (left,) = path.parent.glob("farm.db.left-*-wal")
+    assert left.read_bytes() == log
+
+
 def test_a_folder_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(FarmError, match="cannot be opened; look at the rights of the file and its folder"):
         Store.open(str(tmp_path))
