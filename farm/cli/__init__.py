@@ -20,7 +20,7 @@ from farm.cli.envelope import Document, Problem
 from farm.cli.lazy_group import LazyGroup
 from farm.cli.standard_streams import OutputError, ensure_utf8
 from farm.safe_text import one_line
-from runtime.errors import LACKS, FarmError, farm_error
+from runtime.errors import LACKS, ConfigError, FarmError, farm_error
 
 FAILED = 1
 INTERRUPTED = 130
@@ -70,6 +70,10 @@ COMMANDS = {
 @verbosity.option
 def farm() -> None:
     """Converts neural networks, runs, validates, profiles and tunes them on many phones and boards."""
+    try:
+        os.getcwd()
+    except OSError:
+        raise ConfigError("the working folder was deleted or cannot be looked into; cd to another") from None
 
 
 def main() -> None:

@@ -76,6 +76,14 @@ def test_a_missing_deployment_file(say: Any) -> None:
     assert (status, line) == (2, f"error: none.yml: no such file{TO_START}")
 
 
+def test_a_working_folder_that_is_gone(say: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert say("devices") == (2, "error: the working folder was deleted or cannot be looked into; cd to another")
+
+
 def test_a_name_that_no_file_may_have(say: Any) -> None:
     assert say("run", "x" * 300) == (2, f"error: {'x' * 300}: File name too long")
 
