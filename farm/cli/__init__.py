@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import click
 
@@ -71,7 +72,7 @@ COMMANDS = {
 def farm() -> None:
     """Converts neural networks, runs, validates, profiles and tunes them on many phones and boards."""
     try:
-        os.getcwd()
+        Path.cwd()
     except OSError:
         raise ConfigError("the working folder was deleted or cannot be looked into; cd to another") from None
 
