@@ -84,6 +84,11 @@ def test_a_working_folder_that_is_gone(say: Any, tmp_path: Path, monkeypatch: py
     assert say("devices") == (2, "error: the working folder was deleted or cannot be looked into; cd to another")
 
 
+def test_an_address_where_a_file_is_named(say: Any) -> None:
+    status, line = say("run", "https://127.0.0.1/net.onnx")
+    assert status == 2 and line.endswith("; download it, or name it as model_file_path of a deployment file")
+
+
 def test_a_name_that_no_file_may_have(say: Any) -> None:
     assert say("run", "x" * 300) == (2, f"error: {'x' * 300}: File name too long")
 
