@@ -447,7 +447,7 @@ def report(
     store: str | None = None,
 ) -> ReportFiles:
     """Writes the report of a stored night into a folder; what is there already is replaced as a whole."""
-    with Store.open(store, create=False) as opened:
+    with Store.open_to_read(store) as opened:
         night = load_night(opened, find_run(opened, run.removeprefix(PREFIX)).id, baseline)
     return write_reports(night, Path(folder), [ReportFormat(name) for name in formats])
 

@@ -23,7 +23,10 @@ The command line catches FarmError once, prints `error: <text>` and exits with `
 """
 
 import errno
+import threading
+import traceback
 
+LACKS = (MemoryError, OSError, RuntimeError)  # classes of what a machine lacks, for `farm_error`
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -120,13 +123,6 @@ class LeaseLostError(JobError):
     """The lease ran out or was ended, and somebody else may use the unit: nothing may be written there any more."""
 
 
-def out_of_memory(error: MemoryError) -> FarmError:
-    """What a model that this machine's memory does not hold is told by; NumPy says how much it lacked."""
-    return FarmError(
-        f"this machine has too little memory: {error}" if str(error) else "this machine has too little memory"
-    )
-
-
 def unwritten(text: str, error: OSError, otherwise: type[FarmError]) -> FarmError:
     """The error of a file that could not be written: NoRoomError where the disk is full, else of another class.
 
@@ -134,3 +130,30 @@ def unwritten(text: str, error: OSError, otherwise: type[FarmError]) -> FarmErro
     """
     kind = NoRoomError if error.errno in NO_ROOM else otherwise
     return kind(f"{text}: {error.strerror or error}")
+
+
+def farm_error(error: Exception) -> FarmError:
+    """The error in words for the user, where this machine lacks something (memory, open files, room, threads).
+
+    Raises any other but a FarmError itself.
+    """
+    if isinstance(error, FarmError):
+        return error
+    if isinstance(error, MemoryError):  # NumPy says how much it lacked
+        return FarmError(f"this machine has too little memory{f': {error}' if str(error) else ''}")
+    if not isinstance(error, OSError):
+        if _is_refused_thread(error):
+            return FarmError(
+                "this machine starts no more threads; `ulimit -u`, systemd's TasksMax or a container's limit"
+            )
+        raise error
+    text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+    remedy = "; `ulimit -n` says how many, and raises it" if error.errno == errno.EMFILE else ""
+    kind = NoRoomError if error.errno in NO_ROOM else ConfigError if error.errno == errno.ENAMETOOLONG else FarmError
+    return kind(f"{text}{remedy}")
+
+
+def _is_refused_thread(error: Exception) -> bool:
+    """Whether a RuntimeError is the one that tells that no thread could be started: it has no class of its own."""
+    frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return frames[-1] is threading.Thread.start.__code__

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import click
 
@@ -20,7 +21,7 @@ from farm.cli.envelope import Document, Problem
 from farm.cli.lazy_group import LazyGroup
 from farm.cli.standard_streams import OutputError, ensure_utf8
 from farm.safe_text import one_line
-from runtime.errors import FarmError, out_of_memory
+from runtime.errors import LACKS, ConfigError, FarmError, farm_error
 
 FAILED = 1
 INTERRUPTED = 130
@@ -70,6 +71,10 @@ COMMANDS = {
 @verbosity.option
 def farm() -> None:
     """Converts neural networks, runs, validates, profiles and tunes them on many phones and boards."""
+    try:
+        Path.cwd()
+    except OSError:
+        raise ConfigError("the working folder was deleted or cannot be looked into; cd to another") from None
 
 
 def main() -> None:
@@ -88,6 +93,7 @@ def main() -> None:
 def call(arguments: Sequence[str]) -> int:
     """Runs one command line; returns its exit status."""
     try:
+        interruption.listen()
         result = farm.main(list(arguments), prog_name="farm", standalone_mode=False, obj=tuple(arguments))
         if isinstance(result, Document):
             _print(result, arguments)
@@ -105,12 +111,9 @@ def call(arguments: Sequence[str]) -> int:
         return _complain(error, "interrupted", INTERRUPTED, arguments)
     except OutputError as error:
         return _without_output(error)
-    except MemoryError as error:
-        lacked = out_of_memory(error)
-        return _complain(lacked, str(lacked), lacked.exit_status, arguments)
-    except OSError as error:
-        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
-        return _complain(error, text, FAILED, arguments)
+    except LACKS as error:
+        lacked = farm_error(error)
+        return _complain(error if isinstance(error, OSError) else lacked, str(lacked), lacked.exit_status, arguments)
 
 
 def _usage_text(error: click.ClickException) -> str:

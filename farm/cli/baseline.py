@@ -35,7 +35,7 @@ def set_command(name: str, run: str, store: str | None, as_json: bool) -> Comman
 
 def list_command(store: str | None, as_json: bool) -> CommandResult:
     """`farm baseline list`."""
-    with Store.open(store, create=False) as opened:
+    with Store.open_to_read(store) as opened:
         runs = {name: opened.run(run) for name, run in opened.baselines().items()}
     if as_json:
         return Document(members={"baselines": [_plain(name, run) for name, run in runs.items()]})

@@ -11,7 +11,13 @@ import click
 
 from farm import cli
 
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = "interrupted; what runs on the units is being ended"
+
+
+def listen() -> None:
+    """Takes the signals that were held back until a command could be ended in a line (farm/__main__.py)."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
 
 
 def treat_termination_as_ctrl_c() -> None:
@@ -45,7 +51,11 @@ def announced(text: str = INTERRUPTED) -> Iterator[None]:
 
     before = signal.getsignal(signal.SIGINT)
     if before == signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
-        yield  # who ignores Ctrl-C, as `nohup` does, or runs beside the thread that gets it, is not interrupted
+        try:
+            yield  # who ignores Ctrl-C, as `farm ... &` of a script does, is interrupted by SIGTERM and SIGHUP alone
+        except KeyboardInterrupt:
+            say_once()
+            raise
         return
     signal.signal(signal.SIGINT, on_signal)
     try:

@@ -22,6 +22,7 @@ def next_command(command: str, *options: str, model: Path | None = None) -> str:
     if not isinstance(model_file, Path):
         return ""
     named = f"{samples.SCHEME}{model_file.stem}" if model_file.parent == samples.FOLDER else str(model_file)
+    named = f"./{named}" if named.startswith("-") else named
     return shlex.join(["farm", command, named, *_carried(context.find_root().obj or ()), *options])
 
 

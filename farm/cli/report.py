@@ -20,7 +20,7 @@ def report(
     run: str, baseline: str, output: Path | None, formats: list[str], store: str | None, as_json: bool
 ) -> CommandResult:
     """`farm report`."""
-    with Store.open(store, create=False) as opened:
+    with Store.open_to_read(store) as opened:
         night = load_night(opened, find_run(opened, run.removeprefix(PREFIX)).id, baseline)
     written = write_reports(night, output or REPORTS / slug(night.run.name), list(map(ReportFormat, formats)))
     if as_json:

@@ -31,7 +31,7 @@ COLUMNS = ("Run", "Name", "Began", "Ended", "State", "Rows", "Commit", "Command"
 
 def info(count: int, store: str | None, as_json: bool) -> CommandResult:
     """`farm store info`."""
-    with Store.open(store, create=False) as opened:
+    with Store.open_to_read(store) as opened:
         totals, runs, rows = summary.summary(opened), opened.runs(limit=count), summary.rows_by_run(opened)
         bundles = _archive(opened).summary()
     if as_json:
@@ -44,7 +44,7 @@ def info(count: int, store: str | None, as_json: bool) -> CommandResult:
 
 def verify(store: str | None, as_json: bool) -> CommandResult:
     """`farm store verify`; the store itself is checked by counting what it holds."""
-    with Store.open(store, create=False) as opened:
+    with Store.open_to_read(store) as opened:
         totals, archive = summary.summary(opened), _archive(opened)
         problems = archive.problems()
         bundles = archive.summary()
@@ -66,7 +66,7 @@ def export(output: Path, kind: str, store: str | None, as_json: bool) -> Command
     to_standard_output = kind == ExportFormat.JSONL and str(output) == STANDARD_OUTPUT
     if as_json and to_standard_output:
         raise ConfigError("store export -: with --json the document takes standard output; name a file")
-    with Store.open(store, create=False) as opened:
+    with Store.open_to_read(store) as opened:
         if to_standard_output:
             export_lines(opened, sys.stdout.buffer)
             return 0

@@ -10,6 +10,8 @@ LIKENESS = 0.8  # one letter of a short name; most files of a folder share their
 
 def missing(path: Path, otherwise: str = "") -> str:
     """That no file is there, and the name of one that is nearly the same, `otherwise` where none is."""
+    if path.parts[:1] in (("http:",), ("https:",)):
+        return "no file of this machine; download it, or name it as model_file_path of a deployment file"
     if not path.parent.is_dir():
         return f"no such file; there is no folder {path.parent}"
     if path.is_symlink():

@@ -54,7 +54,8 @@ class KeptResults:
     def store(self) -> Store:
         """The store; ConfigError where there is none yet."""
         with self._lock:
-            if self._store is None:
+            if self._store is None or self._store.is_gone:
+                self.close()
                 self._store = Store.open(self._url, create=False)
             return self._store
 

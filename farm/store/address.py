@@ -35,7 +35,7 @@ class Address:
         """What SQLAlchemy opens; it never makes a SQLite file."""
         if not self.path:
             return self.url.set(drivername="postgresql+psycopg")
-        return sqlite_url(self.path) if _is_writable(self.path) else _read_only_url(self.path)
+        return sqlite_url(self.path) if _is_writable(self.path) else read_only_url(self.path)
 
     def without_secrets(self, text: str) -> str:
         """Removes the password from a message of a server or driver."""
@@ -79,7 +79,7 @@ def _is_writable(path: Path) -> bool:
     return all(not each.exists() or os.access(each, os.W_OK, effective_ids=effective) for each in (path, path.parent))
 
 
-def _read_only_url(path: Path) -> URL:
+def read_only_url(path: Path) -> URL:
     """A file that nobody writes, as in an archive, can be read without a lock; not so where a log has rows of it."""
     url = sqlite_url(path, "ro")
     log = path.with_name(f"{path.name}-wal")

@@ -6,7 +6,6 @@ systems); a transaction that writes takes the lock at its beginning, and waits f
 
 import contextlib
 import contextvars
-import shutil
 import sqlite3
 import time
 from collections.abc import Generator, Iterator
@@ -19,7 +18,7 @@ from sqlalchemy.exc import DBAPIError, TimeoutError
 from farm.safe_text import one_line
 from farm.store.address import Address
 from farm.store.rows import json_text
-from farm.store.sqlite_file import SHARED, copy_aside, journal_mode
+from farm.store.sqlite_file import SHARED, copy_aside, has_room, journal_mode
 from runtime.errors import FarmError, FormatError, StoreError
 from runtime.host import extras
 
@@ -27,7 +26,6 @@ LOCK_WAIT_S = 30.0
 ANSWER_S = 60.0
 CONNECT_S = 10
 HURRIED_S = 2  # the least that libpq takes for a limit
-PAGE_BYTES = 4096
 MAX_WORD = 200
 WRITES = "farm_writes"
 POSTGRESQL_STORE = "A PostgreSQL store"
@@ -183,19 +181,13 @@ def _of_sqlite(address: Address, name: str, error: sqlite3.Error) -> FarmError:
         return _damaged(address, error)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreError(f"{address}: locked for {LOCK_WAIT_S:g} s by {_holders(address)}")
-    if name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN")) and _is_disk_full(address):  # its log has no room
+    assert address.path
+    if name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN")) and not has_room(address.path):  # for its log
         name = "SQLITE_FULL"
     for prefix, (what, remedy) in _SQLITE.items():
         if name.startswith(prefix):
             return StoreError(f"{address}: {what}; {remedy}")
     return StoreError(f"{address}: {one_line(str(error))} ({name or 'sqlite3'})")
-
-
-def _is_disk_full(address: Address) -> bool:
-    assert address.path
-    with contextlib.suppress(OSError):
-        return shutil.disk_usage(address.path.parent).free < PAGE_BYTES
-    return False
 
 
 def _damaged(address: Address, error: Exception) -> FormatError:

@@ -1,8 +1,10 @@
 """Makes the tables of a new store, in SQLite whole or not at all; refuses a store of another layout, and no store."""
 
 import contextlib
+import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, select, text
@@ -12,7 +14,7 @@ from farm.safe_text import word
 from farm.store.address import Address, sqlite_url
 from farm.store.engine import reading, sqlite_engine, translated_errors, writing
 from farm.store.schema import LAYOUT, layouts, metadata
-from farm.store.sqlite_file import journal_mode
+from farm.store.sqlite_file import journal_mode, move_logs_aside
 from runtime.errors import FormatError, StoreError
 
 ADVISORY_LOCK = 0x6661726D  # `farm`: processes that make the tables of one PostgreSQL database take turns
@@ -83,10 +85,25 @@ def _make(path: Path, address: Address) -> None:
 
 def _publish(new: Path, path: Path) -> None:
     """Gives the file its final name, unless a file of that name exists."""
-    try:
-        os.link(new, path)
-    except FileExistsError:
-        return
-    except OSError:  # a file system without links
-        if not path.exists():
+    with _alone_in(path.parent):
+        if path.exists():
+            return
+        move_logs_aside(path)
+        try:
+            os.link(new, path)
+        except FileExistsError:
+            return
+        except OSError:  # a file system without links
             new.rename(path)
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Lets no other process make a store there meanwhile, and a log of it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a network file system, where no store has a log
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -94,6 +94,7 @@ class Recorder:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         with self._lock:
+            self._leave_if_gone()
             state = FINISHED if error is None else INTERRUPTED
             is_awaited = error is None or isinstance(error, Exception)  # who is interrupted does not wait for a store
             if self.store:
@@ -131,6 +132,7 @@ class Recorder:
         if not self._is_wanted:
             return
         with self._lock:
+            self._leave_if_gone()
             self._journal.add(line)
             self._try(add)
             self._tell_where()
@@ -145,6 +147,18 @@ class Recorder:
             except KeyboardInterrupt:  # what it was being given is rolled back
                 self._leave_store(StoreError("interrupted before it had taken all"))
                 raise
+
+    def _leave_if_gone(self) -> None:
+        """Leaves a store whose file was deleted; what it has of the run can still be read, as long as it is open."""
+        if not self.store or not self.store.is_gone:
+            return
+        of = self.run.uid
+        with contextlib.suppress(FarmError):
+            rows = [RowLine(of=of, row=row) for row in self.store.rows(self.number)]
+            notes = [ProgressLine(of=of, key=key, progress=data) for key, data in self.store.progress(self.number)]
+            self._journal.remove()
+            self._journal.add(*rows, *notes)
+        self._leave_store(StoreError(f"{self.store.address}: deleted or replaced since this command began"))
 
     def _leave_store(self, error: FarmError) -> None:
         """Records the rest of the run in a file: a store that is locked would cost half a minute a row."""
@@ -197,10 +211,10 @@ class _Journal:
         self.paths: list[Path] = []
         self.is_begun = False
 
-    def add(self, line: AnyLine) -> None:
-        """Writes a line, and those that there was no room for before."""
+    def add(self, *lines: AnyLine) -> None:
+        """Writes lines, and those that there was no room for before."""
         self.is_begun = True
-        self._waiting += encoded_line(line)
+        self._waiting += b"".join(map(encoded_line, lines))
         for folder in (FOLDER, Path(tempfile.gettempdir())):
             path = folder / self._name
             with contextlib.suppress(OSError):

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import psutil
 
+INDEX = "-shm"
+LOGS = ("-wal", INDEX, "-journal")
+INDEX_BYTES = 32 * 1024  # the least that an index takes
 LOCAL, SHARED = "WAL", "DELETE"
 # As /proc/self/mountinfo and mount(8) name them.
 NETWORK_TYPES = frozenset(
@@ -31,6 +34,33 @@ def _file_system(path: Path) -> str:
     return next((found[each] for each in (folder, *folder.parents) if each in found), "").lower()
 
 
+def identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from any other that takes its name; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def has_room(path: Path) -> bool:
+    """Whether the disk of a file has room for a log's index, without which SQLite reads nothing."""
+    try:
+        return shutil.disk_usage(path.parent).free >= INDEX_BYTES
+    except OSError:
+        return True
+
+
+def is_still(path: Path) -> bool:
+    """Whether nobody has a store open, nor can now: its disk has no room for an index, and no log has rows of it."""
+    wal, index, journal = (_size_bytes(path.with_name(path.name + suffix)) for suffix in LOGS)
+    return not wal and not journal and index < INDEX_BYTES and not has_room(path)
+
+
+def _size_bytes(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
 REMEDY = "move it away to begin a new store, or try sqlite3's .recover on the copy"
 
 
@@ -46,6 +76,16 @@ def copy_aside(path: Path) -> str:
     except OSError as error:
         return f"it could not be copied aside ({error.strerror}); {REMEDY}"
     return f"copied to {copy.name}; {REMEDY}"
+
+
+def move_logs_aside(path: Path) -> None:
+    """Moves what a deleted or renamed store left: SQLite would write it into any other that takes the name."""
+    for suffix in LOGS:
+        log = path.with_name(path.name + suffix)
+        if suffix != INDEX and _size_bytes(log):
+            log.rename(path.with_name(f"{path.name}.left-{stamp(log.stat().st_mtime)}{suffix}"))
+        else:
+            log.unlink(missing_ok=True)
 
 
 def stamp(timestamp: float) -> str:

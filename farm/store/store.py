@@ -27,6 +27,7 @@ from farm.store.lines import FINISHED, INTERRUPTED, RUNNING, RunData, new_run, n
 from farm.store.process import host_of, is_gone, own_process
 from farm.store.rows import NIGHTLY, column_text, json_value, nightly_row, row_data
 from farm.store.series import each_series, night_commits
+from farm.store.sqlite_file import identity, is_still
 from farm.store.statements import insert_or_replace
 from runtime.errors import ConfigError, FormatError, StoreError
 
@@ -42,6 +43,7 @@ class Store:
     def __init__(self, address: Address, engine: Engine) -> None:
         self.address = address
         self.engine = engine
+        self._file = address.path and identity(address.path)
 
     @classmethod
     def open(cls, url: str | None = None, *, create: bool = True) -> Store:
@@ -71,6 +73,17 @@ class Store:
         return store
 
     @classmethod
+    def open_to_read(cls, url: str | None = None) -> Store:
+        """Opens a store that is there, to be read and soon closed: also one whose disk has no room for its index."""
+        try:
+            return cls.open(url, create=False)
+        except StoreError:
+            address = addresses.parse_address(url)
+            if not address.path or not is_still(address.path):
+                raise
+        return cls(address, sqlite_engine(addresses.read_only_url(address.path)))
+
+    @classmethod
     def in_memory(cls) -> Store:
         """An empty store of this thread, which is gone when it is closed."""
         url = URL.create(addresses.SQLITE)
@@ -81,6 +94,12 @@ class Store:
     def close(self) -> None:
         """Closes all connections."""
         self.engine.dispose()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its file was deleted, or another took its name: what is written now is gone when this is closed."""
+        path = self.address.path
+        return path is not None and self._file is not None and identity(path) != self._file
 
     def __enter__(self) -> Store:
         return self

@@ -80,9 +80,10 @@ def describe_all(candidates: Sequence[SelectableUnit]) -> str:
     """Describes all units in one sentence, with how to add more."""
     shown = [_described(candidate) for candidate in candidates[:MAX_LISTED]]
     shown += [f"and {len(candidates) - MAX_LISTED} more"] if len(candidates) > MAX_LISTED else []
+    here = "" if any(each.unit.kind.is_local for each in candidates) else " (this machine: `host: {transport: local}`)"
     return (
         f"there are: {', '.join(shown) or 'none'}; to add one, plug in a phone with USB debugging, or write an entry "
-        f"with its transport and address into {DEFAULT_FILE}"
+        f"with its transport and address into {DEFAULT_FILE}{here}"
     )
 
 

@@ -24,7 +24,17 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.rows.status import Status, status_of
 from farm.transport.interruption import Interruption
 from farm.units import health
-from runtime.errors import ConfigError, DeviceError, DeviceLostError, FarmError, ProcessEndedError, ProcessKilledError
+from runtime.errors import (
+    LACKS,
+    ConfigError,
+    DeviceError,
+    DeviceLostError,
+    FarmError,
+    JobError,
+    ProcessEndedError,
+    ProcessKilledError,
+    farm_error,
+)
 
 Outcome = TypeVar("Outcome")
 
@@ -172,8 +182,12 @@ class _Fleet(Generic[Outcome, Opened]):
         self.stopping = False
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+        for unit, thread in zip(self.units, self._threads, strict=True):
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self.give_up(unit, farm_error(error))
+                self._results.put(None)
 
     def outcomes(self) -> Iterator[Outcome]:
         """Until all threads have said that they ended."""
@@ -199,7 +213,7 @@ class _Fleet(Generic[Outcome, Opened]):
         for interruption in self._interruptions.values():
             interruption.ask()
         deadline_s = time.monotonic() + END_S
-        for thread in self._threads:
+        for thread in filter(threading.Thread.is_alive, self._threads):
             thread.join(max(0.0, deadline_s - time.monotonic()))
 
     def _work(self, unit: Unit) -> None:
@@ -294,7 +308,8 @@ class _Worker(Generic[Outcome, Opened]):
                     self._serve(opened)
             except ConfigError:
                 raise
-            except FarmError as error:
+            except (FarmError, *LACKS) as raised:
+                error = farm_error(raised)
                 if math.isinf(self._lost_s):  # a unit that is away is one failure, however often it is asked for
                     self._fleet.note_failure(self._unit, error)
                 elif isinstance(error, DeviceError) and error.kind == health.QUARANTINED:  # which this loss began
@@ -312,7 +327,8 @@ class _Worker(Generic[Outcome, Opened]):
             try:
                 for outcome in task.work.run(opened):
                     self._fleet.publish(task.work, outcome)
-            except FarmError as error:
+            except (FarmError, *LACKS) as raised:
+                error = farm_error(raised)
                 again = not isinstance(error, ConfigError) and self._fleet.put_back(task)
                 if not again:
                     self._fleet.publish(task.work, task.work.failed(self._unit, error))
@@ -342,7 +358,8 @@ class _Worker(Generic[Outcome, Opened]):
 
     def _tell_lost(self, error: FarmError) -> None:
         self._told = error
-        self._progress.waiting(f"lost, waiting for it ({self._options.return_s:.0f} s at most): {error}")
+        what = "lost, waiting for it" if isinstance(error, JobError) else "tried again"
+        self._progress.waiting(f"{what} ({self._options.return_s:.0f} s at most): {error}")
 
 
 def _is_lost(error: FarmError) -> bool:

@@ -18,6 +18,7 @@ from farm.rows.result import Conditions, Result, make_row
 from farm.rows.row import Failure, Identity, Row, UnitStates
 from farm.rows.status import Status
 from runtime.errors import (
+    LACKS,
     ConfigError,
     DeadlineError,
     DeviceError,
@@ -27,7 +28,7 @@ from runtime.errors import (
     ProcessEndedError,
     ProcessKilledError,
     UnsupportedError,
-    out_of_memory,
+    farm_error,
 )
 
 RowType = TypeVar("RowType", bound=Row)
@@ -236,12 +237,12 @@ def again_in_fresh_farmrt(opened: OpenUnit, measure: Callable[[], Value]) -> Val
     """What `measure` gives; where OpenCL fails it is done once more in a fresh farmrt.
 
     A GPU that was reset takes all that the process had there, and its queue refuses whatever comes. What this machine
-    has no memory for fails alone.
+    lacks for it fails alone.
     """
     try:
         return measure()
-    except MemoryError as error:
-        raise out_of_memory(error) from None
+    except LACKS as error:
+        raise farm_error(error) from None
     except DeviceError as error:
         if error.kind != "opencl":
             raise

@@ -27,7 +27,7 @@ from farm.model.stepwise import decides
 from farm.rows.forecast import MIXED
 from farm.workspace import Workspace
 from runtime.convert import convert
-from runtime.errors import ConfigError, FarmError, ModelError, NoReferenceError, UnsupportedError, out_of_memory
+from runtime.errors import ConfigError, FarmError, ModelError, NoReferenceError, UnsupportedError, farm_error
 from runtime.graph import Array, Graph
 from runtime.importers.farm_domain import CustomNames
 from runtime.importers.onnx_file import whole
@@ -288,8 +288,7 @@ def prepare_all(source: Deployment, check: bool = False, tell: Tell = say_nothin
         try:
             models.append(prepare(source, name, fetcher, check, tell))
         except (ModelError, MemoryError) as error:
-            why = out_of_memory(error) if isinstance(error, MemoryError) else error
-            models.append(Failed(source, name, source.models[name], why))
+            models.append(Failed(source, name, source.models[name], farm_error(error)))
     ready = {each.name: each for each in with_siblings([each for each in models if isinstance(each, Prepared)])}
     return [ready.get(each.name, each) for each in models]
 

@@ -76,6 +76,23 @@ def test_a_missing_deployment_file(say: Any) -> None:
     assert (status, line) == (2, f"error: none.yml: no such file{TO_START}")
 
 
+def test_a_working_folder_that_is_gone(say: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert say("devices") == (2, "error: the working folder was deleted or cannot be looked into; cd to another")
+
+
+def test_an_address_where_a_file_is_named(say: Any) -> None:
+    status, line = say("run", "https://127.0.0.1/net.onnx")
+    assert status == 2 and line.endswith("; download it, or name it as model_file_path of a deployment file")
+
+
+def test_a_name_that_no_file_may_have(say: Any) -> None:
+    assert say("run", "x" * 300) == (2, f"error: {'x' * 300}: File name too long")
+
+
 @pytest.mark.slow
 def test_a_missing_model_file(say: Any, tmp_path: Path) -> None:
     write_deployment(tmp_path, b"")
@@ -240,7 +257,10 @@ def test_scripts_are_told_of_a_missing_artifact_before_any_work(tmp_path: Path, 
 def test_no_unit_matches(say: Any, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     write_deployment(tmp_path)
     status, line = say("run", "tiny.yml", *arguments)
-    assert status == 3 and "host" in line
+    assert status == 3 and "host" in line and line.endswith("into devices.yml")
+    Path("devices.yml").write_text("devices: {rock: {transport: ssh, address: 127.0.0.1, port: 9}}\n")
+    status, line = say("run", "tiny.yml", *arguments)
+    assert status == 3 and line.endswith("into devices.yml (this machine: `host: {transport: local}`)")
 
 
 @pytest.mark.slow

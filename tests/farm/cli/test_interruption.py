@@ -32,7 +32,7 @@ SIGNALS = {
     "SIGTERM": ("", [TERM], "told\n"),
     "SIGHUP": ("", [HUP], "told\n"),
     "SIGINT": ("", [INT], "told\n"),
-    "in the background of a script": ("trap '' INT;", [INT, TERM], ""),
+    "in the background of a script": ("trap '' INT;", [INT, TERM], "told\n"),
     "nohup": ("trap '' HUP;", [HUP, TERM], "told\n"),
 }
 
@@ -48,6 +48,26 @@ def test_whoever_ends_a_command_lets_it_give_units_back(name: str) -> None:
             process.send_signal(number)
         assert process.communicate(timeout=120) == ("gave back\n", said)
     assert process.returncode == 0
+
+
+EARLY = """
+import os, signal, sys
+class Finder:
+    def find_spec(name, *_):
+        if name == "click":
+            os.kill(os.getpid(), signal.{name})
+sys.meta_path.insert(0, Finder)
+from farm.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_command_that_is_ended_while_it_is_imported_says_so_in_a_line(name: str) -> None:
+    program = [sys.executable, "-c", EARLY.format(name=name), "zoo", "list", "--json"]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (130, "error: interrupted\n")
+    assert json.loads(ended.stdout)["error"] == {"message": "interrupted", "kind": "interrupted"}
 
 
 DEAF = """

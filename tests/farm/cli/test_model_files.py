@@ -80,6 +80,10 @@ def test_one_runtime_is_asked_for_whatever_the_file_says(capsys: pytest.CaptureF
         assert [(row["runtime"], row["status"]) for row in rows] == [("cpu", "ok")]
     assert cli.call(["run", "tiny.yml", "--runtime", "cpu", "--round", "1"]) == 0
     assert "next: farm run tiny.yml --runtime cpu --validate" in capsys.readouterr().out
+    Path("tiny.yml").rename("-tiny.yml")
+    assert cli.call(["run", "--runtime", "cpu", "--round", "1", "--", "-tiny.yml"]) == 0
+    assert "next: farm run ./-tiny.yml --runtime cpu --validate" in capsys.readouterr().out
+    Path("-tiny.yml").rename("tiny.yml")
     with pytest.raises(ConfigError, match=r"'npu': a runtime is cpu or gpu"):
         list(api.run("tiny.yml", runtimes=["npu"]))
 

@@ -1,5 +1,6 @@
-"""Models that this machine's memory does not hold: each fails alone, and what ends a command is one line."""
+"""Models that this machine's memory or disk does not hold: each fails alone, and what ends a command is one line."""
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from farm import cli
 from farm.config import deployment
 from farm.jobs.fleet.job_rows import again_in_fresh_farmrt
 from farm.jobs.models import prepare
-from runtime.errors import FarmError
+from runtime.errors import FarmError, NoRoomError
 from tests.farm.model.tiny_model import deployment_text, write_deployment
 
 TOO_MANY = (1 << 44,)
@@ -26,6 +27,26 @@ def test_a_job_without_memory_is_an_error_of_its_own() -> None:
     opened: Any = None
     with pytest.raises(FarmError, match=LACKED):
         again_in_fresh_farmrt(opened, refused)
+
+
+def test_a_job_without_room_is_an_error_of_its_own() -> None:
+    opened: Any = None
+
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/tmp/plan")
+
+    with pytest.raises(NoRoomError, match="/tmp/plan: No space left on device"):
+        again_in_fresh_farmrt(opened, full)
+
+
+def test_a_bug_is_no_lack() -> None:
+    opened: Any = None
+
+    def wrong() -> None:
+        raise RuntimeError("dictionary changed size during iteration")
+
+    with pytest.raises(RuntimeError, match="dictionary changed"):
+        again_in_fresh_farmrt(opened, wrong)
 
 
 def test_a_model_without_memory_keeps_no_other_from_running(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import resource
+import shutil
 import signal
 import socket
 import sqlite3
@@ -21,6 +22,7 @@ import sqlalchemy as sa
 from farm.store import Store, engine, summary
 from farm.store.sqlite_file import journal_mode
 from runtime.errors import FarmError, FormatError, StoreError
+from tests.farm.disks import disk_at, fill
 from tests.farm.store.postgresql_server import postgresql
 from tests.farm.store.rows import a_row
 
@@ -75,6 +77,17 @@ def test_damage_inside_the_file_is_reported_when_it_is_read(path: Path) -> None:
     assert path.read_bytes() == bytes(content)
 
 
+def test_a_log_whose_store_was_deleted_spoils_no_new_one(path: Path) -> None:
+    with Store.open(str(path)) as store:
+        store.add(1, [a_row(unit=f"more{number}") for number in range(40)])
+        log = path.with_name("farm.db-wal").read_bytes()
+        path.unlink()
+        with Store.open(str(path)) as new:
+            assert summary.summary(new).rows == 0
+    (left,) = path.parent.glob("farm.db.left-*-wal")
+    assert left.read_bytes() == log
+
+
 def test_a_folder_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(FarmError, match="cannot be opened; look at the rights of the file and its folder"):
         Store.open(str(tmp_path))
@@ -98,11 +111,29 @@ def test_a_full_disk_leaves_whole_rows(path: Path) -> None:
         store.add(run, [a_row(unit="later")])
 
 
+def test_a_store_on_a_full_disk_is_read(path: Path, tmp_path: Path) -> None:
+    """SQLite wants room for the index of its log, even where nobody writes; rows in the log cannot be read without."""
+    with disk_at(tmp_path / "disk", 1) as disk:
+        shutil.copy(path, disk)
+        fill(disk / "rest")
+        with Store.open_to_read(str(disk / "farm.db")) as store:
+            assert summary.summary(store).rows == 40
+            with pytest.raises(StoreError, match="read-only"):
+                store.begin("run", "")
+        with pytest.raises(StoreError, match="the disk is full; make room"):
+            Store.open(str(disk / "farm.db"), create=False)
+        (disk / "rest").unlink()
+        (disk / "farm.db-wal").write_bytes(b"rows")
+        fill(disk / "rest")
+        with pytest.raises(StoreError, match="the disk is full; make room"):
+            Store.open_to_read(str(disk / "farm.db"))
+
+
 def test_no_room_for_a_new_store_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As much room as an empty file needs, by a limit of what one file may grow to."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    monkeypatch.setattr(engine, "_is_disk_full", lambda _: True)
+    monkeypatch.setattr(engine, "has_room", lambda _: False)
     resource.setrlimit(resource.RLIMIT_FSIZE, (512, hard))
     try:
         with pytest.raises(StoreError, match=r"farm.db: cannot be written: the disk is full; make room"):

@@ -3,12 +3,13 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,29 @@ def test_a_store_that_was_locked_has_all_rows_in_the_end(recorder: Recorder, tol
 
 
 @pytest.mark.slow
+def another_store() -> None:
+    STORE.rename("old.db")
+    Store.open().close()
+
+
+@pytest.mark.parametrize("lose", [STORE.unlink, lambda: shutil.rmtree("reports"), another_store])
+def test_a_store_that_is_deleted_meanwhile_costs_no_row(
+    recorder: Recorder, told: list[str], lose: Callable[[], Any]
+) -> None:
+    with recorder:
+        recorder.record(a_row(unit="a"))
+        recorder.note("block", {"number": 1})
+        lose()
+        recorder.record(a_row(unit="b"))
+        recorder.note("block", {"number": 2})
+    assert told[0] == "not kept in the store: reports/farm.db: deleted or replaced since this command began"
+    assert told[-1] == "the store works again: all rows are kept in it" and recorder.exit_status == 0
+    with Store.open() as store:
+        assert [row["unit"] for row in store.rows(recorder.number)] == ["a", "b"]
+        assert [data["number"] for _, data in store.progress(recorder.number)] == [1, 2]
+    assert states() == ["finished"] and not list(Path("reports").glob("unsaved-*"))
+
+
 def test_an_imported_file_says_how_its_command_ended(recorder: Recorder) -> None:
     with recorder:
         recorder.record(a_row())

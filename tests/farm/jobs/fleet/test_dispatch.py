@@ -1,6 +1,7 @@
 """Jobs on many units at once: who does what, units that are lost and return, and those that never come."""
 
 import contextlib
+import errno
 import threading
 import time
 from collections import Counter
@@ -29,7 +30,7 @@ class Units:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.opened: Counter[str] = Counter()
         self.at_once: Counter[str] = Counter()
-        self.away: dict[str, list[FarmError]] = {}
+        self.away: dict[str, list[Exception]] = {}
         self.failures: Counter[str] = Counter()
         monkeypatch.setattr(dispatch, "open_unit", self._open)
         monkeypatch.setattr(dispatch.LOCAL, "note_failure", lambda unit, _: self.failures.update([unit.name]))
@@ -163,6 +164,31 @@ def test_a_unit_that_does_not_open_fails_its_own_jobs_only(units: Units) -> None
     units.away["a"] = [BuildError("no compiler")]
     outcomes = done(nothing, {"1": ["a"], "2": ["a", "b"], "3": ["b"]})
     assert sorted(outcomes) == [("1", "a", "no compiler"), ("2", "b", "ok"), ("3", "b", "ok")]
+
+
+def test_what_this_machine_lacks_fails_the_jobs_of_one_unit_only(units: Units) -> None:
+    def act(opened: Any, name: str) -> None:
+        if name == "2":
+            raise OSError(errno.ENOSPC, "No space left on device", "/tmp/plan")
+
+    units.away["a"] = [OSError(errno.EMFILE, "Too many open files")]
+    outcomes = done(act, {"1": ["a"], "2": ["b"], "3": ["b"]}, retries=0)
+    lacked = "Too many open files; `ulimit -n` says how many, and raises it"
+    assert sorted(outcomes) == [("1", "a", lacked), ("2", "b", "/tmp/plan: No space left on device"), ("3", "b", "ok")]
+
+
+def test_a_unit_without_a_thread_fails_its_own_jobs_only(units: Units, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, started = threading.Thread.start, []
+
+    def start_all_but_second(thread: threading.Thread) -> None:
+        started.append(thread)
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_all_but_second)
+    outcomes = sorted(done(nothing, {"1": ["a"], "2": ["b"], "3": ["c"]}))
+    assert [outcome[2].split(";")[0] for outcome in outcomes] == ["ok", "this machine starts no more threads", "ok"]
 
 
 def test_fail_fast_begins_nothing_new(units: Units) -> None:
