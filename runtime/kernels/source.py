@@ -58,4 +58,5 @@ def build_options(variant: Variant, precision: Precision, defines: Mapping[str, 
     version of OpenCL C where it needs another than the driver's default."""
     options = {"PRECISION": int(precision), **dict(sorted(defines.items())), **dict(variant.defines)}
     needed = ["-cl-std=CL3.0"] if options.get("DOT") == Dot.KHRONOS else []
+    needed += ["-cl-std=CL2.0"] if options.get("SUBGROUPS") else []  # cl_khr_subgroups extends that
     return " ".join([*(f"-D{key}={value}" for key, value in options.items()), *needed])

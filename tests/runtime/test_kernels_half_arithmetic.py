@@ -22,7 +22,7 @@ DEFINES |= {"RECURRENT": 1, "LINEAR": 1, "STEPWISE": 0, "EXTRA": 0, "COUPLED": 0
 DEFINES |= {"ELEMENT": int(ElementFunction.WHERE), "REAL": 1, "Y_TYPE": int(ElementType.F16)}
 DEFINES |= {"A_TYPE": int(ElementType.BOOL), "B_TYPE": int(ElementType.F16), "C_TYPE": int(ElementType.I64)}
 LANGUAGE = ("-target", "spir64-unknown-unknown", "-x", "cl", "-cl-std=CL1.2", "-Xclang", "-cl-ext=+cl_khr_fp16")
-WARNINGS = ("-fsyntax-only", "-Wall", "-Werror", "-Wno-unused-function")
+WARNINGS = ("-fsyntax-only", "-Wall", "-Werror", "-Wno-unused-function", "-Wno-comment")
 
 
 def header() -> Path | None:
