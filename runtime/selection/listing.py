@@ -386,3 +386,5 @@ def _lay(builder: Builder, tensor: str, state: State) -> None:
     root = Value(tensor, shape, state.storage, state.element, state.stride, role=role, data=data)
     view = Value(tensor, shape, state.storage, state.element, state.stride, root)
     builder.alias(tensor, root if state.whole else view)
+    if role == Role.INPUT:
+        builder.inputs.append(root)
