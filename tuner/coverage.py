@@ -4,10 +4,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from runtime.lowering.trials import Use
+from runtime.lowering.trials import TrialLaunch, Use
 
 LEAST_TRIALS = 10  # of each launch of weight
-OF_WEIGHT = 0.05  # of the models' time: a launch that weighs less has what the others' programs show
+OF_WEIGHT = 0.05  # of a model's time: a launch that weighs less has what the others' programs show
 TRIAL_LAUNCHES = 6  # of the default and the candidate, with what runs before each
 RETEST_SHARE = 0.2  # of the time, kept back to confirm what seems faster
 
@@ -28,11 +28,16 @@ def model_weights(launches: Sequence[tuple[float, Sequence[Use]]]) -> list[float
     return [time * share for (time, _), share in zip(launches, shares, strict=True)]
 
 
-def of_weight(launches: Iterable[tuple[float, float]]) -> list[float]:
-    """Of launches, each as (seconds, weight), the seconds of those that weigh most."""
+def of_weight(launches: Iterable[tuple[float, float]], models: int) -> list[float]:
+    """Of launches of so many models, each as (seconds, weight), the seconds of those that weigh most in one."""
     known = list(launches)
     total = sum(weight for _, weight in known)
-    return [seconds for seconds, weight in known if weight >= OF_WEIGHT * total]
+    return [seconds for seconds, weight in known if weight >= OF_WEIGHT * total / models]
+
+
+def model_count(launches: Iterable[TrialLaunch]) -> int:
+    """How many models use launches."""
+    return max(len({use.model for launch in launches for use in launch.uses}), 1)
 
 
 def covering_s(launches_s: Iterable[float], build_s: float) -> float:

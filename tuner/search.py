@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from runtime.lowering.trials import TrialLaunch
 from runtime.peaks import NOT_MEASURED, MeasuredPeaks
 from tuner.build_ahead import BuildAheadUse
-from tuner.coverage import RETEST_SHARE, covering_s, model_weights, of_weight
+from tuner.coverage import RETEST_SHARE, covering_s, model_count, model_weights, of_weight
 from tuner.family import Family, TuningTask, timed_trial
 from tuner.family_scheduler import PROGRAM_S, Strategy, explore_families
 from tuner.floors import Floors
@@ -44,7 +44,7 @@ class SearchLevel:
     """How thorough a search is.
 
     Attributes:
-        minor: below this share of the models' time a launch gets no build of its own.
+        minor: below this share of a model's time a launch gets no build of its own.
         budget_s: device time for each model, unless the user says otherwise.
         stops_at_peak: whether a kernel is left whose launches are as fast as the device's peaks allow.
         patience: after so many turns a kernel is left that has saved nothing.
@@ -143,7 +143,7 @@ class _Search:
         relatives: Relatives,
         peaks: MeasuredPeaks,
     ) -> None:
-        self._launches = launches
+        self._launches, self._models = launches, model_count(launches)
         self._floors = Floors(peaks if level.stops_at_peak else NOT_MEASURED)
         self._expand, self._runner, self._level, self._observe = expand, runner, level, observe
         kernels = dict.fromkeys(launch.kernel.name for launch in launches)
@@ -161,7 +161,7 @@ class _Search:
         self._explore(tasks)
         self._learn_from_journal(own=True)
         self._weigh(tasks)
-        self._weight = sum(task.weight for task in tasks)
+        self._weight = sum(task.weight for task in tasks) / self._models
         self._runner.limit_s = self._runner.budget_s
         verdicts = self._retested(sorted(tasks, key=self._promised_ns, reverse=True))
         untimed = "the budget was spent before it was timed"
@@ -198,7 +198,7 @@ class _Search:
         times = [(self._runner.usual_ns(task.launch) / _NS_PER_S, task.weight) for task in tasks]
         timed = [(seconds, weight) for seconds, weight in times if math.isfinite(seconds)]
         builds = 1 if self._runner.builds_each_size else _SIZES_A_BUILD
-        needed_s = covering_s(of_weight(timed), (self._runner.build_s or PROGRAM_S) / builds)
+        needed_s = covering_s(of_weight(timed, self._models), (self._runner.build_s or PROGRAM_S) / builds)
         self.needed_s = max(self.needed_s, self._defaults_s + needed_s)
         self._runner.cover(self.needed_s)
 
@@ -234,7 +234,7 @@ class _Search:
     def _explore(self, tasks: Sequence[TuningTask]) -> None:
         """Searches the families until the budget is spent, less the part that is kept for the re-test."""
         level = self._level
-        minor_ns = level.minor * sum(task.weight for task in tasks)
+        minor_ns = level.minor * sum(task.weight for task in tasks) / self._models
         on_program = functools.partial(self._on_program, tasks, self._runner.spent_s)
         families = [self._family(group, minor_ns, on_program) for group in _by_kernel(tasks)]
         explored = self._done + sum(level.strategy.estimate(family) for family in families)

@@ -20,7 +20,7 @@ from runtime.lowering.options import Options
 from runtime.lowering.trials import TrialLaunch, TrialPlan, trial_plan
 from runtime.target import Target
 from tuner.build_ahead import BuildBeside, ProgramKey, TrialProgram
-from tuner.coverage import covering_s, model_weights, of_weight
+from tuner.coverage import covering_s, model_count, model_weights, of_weight
 from tuner.space import default_candidate
 from tuner.surroundings import Surroundings
 from tuner.trial import FATAL_STATUSES, Candidate, Trial, TrialStatus
@@ -228,7 +228,7 @@ class UnitTrials:
         seconds = [self.default_s[launch.key] for launch in self.launches]
         uses = [launch.uses for launch in self.launches]
         weights = model_weights(list(zip(seconds, uses, strict=True)))
-        return covering_s(of_weight(zip(seconds, weights, strict=True)), build_s)
+        return covering_s(of_weight(zip(seconds, weights, strict=True), model_count(self.launches)), build_s)
 
 
 def trials_on(opened: OpenUnit, models: Sequence[Prepared], target: Target, options: Options, name: str) -> UnitTrials:
