@@ -9,6 +9,7 @@ adbutils' client knows no server's refusal from a phone's, and no deadline but t
 import collections
 import contextlib
 import dataclasses
+import errno
 import importlib.util
 import os
 import re
@@ -23,7 +24,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from farm.config.adb_address import LOCAL, THIS_MACHINE, AdbAddress
-from runtime.errors import ConfigError, DeadlineError, DeviceError, DeviceLostError
+from runtime.errors import ConfigError, DeadlineError, DeviceError, DeviceLostError, FarmError, farm_error
 
 STANDARD_PORT = 5037
 START_S = 30.0
@@ -238,7 +239,10 @@ class AdbServer:
             received += chunk
         return bytes(received)
 
-    def _lost(self, error: OSError) -> DeviceLostError:
+    def _lost(self, error: OSError) -> FarmError:
+        """A server that went away; what this machine lacks is no fault of a phone."""
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return farm_error(error)
         return DeviceLostError(f"adb server on {self.place}: {error.strerror or error}")
 
 

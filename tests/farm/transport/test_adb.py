@@ -1,6 +1,7 @@
 """Phones over adb: the contract with shell protocol 2 and without, with a stock adb server; every way to lose one."""
 
 import contextlib
+import errno
 import itertools
 import os
 import socket
@@ -22,7 +23,7 @@ from farm.transport.adb_server import AdbDevice, AdbServer, find_adb, parse_devi
 from farm.transport.base import Transport
 from farm.units import lookup
 from farm.units.survey import list_entries
-from runtime.errors import ConfigError, DeviceError, DeviceLostError, JobError, ProcessEndedError
+from runtime.errors import ConfigError, DeviceError, DeviceLostError, FarmError, JobError, ProcessEndedError
 from tests.farm.transport.contract import DEADLINE_S, PosixContract, run_shell, wait_until_ended
 
 pytestmark = pytest.mark.slow
@@ -443,6 +444,16 @@ def test_another_program_on_the_port_is_an_error() -> None:
         with pytest.raises(DeviceError, match="is no adb server"):
             AdbServer(AdbAddress(port=server.server_address[1])).devices(time.monotonic() + 5)
         server.shutdown()
+
+
+def test_too_many_open_files_here_are_no_loss_of_a_phone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> socket.socket:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(socket, "create_connection", refused)
+    with pytest.raises(FarmError, match="Too many open files; `ulimit -n` says") as told:
+        AdbServer().devices(time.monotonic() + 5)
+    assert not isinstance(told.value, JobError)
 
 
 def test_a_file_that_grows_while_it_is_sent_is_cut_at_the_size_that_it_had() -> None:
