@@ -63,6 +63,7 @@ class Family:
         minor_ns: a task of less weight is timed only with programs that are already built.
         on_program: called after each program that was tried.
         floors: the least times of launches; without them nothing is known of what is left to save.
+        least_gain: the share of its time for which a launch leaves its default.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Family:
         minor_ns: float,
         on_program: Callback,
         floors: Floors | None = None,
+        least_gain: float = 0.0,
     ) -> None:
         self.tasks = sorted(tasks, key=lambda task: -task.weight)
         self.ranking = ranking
@@ -81,6 +83,7 @@ class Family:
         self._minor_ns = minor_ns
         self._on_program = on_program
         self._floors = floors or Floors()
+        self._least_gain = least_gain
 
     @property
     def time_ns(self) -> float:
@@ -89,9 +92,12 @@ class Family:
 
     @property
     def saved_ns(self) -> float:
-        """Time that the best candidates known save for certain: what the best of several may show by noise is none."""
-        noise = _NOISES * self._runner.noise
-        gains = (1.0 - self.ranking.best_over_default(task.key, task.default) - noise for task in self.tasks)
+        """Time that the best candidates known save for certain: what the best of several may show by noise is none.
+
+        Nor is what makes no launch leave its default.
+        """
+        least = max(_NOISES * self._runner.noise, self._least_gain)
+        gains = (1.0 - self.ranking.best_over_default(task.key, task.default) - least for task in self.tasks)
         return sum(task.weight * max(gain, 0.0) for task, gain in zip(self.tasks, gains, strict=True))
 
     @property

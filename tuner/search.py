@@ -268,7 +268,8 @@ class _Search:
 
     def _family(self, tasks: Sequence[TuningTask], minor_ns: float, on_program: Callable[[], None]) -> Family:
         ranking = self._rankings[tasks[0].launch.kernel.name]
-        return Family(tasks, self._runner, ranking, minor_ns, on_program, self._floors)
+        least_gain = self._level.retest.least_gain
+        return Family(tasks, self._runner, ranking, minor_ns, on_program, self._floors, least_gain)
 
     def _retested(self, tasks: Sequence[TuningTask]) -> dict[str, LaunchVerdict]:
         """Verdicts by tuning key: all tasks have their first look before those in doubt have a further one."""
