@@ -19,10 +19,10 @@ DEADLINE_S = 900
 CHECKS = {"OCLGRIND_DATA_RACES": "1", "OCLGRIND_NUM_THREADS": "1", "OCLGRIND_MAX_ERRORS": "10000"}
 
 
-def execute(folder: Path, memory: str, kernel: str, *fault: str) -> dict[str, Any]:
-    """The report of every launch of a kernel under Oclgrind; see `worker`."""
+def execute(folder: Path, memory: str, kernel: str, *fault: str, part: int = 0, parts: int = 1) -> dict[str, Any]:
+    """The report of every launch of a kernel under Oclgrind, or of a part of them; see `worker`."""
     require("oclgrind", "" if LIBRARY.exists() else f"no Oclgrind ({LIBRARY}); Debian: apt install oclgrind")
-    command = [sys.executable, "-m", "tests.oclgrind.worker", memory, kernel, *fault]
+    command = [sys.executable, "-m", "tests.oclgrind.worker", memory, kernel, str(part), str(parts), *fault]
     environment = os.environ | CHECKS
     environment |= {"OCLGRIND_LOG": str(folder / "log"), "OCL_ICD_FILENAMES": str(LIBRARY)}
     result = subprocess.run(

@@ -24,13 +24,23 @@ OF_TURN = [
     for kernel in param.values
     if (number + opencl.TURN) % 2 == 0 or opencl.is_exhaustive(kernel)
 ]
+PARTS = {"attention": 6}  # of kernels whose launches take minutes
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", OF_TURN)
-def test_nothing_is_found_in_any_variant(kernel: Kernel, tmp_path: Path) -> None:
-    report = execute(tmp_path, kernel.memory, kernel.name)
-    assert report["launches"] >= len(kernel.variants)
+@pytest.mark.parametrize(
+    ("kernel", "part"),
+    [
+        pytest.param(kernel, part, id=f"{param.id}-{part}")
+        for param in OF_TURN
+        for kernel in param.values
+        for part in range(PARTS.get(kernel.name, 1))
+    ],
+)
+def test_nothing_is_found_in_any_variant(kernel: Kernel, part: int, tmp_path: Path) -> None:
+    parts = PARTS.get(kernel.name, 1)
+    report = execute(tmp_path, kernel.memory, kernel.name, part=part, parts=parts)
+    assert report["launches"] >= len(kernel.variants) // parts
     assert not report["failures"], "\n".join(report["failures"][:20])
 
 

@@ -1,8 +1,9 @@
 """Executes every launch of one kernel on the driver that the environment names, here Oclgrind, and prints a report.
 
-    python -m tests.oclgrind.worker MEMORY KERNEL [VARIANT OLD NEW]
+    python -m tests.oclgrind.worker MEMORY KERNEL PART PARTS [VARIANT OLD NEW]
 
-The last three plant a fault: only that variant is executed, and in its source the text NEW stands in the place of OLD.
+Of PARTS of the launches it takes the one with the number PART, from 0. The last three plant a fault: only that variant
+is executed, and in its source the text NEW stands in the place of OLD.
 """
 
 import json
@@ -38,13 +39,13 @@ def plant(kernel: Kernel, old: str, new: str) -> None:
         module.program_source = lambda _: faulty
 
 
-def main(memory: str, name: str, variant: str = "", *fault: str) -> None:
+def main(memory: str, name: str, part: str, parts: str, variant: str = "", *fault: str) -> None:
     """Prints the number of launches and what failed, as JSON."""
     kernel, log = find(memory, name), Path(os.environ["OCLGRIND_LOG"])
     log.touch()
     if fault:
         plant(kernel, *fault)
-    wanted = [launch for launch in launches(kernel) if variant in ("", launch.variant.name)]
+    wanted = [launch for launch in launches(kernel) if variant in ("", launch.variant.name)][int(part) :: int(parts)]
     failed = []
     for launch in wanted:
         where = f"{name} ({memory}), {launch.variant.name}, {launch.label}"
