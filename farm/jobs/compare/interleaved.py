@@ -291,9 +291,10 @@ def first_rounds(opened: OpenUnit, inputs: Mapping[str, Array]) -> tuple[float, 
     """
     opened.write_inputs(inputs)
     very_first_ms = opened.first_round().very_first_ms
-    round_ms = opened.first_round().wall_ns[0] / NS_PER_MS
-    others = range(2) if warmup_rounds(round_ms) else ()
-    return very_first_ms, min(round_ms, *(opened.first_round().wall_ns[0] / NS_PER_MS for _ in others), math.inf)
+    rounds_ms = [opened.first_round().wall_ns[0] / NS_PER_MS]
+    if warmup_rounds(rounds_ms[0]):
+        rounds_ms += [opened.first_round().wall_ns[0] / NS_PER_MS for _ in range(2)]
+    return very_first_ms, min(rounds_ms)
 
 
 def warmup_rounds(round_ms: float) -> int:

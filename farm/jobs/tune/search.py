@@ -361,12 +361,8 @@ def _led(
     wanted_s = needed_budget_s(needed_s, trials.round_s, options.selects, _turn_s(opened, group, trials)) / len(group)
     needs_s = wanted_s if options.budget_s is not None and wanted_s > options.budget_s else None
     untried = (
-        ""
-        if not outcome.budget_spent
-        else (
-            f"the budget of {budget_s:g} s was spent before any candidate was tried: building and running the defaults "
-            f"takes {trials.prepare_s:.2g} s here, a round {trials.round_s:.2g} s"
-        )
+        f"the budget of {budget_s:g} s was spent before any candidate was tried: building and running the defaults "
+        f"takes {trials.prepare_s:.2g} s here, a round {trials.round_s:.2g} s"
     )
     if needs_s:
         opened.progress.stage(f"ten trials of each launch of weight would take --budget {needs_s:g} here")
@@ -374,10 +370,11 @@ def _led(
         opened.progress.stage(f"{outcome.states}; each candidate was compared with the default in the same state")
     if outcome.built_ahead:
         opened.progress.stage(str(outcome.built_ahead))
+    is_short = options.tries and outcome.budget_spent
     found = [_with_verdicts(tuned, outcome, trials) for tuned in group]
     return [
         dataclasses.replace(
-            tuned, untried=untried if options.tries and tuned.verdicts and not tuned.tried else "", needed_s=needs_s
+            tuned, untried=untried if is_short and tuned.verdicts and not tuned.tried else "", needed_s=needs_s
         )
         for tuned in found
     ]

@@ -226,8 +226,7 @@ class UnitTrials:
         """About how long ten trials of each launch of weight take, if a program takes as long as those of the plan."""
         build_s = max(self.prepare_s - self.round_s, 0.0) / max(len(self.launches), 1)
         seconds = [self.default_s[launch.key] for launch in self.launches]
-        uses = [launch.uses for launch in self.launches]
-        weights = model_weights(list(zip(seconds, uses, strict=True)))
+        weights = model_weights([(self.default_s[launch.key], launch.uses) for launch in self.launches])
         return covering_s(of_weight(zip(seconds, weights, strict=True), model_count(self.launches)), build_s)
 
 
