@@ -87,10 +87,13 @@ class _ScheduledFamily:
     @property
     def is_hopeless(self) -> bool:
         """Returns whether the first rungs have shown nothing to save, or the last ones nothing more."""
-        has_saved = self.family.saved_ns >= _SIGN * self._default_ns
         is_exhausted = self._rungs_since_gain >= _LATER * self._patience
-        is_hopeless = is_exhausted or (self._explored >= self._patience and not has_saved)
+        is_hopeless = is_exhausted or (self._explored >= self._patience and not self._has_saved)
         return is_hopeless and self.family.runs_by_default
+
+    @property
+    def _has_saved(self) -> bool:
+        return self.family.saved_ns >= _SIGN * self._default_ns
 
     @property
     def _savable_ns(self) -> float:
@@ -109,6 +112,8 @@ class _ScheduledFamily:
         if next(self._rungs, self) is self:
             return False
         self._explored += 1
+        if self._explored >= self._patience and self._has_saved:
+            self.family.confirm()
         gain_ns = before_ns - self.family.time_ns
         if gain_ns >= _LEAST_GAIN * before_ns:
             self._rungs_since_gain = 0

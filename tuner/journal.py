@@ -86,6 +86,7 @@ class Journal:
         self._provenance = provenance or {}
         self._fresh = fresh
         self._trials: dict[TrialKey, Trial] = {}
+        self._retests: dict[TrialKey, Trial] = {}  # the last good one
         self._fatal: dict[tuple[str, str], set[tuple[int, ...]]] = {}
         self._file: BinaryIO | None = None
         self._unsynced = 0
@@ -114,10 +115,11 @@ class Journal:
             self._file.close()
             self._file = None
 
-    def find(self, kernel: str, key: str, candidate: Candidate) -> Trial | None:
-        """The remembered trial of a launch (kernel and tuning key) with a candidate."""
+    def find(self, kernel: str, key: str, candidate: Candidate, retest: bool = False) -> Trial | None:
+        """The remembered trial of a launch (kernel and tuning key) with a candidate, or its last good re-test."""
         self._follow()
-        return self._trials.get((kernel, key, candidate.variant.name, candidate.local_size))
+        trials = self._retests if retest else self._trials
+        return trials.get((kernel, key, candidate.variant.name, candidate.local_size))
 
     def of_kernel(self, kernel: str) -> Iterator[tuple[str, str, tuple[int, ...], Trial]]:
         """All trials of a kernel: tuning key, variant name, local size, trial."""
@@ -136,7 +138,7 @@ class Journal:
         return candidate.local_size in sizes or len(sizes) > 1
 
     def add(self, kernel: str, key: str, candidate: Candidate, trial: Trial, retest: bool = False) -> None:
-        """Remembers a trial and appends it to the file; a good trial of a re-test is only appended.
+        """Remembers a trial and appends it to the file; a good trial of a re-test takes the place of no other.
 
         Raises ConfigError when the file cannot be written.
         """
@@ -174,9 +176,10 @@ class Journal:
     def _remember(self, record: dict[str, Any], is_own: bool = True) -> None:
         local = tuple(record["local"])
         trial = _from_json(record)
-        if record.get("retest") and trial.status == TrialStatus.OK:
-            return
         key = (record["kernel"], record["key"], record["variant"], local)
+        if record.get("retest") and trial.status == TrialStatus.OK:
+            self._retests[key] = trial
+            return
         self._trials[key] = trial if is_own else self._trials.get(key, trial)
         if trial.status in FATAL_STATUSES:
             self._fatal.setdefault((record["kernel"], record["variant"]), set()).add(local)

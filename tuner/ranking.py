@@ -43,16 +43,16 @@ class Ranking:
         self._failed: dict[str, set[Candidate]] = defaultdict(set)
 
     def observe(self, key: str, candidate: Candidate, ns: float) -> None:
-        """Adds a launch's time with a candidate; an infinite one is a failure."""
+        """Adds a launch's time with a candidate, which replaces one before; an infinite one is a failure."""
         if not math.isfinite(ns):
             self._failed[key].add(candidate)
             return
         if self._relatives:
             self._relatives.observe(key, candidate.variant, ns)
-        log_ns = math.log(ns)
-        self._log_ns[key][candidate] = log_ns
-        group = (key, candidate.variant)
-        self._best[group] = min(log_ns, self._best.get(group, math.inf))
+        times = self._log_ns[key]
+        times[candidate] = math.log(ns)
+        alike = (log_ns for each, log_ns in times.items() if each.variant == candidate.variant)
+        self._best[key, candidate.variant] = min(alike)
 
     def tried(self, key: str, candidate: Candidate) -> bool:
         """Whether this launch was measured with this candidate, whether it succeeded or failed."""

@@ -96,17 +96,19 @@ class TrialRunner:
         reps: int,
         fresh: bool = False,
         upcoming: Iterable[TrialProgram] = (),
+        again: bool = False,
     ) -> Trial:
         """Returns the journal's trial if there is one and no `fresh` one is asked for; else measures on a unit.
 
+        `again` asks for a second trial, of those that the journal has as re-tests.
         `upcoming` are programs that later trials are likely to need, the next first; the unit may build one meanwhile.
         Raises BudgetSpent instead of measuring beyond `limit_s`.
         """
-        trial = None if fresh else self._journal.find(launch.kernel.name, launch.key, candidate)
+        trial = None if fresh else self._journal.find(launch.kernel.name, launch.key, candidate, retest=again)
         if trial is None and self._journal.is_fatal(launch.kernel.name, candidate):
             trial = Trial(TrialStatus.CRASH, reason="took the runtime down before")
         if trial is None:
-            trial = self._new_trial(launch, candidate, reps, fresh, upcoming)
+            trial = self._new_trial(launch, candidate, reps, fresh or again, upcoming)
         self._learn(launch, candidate, trial)
         return trial
 

@@ -46,6 +46,7 @@ IMAGES = "images"  # of the first driver
 UNITS = (*DRIVERS, IMAGES, "phone", "board", *PLAYED)
 # A source has one kind of unit a day.
 IN_TURNS = [(source, unit) for number, source in enumerate(SOURCES) for unit in opencl.turn(number, UNITS)]
+OF_ONNX, OF_FRAMEWORKS = ([each for each in IN_TURNS if (each[0] in FORMS) == onnx] for onnx in (True, False))
 
 
 @pytest.fixture
@@ -86,8 +87,21 @@ def deployment_of(source: str, kind: str, folder: Path, request: pytest.FixtureR
     return path
 
 
-@pytest.mark.parametrize(("source", "kind"), IN_TURNS)
-def test_a_quantised_model_of_each_source_is_right(
+@pytest.mark.parametrize(("source", "kind"), OF_ONNX)
+def test_a_quantised_model_of_onnx_is_right(
+    source: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    _check_quantised(source, kind, tmp_path, monkeypatch, request)
+
+
+@pytest.mark.parametrize(("source", "kind"), OF_FRAMEWORKS)
+def test_a_quantised_model_of_each_framework_is_right(
+    source: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    _check_quantised(source, kind, tmp_path, monkeypatch, request)
+
+
+def _check_quantised(
     source: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     path = deployment_of(source, kind, tmp_path, request)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from farm.config import inventory
 from farm.config.inventory import Unit
@@ -37,8 +38,11 @@ def board() -> Board:
 
 
 @pytest.fixture
-def listed(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unit:
-    """The board in the devices.yml of a new working folder; a home folder knows its host key and nothing else."""
+def listed(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Unit]:
+    """The board in the devices.yml of a new working folder; a home folder knows its host key and nothing else.
+
+    One test at a time has it, of however many runs of pytest.
+    """
     known_hosts = tmp_path / "home" / ".ssh" / "known_hosts"
     known_hosts.parent.mkdir(parents=True, mode=0o700)
     shutil.copy(board.known_hosts, known_hosts)
@@ -47,7 +51,8 @@ def listed(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Uni
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.chdir(tmp_path)
     (found,) = inventory.load_inventory().units
-    return found
+    with FileLock(board.folder / "tests.lock"):
+        yield found
 
 
 @pytest.fixture

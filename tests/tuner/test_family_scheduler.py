@@ -40,7 +40,13 @@ class FakeFamily:
         self.least_ns, self.runs_by_default = least_ns, True
         self.name, self.time_ns, self.tasks, self.build_s = name, time_ns, ["task"], 0.0
         self._runner, self._rungs, self._variants = runner, rungs, variants
-        self.saved_ns = 0.0
+        self.saved_ns = self.imagined_ns = 0.0
+
+    def confirm(self) -> None:
+        """A second look shows that some of what was saved was luck."""
+        self.time_ns += self.imagined_ns
+        self.saved_ns -= self.imagined_ns
+        self.imagined_ns = 0.0
 
     def variants(self, task: str) -> list[int]:
         return list(range(self._variants))
@@ -133,6 +139,15 @@ def test_a_family_that_was_left_has_the_time_that_no_other_needs() -> None:
     assert explored.count("left") == 4 and explored[-3:] == ["left"] * 3
 
 
+def test_a_family_is_left_whose_savings_were_luck() -> None:
+    runner = new_runner()
+    lucky = FakeFamily(runner, "lucky", 100.0, [(9.0, 1.0)] * 3)
+    lucky.imagined_ns = 8.0
+    assert order(runner, lucky, patience=1) == ["lucky"]
+    lucky.imagined_ns = 8.0
+    assert len(order(runner, lucky)) == 4, "without patience to lose nothing is looked at twice"
+
+
 def test_a_family_is_left_whose_rungs_have_ceased_to_save() -> None:
     for patience, count in ((1, 5), (math.inf, 10)):
         runner = new_runner()
@@ -157,7 +172,7 @@ def programs_tried(noise: float) -> int:
 
 @pytest.mark.slow
 def test_what_seems_faster_by_noise_alone_keeps_no_search_going() -> None:
-    assert programs_tried(0.03) < 2 * programs_tried(0.0)
+    assert max(programs_tried(0.03), programs_tried(0.06)) < 2 * programs_tried(0.0)
 
 
 MAC_NS = 1e-3  # at 1e9 multiply-adds per ms

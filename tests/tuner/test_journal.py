@@ -112,6 +112,7 @@ def test_good_retest_trials_are_written_but_measured_again(tmp_path: Path) -> No
     with Journal(path, "f") as journal:
         assert journal.find("conv", "key", ONE) == OK
         assert journal.find("conv", "key", TWO) == Trial(TrialStatus.WRONG, (7.0,))
+        assert journal.find("conv", "key", ONE, retest=True) == Trial(TrialStatus.OK, (7.0,))
 
 
 def test_a_killed_process_loses_no_trial(tmp_path: Path) -> None:
