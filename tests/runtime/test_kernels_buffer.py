@@ -6,6 +6,7 @@ only half arithmetic has run where a driver has it. FARM_EXHAUSTIVE=1 runs every
 precision.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -203,6 +204,21 @@ def test_work_groups_are_small_where_that_costs_no_build_or_cores_had_none(
     dims = {"pixels": pixels, "in_c": 64, "out_c": 128}
     chosen = kernel.default_variant(dims, unit)
     assert chosen and kernel.local_size and kernel.local_size(dims, chosen, unit) == size
+
+
+@pytest.mark.parametrize("name", ["winograd_input", "winograd_output", "pool"])
+def test_layers_of_any_shape_share_what_pocl_builds(name: str) -> None:
+    (kernel,) = (kernel for kernel in KERNELS if kernel.name == name)
+    assert kernel.local_size
+    chosen, sides = kernel.variants[-1], [7, 14, 28, 56, 112]
+    sizes: dict[str, set[tuple[int, ...]]] = {"pocl-3.1": set(), "cpu": set()}
+    for channels, side in itertools.product([32, 64, 128, 512], sides):
+        dims = dict.fromkeys(kernel.ints, 1)
+        dims |= dict.fromkeys(("in_c", "out_c", "channels"), channels)
+        dims |= dict.fromkeys(("tiles_h", "tiles_w", "out_h", "out_w"), side)
+        for family, seen in sizes.items():
+            seen.add(kernel.local_size(dims, chosen, Target("host", "host", gpu_family=family, compute_units=2)))
+    assert len(sizes["pocl-3.1"]) <= 2 < len(sizes["cpu"])
 
 
 @pytest.mark.parametrize(

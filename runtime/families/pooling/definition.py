@@ -54,7 +54,15 @@ COMPUTE: Mapping[str, Compute] = {"MaxPool": _max_pool, "AveragePool": _average_
 _POOL = f"batch in_h in_w channels out_h out_w {WINDOW} count_include_pad:0-1"
 BUFFER_KERNELS = (
     buffer_kernel(
-        "pool", "Pooling", "x:view y:view", _POOL, image_shapes, window_work_items, variants=VARIANTS, defaults=DEFAULTS
+        "pool",
+        "Pooling",
+        "x:view y:view",
+        _POOL,
+        image_shapes,
+        window_work_items,
+        variants=VARIANTS,
+        defaults=DEFAULTS,
+        pocl_local=(4, 4, 1),
     ),
     buffer_kernel(
         "pool_bytes",

@@ -63,6 +63,7 @@ def buffer_kernel(
     macs: Callable[[Dims], int] = no_macs,
     packed: bool = False,
     cpu_local: WorkItems = (),
+    pocl_local: WorkItems = (),
     row_axis: int | None = None,
     local: Callable[[WorkItems, Variant, Target], WorkItems] | None = None,
     tunable: bool = True,
@@ -76,8 +77,8 @@ def buffer_kernel(
     `tensors` are blank-separated `name:form`, `ints` what `ranged_ints` reads, `floats` names. The source is
     `<source or name>.buffer.cl`. `packed`: the weights lie in blocks of PACK (if not given: BLOCK) rows. `cpu_local`:
     default local size on a CPU, the same for all launches that give its cores enough to do, since PoCL compiles a
-    kernel once for each; `row_axis`: along it the pixels of the output lie, which a driver that compiles a kernel once
-    for all (families `cpu`) then shares among the cores.
+    kernel once for each; `pocl_local`: the same on PoCL alone; `row_axis`: along it the pixels of the output lie, which
+    a driver that compiles a kernel once for all (families `cpu`) then shares among the cores.
     `local`: default local size of work items and a variant, where it is not `default_buffer_local_size`.
     """
     forms = (argument.split(":") for argument in tensors.split())
@@ -100,7 +101,7 @@ def buffer_kernel(
         local_size=lambda dims, chosen, target: (
             local(work_items(dims, chosen), chosen, target)
             if local
-            else local_size_of(work_items(dims, chosen), cpu_local, target, row_axis)
+            else local_size_of(work_items(dims, chosen), cpu_local, target, row_axis, pocl_local)
         ),
         block=(lambda chosen: chosen.get("PACK", chosen["BLOCK"])) if packed else None,
         macs=macs,
@@ -121,11 +122,15 @@ def _compiler_aborts(chosen: Variant, target: Target) -> str:
     return ""
 
 
-def local_size_of(grid: WorkItems, cpu_local: WorkItems, target: Target, row_axis: int | None = None) -> WorkItems:
+def local_size_of(
+    grid: WorkItems, cpu_local: WorkItems, target: Target, row_axis: int | None = None, pocl_local: WorkItems = ()
+) -> WorkItems:
     """The default local size of work items; the other arguments are those of `buffer_kernel`."""
+    is_pocl = wider_family(target.gpu_family) == "pocl"
+    cpu_local = cpu_local or (pocl_local if is_pocl else ())
     if not cpu_local or not runs_on_cpu(target.gpu_family):
         return default_buffer_local_size(grid, target)
-    if wider_family(target.gpu_family) != "pocl":
+    if not is_pocl:
         shared = None if row_axis is None else _shared_axis(grid, row_axis, target.compute_units)
         if shared is not None:
             return _shared_along(grid, shared, target)
