@@ -154,6 +154,14 @@ def runs_on_cpu(family: str) -> bool:
     return wider_family(family) in ("cpu", "pocl")
 
 
+def shares_an_axis(family: str) -> bool:
+    """Whether cores get shares of the axis that has most work groups, as Intel's driver for CPUs gives them.
+
+    PoCL's threads take groups from a pile.
+    """
+    return wider_family(family) == "cpu"
+
+
 def remembers_programs(family: str) -> bool:
     """Whether the driver keeps what it builds on disk, and compiles it once more to give it away."""
     return wider_family(family) == "pocl"

@@ -13,13 +13,12 @@ from collections.abc import Mapping, Sequence
 
 from runtime.kernels.spec import Variant, ceil_div, within_local_limit
 from runtime.lowering.trials import TrialLaunch
-from runtime.target import Target, wider_family
+from runtime.target import Target, shares_an_axis
 from tuner.trial import DRIVERS_CHOICE, Candidate, LocalSize
 
 _MOST_WASTE = 2.0  # work items launched, to those needed
 _GROUPS_A_UNIT = 4  # work groups that keep a compute unit busy to the end
 _DRIVERS_CHOICE = 0.3  # guessed cost: a driver knows the device, not the kernel, and PoCL builds for each launch anew
-_SHARES_AN_AXIS = "cpu"  # the family of drivers, such as Intel's, that share the axis of most groups among cores
 _LATER_VARIANT = 0.02  # guessed cost of each place in the kernel table behind the default
 
 
@@ -37,7 +36,7 @@ def candidate_costs(launch: TrialLaunch, target: Target, preferred_multiple: int
         costs |= _size_costs(items, allowed, preferred_multiple)
         if launch.kernel.local_size:
             usual = three_dimensional(launch.kernel.local_size(launch.dims, variant, target))
-            costs = _shared_alike(costs, items, usual) if wider_family(target.gpu_family) == _SHARES_AN_AXIS else costs
+            costs = _shared_alike(costs, items, usual) if shares_an_axis(target.gpu_family) else costs
             costs[usual] = 0.0
         all_costs |= {Candidate(variant, size): cost + _LATER_VARIANT * order for size, cost in costs.items()}
     return all_costs | {default_candidate(launch): 0.0}

@@ -22,7 +22,7 @@ from runtime.kernels.spec import (
     no_macs,
     ranged_ints,
 )
-from runtime.target import Target, runs_on_cpu, wider_family
+from runtime.target import Target, runs_on_cpu, shares_an_axis
 
 # Tensor argument -> its shape without gaps: (pixels, channels) of a view, (elements,) of a flat tensor, table or plain
 # weights, (groups, rows, cols) of weights that the variant packs in blocks of rows.
@@ -126,14 +126,14 @@ def local_size_of(
     grid: WorkItems, cpu_local: WorkItems, target: Target, row_axis: int | None = None, pocl_local: WorkItems = ()
 ) -> WorkItems:
     """The default local size of work items; the other arguments are those of `buffer_kernel`."""
-    is_pocl = wider_family(target.gpu_family) == "pocl"
-    cpu_local = cpu_local or (pocl_local if is_pocl else ())
+    shared = shares_an_axis(target.gpu_family)
+    cpu_local = cpu_local or (() if shared else pocl_local)
     if not cpu_local or not runs_on_cpu(target.gpu_family):
         return default_buffer_local_size(grid, target)
-    if not is_pocl:
-        shared = None if row_axis is None else _shared_axis(grid, row_axis, target.compute_units)
-        if shared is not None:
-            return _shared_along(grid, shared, target)
+    if shared:
+        axis = None if row_axis is None else _shared_axis(grid, row_axis, target.compute_units)
+        if axis is not None:
+            return _shared_along(grid, axis, target)
         return _with_groups_for_all(grid, cpu_local, _GROUPS_A_CORE * target.compute_units)
     enough = 1 if target.compute_units == 1 else _POCL_GROUPS_A_CORE * target.compute_units
     return cpu_local if _groups(grid, cpu_local) >= enough else (1, *cpu_local[1:])  # two, since it builds for each
