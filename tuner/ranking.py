@@ -44,15 +44,18 @@ class Ranking:
 
     def observe(self, key: str, candidate: Candidate, ns: float) -> None:
         """Adds a launch's time with a candidate, which replaces one before; an infinite one is a failure."""
-        if not math.isfinite(ns):
-            self._failed[key].add(candidate)
-            return
-        if self._relatives:
-            self._relatives.observe(key, candidate.variant, ns)
         times = self._log_ns[key]
-        times[candidate] = math.log(ns)
-        alike = (log_ns for each, log_ns in times.items() if each.variant == candidate.variant)
-        self._best[key, candidate.variant] = min(alike)
+        if math.isfinite(ns):
+            times[candidate] = math.log(ns)
+            if self._relatives:
+                self._relatives.observe(key, candidate.variant, ns)
+        else:
+            self._failed[key].add(candidate)
+            times.pop(candidate, None)
+        alike = [log_ns for each, log_ns in times.items() if each.variant == candidate.variant]
+        self._best.pop((key, candidate.variant), None)
+        if alike:
+            self._best[key, candidate.variant] = min(alike)
 
     def tried(self, key: str, candidate: Candidate) -> bool:
         """Whether this launch was measured with this candidate, whether it succeeded or failed."""

@@ -31,6 +31,18 @@ def test_best_and_gap() -> None:
     assert ranking.best_ns("b") == math.inf
 
 
+def test_a_later_time_replaces_an_earlier_one_and_a_failure_both() -> None:
+    ranking = Ranking()
+    for candidate, ns in ((at(SLOW), 200.0), (at(FAST), 100.0), (at(FAST, 4), 150.0), (at(FAST), 180.0)):
+        ranking.observe("a", candidate, ns)
+    assert ranking.best("a", 3) == [at(FAST, 4), at(FAST), at(SLOW)]
+    assert ranking.variant_penalty("a", SLOW) == pytest.approx(math.log(200 / 150))
+    ranking.observe("a", at(FAST, 4), math.inf)
+    ranking.observe("a", at(FAST), math.inf)
+    assert ranking.best("a", 3) == [at(SLOW)] and ranking.tried_count("a") == 3
+    assert (ranking.variant_penalty("a", FAST) or 0.0) > math.log(10)
+
+
 def test_a_variants_penalty_comes_from_other_launches_until_it_is_measured() -> None:
     ranking = Ranking()
     for key in ("a", "b"):
