@@ -9,6 +9,8 @@ from farm.rows.core_waits import busy_text, highest_share, is_mostly_waiting, me
 from farm.rows.nightly_block import Block
 from farm.rows.record import Figure, Record
 
+NO_EARLIER = "there is no bundle of an earlier night to compare with"  # why there is no duet in a first night
+
 
 class SoftwareVerdict(enum.StrEnum):
     """What a duet says of tonight's software; `NONE` where none was made."""

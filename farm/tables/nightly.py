@@ -6,7 +6,7 @@ from farm.config.inventory import Unit
 from farm.decision.judgement import Judgement, Verdict
 from farm.nightly.night import CaseReport, Night, SeriesReport
 from farm.nightly.words import by_cause
-from farm.rows.duet import DuetFigures
+from farm.rows.duet import NO_EARLIER, DuetFigures
 from farm.rows.nightly import NightlyRow
 from farm.rows.series import Case, Metric
 from farm.tables.table import Table, milliseconds
@@ -55,14 +55,16 @@ def _told_table(title: str, reports: Sequence[SeriesReport]) -> list[Table]:
 
 
 def _duet_table(night: Night) -> list[Table]:
-    """The duets, and what they cost; none where no case has one, or is to be told why not.
+    """The duets, and what they cost; none where no case has one, or is to be told why not, nor in a first night.
 
     Where the software is the same bytes as before there is no pair: the verdict says that already.
     """
     rows = [row for row in night.rows if row.duet and row.duet.is_told and not row.duet.identical]
+    if all(row.duet and row.duet.fallback == NO_EARLIER for row in rows):
+        return []
     share = "" if night.duet_share is None else f" of the blocks' time: {100 * night.duet_share:.1f} %"
     columns = ("Unit", "Model", "Runtime", "Setting", "Against run", "Pairs", "Ratio", "95 % interval", "Software")
-    return [Table(f"Duets, {night.duet_s:.1f} s{share}", columns, list(map(_duet_cells, rows)), LEFT)] if rows else []
+    return [Table(f"Duets, {night.duet_s:.1f} s{share}", columns, list(map(_duet_cells, rows)), LEFT)]
 
 
 def _duet_cells(row: NightlyRow) -> list[str]:

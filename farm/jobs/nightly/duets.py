@@ -30,7 +30,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.nightly.bundles import Inputs, NightBundles, changed_facts, duet_entry, leave_bundle
 from farm.jobs.nightly.case import Software
 from farm.rows.bundle import BundleManifest
-from farm.rows.duet import DuetFigures, DuetPair, SoftwareVerdict
+from farm.rows.duet import NO_EARLIER, DuetFigures, DuetPair, SoftwareVerdict
 from farm.rows.series import Case
 from farm.store.bundle_archive import BundleArchive, LostBundleError
 from farm.units.system_facts import read_system
@@ -81,7 +81,7 @@ def plans_of(bundles: NightBundles, cases: Mapping[Case, Judgement], busy_s: flo
 def without_duet(bundles: NightBundles, case: Case) -> DuetFigures:
     """What the row of a case says that no duet was made of."""
     if scheduled_against(bundles.past(case)) is None:
-        return DuetFigures(fallback="there is no bundle of an earlier night to compare with")
+        return DuetFigures(fallback=NO_EARLIER)
     return DuetFigures()
 
 

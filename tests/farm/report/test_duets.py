@@ -11,7 +11,7 @@ from farm.decision.judgement import Judgement, Verdict
 from farm.nightly.night import CaseReport, Night
 from farm.nightly.notification import verdict_members
 from farm.report.write import write_reports
-from farm.rows.duet import DuetFigures, DuetPair, SoftwareVerdict
+from farm.rows.duet import NO_EARLIER, DuetFigures, DuetPair, SoftwareVerdict
 from farm.rows.series import Metric
 from farm.tables.nightly import night_tables
 from tests.farm.report.nights import night as made_night
@@ -70,11 +70,15 @@ def test_the_terminal_shows_duets_with_their_share(night: Night) -> None:
     assert same[4:] == ["7", "6", "1.001", "0.995 to 1.007", "same"] and lost[-1] == f"not asked: {LOST}"
 
 
-def test_the_same_bytes_need_no_pair_and_no_table(night: Night) -> None:
-    same = DuetFigures(against=7, suspected=True, verdict=SoftwareVerdict.SAME, identical=True)
-    cases = [with_figures(case, same) for case in night.devices[0].cases]
+IDENTICAL = DuetFigures(against=7, suspected=True, verdict=SoftwareVerdict.SAME, identical=True)
+
+
+@pytest.mark.parametrize("figures", [IDENTICAL, DuetFigures(fallback=NO_EARLIER)])
+def test_the_same_bytes_and_a_first_night_need_no_pair_and_no_table(night: Night, figures: DuetFigures) -> None:
+    cases = [with_figures(case, figures) for case in night.devices[0].cases]
     alike = dataclasses.replace(night, devices=[dataclasses.replace(night.devices[0], cases=cases)])
-    assert alike.duets and not any(table.title.startswith("Duets") for table in night_tables(alike))
+    assert [row.duet for row in alike.rows] == [figures] * len(cases)
+    assert not any(table.title.startswith("Duets") for table in night_tables(alike))
 
 
 def test_the_verdict_names_environment_changes_and_what_duets_took(night: Night) -> None:
