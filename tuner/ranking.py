@@ -44,18 +44,24 @@ class Ranking:
 
     def observe(self, key: str, candidate: Candidate, ns: float) -> None:
         """Adds a launch's time with a candidate, which replaces one before; an infinite one is a failure."""
-        times = self._log_ns[key]
-        if math.isfinite(ns):
-            times[candidate] = math.log(ns)
-            if self._relatives:
-                self._relatives.observe(key, candidate.variant, ns)
-        else:
+        self._forget(key, candidate)
+        if not math.isfinite(ns):
             self._failed[key].add(candidate)
-            times.pop(candidate, None)
-        alike = [log_ns for each, log_ns in times.items() if each.variant == candidate.variant]
-        self._best.pop((key, candidate.variant), None)
-        if alike:
-            self._best[key, candidate.variant] = min(alike)
+            return
+        if self._relatives:
+            self._relatives.observe(key, candidate.variant, ns)
+        log_ns = math.log(ns)
+        self._log_ns[key][candidate] = log_ns
+        group = (key, candidate.variant)
+        self._best[group] = min(log_ns, self._best.get(group, math.inf))
+
+    def _forget(self, key: str, candidate: Candidate) -> None:
+        """Drops a time, and what was the best of its variant by it."""
+        times = self._log_ns.get(key, {})
+        if candidate in times:
+            del times[candidate], self._best[key, candidate.variant]
+            if alike := [log_ns for each, log_ns in times.items() if each.variant == candidate.variant]:
+                self._best[key, candidate.variant] = min(alike)
 
     def tried(self, key: str, candidate: Candidate) -> bool:
         """Whether this launch was measured with this candidate, whether it succeeded or failed."""
