@@ -85,6 +85,12 @@ class MeasuredPeaks:
         }
         return least | {PeakFigure.LAUNCH_MS: self.figures.get(PeakFigure.LAUNCH_MS, math.inf)}
 
+    @property
+    def image_slowdown(self) -> float:
+        """How many times as long as through a buffer it takes to move a byte through an image; 1 where not known."""
+        through = [self.figures.get(each) for each in (PeakFigure.BUFFER_BYTES, PeakFigure.IMAGE_BYTES)]
+        return through[0] / through[1] if through[0] and through[1] else 1.0
+
     def without(self, figure: PeakFigure) -> MeasuredPeaks:
         """The same without a figure."""
         return MeasuredPeaks({each: value for each, value in self.figures.items() if each != figure})

@@ -123,9 +123,14 @@ class Session:
 
     def run(self, rounds: int, deadline_s: float, warmup: int | None = None, profile: bool = False) -> RunAnswer:
         """Runs the loaded plan; with `profile` the time of each step is measured too."""
-        return _of(
-            RunAnswer, self.command("run", rounds=rounds, warmup=warmup, profile=profile or None, deadline_s=deadline_s)
-        )
+        return self.running(rounds, deadline_s, warmup, profile)()
+
+    def running(
+        self, rounds: int, deadline_s: float, warmup: int | None = None, profile: bool = False
+    ) -> Callable[[], RunAnswer]:
+        """Begins to run the loaded plan as `run` does, and returns what waits for it."""
+        answered = self.sent("run", rounds=rounds, warmup=warmup, profile=profile or None, deadline_s=deadline_s)
+        return lambda: _of(RunAnswer, answered())
 
     def trial(self, deadline_s: float, **values: object) -> TrialAnswer:
         """Times one step of the loaded plan; the values are the words of the command (docs/farmrt.md)."""

@@ -72,8 +72,8 @@ def needed_in_cheapest(
     measured: Mapping[str, float],
     bound: LaunchCosts,
     memory: MemoryGoal = CHEAPEST,
-) -> tuple[Precisions, list[NeededLaunch]]:
-    """For which precisions the cheapest of all choices may be, and the launches to measure for it.
+) -> tuple[Precisions, BoundedChoice]:
+    """For which precisions the cheapest of all choices may be, and that choice with the launches to measure for it.
 
     First come plans of one precision, until it is known which of them is the cheapest: what is measured for these
     counts for the mixed ones too, and if the time ends, then with an answer. None is left where the cheapest choice of
@@ -91,7 +91,7 @@ def needed_in_cheapest(
     if not found:
         raise problems[0]
     best = _least(found)
-    return best, found[best].needed
+    return best, found[best]
 
 
 def _least(found: Mapping[Precisions, BoundedChoice]) -> Precisions:

@@ -85,6 +85,21 @@ def chance_of_pairs(candidate: Sequence[float], default: Sequence[float]) -> flo
     return float(special.stdtr(len(logs) - 1, logs.mean() / error))
 
 
+def chance_of_gain(ratios: Sequence[float], left: int, value: float, high: float, confidence: float = 0.95) -> float:
+    """How likely the ratios of pairs and `left` further ones like them will average `value` or less, and surely `high`.
+
+    Surely: their interval ends below it. The logs count as normally distributed, their mean and spread as unknown.
+    """
+    from scipy import special  # takes long to import, for most commands in vain
+
+    logs, known = np.log(np.asarray(ratios, float)), len(ratios)
+    every, spread = known + left, logs.std(ddof=1)
+    margin = special.stdtrit(every - 1, (1.0 + confidence) / 2.0) * spread / np.sqrt(every)
+    above = logs.mean() - min(np.log(value), np.log(high) - margin)
+    error = spread * np.sqrt(left / (known * every))
+    return float(special.stdtr(known - 1, -above / error)) if error > 0.0 else float(above <= 0.0)
+
+
 def true_discoveries(chances: Sequence[float], false_rate: float) -> list[bool]:
     """Which of many findings to believe so that of those at most `false_rate` are false on average.
 

@@ -211,7 +211,7 @@ def test_plans_of_one_precision_are_measured_first() -> None:
     graph, costs = chain(8, FAST, 8), PlantedCosts(Place.BUFFER, 0.01)
     candidates, measured = candidates_in_each(graph, GPU, allowed_precisions(BOTH), AUTO), dict[str, float]()
     asked: list[Precisions] = []
-    while needed := (found := needed_in_cheapest(candidates, measured, Halved(costs)))[1]:
+    while needed := (found := needed_in_cheapest(candidates, measured, Halved(costs)))[1].needed:
         asked.append(found[0])
         measured |= {each.key: costs.milliseconds(each.launch) for each in needed}
     assert (FP32,) in asked and found[0] == BOTH == asked[-1]

@@ -78,7 +78,7 @@ def test_no_time_is_taken_for_that_of_another_precision() -> None:
 def test_what_is_measured_suffices(drawn: tuple[Graph, GraphMaker], mixed: tuple[Precisions, ...], seed: int) -> None:
     candidates, truth = in_each(drawn[0], *mixed), DrawnCosts(seed)
     measured: dict[str, float] = {}
-    while needed := needed_in_cheapest(candidates, measured, HalfCosts(1.0))[1]:
+    while needed := needed_in_cheapest(candidates, measured, HalfCosts(1.0))[1].needed:
         measured |= {each.key: truth.milliseconds(each.launch) for each in needed}
     known = MeasuredCosts(measured, HalfCosts(1.0))  # no drawn cost is below 1 ms
     found, best = (select_in_each(candidates, costs) for costs in (known, truth))
@@ -92,11 +92,11 @@ def test_a_precision_that_cannot_be_the_cheapest_is_not_measured() -> None:
     measured: dict[str, float] = {}
     asked: set[Precisions] = set()
     while True:
-        precision, needed = needed_in_cheapest(candidates, measured, bound)
-        if not needed:
+        precision, found = needed_in_cheapest(candidates, measured, bound)
+        if not found.needed:
             break
         asked.add(precision)
-        measured |= {each.key: costs.milliseconds(each.launch) for each in needed}
+        measured |= {each.key: costs.milliseconds(each.launch) for each in found.needed}
     assert asked == {HALF} and precision == HALF
 
 

@@ -243,8 +243,17 @@ class OpenUnit:
 
     def first_round(self, profile: bool = False) -> RunAnswer:
         """Runs the loaded plan once, with time for a driver that compiles only then."""
-        with round_limit.named(self.round_limit_s):
-            return self.session.run(1, self.round_limit_s + COMPILE_S, profile=profile)
+        return self.running_first_round(profile)()
+
+    def running_first_round(self, profile: bool = False) -> Callable[[], RunAnswer]:
+        """Begins that round, and returns what waits for it."""
+        answered = self.session.running(1, self.round_limit_s + COMPILE_S, profile=profile)
+
+        def ran() -> RunAnswer:
+            with round_limit.named(self.round_limit_s):
+                return answered()
+
+        return ran
 
     def limited_trial(self, **words: Any) -> TrialAnswer:
         """Times one step of the loaded plan, whose program may have to be compiled, in the time of a round."""

@@ -8,8 +8,11 @@ building all.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from weakref import finalize
@@ -21,9 +24,17 @@ from farm.jobs.fleet.unit import OpenUnit
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError
 from runtime.graph import Array
 from runtime.plan.artifacts import KernelSet, decode_kernels, encode_kernels, merge_kernels
-from runtime.target import remembers_programs
+from runtime.target import Target, remembers_programs
 
 _NAME = "built-programs.bin"
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """The first start of a plan: farmrt's answer, None where the driver fails, and the device time of all its steps."""
+
+    load: LoadAnswer | None = None
+    seconds: float = 0.0
 
 
 class BuiltPrograms:
@@ -33,7 +44,7 @@ class BuiltPrograms:
         self._path = Path(mkdtemp(prefix="farm-programs."), _NAME)
         finalize(self, shutil.rmtree, self._path.parent, ignore_errors=True)
         self._known: list[KernelSet] = []
-        self.starts: dict[Path, LoadAnswer] = {}
+        self.starts: dict[Path, Start] = {}
 
     @property
     def file(self) -> Path | None:
@@ -60,23 +71,70 @@ class BuiltPrograms:
         self._known = []
 
 
-def start_from_source(opened: OpenUnit, plan_file: PlanFile, inputs: Mapping[str, Array]) -> LoadAnswer | None:
-    """Starts a plan of which no program is given, once on each unit, and keeps what it builds; farmrt's answer.
+def start_from_source(
+    opened: OpenUnit, plans: Sequence[tuple[PlanFile, Mapping[str, Array]]], clock: Callable[[], float] = time.monotonic
+) -> list[Start]:
+    """Starts plans, each with its inputs, of which no program is given, once on each unit, and keeps what they build.
 
-    None where the driver fails, as it will again where that is told.
+    Two at a time where the driver keeps programs on disk and has cores for it: what one builds the other finds there.
+    A start that fails is made again by the next call.
     """
-    limited, execution, built = plan_file.limit_kernel_time, plan_file.execution, BUILT_PROGRAMS.of(opened)
-    if plan_file.path in built.starts:
-        return built.starts[plan_file.path]
-    try:
-        load = opened.load(plan_file.path, limit_kernel_time=limited, execution=execution)
-        opened.write_inputs(inputs)
-        opened.first_round()
-        built.keep(opened, plan_file.plan.target.gpu_family)
-    except (DeviceError, DeadlineError, ProcessEndedError):
-        opened.session.respawn()
-        return None
-    return built.starts.setdefault(plan_file.path, load)
+    built = BUILT_PROGRAMS.of(opened)
+    waiting = {file.path: (file, inputs) for file, inputs in plans if file.path not in built.starts}
+    made: dict[Path, Start] = {}
+    with contextlib.ExitStack() as stack:
+        units = [opened]
+        if len(waiting) > 1 and _builds_beside(plans[0][0].plan.target):
+            units.append(stack.enter_context(opened.twin()))
+        following = iter(waiting.values())
+        active = [_one_by_one(each, following, built, made, clock, len(units)) for each in units]
+        while active:
+            active = [each for each in active if next(each, True) is None]
+    built.starts |= {path: start for path, start in made.items() if start.load}
+    return [built.starts.get(file.path) or made[file.path] for file, _ in plans]
+
+
+def _builds_beside(target: Target) -> bool:
+    return remembers_programs(target.gpu_family) and target.compute_units > 1
+
+
+def _one_by_one(
+    own: OpenUnit,
+    waiting: Iterator[tuple[PlanFile, Mapping[str, Array]]],
+    built: BuiltPrograms,
+    made: dict[Path, Start],
+    clock: Callable[[], float],
+    units: int,
+) -> Iterator[None]:
+    """Makes starts that wait, as one of so many `units` that do; yields before it waits for its own."""
+    for plan_file, inputs in waiting:
+        load, begin_s = None, clock()
+        try:
+            load = yield from _start(own, plan_file, inputs, units > 1)
+            built.keep(own, plan_file.plan.target.gpu_family)
+        except (DeviceError, DeadlineError, ProcessEndedError):
+            own.session.respawn()
+        made[plan_file.path] = Start(load, (clock() - begin_s) / units)
+
+
+def _start(
+    own: OpenUnit, plan_file: PlanFile, inputs: Mapping[str, Array], gives_away: bool
+) -> Generator[None, None, LoadAnswer]:
+    """`gives_away`: what the driver compiles to give programs away is compiled too; it finds that on disk later."""
+    limited, execution = plan_file.limit_kernel_time, plan_file.execution
+    loaded = own.loading(plan_file.path, limit_kernel_time=limited, execution=execution)
+    yield
+    load = loaded()
+    own.write_inputs(inputs)
+    ran = own.running_first_round()
+    yield
+    ran()
+    if gives_away:
+        with own.removing([name := f"{plan_file.path.name}.kernels"]), contextlib.suppress(DeviceError):
+            saved = own.session.sent("save_kernels", file=name, trials="0")
+            yield
+            saved()
+    return load
 
 
 BUILT_PROGRAMS = PerUnit(lambda _: BuiltPrograms())

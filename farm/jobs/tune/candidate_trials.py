@@ -7,7 +7,7 @@ from time import monotonic
 from farm.config.execution import Execution
 from farm.jobs.fleet.plan_files import write_plan
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.tune.schedule import Pace
+from farm.jobs.tune.schedule import MOST, Pace
 from farm.jobs.tune.trials import MS_PER_S, UnitTrials
 from farm.workspace import TUNING
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError, UnsupportedError
@@ -52,10 +52,13 @@ class CandidateTrials:
         """Whether no further candidate would be built and timed before the time is up."""
         return not self.pace.fitting(self.left_s())
 
-    def time(self, nodes: Sequence[CandidateNode]) -> None:
-        """Times the launches of some nodes that are not known yet: the first ones, where not all fit into the time."""
+    def time(self, nodes: Sequence[CandidateNode], most: int = MOST) -> None:
+        """Times the launches of some nodes that are not known yet: the first ones, where not all fit into the time.
+
+        At `most` so many of them are in one trial plan.
+        """
         waiting = list(nodes)
-        while waiting and (count := self.pace.fitting(self.left_s())):
+        while waiting and (count := self.pace.fitting(self.left_s(), most)):
             self._time_together(waiting[:count])
             del waiting[:count]
 

@@ -29,12 +29,13 @@ from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome
-from runtime.statistics.ratios import Ratio, chance_of_pairs
+from runtime.statistics.ratios import Ratio, chance_of_gain, chance_of_pairs
 from tuner.budget import Deadline
 
 ONE_EACH = Effort(processes=1, turns=4)  # where there is no gain to make sure of
 NOTHING_TO_PROVE_S = 5.0  # after which a model whose rounds take seconds is not run again for it
 LEAST_GAIN = 0.01  # of the time of what it replaces
+FUTILE = 0.2  # a proof ends whose pairs leave less than this chance that all of them will show a gain
 PLAIN_CHANCE = 0.0005  # below it a gain needs no second proof: chance makes a tuning look so good once in 2000
 TOO_LITTLE = "the launches that win save {:.1%} of the time, of which no proof would make sure"
 UNCONFIRMED = "a second proof did not confirm the gain"
@@ -115,16 +116,16 @@ def prove(
     ways = [new] if is_default or tuned.gains_little else [default_way, *([in_force] if in_force else []), new]
     plan_file, most_ratio = tuned.version.file(tuned.prepared), tuned.chosen.most_ratio if tuned.chosen else 1.0
 
-    def measured(each: Rehearsed, until: Deadline) -> Proof:
+    def measured(each: Rehearsed, until: Deadline, again: bool = False) -> Proof:
         begin_s = deadline.clock()
-        of_ways, throttling = each.measure(_effort(tuned, until, most_ratio))
+        of_ways, throttling = each.measure(_effort(tuned, until, most_ratio, again))
         judged = _judged(tuned, of_ways, throttling, data, most_ratio)
         reason = with_remedy(judged.reason, deadline.clock() - begin_s, judged.new, spent_s)
         return dataclasses.replace(judged, reason=reason)
 
     with rehearsed(opened, plan_file, ways, data) as each:
         first = measured(each, deadline.share(0.5) if changes else deadline)
-        return proved_again(first, lambda: measured(each, deadline)) if changes else first
+        return proved_again(first, lambda: measured(each, deadline, again=True)) if changes else first
 
 
 def _judged(
@@ -142,19 +143,34 @@ def _judged(
     return Proof(outcome, reason, ending, validation, default, incumbent, new, throttling)
 
 
-def _effort(tuned: ModelTuning, deadline: Deadline, most_ratio: float) -> Effort:
+def _effort(tuned: ModelTuning, deadline: Deadline, most_ratio: float, again: bool) -> Effort:
     if tuned.has_news and not tuned.gains_little:
-        return Effort(deadline=deadline, is_settled=lambda ways: _is_settled(ways, most_ratio))
+        return Effort(deadline=deadline, is_settled=lambda ways: is_settled(ways, most_ratio, again))
     return dataclasses.replace(ONE_EACH, deadline=deadline.within(NOTHING_TO_PROVE_S))
 
 
-def _is_settled(ways: Sequence[Pairs], most_ratio: float) -> bool:
-    return is_decided([ratio for pairs in ways if (ratio := ratio_of(pairs))], most_ratio)
+def is_settled(ways: Sequence[Pairs], most_ratio: float = 1.0, again: bool = False) -> bool:
+    """Whether further processes would hardly change what pairs say of the new way, over each of the others.
+
+    Where a gain is proved `again`, it is enough that it is seen again: chance alone showed it before one time in fifty.
+    """
+    ratios = [ratio for pairs in ways if (ratio := ratio_of(pairs))]
+    is_seen = again and not any(shortfall(ratio, "", most_ratio) for ratio in ratios)
+    return is_seen or is_decided(ratios, most_ratio) or any(is_futile(pairs, most_ratio) for pairs in ways)
 
 
 def is_decided(ratios: Sequence[Ratio], most_ratio: float = 1.0) -> bool:
     """Whether so many processes leave no doubt: gains that count over all of the others, or hopeless over one."""
     return all(ratio.high <= most_ratio - LEAST_GAIN for ratio in ratios) or is_hopeless(ratios, most_ratio)
+
+
+def is_futile(pairs: Pairs, most_ratio: float = 1.0, processes: int = Effort.processes) -> bool:
+    """Whether all pairs of so many processes will hardly show a gain, if those that follow are like these.
+
+    Source: conditional power, K. Lan, R. Simon and M. Halperin, "Stochastically curtailed tests", 1982.
+    """
+    least = LEAST_GAIN if most_ratio <= 1.0 else 0.0
+    return chance_of_gain(pairs, processes - len(pairs), most_ratio - least, most_ratio) < FUTILE
 
 
 def is_hopeless(ratios: Sequence[Ratio], most_ratio: float = 1.0) -> bool:

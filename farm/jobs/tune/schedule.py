@@ -76,11 +76,11 @@ class Pace:
 
     slowest_s: float = 0.0
 
-    def fitting(self, left_s: float) -> int:
+    def fitting(self, left_s: float, most: int = MOST) -> int:
         """Members of the next batch; 0 where no further one would end in time."""
         if left_s <= 0.0:
             return 0
-        return int(min(left_s / self.slowest_s, MOST)) if self.slowest_s else 1
+        return int(min(left_s / self.slowest_s, most)) if self.slowest_s else 1
 
     def note(self, members: int, seconds: float) -> None:
         """Adds a batch."""

@@ -214,8 +214,8 @@ def search_models(
 
     The other models are left out.
     """
-    clock = schedule.deadline.clock
-    lowered = [tuned for model in models if (tuned := _lowered(opened, model, options.memory, clock))]
+    lowered = [tuned for model in models if (tuned := _lowered(opened, model, options.memory))]
+    lowered = _started(opened, lowered, schedule.deadline.clock)
     if options.selects:
         made, earlier = choices or ChoiceOnce(), EarlierModels()
         lowered = [_chosen(opened, tuned, options, schedule, made, earlier) for tuned in lowered]
@@ -227,7 +227,7 @@ def search_models(
     return [tuned for group in searches for tuned in group]
 
 
-def _lowered(opened: OpenUnit, model: Prepared, memory: str | None, clock: Callable[[], float]) -> ModelTuning | None:
+def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> ModelTuning | None:
     """A model that is not searched yet; None where it cannot run: its own row says why."""
     try:
         target = opened.planner.target(model, "gpu", memory)
@@ -236,11 +236,21 @@ def _lowered(opened: OpenUnit, model: Prepared, memory: str | None, clock: Calla
     except UnsupportedError:
         return None
     write_plan(plan, plan_file)
-    version = PlanVersion(plan, plan_file, planned.choice)
-    default = default_plan(opened, model) if planned.choice else version
-    begin_s = clock()
-    first = start_from_source(opened, default.file(model), TestData(model, {}).inputs)
-    return ModelTuning(model, version, first, clock() - begin_s)
+    return ModelTuning(model, PlanVersion(plan, plan_file, planned.choice))
+
+
+def _started(opened: OpenUnit, lowered: Sequence[ModelTuning], clock: Callable[[], float]) -> list[ModelTuning]:
+    """The models with the first starts of their default plans."""
+    defaults = [default_plan(opened, tuned.prepared) if tuned.in_force.choice else tuned.in_force for tuned in lowered]
+    plans = [
+        (default.file(tuned.prepared), TestData(tuned.prepared, {}).inputs)
+        for tuned, default in zip(lowered, defaults, strict=True)
+    ]
+    starts = start_from_source(opened, plans, clock)
+    return [
+        dataclasses.replace(tuned, first_load=start.load, first_s=start.seconds)
+        for tuned, start in zip(lowered, starts, strict=True)
+    ]
 
 
 def default_plan(opened: OpenUnit, model: Prepared) -> PlanVersion:

@@ -58,7 +58,9 @@ from tuner.journal import Journal
 BUDGET_SHARE = 0.25  # of the device time for a model: the rest is for tuning the kernels of the chosen plan
 MOST_SHARES = 2  # of that size, one for each precision that is allowed
 BATCH = 8  # launches timed before the next look for the cheapest plan, at the least: half of those that it lacks
+OWN_BATCH = 16  # of the plan in force, whose programs are built
 DOUBT = 3.0  # what nobody has timed may take so much longer than modelled, or so much less
+EMULATED = 4.0  # times as long to move a byte through an image as through a buffer: the driver computes its address
 PLANS = 2  # a budget that may grow covers the launches of the plan in force, and as many others
 LEAST_PEAKS_S = 0.1  # device time in which it is worth beginning with the peaks
 PEAKS_SHARE = 0.2  # of that time at most, for the peaks that the model is made with
@@ -186,7 +188,7 @@ class Selecting:
         Where a mixed plan is not accurate enough, the next one has to have less noise, or one precision.
         """
         self.opened.progress.stage(f"{self.prepared.name}: where and how each operator runs")
-        candidates = self._candidates()
+        candidates = self._candidates(known.peaks)
         options = self.prepared.options(choice=self.in_force.choice)
         before = emit_launches(self.prepared.graph, self.target, options).launches
         while True:
@@ -220,11 +222,17 @@ class Selecting:
         now = self.in_force.plan.precisions
         return now if len(now) < 2 else tuple(sorted(self._precisions))
 
-    def _candidates(self) -> dict[Precisions, Candidates]:
-        """Those of all precisions that the file allows, but for what the plan in force has shown to be wrong."""
+    def _candidates(self, peaks: MeasuredPeaks) -> dict[Precisions, Candidates]:
+        """Those of all precisions that the file allows, but for what the plan in force has shown to be wrong.
+
+        None is on images where the device emulates these.
+        """
         dropped = self._accuracy.dropped if self._is_wrong_now else {}
         allowed = (each for each in allowed_precisions(self._precisions) if each not in dropped)
-        found = candidates_in_each(self.prepared.graph, self.target, allowed, self.prepared.options())
+        target = self.target
+        if peaks.image_slowdown >= EMULATED:
+            target = dataclasses.replace(target, image2d_max_width=0)
+        found = candidates_in_each(self.prepared.graph, target, allowed, self.prepared.options())
         return self._accuracy.among(found)
 
     @functools.cached_property
@@ -269,10 +277,7 @@ class Selecting:
 
     def _is_worth_it(self, precisions: Precisions, selection: GraphSelection, figures: ChoiceFigures) -> bool:
         """Whether the choice promises to be faster than the plan in force, or saves memory, or that one is wrong."""
-        before_ms = figures.predicted_before_ms or 0.0
-        least_gain = PLAIN_GAIN if runs_on_cpu(self.target.gpu_family) else LEAST_GAIN
-        is_faster = selection.milliseconds <= before_ms * (1.0 - least_gain)
-        if is_faster or self._is_wrong_now:
+        if self._is_faster(selection.milliseconds, figures.predicted_before_ms or 0.0) or self._is_wrong_now:
             return True
         return self._most_ratio > 1.0 and self._saves_memory(precisions, selection)
 
@@ -323,7 +328,7 @@ class Selecting:
     ) -> tuple[KnownCosts, _Spent]:
         """The costs after all was measured that is needed, or the budget was spent.
 
-        At last come the launches of the plan in force, for a prediction to compare with.
+        First come the launches of the plan in force: they show how far off the model is, and what there is to gain.
         """
         self.earlier.launches.update(by_key(launch for each in candidates.values() for launch in each.launches()))
         with self._journal() as journal:
@@ -339,10 +344,14 @@ class Selecting:
 
             for each in trials.values():
                 each.left_s = lambda: granted().left_s(total().device_s)
+            in_force, own = self._now, [key for key in map(cost_key, before) if key not in known.measured]
+            if in_force in candidates:
+                trials[in_force].time(nodes_with(own, candidates[in_force]), OWN_BATCH)
+                known = known.with_measured(trials[in_force].ms)
             asked: set[str] = set()
             while True:
                 known = known.calibrated(self.earlier.launches)
-                precisions, new = self._needed(candidates, known, asked)
+                precisions, new = self._needed(candidates, known, asked, total_ms(before, known.costs()))
                 if not new or trials[precisions].is_over():
                     break
                 batch = new[: max(BATCH, len(new) // 2)]
@@ -350,11 +359,6 @@ class Selecting:
                 asked |= set(batch)
                 trials[precisions].time(nodes_with(batch, candidates[precisions]))
                 known = known.with_measured(trials[precisions].ms)
-            in_force = self._now
-            unknown = [key for key in map(cost_key, before) if key not in known.measured and key not in asked]
-            for start in range(0, len(unknown) if in_force in candidates else 0, BATCH):
-                trials[in_force].time(nodes_with(unknown[start : start + BATCH], candidates[in_force]))
-                known = known.with_measured(trials[in_force].ms)
         known = self.earlier.known[self._fingerprint] = known.calibrated(self.earlier.launches)
         return known, dataclasses.replace(total(), left=len(new), granted_s=granted().device_s)
 
@@ -372,12 +376,22 @@ class Selecting:
         )
 
     def _needed(
-        self, candidates: Mapping[Precisions, Candidates], known: KnownCosts, asked: Collection[str]
+        self, candidates: Mapping[Precisions, Candidates], known: KnownCosts, asked: Collection[str], before_ms: float
     ) -> tuple[Precisions, list[str]]:
-        """Keys of launches to measure next: of the cheapest plan, if all others cost no more than their bound."""
+        """Keys of launches to measure next: of the cheapest plan, if all others cost no more than their bound.
+
+        None where that plan would be no reason to leave the one in force either.
+        """
         bound = known.bound(DOUBT)
-        precisions, needed = needed_in_cheapest(candidates, known.measured, bound, self._goal)
-        return precisions, [each.key for each in needed if each.key not in asked]
+        precisions, found = needed_in_cheapest(candidates, known.measured, bound, self._goal)
+        if self._most_ratio <= 1.0 and not self._is_faster(found.milliseconds, before_ms):
+            return precisions, []
+        return precisions, [each.key for each in found.needed if each.key not in asked]
+
+    def _is_faster(self, milliseconds: float, before_ms: float) -> bool:
+        """Whether a plan would be by so much faster than the one in force that it is worth a proof."""
+        least_gain = PLAIN_GAIN if runs_on_cpu(self.target.gpu_family) else LEAST_GAIN
+        return milliseconds <= before_ms * (1.0 - least_gain)
 
     @property
     def _fingerprint(self) -> str:

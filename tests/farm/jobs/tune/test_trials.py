@@ -1,6 +1,7 @@
 """Trials over a farmrt that errs, hangs and dies: what the candidate did is in the trial, and the next one works."""
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -57,6 +58,7 @@ class FakeUnit:
         self.programs: list[KernelSet] = []
         self.gpu_family = "adreno"
         self.kernels: list[Path | None] = []
+        self.began: list[str] = []
 
     def sleep(self, seconds: float) -> None:
         self.rests.append(seconds)
@@ -70,6 +72,9 @@ class FakeUnit:
             raise self.run_errors.pop(0)
         step = StepAnswer(start_ns=0, first_ns=9_000_000, ns=[9_000_000 if builds else 2_000_000])
         return RunAnswer(wall_ns=[9_000_000], steps=[step] * (LAUNCH.step + 1) if profile else [])
+
+    def running_first_round(self) -> Callable[[], RunAnswer]:
+        return self.first_round
 
     def trial(self, deadline_s: float, **words: Any) -> TrialAnswer:
         self.log.append("trial")
@@ -92,6 +97,10 @@ class FakeUnit:
         self.is_built = False
         self.kernels.append(kernels)
         return LoadAnswer(init_ms=3.0)
+
+    def loading(self, path: Path, **words: Any) -> Callable[[], LoadAnswer]:
+        self.began.append(path.name)
+        return lambda: self.load(path, **words)
 
     def save_kernels(self, local: Path, trials: bool = False) -> None:
         self.saved.append(trials)
@@ -249,10 +258,42 @@ def test_what_a_search_has_tried_is_loaded_by_whoever_needs_it_next() -> None:
     assert last and decode_kernels(last.read_bytes(), "x") == [programs_of("h|-DA=1", "h|-DTRIED=1")]
 
 
+class TwinnedUnit(FakeUnit):
+    """One that keeps programs on disk, so that its twin finds them; `told` is what both are asked, in order."""
+
+    def __init__(self, told: list[str] | None = None, name: str = "own") -> None:
+        super().__init__()
+        self.gpu_family, self.told, self.name = "pocl-3.1-avx512", [] if told is None else told, name
+
+    @contextlib.contextmanager
+    def twin(self) -> Iterator[FakeUnit]:
+        self.other = TwinnedUnit(self.told, "twin")
+        yield self.other
+        self.told.append("twin: closed")
+
+    @contextlib.contextmanager
+    def removing(self, files: list[str]) -> Iterator[None]:
+        yield
+        self.told.append(f"{self.name}: removed {', '.join(files)}")
+
+    def sent(self, command: str, /, **words: Any) -> Callable[[], None]:
+        self.told.append(f"{self.name}: begins {command} {words['file']}")
+        return lambda: None
+
+    def loading(self, path: Path, **words: Any) -> Callable[[], LoadAnswer]:
+        self.told.append(f"{self.name}: begins {path.name}")
+        return lambda: self.load(path, **words)
+
+
+def starts(unit: FakeUnit, *names: str) -> list[LoadAnswer | None]:
+    target, opened = SimpleNamespace(gpu_family=unit.gpu_family, compute_units=2), cast(Any, unit)
+    plan_files = [PlanFile(cast(Any, SimpleNamespace(target=target)), Path(name)) for name in names]
+    return [each.load for each in start_from_source(opened, [(plan_file, {}) for plan_file in plan_files])]
+
+
 def start(unit: FakeUnit) -> LoadAnswer | None:
-    target, opened = SimpleNamespace(gpu_family=unit.gpu_family), cast(Any, unit)
-    plan_file = PlanFile(cast(Any, SimpleNamespace(target=target)), Path("default.plan"))
-    return start_from_source(opened, plan_file, {})
+    (load,) = starts(unit, "default.plan")
+    return load
 
 
 def test_a_plan_is_started_from_source_once_and_trials_load_what_it_has_built() -> None:
@@ -262,6 +303,19 @@ def test_a_plan_is_started_from_source_once_and_trials_load_what_it_has_built() 
     trials_of(unit)
     assert first and start(unit) is first and unit.kernels[0] is None and unit.kernels[1:] != [None]
     assert unit.log.count("load") == 2, "one of them the trial plan's"
+
+
+def test_plans_are_started_two_at_a_time_where_the_driver_keeps_programs_on_disk() -> None:
+    unit = TwinnedUnit()
+    unit.run_errors = [ProcessEndedError("it crashes")]
+    assert [load is not None for load in starts(unit, "a", "b", "c", "b")] == [False, True, True, True]
+    assert unit.told[:2] == ["own: begins a", "twin: begins b"] and unit.told[-1] == "twin: closed"
+    assert unit.told.count("own: begins c") == 1 and unit.log.count("respawn") == 1
+    assert unit.told.index("twin: begins save_kernels b.kernels") < unit.told.index("twin: removed b.kernels")
+    assert starts(unit, "b") != [None] and unit.told[-1] == "twin: closed", "it was started before"
+    alone = FakeUnit()
+    starts(alone, "a", "b")
+    assert alone.began == ["a", "b"] and alone.saved == [False, False], "on one that gives its programs away"
 
 
 def test_a_default_that_the_driver_fails_with_does_not_end_the_search() -> None:
