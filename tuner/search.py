@@ -36,9 +36,7 @@ _RETEST_TRIALS = 12  # of a launch that has something to confirm
 _UNEXPLORED = "too small a part of the time, or of the budget, to try others"
 _CONTENDING = math.log(1.05)  # behind a launch's best: a candidate that may still be the fastest
 _PLAIN_GAIN = 0.03  # of a launch's time: where two tunings find less, one mostly chooses what the other does not
-_LIGHT = (
-    0.02  # of a model's time: where defaults were chosen, no kernel saves half of its own, as a proof would have to see
-)
+_CHOSEN_MINOR = 10.0  # times the share below which a launch gets no build of its own, where defaults were chosen
 _RETEST_UNITS = 2.0  # work of a launch's re-test, in programs tried
 
 
@@ -48,7 +46,6 @@ class SearchLevel:
 
     Attributes:
         minor: below this share of a model's time a launch gets no build of its own.
-        light: below this share of it a kernel is left out whose defaults all run.
         budget_s: device time for each model, unless the user says otherwise.
         stops_at_peak: whether a kernel is left whose launches are as fast as the device's peaks allow.
         patience: after so many turns a kernel is left that has saved nothing.
@@ -62,17 +59,17 @@ class SearchLevel:
     stops_at_peak: bool = True
     patience: float = math.inf
     returns: bool = True
-    light: float = 0.0
 
     @property
     def of_chosen_defaults(self) -> SearchLevel:
         """The level on drivers on which the kernels' defaults were chosen: less is left to find there.
 
         A launch leaves its default for a plain gain only: what is less, alone, tells little of the launch in its model.
-        What a light kernel saves makes no gain that a proof could see.
+        What a light one saves makes no gain that a proof could see.
         """
-        retest = dataclasses.replace(self.retest, least_gain=_PLAIN_GAIN)
-        return dataclasses.replace(self, retest=retest, patience=self.patience / 2, returns=False, light=_LIGHT)
+        retest = dataclasses.replace(self.retest, least_gain=_PLAIN_GAIN, finalists=self.retest.finalists // 2)
+        minor, patience = _CHOSEN_MINOR * self.minor, self.patience / 2
+        return dataclasses.replace(self, retest=retest, minor=minor, patience=patience, returns=False)
 
 
 _QUICK = Halving(keep=0.34, first=1, last=8)
@@ -243,7 +240,6 @@ class _Search:
         model_ns = sum(task.weight for task in tasks) / self._models
         on_program = functools.partial(self._on_program, tasks, self._runner.spent_s)
         families = [self._family(group, level.minor * model_ns, on_program) for group in _by_kernel(tasks)]
-        families = [each for each in families if each.weight >= level.light * model_ns or not each.runs_by_default]
         explored = self._done + sum(level.strategy.estimate(family) for family in families)
         self._planned = explored + _RETEST_UNITS * len(tasks)
         with contextlib.suppress(BudgetSpent):

@@ -57,6 +57,11 @@ def launches() -> dict[str, Launch]:
     return by_key(find_candidates(graph, GPU_AND_CPU, Options(algorithms=EVERY_ALGORITHM)).launches())
 
 
+def test_how_much_longer_bytes_take_through_images_is_known_where_both_were_measured() -> None:
+    assert MEASURED.image_slowdown == 0.75
+    assert MEASURED.without(PeakFigure.IMAGE_BYTES).image_slowdown == 1.0
+
+
 def test_what_was_measured_counts_and_the_rest_is_typical_of_the_family() -> None:
     typical, some = peaks_of(GPU), peaks_of(GPU, MeasuredPeaks({PeakFigure.MACS: 5e7}))
     assert some == dataclasses.replace(typical, macs=5e7)

@@ -341,3 +341,20 @@ def test_what_promises_too_little_to_leave_a_chosen_default_is_not_timed_again(g
         verdict = search(FEW[:1], expand, TrialRunner(pool_of_one(measure), journal), level).verdicts[0]
     assert verdict.won == again
     assert (max(calls.values()) > 1) == again
+
+
+@pytest.mark.parametrize(("share", "is_tried"), [(0.01, False), (0.04, True)])
+def test_a_light_launch_keeps_its_chosen_default_untried(share: float, is_tried: bool) -> None:
+    heavy, light = FEW[0], dataclasses.replace(FEW[1], kernel=dataclasses.replace(CONV, name="light"), uses=FEW[0].uses)
+    tried = Counter[str]()
+
+    def measure(one: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+        tried[one.kernel.name] += candidate != space.default_candidate(one)
+        return Trial(TrialStatus.OK, (1e6 * (share if one.kernel.name == "light" else 1.0),) * reps, 0.001, 0, 0, 1.0)
+
+    with Journal(None, "f") as journal:
+        runner = TrialRunner(pool_of_one(measure), journal)
+        found = search([heavy, light], expand, runner, LEVELS["quick"].of_chosen_defaults)
+    assert tried[heavy.kernel.name] > 0 and (tried["light"] > 0) == is_tried
+    assert is_tried or "too small a part" in found.verdicts[1].reason
+    assert LEVELS["exhaustive"].of_chosen_defaults.minor == 0.0

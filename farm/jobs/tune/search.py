@@ -103,7 +103,7 @@ class SearchOptions:
         return BuildAhead.OFF if is_left_out else self.build_ahead
 
 
-LEAST_PROMISE = 0.01  # of the time: the least gain that a proof accepts
+LEAST_PROMISE = 0.015  # of the time: a proof accepts a hundredth, and winners promise more than they keep
 
 
 @dataclasses.dataclass(frozen=True)

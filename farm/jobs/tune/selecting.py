@@ -191,6 +191,7 @@ class Selecting:
         candidates = self._candidates(known.peaks)
         options = self.prepared.options(choice=self.in_force.choice)
         before = emit_launches(self.prepared.graph, self.target, options).launches
+        again: set[str] = set()
         while True:
             known, spent = self._measured(candidates, before, known, spent)
             found = select_in_each(candidates, known.costs(DOUBT), self._goal)
@@ -202,6 +203,10 @@ class Selecting:
                 return SelectionOutcome(self.in_force, figures.model_copy(update=untimed))
             if not self._is_worth_it(precisions, selection, figures):
                 return self._same(figures, spent.left)
+            if doubtful := self._differing(precisions, selection, before, again):
+                known, spent = self._timed_again(candidates[precisions], precisions, doubtful, before, known, spent)
+                again |= doubtful
+                continue
             try:
                 new = self._lowered(precisions, selection)
             except ModelError as error:
@@ -210,6 +215,41 @@ class Selecting:
                 candidates = self._accuracy.among(candidates)
                 continue
             return self._proved(new, figures)
+
+    def _differing(
+        self, precisions: Precisions, selection: GraphSelection, before: Sequence[Launch], again: Collection[str]
+    ) -> set[str]:
+        """The launches that one of a choice and the plan in force has, but for those that were timed again before."""
+        target, options = chosen_target(self.target, precisions, selection.choice), self.prepared.options()
+        options = dataclasses.replace(options, choice=selection.choice)
+        try:
+            chosen = emit_launches(self.prepared.graph, target, options).launches
+        except ModelError:
+            return set()
+        return ({cost_key(each) for each in chosen} ^ {cost_key(each) for each in before}) - set(again)
+
+    def _timed_again(
+        self,
+        candidates: Candidates,
+        precisions: Precisions,
+        keys: Collection[str],
+        before: Sequence[Launch],
+        known: KnownCosts,
+        spent: _Spent,
+    ) -> tuple[KnownCosts, _Spent]:
+        """The costs after these launches were timed once more, side by side: of many, the luckiest seem fastest.
+
+        Of the plan in force the shorter time counts, of what would take its place the longer one.
+        """
+        trials = self._trials(precisions, Journal(None, self._fingerprint), dataclasses.replace(known, measured={}))
+        budget = self.budget.covering(math.inf)
+        trials.left_s = lambda: budget.left_s(spent.device_s + trials.device_s)
+        trials.time(nodes_with(keys, candidates), OWN_BATCH)
+        own = {cost_key(launch) for launch in before}
+        slower = {key: max(ms, known.measured.get(key, 0.0)) for key, ms in trials.ms.items() if key not in own}
+        faster = {key: min(ms, known.measured.get(key, ms)) for key, ms in trials.ms.items() if key in own}
+        spent = dataclasses.replace(spent, device_s=spent.device_s + trials.device_s)
+        return known.with_measured(slower | faster), spent
 
     @property
     def _precisions(self) -> Precisions:

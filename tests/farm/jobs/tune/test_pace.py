@@ -77,6 +77,7 @@ def test_nothing_begins_when_the_time_is_up() -> None:
     pace = Pace()
     pace.note(2, 1.0)
     assert [pace.fitting(left_s) for left_s in (0.4, 0.5, 1.7, 100.0)] == [0, 1, 3, MOST]
+    assert [pace.fitting(left_s, 2 * MOST) for left_s in (1.7, 100.0)] == [3, 2 * MOST]
 
 
 def test_a_choice_on_a_slow_unit_has_time_for_one_launch_and_then_for_all_that_it_needs() -> None:

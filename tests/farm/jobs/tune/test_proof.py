@@ -13,8 +13,10 @@ from farm.jobs.tune.proof import (
     Proof,
     gains,
     is_decided,
+    is_futile,
     is_hopeless,
     is_plain_gain,
+    is_settled,
     proved_again,
     tuning_outcome,
 )
@@ -70,14 +72,17 @@ def test_a_gain_of_three_percent_among_processes_that_differ_by_one_is_published
     assert sum(map(operator.and_, once, again)) / TRIES > 0.9
 
 
-def processes_and_outcome(gain: float, random: np.random.Generator) -> tuple[int, bool]:
+def processes_and_outcome(
+    gain: float, random: np.random.Generator, again: bool = False, size: float = 0.01
+) -> tuple[int, bool]:
     """How many processes of each ran until nothing was left to prove, and whether what they show is new."""
-    default, new = np.exp(0.01 * random.normal(0, 1, (2, PROCESSES))) * [[1.0], [1 - gain]]
+    default, new = np.exp(size * random.normal(0, 1, (2, PROCESSES))) * [[1.0], [1 - gain]]
     for count in range(LEAST_LOOK, PROCESSES + 1):
-        ratio = ratio_of_pairs(new[:count].tolist(), default[:count].tolist())
-        assert ratio
-        if is_decided([ratio]):
+        pairs = (new / default)[:count].tolist()
+        if is_settled([pairs], again=again):
             break
+    ratio = ratio_of_pairs(new[:count].tolist(), default[:count].tolist())
+    assert ratio
     return count, is_new(ratio)
 
 
@@ -90,6 +95,29 @@ def test_a_proof_ends_early_where_nothing_is_gained_and_misses_hardly_any_gain()
     whole = [is_new(gain) for gain, _ in three_ways("normal", 0.01, 0.02)]
     ended = [new for _, new in (processes_and_outcome(0.02, random) for _ in range(TRIES))]
     assert sum(ended) > sum(whole) - 0.02 * TRIES
+
+
+def test_a_proof_ends_early_that_will_hardly_show_a_gain() -> None:
+    """Half a percent is gained, by processes that hardly differ; none of it would count."""
+    random = np.random.default_rng(7)
+    tried = [processes_and_outcome(0.005, random, size=0.003) for _ in range(TRIES // 4)]
+    assert sum(count for count, _ in tried) / len(tried) < 0.55 * PROCESSES and not any(new for _, new in tried)
+    pairs = [0.994, 0.996, 0.995, 0.993, 0.996, 0.995]
+    assert is_futile(pairs) and not is_futile([ratio - 0.01 for ratio in pairs])
+    assert not is_futile(pairs, most_ratio=1.05), "slower by as much as is allowed for less memory"
+    assert is_settled([[0.9] * 6, pairs]), "over what is in force it gains too little"
+
+
+def test_a_second_proof_ends_where_the_gain_is_seen_again() -> None:
+    random = np.random.default_rng(8)
+    counts = {
+        again: [processes_and_outcome(0.015, random, again) for _ in range(TRIES // 4)] for again in (False, True)
+    }
+    mean = {again: sum(count for count, _ in tried) / len(tried) for again, tried in counts.items()}
+    share = {again: sum(new for _, new in tried) / len(tried) for again, tried in counts.items()}
+    assert mean[True] < 0.8 * mean[False] and share[True] > share[False] - 0.05
+    of_equals = [processes_and_outcome(0.0, random, again=True) for _ in range(TRIES)]
+    assert sum(new for _, new in of_equals) / TRIES < 0.05, "and the first proof passes fewer than one in fifty"
 
 
 def test_a_proof_ends_early_where_the_gain_is_plain() -> None:

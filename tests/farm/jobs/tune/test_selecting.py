@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from onnx import helper
 
 from farm import artifacts, cli
 from farm.config import deployment, inventory
-from farm.jobs.choices.costs import trials_fingerprint
+from farm.jobs.choices.costs import KnownCosts, trials_fingerprint
 from farm.jobs.compare.bundle import UnitProbe, make_bundle
 from farm.jobs.compare.interleaved import Effort, PlanMeasurement, Rehearsed
 from farm.jobs.fleet.opening import open_unit
@@ -32,8 +33,9 @@ from runtime.errors import DeviceLostError
 from runtime.kernels.buffer.peak import PEAK_MACS
 from runtime.lowering.launch import Launch
 from runtime.lowering.options import Options
+from runtime.peaks import MeasuredPeaks, PeakFigure
 from runtime.plan.records import StepKind
-from runtime.selection.costs import cost_key
+from runtime.selection.costs import CostOrigin, cost_key
 from runtime.selection.listing import find_candidates
 from runtime.selection.noise import HalfNoise
 from runtime.selection.peak_probes import probes
@@ -59,7 +61,14 @@ class Planted:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.chosen_ms, self.ways, self.tuning = 8.0, 0, PlayedTuning(patch)
         self.measured = Rehearsed.measure
+        patch.setattr(selecting, "EMULATED", math.inf)  # the driver here is one for CPUs
+        self.timed_again = list[set[str]]()
+        patch.setattr(selecting.Selecting, "_timed_again", self._as_planted)
         patch.setattr(Rehearsed, "measure", lambda each, *_: self.measure(each))
+
+    def _as_planted(self, _: Any, __: Any, keys: set[str], before: Any, known: Any, spent: Any) -> Any:
+        self.timed_again.append(keys)
+        return known, spent
 
     def measure(self, each: Rehearsed) -> tuple[list[PlanMeasurement], Throttling]:
         measured, throttling = self.measured(each, LITTLE)
@@ -186,6 +195,66 @@ def test_time_is_given_for_memory_where_the_file_says_so(planted: Planted, capsy
     assert run(capsys)["selection"] == {}, "a choice holds for what was asked of it"
     planted.chosen_ms = 10.4
     assert "times the time of the plan in force" in tune(capsys)["choice"]["reason"]
+
+
+@pytest.mark.parametrize(("slowdown", "outcome"), [(3.9, "chosen"), (4.1, "same")])
+def test_images_are_left_out_where_the_device_emulates_them(
+    planted: Planted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, slowdown: float, outcome: str
+) -> None:
+    monkeypatch.setattr(selecting, "EMULATED", 4.0)
+    figures = {PeakFigure.BUFFER_BYTES: slowdown, PeakFigure.IMAGE_BYTES: 1.0}
+    monkeypatch.setattr(selecting.PeakTrials, "measured", lambda _: MeasuredPeaks(figures))
+    plant_costs(image_ms=0.1, buffer_ms=1.0)
+    choice = tune(capsys)["choice"]
+    assert choice["outcome"] == outcome and ("image" in choice["places"]) == (outcome == "chosen")
+
+
+def test_what_would_change_the_plan_is_timed_again_with_what_it_replaces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal holds planted times: those of images were luck, those of buffers were disturbed."""
+    timed_again = selecting.Selecting._timed_again
+    monkeypatch.chdir(tmp_path)
+    write_deployment(tmp_path)
+    planted = Planted(monkeypatch)
+    plant_costs(image_ms=0.1, buffer_ms=50.0)
+    assert tune(capsys)["choice"]["outcome"] == "chosen"
+    (keys,) = planted.timed_again
+    assert {"image", "buffer"} <= {part for key in keys for part in key.split("|")}, "of both plans"
+    kept_file().unlink()
+    monkeypatch.setattr(selecting.Selecting, "_timed_again", timed_again)
+    plant_costs(image_ms=1e-6, buffer_ms=50.0)
+    choice = tune(capsys, "--budget", "30")["choice"]
+    assert choice["predicted_before_ms"] < 5.0 and choice["outcome"] == "same"
+
+
+@dataclasses.dataclass(frozen=True)
+class EachTakes:
+    """Every launch takes so many ms."""
+
+    ms: float
+
+    def milliseconds(self, launch: Launch) -> float:
+        return self.ms
+
+    def origin(self, launch: Launch) -> CostOrigin:
+        return CostOrigin.MODELLED
+
+
+@pytest.mark.parametrize(("bound_ms", "is_measured"), [(0.98, False), (0.5, True)])
+def test_what_would_not_change_the_plan_is_not_measured(
+    planted: Planted,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    bound_ms: float,
+    is_measured: bool,
+) -> None:
+    """The launches of the plan in force take 1 ms; on a driver for CPUs a plan that saves 2 % is worth no proof."""
+    plant_costs(image_ms=None, buffer_ms=1.0)
+    monkeypatch.setattr(KnownCosts, "bound", lambda *_: EachTakes(bound_ms))
+    choice = tune(capsys)["choice"]
+    assert (choice["trials"] > 0) == is_measured
+    assert choice["outcome"] != "undecided" and "unmeasured" not in choice["reason"]
 
 
 def test_the_kept_plan_is_the_one_in_force_afterwards(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
