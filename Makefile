@@ -59,7 +59,7 @@ bionic: setup
 	$(BIN)/pytest -rs tests/native/test_bionic.py
 
 oclgrind: setup
-	$(BIN)/pytest -n $(SIMULATORS) -rs --durations 10 tests/oclgrind
+	$(BIN)/pytest -n $(SIMULATORS) --dist worksteal -rs --durations 10 tests/oclgrind
 
 # What failed in the last run, one test at a time on a machine that does nothing else.
 again: setup
