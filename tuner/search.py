@@ -237,9 +237,9 @@ class _Search:
     def _explore(self, tasks: Sequence[TuningTask]) -> None:
         """Searches the families until the budget is spent, less the part that is kept for the re-test."""
         level = self._level
-        model_ns = sum(task.weight for task in tasks) / self._models
+        minor_ns = level.minor * sum(task.weight for task in tasks) / self._models
         on_program = functools.partial(self._on_program, tasks, self._runner.spent_s)
-        families = [self._family(group, level.minor * model_ns, on_program) for group in _by_kernel(tasks)]
+        families = [self._family(group, minor_ns, on_program) for group in _by_kernel(tasks)]
         explored = self._done + sum(level.strategy.estimate(family) for family in families)
         self._planned = explored + _RETEST_UNITS * len(tasks)
         with contextlib.suppress(BudgetSpent):

@@ -217,7 +217,7 @@ class Selecting:
             return self._proved(new, figures)
 
     def _differing(
-        self, precisions: Precisions, selection: GraphSelection, before: Sequence[Launch], again: Collection[str]
+        self, precisions: Precisions, selection: GraphSelection, before: Sequence[Launch], again: set[str]
     ) -> set[str]:
         """The launches that one of a choice and the plan in force has, but for those that were timed again before."""
         target, options = chosen_target(self.target, precisions, selection.choice), self.prepared.options()
@@ -226,7 +226,7 @@ class Selecting:
             chosen = emit_launches(self.prepared.graph, target, options).launches
         except ModelError:
             return set()
-        return ({cost_key(each) for each in chosen} ^ {cost_key(each) for each in before}) - set(again)
+        return ({cost_key(each) for each in chosen} ^ {cost_key(each) for each in before}) - again
 
     def _timed_again(
         self,
@@ -246,10 +246,9 @@ class Selecting:
         trials.left_s = lambda: budget.left_s(spent.device_s + trials.device_s)
         trials.time(nodes_with(keys, candidates), OWN_BATCH)
         own = {cost_key(launch) for launch in before}
-        slower = {key: max(ms, known.measured.get(key, 0.0)) for key, ms in trials.ms.items() if key not in own}
-        faster = {key: min(ms, known.measured.get(key, ms)) for key, ms in trials.ms.items() if key in own}
-        spent = dataclasses.replace(spent, device_s=spent.device_s + trials.device_s)
-        return known.with_measured(slower | faster), spent
+        times = {key: (ms, known.measured.get(key, ms)) for key, ms in trials.ms.items()}
+        counting = {key: min(both) if key in own else max(both) for key, both in times.items()}
+        return known.with_measured(counting), dataclasses.replace(spent, device_s=spent.device_s + trials.device_s)
 
     @property
     def _precisions(self) -> Precisions:
@@ -400,7 +399,9 @@ class Selecting:
                 trials[precisions].time(nodes_with(batch, candidates[precisions]))
                 known = known.with_measured(trials[precisions].ms)
         known = self.earlier.known[self._fingerprint] = known.calibrated(self.earlier.launches)
-        return known, dataclasses.replace(total(), left=len(new), granted_s=granted().device_s)
+        granted_s = granted().device_s
+        granted_s = granted_s if math.isfinite(granted_s) else spent.granted_s  # where nothing new was timed
+        return known, dataclasses.replace(total(), left=len(new), granted_s=granted_s)
 
     def _trials(self, precisions: Precisions, journal: Journal, known: KnownCosts) -> CandidateTrials:
         return CandidateTrials(
