@@ -19,8 +19,8 @@ from runtime.lowering.options import Options
 from runtime.lowering.trial_inputs import trial_inputs
 from runtime.lowering.value import Value
 from runtime.oracle.evaluate import evaluate
-from runtime.plan.container import align
 from runtime.plan.plan import Expectation, Plan, ProfileInfo, Size3, Step
+from runtime.plan.plan_data import LaidOutData
 from runtime.plan.records import StepKind
 from runtime.target import Target
 from runtime.types import ELEMENT_BYTES, ElementType, Precision, Storage
@@ -182,7 +182,7 @@ def append(merged: Graph, single: Graph) -> None:
 
 def _with_expectations(plan: Plan, expected: Mapping[str, Array]) -> Plan:
     """Adds to a plan what each operator must write: the values behind the weights, and a record for each launch."""
-    data = bytearray(bytes(plan.data))
+    data = LaidOutData.beginning_with(plan.data)
     rows = []
     outputs = {tensor.step: index for index, tensor in enumerate(plan.tensors) if tensor.step is not None}
     offsets: dict[int, int] = {}
@@ -192,10 +192,9 @@ def _with_expectations(plan: Plan, expected: Mapping[str, Array]) -> Plan:
         check = min(writer for writer in outputs if writer >= index)
         values = expected[plan.tensors[outputs[check]].name].astype(np.float32)
         if check not in offsets:
-            offsets[check] = len(data)
-            data += values.tobytes() + bytes(align(values.nbytes) - values.nbytes)
+            offsets[check] = data.append(values)
         rows.append(Expectation(index, check, outputs[check], offsets[check], values.size))
-    return dataclasses.replace(plan, data=bytes(data), expectations=tuple(rows))
+    return dataclasses.replace(plan, data=data, expectations=tuple(rows))
 
 
 def _distinct(plan: Plan) -> list[tuple[int, Step]]:

@@ -59,6 +59,14 @@ class LaidOutData:
         self._size = 0
         self._crc32: int | None = None
 
+    @classmethod
+    def beginning_with(cls, data: PlanData) -> LaidOutData:
+        """Further constants may follow those of `data`, which stays as it is."""
+        made = cls()
+        for constant in [np.frombuffer(data, np.uint8)] if isinstance(data, bytes) else data._constants:
+            made.append(constant)
+        return made
+
     def append(self, constant: Constant) -> int:
         """Adds to the end; returns where it begins."""
         start = self._size

@@ -155,6 +155,16 @@ class Prepared:
     def _movements(self) -> dict[bool, Metrics | None]:
         return {}
 
+    @functools.cached_property
+    def own_data(self) -> TestData:
+        """The deployment file's validation inputs, and noise for the others."""
+        return self.data_with({})
+
+    def data_with(self, given: Mapping[str, Array]) -> TestData:
+        """The same, with these inputs in place of its own."""
+        own = fetch.Fetcher(self.deployment).validation_inputs(self.name, self.inputs)
+        return TestData(self, own | dict(given))
+
     def standard(self) -> onnx.ModelProto:
         """The model of ONNX's own operators, before any are fused; UnsupportedError where it holds others."""
         if own := {node.op_type for node in self.source.graph.node if node.domain not in STANDARD_DOMAINS}:
@@ -379,9 +389,11 @@ def _movement(prepared: Prepared, share: float) -> Metrics | None:
 
 
 def validation_data(prepared: Prepared, given: Mapping[str, Array] | None = None) -> TestData:
-    """The deployment file's validation inputs, those that are `given` in place of theirs, and noise for the others."""
-    own = fetch.Fetcher(prepared.deployment).validation_inputs(prepared.name, prepared.inputs)
-    return TestData(prepared, own | dict(given or {}))
+    """The deployment file's validation inputs, those that are `given` in place of theirs, and noise for the others.
+
+    Where none is given they are the model's own, whose reference is computed once.
+    """
+    return prepared.data_with(given) if given else prepared.own_data
 
 
 def random_input(tensor: Input) -> Array:

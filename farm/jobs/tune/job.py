@@ -31,6 +31,7 @@ from farm.jobs.tune.schedule import TuningSchedule
 from farm.jobs.tune.search import ModelTuning, SearchOptions, search_models
 from farm.jobs.tune.selecting import ChoiceOnce
 from farm.jobs.tune.shared_search import SharedSearch
+from farm.jobs.tune.trials import TrialPlans
 from farm.rows.row import Provenance, row_fingerprint
 from farm.rows.run import NoFile, RunFigures, SelectionUse
 from farm.rows.tune import BuildAheadFigures, TuneFigures, TuneOutcome, TuneResult, TuneRow, TuningAgreement
@@ -132,6 +133,7 @@ class _Tuning:
         self._searches: list[SharedSearch[list[ModelTuning]]] = [SharedSearch(units) for _ in range(options.repeat)]
         self._searches_of = PerUnit(self._first_search)
         self._choices = [ChoiceOnce() for _ in range(options.repeat)]
+        self._trial_plans = TrialPlans()
         self._published: dict[tuple[str, Destination], Publication] = {}
         self._publishing = threading.Lock()
 
@@ -190,7 +192,7 @@ class _Tuning:
 
     def _search(self, opened: OpenUnit, number: int, schedule: TuningSchedule) -> list[ModelTuning]:
         shared, choices = self._searches[number], self._choices[number]
-        return search_models(opened, self._models, self._options.search, shared, schedule, choices)
+        return search_models(opened, self._models, self._options.search, shared, schedule, choices, self._trial_plans)
 
     def _further_searches(self, opened: OpenUnit) -> Sequence[Sequence[ModelTuning]]:
         """What the searches after the first found, which are made when the first is published."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import math
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from farm.config.execution import Execution
@@ -28,9 +30,9 @@ from farm.jobs.tune.selecting import (
     SelectionOutcome,
 )
 from farm.jobs.tune.shared_search import SharedSearch
-from farm.jobs.tune.trials import UnitTrials, trials_on, use_name
+from farm.jobs.tune.trials import TrialPlans, UnitTrials, trials_file, trials_on, use_name
 from farm.workspace import journal_file
-from runtime.errors import UnsupportedError
+from runtime.errors import FarmError, UnsupportedError
 from runtime.lowering.lower import Options
 from runtime.peaks import NOT_MEASURED
 from runtime.plan.plan import Plan
@@ -209,22 +211,54 @@ def search_models(
     shared: SharedSearch[list[ModelTuning]],
     schedule: TuningSchedule,
     choices: ChoiceOnce | None = None,
+    trial_plans: TrialPlans | None = None,
 ) -> list[ModelTuning]:
     """Chooses the plans of all models that run on the unit, and searches their launches, within the schedule.
 
     The other models are left out.
     """
+    plans = trial_plans or TrialPlans()
     lowered = [tuned for model in models if (tuned := _lowered(opened, model, options.memory))]
-    lowered = _started(opened, lowered, schedule.deadline.clock)
+    with _meanwhile(lambda: _prepare(opened, lowered, plans)):
+        lowered = _started(opened, lowered, schedule.deadline.clock)
     if options.selects:
         made, earlier = choices or ChoiceOnce(), EarlierModels()
         lowered = [_chosen(opened, tuned, options, schedule, made, earlier) for tuned in lowered]
+    searches = (
+        _search(opened, key, group, options, shared, schedule, plans) for key, group in _groups(lowered).items()
+    )
+    return [tuned for group in searches for tuned in group]
+
+
+def _groups(lowered: Iterable[ModelTuning]) -> dict[Key, list[ModelTuning]]:
     groups: dict[Key, list[ModelTuning]] = {}
     for tuned in lowered:
         key = (tuned.target, tuned.options, tuned.prepared.settings.execution)
         groups.setdefault(key, []).append(tuned)
-    searches = (_search(opened, key, group, options, shared, schedule) for key, group in groups.items())
-    return [tuned for group in searches for tuned in group]
+    return groups
+
+
+@contextlib.contextmanager
+def _meanwhile(prepare: Callable[[], None]) -> Iterator[None]:
+    """Prepares while the unit builds programs: nothing is timed, and the host would wait."""
+    preparing = threading.Thread(target=prepare, daemon=True)
+    preparing.start()
+    yield
+    preparing.join()
+
+
+def _prepare(opened: OpenUnit, lowered: Sequence[ModelTuning], plans: TrialPlans) -> None:
+    """Computes the reference outputs, and the trial plans if each plan stays as it is.
+
+    What cannot be computed is asked for again, by who tells the user.
+    """
+    for tuned in lowered:
+        with contextlib.suppress(FarmError):
+            _ = tuned.prepared.own_data.expected
+    for group in _groups(lowered).values():
+        models, first = [tuned.prepared for tuned in group], group[0]
+        with contextlib.suppress(FarmError):
+            plans.written(trials_file(opened, first.prepared.name), models, first.target, first.options)
 
 
 def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> ModelTuning | None:
@@ -289,6 +323,7 @@ def _search(
     options: SearchOptions,
     shared: SharedSearch[list[ModelTuning]],
     schedule: TuningSchedule,
+    plans: TrialPlans,
 ) -> list[ModelTuning]:
     """Searches models of one target, options and execution, together with the other units of that target."""
     launches = {step.tuning_key for tuned in group for step in tuned.plan.steps if step.tuning_key}
@@ -308,7 +343,7 @@ def _search(
     def bring() -> UnitTrials:
         opened.progress.stage(f"trial plan of {', '.join(tuned.prepared.name for tuned in group)}")
         models = [tuned.prepared for tuned in group]
-        return trials_on(opened, models, group[0].target, group[0].options, group[0].prepared.name)
+        return trials_on(opened, models, group[0].target, group[0].options, group[0].prepared.name, plans)
 
     def lead(pool: DevicePool, trials: UnitTrials) -> list[ModelTuning]:
         return _led(

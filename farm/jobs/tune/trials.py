@@ -1,6 +1,7 @@
 """Trials on a unit: the tuner's `measure`, over a farmrt that holds a trial plan and is started again when it dies."""
 
 import dataclasses
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -230,13 +231,39 @@ class UnitTrials:
         return covering_s(of_weight(zip(seconds, weights, strict=True), model_count(self.launches)), build_s)
 
 
-def trials_on(opened: OpenUnit, models: Sequence[Prepared], target: Target, options: Options, name: str) -> UnitTrials:
-    """Lowers the distinct launches of some models with one target and options, and brings them to the unit."""
-    graphs = [dataclasses.replace(model.graph, name=use_name(model)) for model in models]
-    lowered = trial_plan(graphs, target, options)
-    plan_file = TUNING.plan_file(name, opened.unit.abi, opened.unit.soc, "gpu")
-    write_plan(lowered.plan, plan_file)
-    return UnitTrials(opened, lowered, plan_file, execution=models[0].settings.execution)
+class TrialPlans:
+    """The trial plans of a job, as they lie in their files: each is lowered once for all units of a SoC."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._written: dict[Path, tuple[object, TrialPlan]] = {}
+
+    def written(self, plan_file: Path, models: Sequence[Prepared], target: Target, options: Options) -> TrialPlan:
+        """Lowers the distinct launches of some models with one target and options; its data lie in the file alone."""
+        key = ([id(model) for model in models], target, options)
+        with self._lock:
+            written_key, trials = self._written.get(plan_file, (None, None))
+            if trials is None or written_key != key:
+                graphs = [dataclasses.replace(model.graph, name=use_name(model)) for model in models]
+                lowered = trial_plan(graphs, target, options)
+                write_plan(lowered.plan, plan_file)
+                trials = dataclasses.replace(lowered, plan=dataclasses.replace(lowered.plan, data=b""))
+                self._written[plan_file] = (key, trials)
+            return trials
+
+
+def trials_file(opened: OpenUnit, name: str) -> Path:
+    """Where the trial plan of a name lies."""
+    return TUNING.plan_file(name, opened.unit.abi, opened.unit.soc, "gpu")
+
+
+def trials_on(
+    opened: OpenUnit, models: Sequence[Prepared], target: Target, options: Options, name: str, plans: TrialPlans
+) -> UnitTrials:
+    """Brings the distinct launches of some models with one target and options to the unit."""
+    plan_file = trials_file(opened, name)
+    written = plans.written(plan_file, models, target, options)
+    return UnitTrials(opened, written, plan_file, execution=models[0].settings.execution)
 
 
 def use_name(model: Prepared) -> str:

@@ -15,7 +15,7 @@ from farm.jobs.fleet.opening import open_unit
 from farm.jobs.models.prepare import prepare
 from farm.jobs.tune import proof, search
 from farm.jobs.tune.job import SEARCH_ENVIRONMENT
-from farm.jobs.tune.trials import UnitTrials, trials_on
+from farm.jobs.tune.trials import TrialPlans, UnitTrials, trials_on
 from farm.model import fetch
 from farm.rows.tune import TuneRow
 from farm.store import Store
@@ -200,7 +200,7 @@ def test_a_launch_that_does_half_its_work_is_wrong_though_the_rest_was_right_bef
     prepared = prepare(source, "tiny", fetch.Fetcher(source))
     with open_unit(inventory.HOST) as opened:
         trials = trials_on(
-            opened, [prepared], opened.planner.target(prepared, "gpu", memory), prepared.options(), "tiny"
+            opened, [prepared], opened.planner.target(prepared, "gpu", memory), prepared.options(), "tiny", TrialPlans()
         )
         halved = 0
         for launch in trials.launches:
