@@ -63,6 +63,15 @@ def test_constants_lie_one_behind_the_other() -> None:
         assert data[start:stop] == expected[start:stop]
 
 
+def test_constants_are_added_behind_what_is_there_already() -> None:
+    before, expected = laid_out()
+    for data in (before, expected):
+        longer = LaidOutData.beginning_with(data)
+        assert longer.append(np.frombuffer(BLOBS[1], np.uint8)) == len(expected)
+        assert bytes(longer) == expected + BLOBS[1].ljust(align(1), b"\0")
+    assert bytes(before) == expected, "which stays as it is"
+
+
 def test_a_file_is_written_where_it_holds_something_else(tmp_path: Path) -> None:
     (content, expected), path = laid_out(), tmp_path / "net.data"
     write_changed(path, content)

@@ -27,7 +27,6 @@ from farm.rows.row import Throttling
 from runtime.graph import Array
 from runtime.plan.plan import Plan
 from runtime.statistics.ratios import Ratio, ratio_of_pairs
-from runtime.target import remembers_programs
 from tuner.budget import NO_DEADLINE, Deadline
 
 NS_PER_MS, MS_PER_S = 1e6, 1e3
@@ -210,7 +209,7 @@ class Rehearsed:
             load = loaded()
             first_ms, round_ms = first_rounds(own, self._data.inputs)
             plan = (files.plan or self._plan_file).plan
-            if not files.kernels and not remembers_programs(plan.target.gpu_family):
+            if not files.kernels:
                 own.save_kernels(kernels)
                 files = dataclasses.replace(files, kernels=kernels)
             start = _Start(load, first_ms, own.read_outputs(plan))

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,17 @@ from farm.farmrt.session import Session
 from farm.jobs.fleet.opening import open_unit
 from farm.jobs.models.prepare import prepare
 from farm.jobs.tune import proof, search
+from farm.jobs.tune.built_programs import Start
 from farm.jobs.tune.job import SEARCH_ENVIRONMENT
 from farm.jobs.tune.trials import TrialPlans, UnitTrials, trials_on
 from farm.model import fetch
 from farm.rows.tune import TuneRow
 from farm.store import Store
 from farm.tables.tune import outcome_lines
-from runtime.errors import DeviceLostError
+from farm.workspace import data_file
+from runtime.errors import DeviceLostError, ModelError
 from runtime.kernels.spec import Variant
-from runtime.lowering.trials import TrialLaunch
+from runtime.lowering.trials import TrialLaunch, TrialPlan, trial_plan
 from tests.farm.conftest import CallFarm
 from tests.farm.model.tiny_model import deployment_text, write_deployment
 from tests.farm.played_tuning import PlayedTuning
@@ -58,7 +61,7 @@ def test_tuning_leaves_two_files_that_are_used(farm: CallFarm, monkeypatch: pyte
     assert low is None or low <= row["gain_percent"] <= high
     assert row["launches"] >= 2 and row["cosine"] > 0.9999
     assert row["tuned"]["match"] == "exact" and row["tuned"]["used"] >= row["launches"]
-    assert row["kernels"] is None or row["kernels"]["match"] == "none", "PoCL remembers them"
+    assert row["kernels"]["built"] == 0, "the processes of the proof load what was compiled"
     assert len(row["default_latency_ms"]["samples"]) == len(row["latency_ms"]["samples"]) > 30
     with Store.open() as store:
         assert list(store.rows()) == [row]
@@ -181,6 +184,59 @@ def slow_to_prepare(*arguments: Any) -> UnitTrials:
     trials = trials_on(*arguments)
     trials.prepare_s = max(trials.prepare_s, 1.0)
     return trials
+
+
+def test_the_host_prepares_the_trials_while_the_first_programs_are_built(
+    farm: CallFarm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PlayedTuning(monkeypatch, trial_s=0.2)
+    start, lowered, prepared_meanwhile = search.start_from_source, threading.Event(), []
+
+    def lowering(*arguments: Any) -> TrialPlan:
+        assert not lowered.is_set(), "the plan stays as it is: it is lowered once"
+        plan = trial_plan(*arguments)
+        lowered.set()
+        return plan
+
+    def starting(*arguments: Any) -> list[Start]:
+        prepared_meanwhile.append(lowered.wait(60))
+        return start(*arguments)
+
+    monkeypatch.setattr("farm.jobs.tune.trials.trial_plan", lowering)
+    monkeypatch.setattr(search, "start_from_source", starting)
+    tuned_row(farm, "--no-selection", "--budget", "3")
+    assert prepared_meanwhile == [True]
+
+
+def test_a_reference_that_cannot_be_computed_is_told_once_though_it_was_asked_for_before(
+    farm: CallFarm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PlayedTuning(monkeypatch, trial_s=0.2)
+
+    def failing(*_: Any) -> dict[str, Any]:
+        raise ModelError("the reference fails")
+
+    monkeypatch.setattr("farm.jobs.models.prepare.expected_outputs", failing)
+    status, out, err = farm("tune", "--soc", "host", "tiny.yml", "--no-selection", "--budget", "3", "--json")
+    (row,) = json.loads(out)["rows"]
+    assert (status, row["status"], row["reason"]) == (1, "failed", "the reference fails"), err
+
+
+def test_a_trial_plan_is_lowered_once_and_again_where_it_is_another() -> None:
+    source = deployment.load(Path("tiny.yml"))
+    models = [prepare(source, "tiny", fetch.Fetcher(source))]
+    with open_unit(inventory.HOST) as opened:
+        target = opened.planner.target(models[0], "gpu", "buffer")
+        images = opened.planner.target(models[0], "gpu", "image")
+    plans, file = TrialPlans(), Path("trials.plan")
+    first = plans.written(file, models, target, models[0].options())
+    written = data_file(file).read_bytes()
+    assert written and not first.plan.data, "which lie in the file alone"
+    assert plans.written(file, models, target, models[0].options()) is first
+    other = plans.written(file, models, images, models[0].options())
+    assert other.plan.target == images
+    assert plans.written(file, models, target, models[0].options()) is not first
+    assert data_file(file).read_bytes() == written
 
 
 class HalfLaunch(TrialLaunch):

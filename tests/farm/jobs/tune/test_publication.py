@@ -12,7 +12,6 @@ import pytest
 
 from farm import artifacts, cli
 from farm.farmrt.answers import LoadAnswer
-from farm.jobs.compare import interleaved
 from farm.jobs.compare.interleaved import Effort, PlanMeasurement, Rehearsed
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.tune import built_programs, job, proof
@@ -114,8 +113,7 @@ def test_programs_are_built_once_at_the_first_start_of_the_default(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only the local sizes are others here. PoCL stands for a driver that remembers no programs."""
-    for module in (built_programs, interleaved):
-        monkeypatch.setattr(module, "remembers_programs", lambda family: False)
+    monkeypatch.setattr(built_programs, "remembers_programs", lambda family: False)
     answers: list[LoadAnswer] = []
 
     def loading(opened: OpenUnit, *files: Any, **options: Any) -> Callable[[], LoadAnswer]:
