@@ -24,7 +24,7 @@ from runtime.errors import ModelError
 from runtime.graph import Array
 from runtime.host.onnx_runtime import onnxruntime
 from runtime.plan.plan import Plan
-from runtime.target import cpu_fields
+from runtime.target import AVX512, cpu_fields
 
 # What a CPU has of which an instruction set is the best.
 FEATURES: Mapping[str, tuple[str, ...]] = {
@@ -185,7 +185,9 @@ class Farmrt:
         self._opened, self._runtime = opened, runtime
         target = opened.planner.target(prepared, runtime)
         if isa := options.execution.words.get("isa"):  # the plan is made for it, too
-            target = dataclasses.replace(target, **cpu_fields(FEATURES[str(isa)]))
+            features = FEATURES[str(isa)]
+            family = target.gpu_family if "avx512f" in features else target.gpu_family.removesuffix(AVX512)
+            target = dataclasses.replace(target, gpu_family=family, **cpu_fields(features))
         self._loaded = load_model(opened, prepared, runtime, target, options)
         opened.write_inputs(inputs)
 
