@@ -62,7 +62,7 @@ def corpus() -> Iterator[tuple[bytes, bytes]]:
         plan = lower(case.graph().graph, CPU)
         yield encode_plan(plan), plan.data
     trials = trial_plan([NETWORKS[0](GraphMaker())], TARGETS[1])
-    yield encode_plan(trials.plan), trials.plan.data
+    yield encode_plan(trials.plan), bytes(trials.plan.data)
 
 
 def write_corpus(folder: Path) -> int:
