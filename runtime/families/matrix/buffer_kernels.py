@@ -77,10 +77,15 @@ BUFFER_KERNELS = (
             "": (_GPU_ROW,),
             "nvidia": (_SHARED_ROWS[-1],),
             "pocl": (_rows(32, 8, 0),),
-            "pocl-3.1": (_rows(32, 16, 1),),
+            "pocl-3.0": (_rows(16, 8, 0),),
+            "pocl-3.1": (_rows(16, 16, 1),),
             "avx512": (_rows(16, 16, 1),),  # of a model that waits for memory wider blocks read a sixth less
         },
-        integer_defaults={"avx512": (_rows(64, 16, 1),)},
+        integer_defaults={
+            "pocl-3.0": (_rows(32, 8, 0),),
+            "pocl-3.1": (_rows(32, 16, 1),),
+            "avx512": (_rows(64, 16, 1),),
+        },
         macs=lambda dims: dims["rows"] * dims["in_c"] * dims["out_c"],
         packed=True,
         integer_weights=True,
