@@ -148,12 +148,15 @@ def test_defaults_are_variants(kernel: BufferKernel) -> None:
     assert len(tried) <= 24, "what a search has to try in one precision; FEW_ROWS are for what most are too large for"
 
 
-@pytest.mark.parametrize("family", ["pocl-3.1-avx512", "cpu-avx512"])
-def test_a_row_reads_floats_a_cache_line_at_a_time_and_integers_in_wide_blocks(family: str) -> None:
+@pytest.mark.parametrize(
+    ("family", "of_integers"),
+    [("pocl-3.1-avx512", 64), ("cpu-avx512", 64), ("pocl-3.1", 32), ("pocl-3.0", 32), ("cpu", 32)],
+)
+def test_a_row_reads_floats_a_cache_line_at_a_time_and_integers_in_wide_blocks(family: str, of_integers: int) -> None:
     kernel = next(each for each in table.BUFFER_KERNELS if each.name == "fully_connected")
     wanted, dims = Target(soc="host", abi="x86_64", gpu_family=family), {"rows": 1, "in_c": 512, "out_c": 512}
     chosen = [kernel.default_variant(dims, wanted, in_integers) for in_integers in (False, True)]
-    assert [variant and variant["BLOCK"] for variant in chosen] == [16, 64]
+    assert [variant and variant["BLOCK"] for variant in chosen] == [16, of_integers]
 
 
 @each_kernel
