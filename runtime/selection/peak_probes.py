@@ -24,6 +24,7 @@ from runtime.lowering.trials import TrialLaunch, TrialPlan, Use
 from runtime.lowering.value import Value
 from runtime.peaks import MeasuredPeaks, PeakFigure
 from runtime.plan.plan import Expectation, Plan
+from runtime.plan.plan_data import LaidOutData
 from runtime.selection.costs import cost_key
 from runtime.semantics.unary import Unary
 from runtime.target import Target
@@ -115,14 +116,14 @@ def probe_plan(target: Target, chosen: Sequence[PeakProbe]) -> TrialPlan:
     builder = _builder(target, [(each.figure, each.is_large) for each in chosen])
     assert builder is not None, "probes were lowered for this target before"
     plan, launches = assemble_plan(builder), []
-    expectations, data = [], bytearray(bytes(plan.data))
+    expectations, data = [], LaidOutData.beginning_with(plan.data)
     for probe in chosen:
-        index = next(at for at, step in enumerate(plan.steps) if step.name == _name(probe.figure, probe.is_large))
+        name = _name(probe.figure, probe.is_large)
+        index = next(at for at, step in enumerate(plan.steps) if step.name == name)
         expected = np.full(_TAKEN, _SUM if "macs" in probe.figure else _FACTOR, np.float32)
-        expectations.append(_expectation(plan, index, _name(probe.figure, probe.is_large), len(data), expected))
-        data += expected.tobytes().ljust(64, b"\0")
+        expectations.append(_expectation(plan, index, name, data.append(expected), expected))
         launches.append(_trial_launch(plan, index, probe))
-    checked = dataclasses.replace(plan, data=bytes(data), expectations=tuple(expectations))
+    checked = dataclasses.replace(plan, data=data, expectations=tuple(expectations))
     return TrialPlan(checked, {"x": _input()}, tuple(launches))
 
 

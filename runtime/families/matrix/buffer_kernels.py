@@ -78,8 +78,7 @@ BUFFER_KERNELS = (
             "nvidia": (_SHARED_ROWS[-1],),
             "pocl": (_rows(32, 8, 0),),
             "pocl-3.0": (_rows(16, 8, 0),),
-            "pocl-3.1": (_rows(16, 16, 1),),
-            "avx512": (_rows(16, 16, 1),),  # of a model that waits for memory wider blocks read a sixth less
+            "pocl-3.1": (_rows(16, 16, 1),),  # of a model that waits for memory wider blocks read a sixth less
         },
         integer_defaults={
             "pocl-3.0": (_rows(32, 8, 0),),
