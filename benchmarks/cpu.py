@@ -1,13 +1,13 @@
 """Measures the runtime cpu on whole models, in turns with another engine on as many threads.
 
     python benchmarks/cpu.py [--models A,B.tflite] [--sizes 7,128] [--batch 1,8] [--threads 1,2] [--turns N] [--tune]
-        [--isa avx2] [--avx2] [--opencl system,intel] [--reading]
+        [--isa avx2] [--opencl system,intel] [--reading]
 
 A line for each network, number of threads and way to run it: the medians in ms, and farm's time over the other's with
 the 95 % interval of the ratio in pairs of turns. Networks of the zoo run beside ONNX Runtime, and outputs that differ
 from its are told; those of keras.applications, made as .tflite files with seeded weights (extra `tensorflow`), beside
-LiteRT on the very file. The other engine uses the CPU's best instructions, whatever `--isa` says; with `--avx2` all use
-AVX2 at most, Debian's and Intel's drivers too. OpenCL's drivers use all cores. `--reading`: also over what this process
+LiteRT on the very file. The other engine uses the CPU's best instructions, whatever `--isa` says; avx2_only.py keeps all
+from AVX-512. OpenCL's drivers use all cores. `--reading`: also over what this process
 takes to read as many bytes as the model's weights and inputs are.
 """
 
@@ -25,7 +25,7 @@ import onnx
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is searched for imports, the tree is not
 
-from benchmarks import avx2_only, networks
+from benchmarks import networks
 from benchmarks.engines import Farmrt, LiteRt, OnnxRuntime, Reading, WithInstructions, test_inputs
 from benchmarks.framework_networks import make_apart
 from benchmarks.interleaving import beside, measure_interleaved
@@ -78,7 +78,6 @@ NOT_TUNED = LoadOptions(NO_ARTIFACT, NO_ARTIFACT)
 @click.option("--turns", type=click.IntRange(MINIMUM_ROUNDS), default=15, show_default=True)
 @click.option("--tune", is_flag=True, help="Also as `farm tune` chooses.")
 @click.option("--isa", default="", help="Also with these instructions, such as avx2 where the CPU has more.")
-@click.option("--avx2", is_flag=True, help="Nothing uses AVX-512, the other engine and OpenCL's drivers neither.")
 @click.option("--batch", default="1", show_default=True, help="Images or sequences of the zoo's networks, by commas.")
 @click.option("--opencl", default="", help="Also on these OpenCL drivers, such as system,intel.")
 @click.option("--reading", is_flag=True, help="Also over a read of the model's weights and inputs from memory.")
@@ -89,31 +88,22 @@ def main(
     turns: int,
     tune: bool,
     isa: str,
-    avx2: bool,
     batch: str,
     opencl: str,
     reading: bool,
 ) -> None:
     """Latency on the CPU beside ONNX Runtime, or LiteRT."""
-    if avx2:
-        avx2_only.start_again()
     specs = [f"{name}?size={size}" if size else name for name in models.split(",") for size in sizes.split(",")]
     ways = [Way("default", NOT_TUNED), *([Way("tuned", LoadOptions())] if tune else [])]
     if isa:
-        ways.append(_with_instructions(Way(isa, NOT_TUNED), isa))
+        ways.append(Way(isa, dataclasses.replace(NOT_TUNED, execution=WithInstructions(isa=isa))))
     ways += [Way(origin, NOT_TUNED, "gpu", origin) for origin in opencl.split(",") if origin]
-    if avx2:
-        ways = [_with_instructions(way, avx2_only.ISA) for way in ways]
     with scratch(), open_unit(HOST) as opened:
         for name, number in itertools.product(specs, map(int, batch.split(","))):
             with _application(name) if name.endswith(LITERT) else _of_zoo(name, number) as (prepared, engine):
                 for count in map(int, threads.split(",")):
                     for line in _lines(opened, prepared, engine, count, turns, ways, reading):
                         click.echo(line)
-
-
-def _with_instructions(way: Way, isa: str) -> Way:
-    return dataclasses.replace(way, options=dataclasses.replace(way.options, execution=WithInstructions(isa=isa)))
 
 
 @contextlib.contextmanager

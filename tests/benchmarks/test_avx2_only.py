@@ -1,5 +1,6 @@
 """What asks for AVX-512's registers is told that there are none; the same bytes in data stay."""
 
+import json
 import platform
 import subprocess
 import sys
@@ -11,6 +12,15 @@ from benchmarks.avx2_only import NONE_BUT_AVX, XGETBV, copy_package, without_avx
 from runtime.errors import ConfigError
 
 NO_OPERATION = b"\x90"
+SCRIPT = """
+import subprocess, sys
+import onnxruntime
+from runtime.native.build import build_farmrt
+print(onnxruntime.__file__)
+print(subprocess.run([build_farmrt(), "probe"], capture_output=True, text=True).stdout)
+sys.exit(int(sys.argv[1]))
+"""
+on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="only these CPUs have AVX")
 
 
 def test_a_question_is_answered_and_data_stay(tmp_path: Path) -> None:
@@ -23,14 +33,17 @@ def test_a_question_is_answered_and_data_stay(tmp_path: Path) -> None:
     assert without_avx512(library) == 0
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="only these CPUs have AVX")
-def test_onnx_runtime_is_imported_from_its_copy(tmp_path: Path) -> None:
-    copy_package("onnxruntime", tmp_path)
-    script = "import onnxruntime; print(onnxruntime.__file__, onnxruntime.get_available_providers())"
-    found = subprocess.run(
-        [sys.executable, "-c", script], env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True
-    )
-    assert found.stdout.startswith(str(tmp_path)) and "CPUExecutionProvider" in found.stdout
+@on_x86
+def test_a_script_has_an_engine_and_a_farmrt_that_know_of_no_avx512(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    program = [sys.executable, "-m", "benchmarks.avx2_only", str(script), "3"]
+    ended = subprocess.run(program, capture_output=True, text=True)
+    assert ended.returncode == 3, ended.stderr
+    engine, probe = ended.stdout.split("\n", 1)
+    assert "farm-avx2." in engine
+    features = json.loads(probe)["cpu"]["features"]
+    assert "avx" in features and not any(feature.startswith("avx512") for feature in features)
 
 
 def test_a_package_that_does_not_ask_in_a_known_way_is_no_engine_without(tmp_path: Path) -> None:
