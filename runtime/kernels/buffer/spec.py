@@ -136,7 +136,7 @@ def local_size_of(
             return _shared_along(grid, axis, target)
         return _with_groups_for_all(grid, cpu_local, _GROUPS_A_CORE * target.compute_units)
     enough = 1 if target.compute_units == 1 else _POCL_GROUPS_A_CORE * target.compute_units
-    return cpu_local if _groups(grid, cpu_local) >= enough else (1, *cpu_local[1:])  # two, since it builds for each
+    return cpu_local if _groups(grid, cpu_local) >= enough else (2, *cpu_local[1:])  # two, since it builds for each
 
 
 def _shared_axis(grid: WorkItems, row_axis: int, cores: int) -> int | None:

@@ -17,7 +17,7 @@ def _plain(block: int, vector: int, pixels: int, fma: int) -> Variant:
 _WIDEST = ((64, 16, 6, 1), (64, 16, 7, 1), (48, 16, 9, 1), (32, 16, 12, 1))  # 24 to 28 sums of 16 floats
 _WIDE = (*_WIDEST, (32, 16, 7, 1), (32, 16, 4, 1), (32, 16, 8, 1), (16, 16, 7, 1), (16, 16, 8, 1))
 _WIDE_SMALL = ((16, 16, 4, 1), (16, 16, 1, 1))
-_HALF = ((16, 8, 6, 0), (16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 4, 0), (8, 8, 1, 0))
+_HALF = ((24, 8, 4, 0), (16, 8, 6, 0), (16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 8, 0), (8, 8, 4, 0), (8, 8, 1, 0))
 _QUARTER = ((8, 4, 4, 0), (4, 4, 8, 0), (4, 4, 4, 0), (4, 4, 1, 0))
 _GPU = (
     variant(BLOCK=4, VECTOR=4, PIXELS=4, FMA=0, PACK=64, ORDER=1, COLUMNS=4),
@@ -32,7 +32,7 @@ DEFAULTS = {
     "": tuple(_plain(*tile) for tile in ((8, 4, 4, 0), (4, 4, 4, 0), (4, 4, 1, 0))),
     # H200: a tile of 4x4 took 0.73 to 0.93 of the time of 8x4 in seven 3x3 and 5x5 convolutions.
     "nvidia": (_GPU[0], _plain(4, 4, 1, 0)),
-    "pocl": tuple(_plain(*tile) for tile in ((16, 8, 6, 0), (16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 4, 0), (8, 8, 1, 0))),
+    "pocl": tuple(_plain(*tile) for tile in _HALF),
     # CPUs whose vectors have 16 floats; in the 16 registers of AVX2 these take 2 to 2.5 times as long as those above.
     "avx512": tuple(
         _plain(*tile)
@@ -60,9 +60,9 @@ DEFAULTS = {
 INTEGER_DEFAULTS = {"pocl": tuple(_plain(*tile) for tile in ((16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 4, 0), (8, 8, 1, 0)))}
 # Of so many rows, which would read the weights as often one by one.
 FEW_ROWS = tuple(_plain(64, 16, rows, 1) for rows in (2, 3))
-# In multiply-adds of a vector: how many must be under way at a time, the loop of a column, a pixel's value where it is
-# used by several vectors, and a pixel's address.
-_LATENCY, _LOOP, _BROADCAST, _ADDRESS = 4, 0.5, 0.1, 3
+# In multiply-adds of a vector: the loop of a column, and a pixel's address.
+_LOOP, _ADDRESS = 0.5, 3
+_AVX2_FLOATS = 8
 
 
 def tile_grid(pixels: int, out_c: int, chosen: Variant) -> tuple[int, int]:
@@ -77,10 +77,20 @@ def tile_cost(pixels: int, out_c: int, run: int, chosen: Variant) -> float:
     `run`: columns that follow each other in memory, after which each pixel has a new address.
     """
     tiles, blocks = ceil_div(pixels, chosen["PIXELS"]), ceil_div(out_c, chosen["BLOCK"])
-    vectors = chosen["BLOCK"] // chosen["VECTOR"]
-    shared = _BROADCAST if vectors > 1 else 0
-    step = max(chosen["PIXELS"] * vectors, _LATENCY) + _LOOP + chosen["PIXELS"] * (shared + _ADDRESS / run)
+    latency, value = _latency_and_value(chosen)
+    step = max(chosen["PIXELS"] * chosen["BLOCK"] // chosen["VECTOR"], latency) + _LOOP
+    step += chosen["PIXELS"] * (value + _ADDRESS / run)
     return tiles * blocks * step
+
+
+def _latency_and_value(chosen: Variant) -> tuple[int, float]:
+    """How many multiply-adds of a vector must be under way at a time, and what a pixel's value costs in them.
+
+    AVX2 begins two a cycle, and loads each value by itself; AVX-512 only values that several vectors use.
+    """
+    if chosen["VECTOR"] == _AVX2_FLOATS:
+        return 8, 0.2
+    return 4, 0.1 if chosen["BLOCK"] > chosen["VECTOR"] else 0
 
 
 def tile_constraint(pixels: int, out_c: int, chosen: Variant) -> str:
