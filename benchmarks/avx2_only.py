@@ -3,10 +3,10 @@
     python -m benchmarks.avx2_only benchmarks/cpu.py --tune --opencl system
     python -m benchmarks.avx2_only -m benchmarks.tuning mobilenet_v2
 
-ONNX Runtime, LiteRT and the LLVM of Debian's PoCL take the CPU's best instructions and cannot be told otherwise, nor can
-farmrt. What they ask, before they use AVX-512, is whether the operating system keeps its registers (XGETBV; Intel's
-manual, volume 1, 13.3). In copies of them the answer is no: of the registers that have to be kept, those of AVX alone
-are. farmrt's copy does not know the names of the CPU's features either. Intel's driver can be told.
+ONNX Runtime, LiteRT and the LLVM of Debian's PoCL take the CPU's best instructions and cannot be told otherwise, nor
+can farmrt. What they ask, before they use AVX-512, is whether the operating system keeps its registers (XGETBV;
+Intel's manual, volume 1, 13.3). In copies of them the answer is no: of the registers that have to be kept, those of AVX
+alone are. farmrt's copy does not know the names of the CPU's features either. Intel's driver can be told.
 """
 
 import importlib.util

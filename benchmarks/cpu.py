@@ -6,9 +6,9 @@
 A line for each network, number of threads and way to run it: the medians in ms, and farm's time over the other's with
 the 95 % interval of the ratio in pairs of turns. Networks of the zoo run beside ONNX Runtime, and outputs that differ
 from its are told; those of keras.applications, made as .tflite files with seeded weights (extra `tensorflow`), beside
-LiteRT on the very file. The other engine uses the CPU's best instructions, whatever `--isa` says; avx2_only.py keeps all
-from AVX-512. OpenCL's drivers use all cores. `--reading`: also over what this process
-takes to read as many bytes as the model's weights and inputs are.
+LiteRT on the very file. The other engine uses the CPU's best instructions, whatever `--isa` says; avx2_only.py keeps
+all from AVX-512. OpenCL's drivers use all cores. `--reading`: also over what this process takes to read as many bytes as
+the model's weights and inputs are.
 """
 
 import contextlib
@@ -82,15 +82,7 @@ NOT_TUNED = LoadOptions(NO_ARTIFACT, NO_ARTIFACT)
 @click.option("--opencl", default="", help="Also on these OpenCL drivers, such as system,intel.")
 @click.option("--reading", is_flag=True, help="Also over a read of the model's weights and inputs from memory.")
 def main(
-    models: str,
-    sizes: str,
-    threads: str,
-    turns: int,
-    tune: bool,
-    isa: str,
-    batch: str,
-    opencl: str,
-    reading: bool,
+    models: str, sizes: str, threads: str, turns: int, tune: bool, isa: str, batch: str, opencl: str, reading: bool
 ) -> None:
     """Latency on the CPU beside ONNX Runtime, or LiteRT."""
     specs = [f"{name}?size={size}" if size else name for name in models.split(",") for size in sizes.split(",")]

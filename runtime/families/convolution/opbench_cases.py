@@ -43,7 +43,10 @@ OPBENCH_CASES = (
     _conv(256, 14, 256, algorithm=Algorithm.WINOGRAD_4),
     *(_conv(c, size, out, k=1) for c, size, out in ((32, 112, 64), (64, 56, 128), (256, 28, 256), (512, 14, 512))),
     _conv(1024, 7, 1024, k=1),
-    *(_conv(c, size, out_c, k=1) for c, size, out_c in ((144, 56, 24), (240, 28, 40), (72, 28, 120), (576, 14, 96), (384, 14, 64), (960, 7, 160))),
+    *(
+        _conv(c, size, out_c, k=1)
+        for c, size, out_c in ((144, 56, 24), (240, 28, 40), (72, 28, 120), (576, 14, 96), (384, 14, 64), (960, 7, 160))
+    ),
     *(_conv(256, pixels, 1024, k=1, height=1) for pixels in (2, 3)),
     *(_conv(c, size, c, group=c, stride=s) for c, size, s in ((32, 112, 1), (64, 112, 2), (128, 56, 1), (512, 14, 1))),
     _conv(240, 28, 240, k=5, group=240),

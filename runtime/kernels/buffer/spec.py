@@ -22,7 +22,7 @@ from runtime.kernels.spec import (
     no_macs,
     ranged_ints,
 )
-from runtime.target import Target, runs_on_cpu, shares_an_axis
+from runtime.target import AVX512, Target, runs_on_cpu, shares_an_axis
 
 # Tensor argument -> its shape without gaps: (pixels, channels) of a view, (elements,) of a flat tensor, table or plain
 # weights, (groups, rows, cols) of weights that the variant packs in blocks of rows.
@@ -35,6 +35,7 @@ _GROUPS_A_CORE = 2
 # PoCL's threads take from a pile of work groups: of those that are left their share, and one more. Of few that is too
 # many: of four, three. A group costs 10 ns.
 _POCL_GROUPS_A_CORE = 16
+_AVX2_LEAST = 2  # work items: a group of one is compiled to code that spills; tiles of 12 sums took twice the time
 _SHARED_GROUPS_A_CORE = 8  # along the axis that is shared
 _EQUAL = 1.1  # the largest of shares that count as equal, in equal ones
 
@@ -136,7 +137,8 @@ def local_size_of(
             return _shared_along(grid, axis, target)
         return _with_groups_for_all(grid, cpu_local, _GROUPS_A_CORE * target.compute_units)
     enough = 1 if target.compute_units == 1 else _POCL_GROUPS_A_CORE * target.compute_units
-    return cpu_local if _groups(grid, cpu_local) >= enough else (2, *cpu_local[1:])  # two, since it builds for each
+    least = 1 if target.gpu_family.endswith(AVX512) else _AVX2_LEAST
+    return cpu_local if _groups(grid, cpu_local) >= enough else (least, *cpu_local[1:])  # two, since it builds for each
 
 
 def _shared_axis(grid: WorkItems, row_axis: int, cores: int) -> int | None:
