@@ -6,9 +6,9 @@
 A line for each network, number of threads and way to run it: the medians in ms, and farm's time over the other's with
 the 95 % interval of the ratio in pairs of turns. Networks of the zoo run beside ONNX Runtime, and outputs that differ
 from its are told; those of keras.applications, made as .tflite files with seeded weights (extra `tensorflow`), beside
-LiteRT on the very file. The other engine uses the CPU's best instructions, whatever `--isa` says; avx2_only.py keeps
-all from AVX-512. OpenCL's drivers use all cores. `--reading`: also over what this process takes to read as many bytes as
-the model's weights and inputs are.
+LiteRT on the very file. The other engine uses the best instructions, whatever `--isa` says; avx2_only.py keeps all from
+AVX-512. OpenCL's drivers use all cores. `--reading`: also over what this process takes to read as many bytes as the
+model's weights and inputs are.
 """
 
 import contextlib

@@ -201,8 +201,9 @@ def test_every_kernel_has_cases() -> None:
         ("cpu-avx512", 784, 2, (7, 2)),  # 16 groups of 7 tiles, in both blocks of channels
         ("pocl-3.1", 784, 2, (16, 1)),  # 131 tiles in each of 8 blocks
         ("pocl-3.1", 49, 1, (16, 1)),
-        ("pocl-3.1", 49, 2, (1, 1)),
-        ("pocl-3.1", 784, 64, (1, 1)),
+        ("pocl-3.1", 49, 2, (2, 1)),
+        ("pocl-3.1", 784, 64, (2, 1)),  # of one work item PoCL makes code that spills where it has 16 registers
+        ("pocl-3.1-avx512", 784, 64, (1, 1)),
         ("cpu-avx512", 49, 2, (1, 2)),  # 7 tiles in each of 2 blocks of channels
         ("cpu-avx512", 49, 64, (1, 1)),
     ],
