@@ -164,8 +164,8 @@ static void conv_run(const rt_cpu_call *call, rt_workers *workers) {
     uint32_t tile_pixels = all.in_half ? half->pixels : is_few ? kernels->few_pixels : kernels->pixels;
     all.turns = rt_conv_turns_divide(call, workers, x, tile_pixels, (uint32_t)all.tile_blocks);
     int64_t block = all.turns.block, bytes = all.turns.taps * all.tile_blocks * block * block * (int64_t)sizeof(float);
-    int64_t most = (int64_t)kernels->weight_bytes;
-    all.chunk = (most / bytes > 1 ? most / bytes : 1) * block;
+    uint64_t most = kernels->weight_bytes / (uint64_t)bytes, blocks = (uint64_t)all.turns.in_blocks;
+    all.chunk = (int64_t)rt_ceil_div(blocks, rt_ceil_div(blocks, most > 1 ? most : 1)) * block; /* as many in each */
     if (all.in_half) all.chunk = (int64_t)rt_ceil_div(RT_HALF_PRODUCTS, (uint64_t)(all.turns.taps * block)) * block;
     all.tap_stride = is_few ? all.turns.in_blocks * block : d.in_c * block;
     if (is_few) all.chunk = d.in_c;

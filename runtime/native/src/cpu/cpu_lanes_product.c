@@ -20,9 +20,9 @@
 enum { FIRST_PIXELS = BLOCKS == 4 ? 2 * PIXELS : PIXELS };
 
 /* CPUs with the widest registers have an L2 of half a MB and more, whose loads are as fast as products need weights that are
- * there. All of x86's ask for those that are needed next: that is free while products wait for multiplications, as they
- * do not where there are FEW pixels. */
-enum { WEIGHT_BYTES = LANES == 16 ? RT_BLOCKED_WEIGHT_BYTES : 48 << 10, FEW = 3, IN_L2 = 2, LINE = 16 };
+ * there; on others half of an L1 of 32 KB is left to inputs. All of x86's ask for those that are needed next: that is free
+ * while products wait for multiplications, as they do not where there are FEW pixels. */
+enum { WEIGHT_BYTES = LANES == 16 ? RT_BLOCKED_WEIGHT_BYTES : 16 << 10, FEW = 3, IN_L2 = 2, LINE = 16 };
 
 /* Where a register of a tile is stored, from its first element on. */
 INLINE int64_t place(int64_t plane, int pixel, int i) {
