@@ -108,7 +108,7 @@ _AVX2_ROWS = (variant(BLOCK=16, VECTOR=8, PIXELS=6, FMA=0, STRIDE=2),)
 _ROWS = {"pocl-3.1-avx512": _AVX512_ROWS, "cpu-avx512": _AVX512_ROWS, "pocl": _AVX2_ROWS}
 # Without wide tiles of one pixel, which are for images of a few.
 _PLANES_VARIANTS = (
-    *(each for each in tile.VARIANTS if each["VECTOR"] < 16 or each["PIXELS"] > 1),
+    *(each for each in tile.VARIANTS if each["VECTOR"] < 8 or each["PIXELS"] > 1),
     *_AVX512_ROWS,
     *_AVX2_ROWS,
 )

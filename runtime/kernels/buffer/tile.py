@@ -17,7 +17,7 @@ def _plain(block: int, vector: int, pixels: int, fma: int) -> Variant:
 _WIDEST = ((64, 16, 6, 1), (64, 16, 7, 1), (48, 16, 9, 1), (32, 16, 12, 1))  # 24 to 28 sums of 16 floats
 _WIDE = (*_WIDEST, (32, 16, 7, 1), (32, 16, 4, 1), (32, 16, 8, 1), (16, 16, 7, 1), (16, 16, 8, 1))
 _WIDE_SMALL = ((16, 16, 4, 1), (16, 16, 1, 1))
-_HALF = ((24, 8, 4, 0), (16, 8, 6, 0), (16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 8, 0), (8, 8, 4, 0), (8, 8, 1, 0))
+_HALF = ((24, 8, 4, 0), (16, 8, 6, 0), (16, 8, 5, 0), (8, 8, 8, 0), (8, 8, 1, 0))
 _QUARTER = ((8, 4, 4, 0), (4, 4, 8, 0), (4, 4, 4, 0), (4, 4, 1, 0))
 _GPU = (
     variant(BLOCK=4, VECTOR=4, PIXELS=4, FMA=0, PACK=64, ORDER=1, COLUMNS=4),
@@ -55,9 +55,9 @@ DEFAULTS = {
     # so has PoCL, but not with 48 channels.
     "cpu-avx512": (*(_plain(*tile) for tile in _WIDEST), _plain(32, 16, 8, 1)),
 }
-# What integers are turned into floats in takes registers, of which AVX2 has 16: on Zen 3 a tile of six pixels took 1.2
-# to 1.8 times as long as floats do, of five 0.98 to 1.05.
-INTEGER_DEFAULTS = {"pocl": tuple(_plain(*tile) for tile in ((16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 4, 0), (8, 8, 1, 0)))}
+# What integers are turned into floats in takes registers, of which AVX2 has 16: tiles of 12 sums take 1.7 to 2.6 times
+# as long as one of ten.
+INTEGER_DEFAULTS = {"pocl": tuple(_plain(*tile) for tile in ((16, 8, 5, 0), (8, 8, 8, 0), (8, 8, 1, 0)))}
 # Of so many rows, which would read the weights as often one by one.
 FEW_ROWS = tuple(_plain(64, 16, rows, 1) for rows in (2, 3))
 # In multiply-adds of a vector: the loop of a column, and a pixel's address.
