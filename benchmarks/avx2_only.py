@@ -33,6 +33,9 @@ FEATURE, UNKNOWN = b"\0avx512", b"\0-vx512"
 
 def main(arguments: list[str]) -> None:
     """Ends with the program's exit status."""
+    if arguments in ([], ["-m"]):
+        print("no program: python -m benchmarks.avx2_only SCRIPT.py|-m MODULE [ARGUMENTS]", file=sys.stderr)
+        sys.exit(2)
     if STARTED in os.environ:
         folder = Path(os.environ[STARTED], "farmrt")
         build.default_output_dir = lambda: folder

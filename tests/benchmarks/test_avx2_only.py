@@ -16,7 +16,7 @@ SCRIPT = """
 import subprocess, sys
 import onnxruntime
 from runtime.native.build import build_farmrt
-print(onnxruntime.__file__)
+print(onnxruntime.__file__, onnxruntime.get_available_providers())
 print(subprocess.run([build_farmrt(), "probe"], capture_output=True, text=True).stdout)
 sys.exit(int(sys.argv[1]))
 """
@@ -41,7 +41,7 @@ def test_a_script_has_an_engine_and_a_farmrt_that_know_of_no_avx512(tmp_path: Pa
     ended = subprocess.run(program, capture_output=True, text=True)
     assert ended.returncode == 3, ended.stderr
     engine, probe = ended.stdout.split("\n", 1)
-    assert "farm-avx2." in engine
+    assert "farm-avx2." in engine and "CPUExecutionProvider" in engine
     features = json.loads(probe)["cpu"]["features"]
     assert "avx" in features and not any(feature.startswith("avx512") for feature in features)
 
@@ -49,3 +49,11 @@ def test_a_script_has_an_engine_and_a_farmrt_that_know_of_no_avx512(tmp_path: Pa
 def test_a_package_that_does_not_ask_in_a_known_way_is_no_engine_without(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="click: none of its libraries asks for AVX-512"):
         copy_package("click", tmp_path)
+
+
+@pytest.mark.parametrize("arguments", [[], ["-m"]])
+def test_without_a_program_it_says_how_it_is_called(arguments: list[str]) -> None:
+    program = [sys.executable, "-m", "benchmarks.avx2_only", *arguments]
+    ended = subprocess.run(program, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert "python -m benchmarks.avx2_only SCRIPT.py" in ended.stderr
